@@ -1,39 +1,132 @@
-//! Own records that an erasure voided while they were under way.
+//! The erasures of a directory, and the own records that are under way while they are erased.
 //!
 //! A node erases its own records when it processes a tombstone. A record that it has sent and that has not returned can take effect
 //! after the tombstone, with its content. The visitor would be back. The node does not know the seqs that it has sent: after going back and
-//! after a start it has forgotten them, and a restored file `producer` hides the producer IDs. So it keeps the dedup keys of the
-//! erased records that have not returned, and decides when it sees the effect: such a record needs a second
-//! tombstone. The directory keeps this list with the erasures that it has done.
+//! after a start it has forgotten them, and a restored file `producer` hides the producer IDs. So it decides when it sees the effect.
+//!
+//! * It keeps the dedup keys of the erased records that have not returned. A record with such a key that takes effect with its content
+//!   needs a second tombstone ([`NotedErasures::on_accepted`]).
+//! * It cannot read a damaged record of its own log, so it does not know the key or the owner. The stream returns the content, which
+//!   names the owner. If an own record that the log cannot read takes effect, and it is not later than the last record that an erasure covers,
+//!   its owner is compared with the erased one ([`NotedErasures::candidates`]).
+//! * A restored disk has lost records that were under way. The log does not have them, so their seqs tell nothing. If such a record takes
+//!   effect after a tombstone, and it was received before it, its owner is compared too. A copied machine keeps the IDs of its original,
+//!   and its later records are not compared.
+//!
+//! A note is durable before the first record of its erasure becomes void, and it has the extent of the erasure. So a start repeats an erasure
+//! that a crash has interrupted for the same records, and not for those of a new visitor. It does not repeat one that is done.
 
+use std::collections::BTreeMap;
+
+use super::follow::{OwnLog, is_same_record};
 use super::message::RunRecord;
+use super::producer::{Producer, ProducerId};
 use crate::visitors::log::RecordKind;
 
-/// An erased own record that has not returned.
+/// Erasures that are noted. At the limit the oldest note is dropped. Its erasure has left the state, unless a node is away.
+pub const NOTES_MAX: usize = 10_000;
+/// Erased records under way that are noted, over all erasures. They take 0.5 MB of a file that each erasure writes. An erasure with more
+/// keeps none of its records and gets its second tombstone at once. That one also erases the events of a new visitor with the same IDs.
+pub const UNDER_WAY_MAX: usize = 10_000;
+
+/// Time after a tombstone, in ms of the state's clock, in which messages from before it can arrive: a publication fails after 2 s, and
+/// a server that was stopped is given up within seconds. A later one is not compared any more.
+pub const ARRIVAL_MS: i64 = 60_000;
+
+/// An erasure that the directory has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErasedRecord<O> {
-    pub seq: u64,
-    /// The dedup key, which the void record has kept.
-    pub key: u128,
-    /// The owner of the record at the erasure.
-    pub owner: O,
+pub struct ErasureNote<O> {
+    /// The erasure ID.
+    pub id: u128,
+    /// The last own record that can be the erased visitor's. Later ones belong to a new visitor.
+    pub last_seq: u64,
+    /// The last own record that had returned at the tombstone. Later ones count as received before it.
+    pub returned: u64,
+    /// When the tombstone was recorded, or when the state had it that the node loaded.
+    pub tombstone_ms: i64,
+    /// True after all its records are void.
+    pub is_done: bool,
+    /// True if too many records were under way.
+    pub is_over: bool,
+    /// The erased visitor. `None` after the own records up to `last_seq` have returned, and [`ARRIVAL_MS`] have passed.
+    pub owner: Option<O>,
 }
 
-/// The erased own records that have not returned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErasedUnderWay<O>(Vec<ErasedRecord<O>>);
+/// An erased own record that has not returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErasedRecord {
+    pub seq: u64,
+    /// The dedup key. The record can be void already.
+    pub key: u128,
+}
 
-impl<O> Default for ErasedUnderWay<O> {
+/// The erasures that a directory has begun, with their records under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedErasures<O> {
+    /// The oldest first.
+    notes: Vec<ErasureNote<O>>,
+    /// The seqs and the erasure IDs of erased records that have not returned, by their dedup keys.
+    records: BTreeMap<u128, (u64, u128)>,
+}
+
+impl<O> Default for NotedErasures<O> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { notes: Vec::new(), records: BTreeMap::new() }
     }
 }
 
-impl<O> ErasedUnderWay<O> {
-    /// Adds an erased record. One without a key is never found again, and needs no entry.
-    pub fn push(&mut self, record: ErasedRecord<O>) {
-        if record.key != 0 {
-            self.0.push(record);
+impl<O: Clone> NotedErasures<O> {
+    /// Adds the note of an erasure, or replaces it. Sets `is_over` if there are too many records. A record without a key is
+    /// never found again and needs no entry.
+    pub fn add(&mut self, mut note: ErasureNote<O>, records: &[ErasedRecord]) {
+        self.notes.retain(|one| one.id != note.id);
+        if self.notes.len() >= NOTES_MAX {
+            let dropped = self.notes.remove(0).id;
+            self.records.retain(|_, (_, id)| *id != dropped);
+        }
+        note.is_over |= self.records.len() + records.len() > UNDER_WAY_MAX;
+        let kept = records.iter().filter(|record| record.key != 0 && !note.is_over);
+        self.records.extend(kept.map(|record| (record.key, (record.seq, note.id))));
+        self.notes.push(note);
+    }
+
+    /// Returns all notes, the oldest first.
+    pub fn notes(&self) -> &[ErasureNote<O>] {
+        &self.notes
+    }
+
+    /// Returns the records under way of an erasure.
+    pub fn records_of(&self, id: u128) -> impl Iterator<Item = ErasedRecord> + '_ {
+        let own = self.records.iter().filter(move |(_, (_, erasure))| *erasure == id);
+        own.map(|(key, (seq, _))| ErasedRecord { seq: *seq, key: *key })
+    }
+
+    /// Returns the note of an erasure.
+    pub fn get(&self, id: u128) -> Option<&ErasureNote<O>> {
+        self.notes.iter().find(|note| note.id == id)
+    }
+
+    /// Returns whether no own record of an erasure can be under way.
+    pub fn is_settled(&self) -> bool {
+        self.notes.iter().all(|note| note.owner.is_none())
+    }
+
+    /// Returns whether an own record of this erasure can be under way.
+    pub fn is_open(&self, id: u128) -> bool {
+        self.get(id).is_some_and(|note| note.owner.is_some())
+    }
+
+    /// Notes that a tombstone was accepted again: the stream had lost its end, or a start reads it again.
+    pub fn reopen(&mut self, id: u128, owner: &O) {
+        if let Some(note) = self.notes.iter_mut().find(|note| note.id == id) {
+            note.owner = Some(owner.clone());
+        }
+    }
+
+    /// Notes that the records of an erasure are void.
+    pub fn finish(&mut self, id: u128) {
+        if let Some(note) = self.notes.iter_mut().find(|note| note.id == id) {
+            note.is_done = true;
         }
     }
 
@@ -49,23 +142,86 @@ impl<O> ErasedUnderWay<O> {
         is_effective: bool,
         is_erased: impl Fn(&O) -> bool,
     ) -> Option<O> {
-        let has_content = is_effective && record.record.kind != RecordKind::Void;
-        let is_back = |erased: &ErasedRecord<O>| erased.key == record.key && is_erased(&erased.owner);
-        let index = self.0.iter().position(|erased| has_content && is_back(erased))?;
-        Some(self.0.swap_remove(index).owner)
+        if !is_effective || record.record.kind == RecordKind::Void {
+            return None;
+        }
+        let (_, id) = *self.records.get(&record.key)?;
+        let owner = self.owner_of(id).filter(|owner| is_erased(owner))?.clone();
+        self.records.remove(&record.key);
+        Some(owner)
+    }
+
+    /// Removes records whose visitor has got its second tombstone.
+    pub fn remove(&mut self, keys: &[u128]) {
+        for key in keys {
+            self.records.remove(key);
+        }
+    }
+
+    /// Returns the owners whose erasure covers an own record. One of them can be the owner of a record that the log cannot read or has lost.
+    pub fn candidates(&self, record: &RunRecord<'_>, absence: Absence) -> impl Iterator<Item = &O> {
+        let (seq, received_ms) = (record.seq, record.record.received_ms);
+        let is_covered = move |note: &&ErasureNote<O>| match absence {
+            Absence::Unreadable => seq <= note.last_seq,
+            Absence::Lost => received_ms <= note.tombstone_ms,
+        };
+        self.notes.iter().filter(is_covered).filter_map(|note| note.owner.as_ref())
     }
 
     /// Forgets the records that have returned: no form of them is under way any more. Before an erasure, they took effect before its
-    /// tombstone.
-    pub fn forget_returned(&mut self, returned: u64) {
-        self.0.retain(|erased| erased.seq > returned);
+    /// tombstone. `clock_ms` is that of the state.
+    pub fn forget_returned(&mut self, returned: u64, clock_ms: i64) {
+        self.records.retain(|_, (seq, _)| *seq > returned);
+        let is_settled = |note: &&mut ErasureNote<O>| {
+            let is_past = clock_ms.saturating_sub(note.tombstone_ms) >= ARRIVAL_MS;
+            note.is_done && note.last_seq <= returned && is_past
+        };
+        self.notes.iter_mut().filter(is_settled).for_each(|note| note.owner = None);
     }
 
     /// Removes the records that a loaded state has accepted already and whose tombstone it has, by `is_erased`. The state hides the order
-    /// of their effect and of the tombstone, so each needs a second one.
-    pub fn take_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&O) -> bool) -> Vec<O> {
-        let is_unseen =
-            |erased: &mut ErasedRecord<O>| erased.seq <= last_accepted && is_erased(&erased.owner);
-        self.0.extract_if(.., is_unseen).map(|erased| erased.owner).collect()
+    /// of their effect and of the tombstone, so each erasure with such records needs a second one. Returns their owners, with the keys.
+    pub fn take_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&O) -> bool) -> Vec<(O, Vec<u128>)> {
+        let mut unseen = Vec::new();
+        for note in &self.notes {
+            let Some(owner) = note.owner.as_ref().filter(|owner| is_erased(owner)) else { continue };
+            let is_own = |(seq, id): &(u64, u128)| *id == note.id && *seq <= last_accepted;
+            let keys: Vec<u128> =
+                self.records.extract_if(.., |_, record| is_own(record)).map(|(key, _)| key).collect();
+            if !keys.is_empty() {
+                unseen.push((owner.clone(), keys));
+            }
+        }
+        unseen
+    }
+
+    fn owner_of(&self, id: u128) -> Option<&O> {
+        self.get(id)?.owner.as_ref()
+    }
+}
+
+/// The reason why the own log does not show an own record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// The log cannot read it.
+    Unreadable,
+    /// The log has another record in its place, or ends before it.
+    Lost,
+}
+
+/// Returns why the own log does not have an accepted record. `None` if it has it, or if the record was sent under no ID of this directory.
+pub fn absence(
+    producer: &Producer,
+    id: ProducerId,
+    record: &RunRecord<'_>,
+    log: &impl OwnLog,
+) -> Option<Absence> {
+    let own_seqs = producer.seqs_of(id)?;
+    if !own_seqs.contains(&record.seq) || record.seq > log.last_seq() {
+        return Some(Absence::Lost);
+    }
+    match log.record(record.seq) {
+        None => Some(Absence::Unreadable),
+        Some(own) => (!is_same_record(own, record)).then_some(Absence::Lost),
     }
 }

@@ -1,4 +1,4 @@
-//! The limits of an erasure: attempts, rounds, and the number of erasures that a node remembers.
+//! The limits of an erasure: attempts, rounds, and the number of results that a node remembers.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ pub const ATTEMPTS_MAX: u32 = 20;
 /// Attempts to append a tombstone while another erasure runs, one each second. After them, an erasure that takes longer than a minute is
 /// running.
 pub const APPEND_ATTEMPTS_MAX: u32 = 60;
-/// Erasures that a node remembers: the last ones that it has done. At the limit it forgets the oldest, which has left the state, unless a
-/// node is away. A forgotten one is done again.
+/// Results of erasures in memory, for the requests of this node that wait for one. At the limit the node forgets the oldest, which no
+/// request waits for.
 pub const DONE_MAX: usize = 10_000;
 
 /// Calls `attempt` until its error is another one than `is_temporary` accepts, at most `attempts_max` times. Calls `pause` between two
@@ -73,7 +73,7 @@ pub fn in_rounds<R, I, E>(
     Ok(unnamed(&last)?.is_none().then_some(last))
 }
 
-/// The last [`DONE_MAX`] erasures, by their IDs.
+/// The results of the last [`DONE_MAX`] erasures, by their IDs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoneErasures<T>(VecDeque<(u128, T)>);
 
@@ -95,24 +95,5 @@ impl<T> DoneErasures<T> {
     /// Returns the result of an erasure. `None` if it is not done, or forgotten.
     pub fn get(&self, id: u128) -> Option<&T> {
         self.0.iter().rev().find(|(done, _)| *done == id).map(|(_, result)| result)
-    }
-
-    /// Returns the IDs, oldest first.
-    pub fn ids(&self) -> impl Iterator<Item = u128> {
-        self.0.iter().map(|(id, _)| *id)
-    }
-}
-
-impl DoneErasures<()> {
-    /// Reads the file `erased`: 32 hex digits in each line. Other lines are ignored.
-    pub fn from_text(text: &str) -> Self {
-        let mut done = Self::default();
-        text.lines().filter_map(|line| u128::from_str_radix(line, 16).ok()).for_each(|id| done.push(id, ()));
-        done
-    }
-
-    /// Returns the content of the file.
-    pub fn to_text(&self) -> String {
-        self.ids().map(|id| format!("{id:032x}\n")).collect()
     }
 }

@@ -3,7 +3,8 @@
 //! The fold removes the profiles when it processes a tombstone. Then the thread makes the own records of the visitor void, and replaces the
 //! checkpoints that have the visitor. The node sends no record until the thread is done.
 //!
-//! The file `erased` of the directory has the IDs of the last erasures that it has done, 32 hex digits in each line.
+//! The thread writes the file `erased` ([`super::erased_file`]). It reads the own records that have not returned before it makes any void,
+//! and notes those of the visitor.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,8 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::audit::Erasure;
-use super::erase::ErasedRecord;
+use super::erase::{ErasedRecord, ErasureNote, NotedErasures};
 use super::erase_limits::{DoneErasures, while_busy};
+use super::erased_file::{self, ERASED_FILE};
 use super::message::dedup_key;
 use super::old_records;
 use super::positions::Orders;
@@ -25,14 +27,12 @@ use crate::storage;
 use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::log::Erasure as StartingErasure;
 use crate::visitors::log::{
-    ClusterTombstone, EraseError, EraseRule, ErasureSummary, Record, Tombstone, Treatment,
+    ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, LogReader, Record, Tombstone,
 };
-use crate::visitors::ownership::{OrderOf, OwnershipRule};
+use crate::visitors::ownership::{OrderOf, Ownership, OwnershipError, OwnershipRule, Relation};
 
 /// Pause after an erasure that failed, and between two attempts while another erasure runs.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Name of the file.
-const ERASED_FILE: &str = "erased";
 
 /// An erasure of the stream, with the own records at the moment when the node processed it.
 #[derive(Debug, Clone)]
@@ -42,26 +42,54 @@ pub(crate) struct ErasureTask {
     pub(crate) last_seq: u64,
     /// The last own record that had returned. Later ones count as received before the tombstone.
     pub(crate) returned: u64,
+    /// Erased records after this seq can take effect after the tombstone: those that had not returned, or all if the node has not read it.
+    pub(crate) noted_after: u64,
+    /// When the tombstone was recorded, and the clock of the state at this moment.
+    pub(crate) tombstone_ms: i64,
+    pub(crate) clock_ms: i64,
+    /// True if the file `erased` has the erasure: a crash has interrupted it.
+    pub(crate) is_repeated: bool,
+}
+
+impl ErasureTask {
+    /// Returns the note of the erasure when it begins.
+    pub(crate) fn note(&self) -> ErasureNote<Erasure> {
+        let (id, owner) = (self.erasure.id, Some(self.erasure.clone()));
+        let (last_seq, returned, tombstone_ms) = (self.last_seq, self.returned, self.tombstone_ms);
+        ErasureNote { id, last_seq, returned, tombstone_ms, is_done: false, is_over: false, owner }
+    }
 }
 
 /// A command of the node.
 pub(crate) enum ErasureCommand {
     Erase(ErasureTask),
-    /// A record of the erased visitor took effect after the tombstone, so the visitor is erased again.
-    Again(Erasure),
+    /// Records of the erased visitor with these keys took effect after the tombstone, so the visitor is erased again.
+    Again(Erasure, Vec<u128>),
+    /// An own record that the log does not have took effect after these tombstones. Its owner may be one of the visitors.
+    Absent {
+        erasures: Vec<Erasure>,
+        seq: u64,
+        record: Vec<u8>,
+    },
+    /// The own records up to this seq have returned, at this time of the state's clock.
+    Forget(u64, i64),
     /// The own records before a seq become void.
     VoidBefore(u64),
 }
 
 /// A command that is done.
 pub(crate) enum ErasureDone {
-    /// With the erased records that had not returned.
-    Erased(ErasureTask, Vec<ErasedRecord<Erasure>>),
+    Erased(ErasedVisitor),
     VoidBefore(u64),
 }
 
-/// The own records of a visitor that are void: their numbers, and those that had not returned.
-type VoidRecords = (ErasureSummary, Vec<ErasedRecord<Erasure>>);
+/// An erasure that is done.
+pub(crate) struct ErasedVisitor {
+    pub(crate) task: ErasureTask,
+    summary: ErasureSummary,
+    /// The erased records that can take effect after the tombstone.
+    pub(crate) under_way: Vec<ErasedRecord>,
+}
 
 /// The progress of erasures, for the request that waits for one.
 #[derive(Clone, Default)]
@@ -131,9 +159,9 @@ pub(crate) fn link(seal: SealKey, orders: Orders, directory: PathBuf) -> (Erasur
     (link, ErasureThread { commands: received, done: sender, progress, seal, orders, directory })
 }
 
-/// Reads the IDs of the erasures that a directory has done.
-pub(crate) fn read_done(directory: &Path) -> DoneErasures<()> {
-    DoneErasures::from_text(&fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default())
+/// Reads the file `erased` of a directory.
+pub(crate) fn read_erased(directory: &Path) -> NotedErasures<Erasure> {
+    erased_file::from_text(&fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default())
 }
 
 impl ErasureThread {
@@ -146,42 +174,64 @@ impl ErasureThread {
     }
 
     fn run(self, eraser: &Eraser) {
-        let mut all_done = read_done(&self.directory);
+        let mut noted = read_erased(&self.directory);
         while let Ok(first) = self.commands.recv() {
-            let mut erased = Vec::new();
+            let (mut erased, mut returned) = (Vec::new(), None);
             for command in std::iter::once(first).chain(self.commands.try_iter()) {
                 match command {
-                    ErasureCommand::Erase(task) => {
-                        let void = until_done(|| self.erase(eraser, &task));
-                        erased.push((task, void));
+                    ErasureCommand::Erase(task) => erased.push(self.make_void(eraser, &mut noted, task)),
+                    // An erasure of this turn is not noted as done before its records are in the file.
+                    ErasureCommand::Forget(seq, clock_ms) => returned = Some((seq, clock_ms)),
+                    ErasureCommand::Again(erasure, keys) => {
+                        if self.erase_again(eraser, &erasure) {
+                            noted.remove(&keys);
+                            self.write_noted(&noted);
+                        }
                     }
-                    ErasureCommand::Again(erasure) => self.erase_again(eraser, &erasure),
+                    ErasureCommand::Absent { erasures, seq, record } => {
+                        self.erase_absent(eraser, &erasures, (seq, &record));
+                    }
                     ErasureCommand::VoidBefore(seq) => {
                         self.send_done(eraser, until_done(|| old_records::void_before(eraser, seq)));
                     }
                 }
             }
             if !erased.is_empty() {
-                self.finish(eraser, erased, &mut all_done);
+                self.finish(eraser, erased, &mut noted);
+            }
+            if let Some((seq, clock_ms)) = returned {
+                noted.forget_returned(seq, clock_ms);
             }
         }
     }
 
-    /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a backup can have many of them.
-    fn finish(
+    /// Makes the own records of a visitor void.
+    fn make_void(
         &self,
         eraser: &Eraser,
-        erased: Vec<(ErasureTask, VoidRecords)>,
-        all_done: &mut DoneErasures<()>,
-    ) {
+        noted: &mut NotedErasures<Erasure>,
+        task: ErasureTask,
+    ) -> ErasedVisitor {
+        let id = task.erasure.id;
+        let summary = until_done(|| self.erase(eraser, noted, &task));
+        if noted.get(id).is_some_and(|note| note.is_over) {
+            tracing::warn!("too many records were under way during an erasure; erasing the visitor again");
+            self.erase_again(eraser, &task.erasure);
+        }
+        ErasedVisitor { summary, under_way: noted.records_of(id).collect(), task }
+    }
+
+    /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a backup can have many of them.
+    fn finish(&self, eraser: &Eraser, erased: Vec<ErasedVisitor>, noted: &mut NotedErasures<Erasure>) {
         until_done(|| eraser.wait_for(eraser.checkpoints.request_replacement()));
-        erased.iter().for_each(|(task, _)| all_done.push(task.erasure.id, ()));
-        self.write_done(all_done);
-        for (task, (summary, under_way)) in erased {
-            let ErasureSummary { records, redacted, segments, .. } = summary;
-            tracing::info!(order = task.erasure.order, records, redacted, segments, "erased a visitor");
-            self.progress.add_done(&task.erasure, summary);
-            self.send_done(eraser, ErasureDone::Erased(task, under_way));
+        erased.iter().for_each(|visitor| noted.finish(visitor.task.erasure.id));
+        self.write_noted(noted);
+        for visitor in erased {
+            let ErasureSummary { records, redacted, segments, .. } = visitor.summary;
+            let erasure = &visitor.task.erasure;
+            tracing::info!(order = erasure.order, records, redacted, segments, "erased a visitor");
+            self.progress.add_done(erasure, visitor.summary);
+            self.send_done(eraser, ErasureDone::Erased(visitor));
         }
     }
 
@@ -191,29 +241,92 @@ impl ErasureThread {
         eraser.log.wake_writer();
     }
 
-    fn write_done(&self, done: &DoneErasures<()>) {
-        let path = self.directory.join(ERASED_FILE);
-        if let Err(error) = storage::write_atomic(&path, done.to_text().as_bytes()) {
+    fn write(&self, noted: &NotedErasures<Erasure>) -> std::io::Result<()> {
+        storage::write_atomic(&self.directory.join(ERASED_FILE), erased_file::to_text(noted).as_bytes())
+    }
+
+    fn write_noted(&self, noted: &NotedErasures<Erasure>) {
+        if let Err(error) = self.write(noted) {
+            let path = self.directory.join(ERASED_FILE);
             tracing::error!(path = %path.display(), %error, "cannot note an erasure; the next start repeats it");
         }
     }
 
-    /// Makes the own records of the visitor void.
-    fn erase(&self, eraser: &Eraser, task: &ErasureTask) -> Result<VoidRecords, ErasureError> {
-        let erasure = &task.erasure;
-        let Some(owner) = seal::owner(&erasure.payload) else { return Ok(Default::default()) };
+    /// Makes the own records of the visitor void. Before the first one, the note of the erasure is durable.
+    fn erase(
+        &self,
+        eraser: &Eraser,
+        noted: &mut NotedErasures<Erasure>,
+        task: &ErasureTask,
+    ) -> Result<ErasureSummary, ErasureError> {
         let started = eraser.log.seal_for_erasure()?.begin()?;
         let ownership = eraser.source.open()?.with_orders(self.orders_of(task));
+        let Some(mut rule) = self.rule(&ownership, &task.erasure)? else { return Ok(Default::default()) };
+        if noted.get(task.erasure.id).is_none() {
+            let records = under_way(eraser, &mut rule, task)?;
+            self.note(noted, task, &records).map_err(EraseError::from)?;
+        }
+        let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
+        rule.into_error().map_or(Ok(()), Err)?;
+        Ok(summary)
+    }
+
+    /// Writes the note of an erasure that begins.
+    fn note(
+        &self,
+        noted: &mut NotedErasures<Erasure>,
+        task: &ErasureTask,
+        records: &[ErasedRecord],
+    ) -> Result<(), LogError> {
+        let mut with_note = noted.clone();
+        with_note.add(task.note(), records);
+        self.write(&with_note).map_err(|error| LogError::io(&self.directory.join(ERASED_FILE), error))?;
+        *noted = with_note;
+        Ok(())
+    }
+
+    /// Returns the rule that finds the records of an erased visitor. `None` if the tombstone names no owner.
+    fn rule<'a>(
+        &self,
+        ownership: &'a Ownership,
+        erasure: &Erasure,
+    ) -> Result<Option<OwnershipRule<'a>>, OwnershipError> {
+        let Some(owner) = seal::owner(&erasure.payload) else { return Ok(None) };
         let hashes = seal::open(&self.seal, erasure.id, &erasure.payload).unwrap_or_default().hashes;
         let tombstone = Tombstone { site: erasure.site.clone(), owner, seq: erasure.order };
         let hashes = Some(&*hashes).filter(|hashes| !hashes.is_empty());
         let visitor = ownership.erased_visitor(&tombstone, hashes)?;
-        let rule = OwnershipRule::new(&ownership, vec![visitor]);
-        let mut rule = RuleOfTask { rule, task, under_way: Vec::new() };
-        let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
-        let RuleOfTask { rule, under_way, .. } = rule;
-        rule.into_error().map_or(Ok(()), Err)?;
-        Ok((summary, under_way))
+        Ok(Some(OwnershipRule::new(ownership, vec![visitor])))
+    }
+
+    /// Erases the visitor again that owned an own record which the log does not have.
+    fn erase_absent(&self, eraser: &Eraser, erasures: &[Erasure], (seq, record): (u64, &[u8])) {
+        let Some((record, _)) = Record::decode(record) else { return };
+        for erasure in erasures {
+            match self.is_owner(eraser, erasure, (seq, &record)) {
+                Ok(true) => {
+                    self.erase_again(eraser, erasure);
+                    return;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::error!(%error, seq, "cannot find the owner of a damaged or lost record that has returned; repeat the last erasures");
+                }
+            }
+        }
+    }
+
+    /// Returns whether the visitor of an erasure owned a record before the tombstone.
+    fn is_owner(
+        &self,
+        eraser: &Eraser,
+        erasure: &Erasure,
+        (seq, record): (u64, &Record<'_>),
+    ) -> Result<bool, OwnershipError> {
+        let before = erasure.order.saturating_sub(1);
+        let ownership = eraser.source.open()?.with_orders(Arc::new(move |_| before));
+        let Some(mut rule) = self.rule(&ownership, erasure)? else { return Ok(false) };
+        Ok(rule.relation(seq, record)? == Relation::Owned)
     }
 
     /// Returns the orders of the own records, as of the tombstone of a task.
@@ -227,18 +340,22 @@ impl ErasureThread {
         })
     }
 
-    /// Appends another tombstone of the visitor of an erasure.
-    fn erase_again(&self, eraser: &Eraser, erasure: &Erasure) {
+    /// Appends another tombstone of the visitor of an erasure. Returns whether it is durable.
+    fn erase_again(&self, eraser: &Eraser, erasure: &Erasure) -> bool {
         let key = random_id();
         let payload = seal::payload_again(&self.seal, (erasure.id, &erasure.payload), key);
-        let Some(payload) = payload else { return };
+        let Some(payload) = payload else { return false };
         let tombstone = ClusterTombstone { site: erasure.site.clone(), key, payload };
         match append(eraser, || eraser.log.append_tombstones(None, vec![tombstone.clone()])) {
-            Ok(_) => tracing::info!(
-                "a record was under way during the erasure of its visitor; erasing the visitor again"
-            ),
+            Ok(_) => {
+                tracing::info!(
+                    "a record was under way during the erasure of its visitor; erasing the visitor again"
+                );
+                true
+            }
             Err(error) => {
-                tracing::error!(%error, "cannot erase a visitor again whose record was under way; repeat the erasure")
+                tracing::error!(%error, "cannot erase a visitor again whose record was under way; repeat the erasure");
+                false
             }
         }
     }
@@ -258,6 +375,26 @@ fn until_done<T>(mut attempt: impl FnMut() -> Result<T, ErasureError>) -> T {
     }
 }
 
+/// Reads the own records that can take effect after the tombstone. Returns those that an erasure makes void.
+fn under_way(
+    eraser: &Eraser,
+    rule: &mut OwnershipRule<'_>,
+    task: &ErasureTask,
+) -> Result<Vec<ErasedRecord>, ErasureError> {
+    let mut erased = Vec::new();
+    let reader = LogReader::open(Arc::clone(&eraser.source.disk), &eraser.source.directory, task.noted_after);
+    let mut reader = reader.map_err(EraseError::from)?.with_durable_seq(task.last_seq);
+    while let Some(item) = reader.read_next().map_err(EraseError::from)? {
+        let LogItem::Records(records) = item else { continue };
+        for (seq, record) in records.iter().filter(|(seq, _)| *seq <= task.last_seq) {
+            if rule.relation(seq, &record)? == Relation::Owned {
+                erased.push(ErasedRecord { seq, key: dedup_key(&record) });
+            }
+        }
+    }
+    Ok(erased)
+}
+
 /// Calls `send` until no other erasure runs. Returns the seq after the tombstones.
 pub(crate) fn append(
     eraser: &Eraser,
@@ -272,35 +409,4 @@ pub(crate) fn append(
 /// Returns a random erasure ID. It is not 0, because a record with the key 0 is never a duplicate.
 pub(crate) fn random_id() -> u128 {
     (u128::from(ids::random_u64()) << 64 | u128::from(ids::random_u64())) | 1
-}
-
-/// The rule of an erasure. It collects the records that become void and have not returned.
-struct RuleOfTask<'a> {
-    rule: OwnershipRule<'a>,
-    task: &'a ErasureTask,
-    under_way: Vec<ErasedRecord<Erasure>>,
-}
-
-impl EraseRule for RuleOfTask<'_> {
-    fn may_match(&self, filter: &[u8]) -> bool {
-        self.rule.may_match(filter)
-    }
-
-    fn may_name(&self, hash: u64) -> bool {
-        self.rule.may_name(hash)
-    }
-
-    fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment {
-        let treatment = self.rule.treatment(seq, record);
-        let is_new = self.under_way.last().is_none_or(|last| last.seq < seq);
-        if treatment == Treatment::Void && seq > self.task.returned && is_new {
-            let owner = self.task.erasure.clone();
-            self.under_way.push(ErasedRecord { seq, key: dedup_key(record), owner });
-        }
-        treatment
-    }
-
-    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
-        self.rule.names_visitor(record)
-    }
 }

@@ -24,7 +24,8 @@
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
 //! | finds records of a restored backup that retention had deleted | [`old_records`] |
-//! | bounds the attempts of an erasure, with the file `erased` | [`erase_limits`] |
+//! | bounds the attempts of an erasure | [`erase_limits`] |
+//! | specifies the file `erased`, with the erasures of a directory | [`erased_file`] |
 //! | specifies the payload of a tombstone | [`seal`] |
 //!
 //! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is the view of the operator.
@@ -42,6 +43,7 @@ pub mod era;
 pub mod erase;
 pub mod erase_limits;
 pub(crate) mod erase_request;
+pub mod erased_file;
 pub(crate) mod erasing;
 pub mod filter;
 pub mod follow;

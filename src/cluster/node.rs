@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::acknowledge::WaitingRequests;
-use super::erasing::ErasureLink;
+use super::erasing::{ErasureLink, read_erased};
 use super::follow::{Follower, Head, OwnLog, ReturnHistory};
 use super::forward::{Forwarder, fill_run};
 use super::join::{Progress, Readiness};
@@ -149,6 +149,7 @@ impl Node {
         let returned = returned_of(&follower.producer, state.as_ref(), unfounded.as_ref());
         let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
         Ok(Self {
+            erasures: erasures::Erasures::new(parts.erasures, read_erased(&directory)),
             directory,
             name: parts.name,
             disk,
@@ -167,7 +168,6 @@ impl Node {
             history: ReturnHistory::new(RETAINED_MS),
             heartbeats: heartbeat::Heartbeats::default(),
             positions: parts.positions,
-            erasures: erasures::Erasures::new(parts.erasures),
             log,
             encoder: Encoder::new()?,
             decoder: Decoder::new()?,

@@ -86,22 +86,8 @@ fn a_node_remembers_the_last_10_000_erasures() {
     for (pushed, oldest) in [(9_999, 1), (10_000, 1), (10_001, 2), (10_002, 3)] {
         let mut done = DoneErasures::default();
         (1..=pushed).for_each(|id| done.push(id, id * 2));
-        assert_eq!(done.ids().next(), Some(oldest), "{pushed}");
-        assert_eq!(done.ids().count() as u128, pushed.min(10_000));
-        assert_eq!(done.get(oldest), Some(&(oldest * 2)));
+        assert_eq!(done.get(oldest), Some(&(oldest * 2)), "{pushed}");
         assert_eq!(done.get(oldest - 1), None);
         assert_eq!(done.get(pushed), Some(&(pushed * 2)));
     }
-}
-
-#[test]
-fn the_file_of_done_erasures_keeps_their_ids_and_its_bound() {
-    let mut done = DoneErasures::default();
-    (0..DONE_MAX as u128).for_each(|id| done.push(u128::MAX - id, ()));
-    let text = done.to_text();
-    assert_eq!(text.len(), DONE_MAX * 33);
-    assert_eq!(DoneErasures::from_text(&text), done);
-    let longer = format!("{text}\nnot an ID\n{:032x}\n", 7);
-    let read = DoneErasures::from_text(&longer);
-    assert_eq!((read.ids().count(), read.get(u128::MAX), read.get(7)), (DONE_MAX, None, Some(&())));
 }

@@ -5,7 +5,6 @@ use parallax::testing::cluster::audit::{
     Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS, is_forgotten,
 };
 use parallax::testing::cluster::era::{Era, EraId};
-use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
 use parallax::testing::cluster::filter::{NoEffect, Step};
 use parallax::testing::cluster::message::{RunRecord, StreamMessage, dedup_key};
 use parallax::testing::cluster::old_records::first_allowed_seq;
@@ -17,7 +16,6 @@ use parallax::testing::cluster::state::PRODUCERS_MAX;
 use parallax::testing::visitors::log::{IdTag, LogId, Record, RecordKind, VisitorIds};
 use parallax::testing::visitors::store::table::Key;
 
-use crate::event::void;
 use crate::rules::{Cluster, NOW_MS, id, record};
 
 fn producer(number: u8, predecessors: &[u8]) -> Producer {
@@ -286,40 +284,6 @@ fn two_nodes_compare_their_tables_at_equal_positions() {
     assert_eq!(own.first_difference(&[mark(10, 4, 2), mark(99, 4, 2)]), None, "too old, and not reached");
     own.push(30, [3; 16], 2);
     assert_eq!(own.first_difference(&[mark(31, 3, 7)]), None, "the state was loaded again from 30 on");
-}
-
-#[test]
-fn an_erased_record_that_takes_effect_later_needs_a_second_tombstone() {
-    let content = record(1, 2);
-    let voided = void(&content);
-    fn run_record(bytes: &[u8]) -> RunRecord<'_> {
-        let (record, _) = Record::decode(bytes).expect("a record");
-        RunRecord { seq: 1, bytes, record, key: dedup_key(&record) }
-    }
-    let (sent, void_form) = (run_record(&content), run_record(&voided));
-    let erased = || {
-        let mut under_way = ErasedUnderWay::default();
-        under_way.push(ErasedRecord { seq: 4, key: sent.key, owner: "v1" });
-        under_way
-    };
-    let (is_erased, is_not_erased) = (|_: &_| true, |_: &_| false);
-    assert_eq!(erased().on_accepted(&sent, true, is_erased), Some("v1"));
-    assert_eq!(erased().on_accepted(&sent, false, is_erased), None, "it took effect before the erasure");
-    let mut under_way = erased();
-    assert_eq!(under_way.on_accepted(&void_form, true, is_erased), None);
-    assert_eq!(
-        under_way.on_accepted(&sent, true, is_not_erased),
-        None,
-        "it is read again, before the erasure"
-    );
-    assert_eq!(under_way.on_accepted(&sent, true, is_erased), Some("v1"), "its key has left the window");
-    under_way = erased();
-    under_way.forget_returned(3);
-    assert_eq!(under_way, erased());
-    assert_eq!(erased().take_unseen(4, is_erased), ["v1"], "a loaded state hides the order");
-    assert!(erased().take_unseen(4, is_not_erased).is_empty(), "it has no tombstone yet");
-    under_way.forget_returned(4);
-    assert_eq!(under_way, ErasedUnderWay::default());
 }
 
 fn visitor(ids: usize) -> VisitorIds {

@@ -1,7 +1,7 @@
 //! The simulated disk of a node: a log with a torn tail, the file `producer`, checkpoints.
 
 use parallax::testing::cluster::era::Era;
-use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
+use parallax::testing::cluster::erase::{ErasedRecord, ErasureNote, NotedErasures};
 use parallax::testing::cluster::follow::OwnLog;
 use parallax::testing::cluster::message::dedup_key;
 use parallax::testing::cluster::producer::Producer;
@@ -55,10 +55,17 @@ pub struct Disk {
     /// The content before the last change.
     earlier_producer: Option<Vec<u8>>,
     pub checkpoints: Vec<Checkpoint>,
-    /// The tombstones of the erasures that this directory has done.
-    erasures: Vec<u32>,
-    /// Erased records that have not returned since, with their anonymous IDs.
-    pub under_way: ErasedUnderWay<u8>,
+    /// The file `erased`: the erasures by the numbers of their tombstones, and their anonymous IDs.
+    pub erased: NotedErasures<u8>,
+}
+
+/// A crash during an erasure.
+#[derive(Debug, Clone, Copy)]
+pub struct Interruption {
+    /// The records that become void before it. All, if there are no more.
+    pub records: usize,
+    /// The mutant that writes the file `erased` after the records are void.
+    pub is_noted_late: bool,
 }
 
 impl Disk {
@@ -71,8 +78,7 @@ impl Disk {
             producer: None,
             earlier_producer: None,
             checkpoints: Vec::new(),
-            erasures: Vec::new(),
-            under_way: ErasedUnderWay::default(),
+            erased: NotedErasures::default(),
         }
     }
 
@@ -107,27 +113,58 @@ impl Disk {
         self.log.iter().any(|entry| entry.event == number)
     }
 
-    /// Carries out an erasure, once: erases the content of the readable records of its visitor up to a seq. Returns the events of those that
-    /// were not erased before.
-    pub fn erase(&mut self, tombstone: &Event, last: u64) -> Vec<u32> {
-        let mut erased = Vec::new();
-        if self.erasures.contains(&tombstone.number) {
-            return erased;
+    /// Carries out an erasure, once: notes it, and erases the content of the readable records of its visitor up to `last_seq`. `returned` is the
+    /// last seq that has returned, and `tombstone_ms` the time of the tombstone. Returns the events of the records that were not erased before.
+    pub fn erase(
+        &mut self,
+        tombstone: &Event,
+        (last_seq, returned, tombstone_ms): (u64, u64, i64),
+        interruption: Option<Interruption>,
+    ) -> Vec<u32> {
+        let (id, owner) = (u128::from(tombstone.number), tombstone.anon.expect("an ID"));
+        self.erased.reopen(id, &owner);
+        let last_seq = match self.erased.get(id) {
+            Some(note) if note.is_done => return Vec::new(),
+            Some(note) => note.last_seq,
+            None => last_seq,
+        };
+        let is_late = interruption.is_some_and(|interruption| interruption.is_noted_late);
+        if self.erased.get(id).is_none() && !is_late {
+            let records = self.records_of(owner, last_seq, returned);
+            let (is_done, is_over, owner) = (false, false, Some(owner));
+            let note = ErasureNote { id, last_seq, returned, tombstone_ms, is_done, is_over, owner };
+            self.erased.add(note, &records);
         }
-        self.erasures.push(tombstone.number);
-        for (seq, entry) in (1..).zip(self.log.iter_mut().take(last as usize)) {
-            let is_named = entry.anon.is_some() && entry.anon == tombstone.anon;
-            if let Some(bytes) = entry.bytes.as_mut().filter(|_| is_named) {
-                trace!("erases seq {seq}, event {}", entry.event);
-                *bytes = void(bytes);
-                entry.anon = None;
-                let (record, _) = Record::decode(bytes).expect("a record");
-                let owner = tombstone.anon.expect("an ID");
-                self.under_way.push(ErasedRecord { seq, key: dedup_key(&record), owner });
-                erased.push(entry.event);
-            }
+        let erased = self.make_void(owner, last_seq, interruption.map_or(usize::MAX, |one| one.records));
+        if interruption.is_none() {
+            self.erased.finish(id);
         }
         erased
+    }
+
+    /// Returns the readable records of an anonymous ID that have not returned.
+    fn records_of(&self, anon: u8, last_seq: u64, returned: u64) -> Vec<ErasedRecord> {
+        let entries = (1..=last_seq).zip(&self.log).skip(returned as usize);
+        let own = entries.filter(|(_, entry)| entry.anon == Some(anon));
+        own.filter_map(|(seq, entry)| {
+            let (record, _) = Record::decode(entry.bytes.as_ref()?).expect("a record");
+            Some(ErasedRecord { seq, key: dedup_key(&record) })
+        })
+        .collect()
+    }
+
+    /// Erases the content of the first `count` readable records of an anonymous ID. Returns their events.
+    fn make_void(&mut self, anon: u8, last_seq: u64, count: usize) -> Vec<u32> {
+        let entries = (1..=last_seq).zip(&mut self.log);
+        let own = entries.filter(|(_, entry)| entry.anon == Some(anon) && entry.bytes.is_some());
+        own.take(count)
+            .map(|(seq, entry)| {
+                trace!("erases seq {seq}, event {}", entry.event);
+                entry.bytes = entry.bytes.as_deref().map(void);
+                entry.anon = None;
+                entry.event
+            })
+            .collect()
     }
 
     /// Deletes the records up to a seq, as retention does.

@@ -57,25 +57,60 @@ fn a_node_that_was_cut_off_reads_before_it_sends() {
     assert_eq!(erased_while_cut_off(Mutant::None), Ok(()));
 }
 
+/// Node 1 sends an event, and its message is under way while node 0 erases the visitor. `before` happens to node 1 before it reads the tombstone,
+/// and `after` after it.
+fn erased_under_way(
+    mutant: Mutant,
+    before: fn(&mut World<'_>),
+    after: fn(&mut World<'_>),
+) -> Result<(), String> {
+    let mut codec = Codec::new();
+    let mut world = World::new(1, mutant, &mut codec);
+    (0..2).for_each(|node| world.read(node));
+    world.record(1, Action::Page, 0);
+    let message = [world.send(1, 1), world.send(1, 1)];
+    assert!(message[0].is_none() && message[1].is_some(), "the file `producer` is written first");
+    world.record(0, Action::Tombstone, 0);
+    assert!(world.publish(0, 1) && world.publish(0, 1));
+    before(&mut world);
+    world.read(1);
+    after(&mut world);
+    message.into_iter().flatten().for_each(|message| world.arrive(message));
+    world.finish().map(drop)
+}
+
+fn is_back(result: &Result<(), String>) -> bool {
+    result.as_ref().is_err_and(|error| error.contains("erased visitor is back"))
+}
+
 #[test]
 fn an_event_that_was_under_way_during_its_erasure_gets_a_second_tombstone() {
-    let run = |mutant| {
-        let mut codec = Codec::new();
-        let mut world = World::new(1, mutant, &mut codec);
-        (0..2).for_each(|node| world.read(node));
-        world.record(1, Action::Page, 0);
-        // The message of the event is under way while the tombstone is appended.
-        let message = [world.send(1, 1), world.send(1, 1)];
-        assert!(message[0].is_none() && message[1].is_some());
-        world.record(0, Action::Tombstone, 0);
-        assert!(world.publish(0, 1) && world.publish(0, 1));
-        world.read(1);
-        message.into_iter().flatten().for_each(|message| world.arrive(message));
-        world.finish().map(drop)
-    };
+    let run = |mutant| erased_under_way(mutant, |_| (), |_| ());
     assert_eq!(run(Mutant::None), Ok(()));
-    let back = run(Mutant::HasNoSecondTombstone);
-    assert!(back.as_ref().is_err_and(|error| error.contains("erased visitor is back")), "{back:?}");
+    assert!(is_back(&run(Mutant::HasNoSecondTombstone)));
+}
+
+#[test]
+fn a_damaged_event_that_was_under_way_during_its_erasure_gets_a_second_tombstone() {
+    let before = |mutant| erased_under_way(mutant, |world| world.damage_at(1, 1), |_| ());
+    assert_eq!(before(Mutant::None), Ok(()));
+    assert!(is_back(&before(Mutant::IgnoresUnreadableRecords)));
+    let after = |mutant| erased_under_way(mutant, |_| (), |world| world.damage_at(1, 1));
+    assert_eq!(after(Mutant::IgnoresUnreadableRecords), Ok(()), "its key is noted");
+}
+
+#[test]
+fn an_event_that_a_restored_disk_has_lost_gets_a_second_tombstone() {
+    let run = |mutant| erased_under_way(mutant, |world| world.restore(1, 0), |_| ());
+    assert_eq!(run(Mutant::None), Ok(()));
+    assert!(is_back(&run(Mutant::IgnoresLostRecords)));
+}
+
+#[test]
+fn a_crash_after_an_erasure_does_not_forget_the_event_that_was_under_way() {
+    let run = |mutant| erased_under_way(mutant, |_| (), |world| world.restart(1));
+    assert_eq!(run(Mutant::None), Ok(()));
+    assert!(is_back(&run(Mutant::ForgetsErasures)));
 }
 
 /// A copied machine records an event that the original does not have, under the same seq.

@@ -58,10 +58,20 @@ pub enum Mutant {
     TrustsStreamClock,
     /// An erased record that was under way gets no second tombstone.
     HasNoSecondTombstone,
+    /// A damaged record that was under way gets no second tombstone.
+    IgnoresUnreadableRecords,
+    /// A record that a restored disk has lost and that was under way gets no second tombstone.
+    IgnoresLostRecords,
+    /// Erased records that a loaded state has accepted count as received before their tombstone.
+    TrustsLoadedOrder,
+    /// The file `erased` is missing at each start.
+    ForgetsErasures,
+    /// The file `erased` is written after the records are void.
+    NotesErasuresLate,
 }
 
 /// All mutants.
-pub const MUTANTS: [Mutant; 26] = [
+pub const MUTANTS: [Mutant; 31] = [
     Mutant::FoldsOwnOnArrival,
     Mutant::UsesLocalClock,
     Mutant::SkipsChain,
@@ -88,4 +98,9 @@ pub const MUTANTS: [Mutant; 26] = [
     Mutant::ChainOmitsTime,
     Mutant::TrustsStreamClock,
     Mutant::HasNoSecondTombstone,
+    Mutant::IgnoresUnreadableRecords,
+    Mutant::IgnoresLostRecords,
+    Mutant::TrustsLoadedOrder,
+    Mutant::ForgetsErasures,
+    Mutant::NotesErasuresLate,
 ];

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use parallax::testing::cluster::acknowledge::WaitingRequests;
 use parallax::testing::cluster::audit::Marks;
+use parallax::testing::cluster::erase::{NotedErasures, absence};
 use parallax::testing::cluster::filter::{AcceptedRun, NoEffect, Step, step};
 use parallax::testing::cluster::follow::{
     Comparison, Follower, OwnLog, ReturnHistory, is_same_stream, known_seq,
@@ -69,6 +70,8 @@ pub struct Around<'w> {
     pub profiles_max: usize,
     /// Random bits.
     pub random: u64,
+    /// True if a node can crash during an erasure.
+    pub may_interrupt: bool,
 }
 
 impl Around<'_> {
@@ -92,6 +95,9 @@ impl Node {
     /// Starts the node from its newest checkpoint, or from the beginning of the era.
     pub fn boot(&mut self, world: &mut Around<'_>) {
         self.disk.durable = self.disk.end();
+        if world.is(Mutant::ForgetsErasures) {
+            self.disk.erased = NotedErasures::default();
+        }
         let stored = self.disk.producer();
         let is_saved = stored.is_some();
         let producer = stored.unwrap_or_else(|| Producer::first(self.disk.log_id));
@@ -164,9 +170,8 @@ impl Node {
     pub fn append(&mut self, event: Event, bytes: Vec<u8>, world: &mut Around<'_>) {
         let is_tombstone = event.action == Action::Tombstone;
         if is_tombstone {
-            let erased = self.disk.erase(&event, self.disk.end());
-            erased.iter().for_each(|event| world.facts.exempt(*event));
-            self.forget_returned();
+            let returned = self.returned();
+            self.erase(&event, (self.disk.end(), returned, world.now_ms), None, world);
         }
         if let Some(running) = &mut self.running
             && (world.is(Mutant::FoldsOwnOnArrival) || world.is(Mutant::FoldsOwnTwice))
@@ -180,6 +185,10 @@ impl Node {
             bytes: Some(bytes),
             written_ms: world.now_ms,
         });
+    }
+
+    fn returned(&self) -> u64 {
+        self.running.as_ref().map_or(0, |running| running.follower.returned(&running.state))
     }
 
     /// Syncs the log, and acknowledges its records or lets them wait for their return.
@@ -372,7 +381,8 @@ impl Node {
             false => world.profiles_max,
         };
         let producer = &running.follower.producer;
-        let is_own = run.producer_id() == producer.id;
+        let producer_id = run.producer_id();
+        let is_own = producer_id == producer.id;
         let (mut tombstones, mut returned_erased) = (Vec::new(), Vec::new());
         while let Some((record, mut is_effective)) = run.next_record(&mut running.state) {
             let event = Event::from_record(&record.record);
@@ -386,22 +396,33 @@ impl Node {
                 running.base.fold(&record.record, record.bytes, profiles_max);
             }
             let is_erased = |anon: &u8| running.base.is_erased(*anon);
-            returned_erased.extend(self.disk.under_way.on_accepted(&record, is_effective, is_erased));
+            returned_erased.extend(self.disk.erased.on_accepted(&record, is_effective, is_erased));
+            let absence = absence(&running.follower.producer, producer_id, &record, &self.disk);
+            let absence = absence.filter(|absence| is_effective && !world.ignores(*absence));
+            let content = event.filter(|event| event.action != Action::Tombstone);
+            if let (Some(absence), Some(event)) = (absence, content) {
+                let mut owners = self.disk.erased.candidates(&record, absence);
+                returned_erased.extend(owners.find(|anon| event.anon == Some(**anon) && is_erased(anon)));
+            }
             if let Some(event) = event.filter(|event| event.action == Action::Tombstone) {
-                tombstones.push((event, record.seq));
+                tombstones.push((event, record.seq, record.record.received_ms));
             }
         }
         let last_own = self.compare(&run, world);
-        self.disk.under_way.forget_returned(last_own);
-        for (tombstone, seq) in tombstones {
-            // Records after an own tombstone are not its records. That of a copied machine is not an own one, although it has the own ID.
-            let last = if seq <= last_own { seq - 1 } else { self.disk.end() };
-            let erased = self.disk.erase(&tombstone, last);
-            erased.iter().for_each(|event| world.facts.exempt(*event));
-            self.forget_returned();
-        }
+        let clock_ms = self.running.as_ref().expect("it runs").state.clock_ms;
+        self.disk.erased.forget_returned(last_own, clock_ms);
         for anon in returned_erased {
             self.erase_again(anon, world);
+        }
+        for (tombstone, seq, tombstone_ms) in tombstones {
+            // Records after an own tombstone are not its records. That of a copied machine is not an own one, although it has the own ID.
+            let last = if seq <= last_own { seq - 1 } else { self.disk.end() };
+            let interruption = world.interruption();
+            let extent = (last, self.returned(), tombstone_ms);
+            self.erase(&tombstone, extent, interruption, world);
+            if interruption.is_some() {
+                return self.crash();
+            }
         }
     }
 

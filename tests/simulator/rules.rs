@@ -25,7 +25,7 @@ pub fn id(number: u8) -> ProducerId {
     ProducerId([number; 16])
 }
 
-fn producer(own: u64, predecessors: &[(u8, u64)]) -> Producer {
+pub fn producer(own: u64, predecessors: &[(u8, u64)]) -> Producer {
     let predecessor =
         |(number, base_seq): &(u8, u64)| Predecessor { id: id(*number), base_seq: *base_seq, changed_ms: 0 };
     Producer {
@@ -54,7 +54,7 @@ pub fn record(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// A log from seq 1 on. `None` is a damaged record.
-struct Log(Vec<Option<Vec<u8>>>);
+pub struct Log(pub Vec<Option<Vec<u8>>>);
 
 impl Log {
     fn new(numbers: impl Iterator<Item = u64>) -> Self {

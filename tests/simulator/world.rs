@@ -5,7 +5,7 @@ mod facts;
 mod script;
 
 use parallax::testing::cluster::era::{Era, EraId};
-use parallax::testing::cluster::follow::deletable_seq;
+use parallax::testing::cluster::follow::{deletable_seq, is_same_stream};
 use parallax::testing::cluster::message::{Decoder, Encoder};
 use parallax::testing::visitors::log::LogId;
 
@@ -68,6 +68,7 @@ pub struct World<'c> {
     has_real: bool,
     eras: u32,
     has_copy: bool,
+    may_interrupt: bool,
 }
 
 /// The counts of a run that passed.
@@ -112,6 +113,7 @@ impl<'c> World<'c> {
             has_real,
             eras: 1,
             has_copy: false,
+            may_interrupt: seed % 4 == 3,
         };
         for name in 0..NODES {
             let bits =
@@ -134,6 +136,7 @@ impl<'c> World<'c> {
             mutant: self.mutant,
             profiles_max: self.profiles_max,
             random: self.dice.next_u64() | 1 << 63,
+            may_interrupt: self.may_interrupt,
         };
         act(&mut self.nodes[node], &mut around)
     }
@@ -404,12 +407,16 @@ impl<'c> World<'c> {
             return false;
         }
         let seq = first + self.dice.below((end - first) as usize + 1) as u64;
-        let entry = &mut disk.log[seq as usize - 1];
+        self.damage_record(node, seq);
+        true
+    }
+
+    fn damage_record(&mut self, node: usize, seq: u64) {
+        let entry = &mut self.nodes[node].disk.log[seq as usize - 1];
         entry.bytes = None;
         let event = entry.event;
         trace!("{node}: seq {seq} is damaged, event {event}");
         self.facts.lose(event);
-        true
     }
 
     /// Begins another era with the table of the node that has read most: in a new stream, or in the present one.
@@ -417,9 +424,12 @@ impl<'c> World<'c> {
         let running = self.nodes.iter().filter_map(|node| node.running.as_ref());
         let Some(best) = running.max_by_key(|running| running.state.position) else { return false };
         let checkpoint = Checkpoint { state: best.state.save(), base: best.base.clone() };
-        // The operator takes a node that lags less than the logs reach back.
-        let oldest = self.now_ms - RETAINED_MS;
-        let next_ms = self.stream.appended_ms(checkpoint.state.position + 1);
+        // The operator takes a node that lags less than the logs reach back. One that has not noticed a lost end of the stream can lack
+        // all messages since the beginning of the era.
+        let (oldest, at) = (self.now_ms - RETAINED_MS, best.state.chain_position());
+        let is_same = is_same_stream(&at, &self.stream.head(), self.stream.at(at.position));
+        let last_known = if is_same { at.position } else { self.founding.state.position };
+        let next_ms = self.stream.appended_ms(last_known + 1);
         let lags = next_ms.is_some_and(|next_ms| next_ms <= oldest);
         if lags || checkpoint.state.era.id != self.founding.state.era.id {
             return false;

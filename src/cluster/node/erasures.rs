@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 
 use super::Node;
 use crate::cluster::audit::Erasure;
-use crate::cluster::erase::{ErasedRecord, ErasedUnderWay};
-use crate::cluster::erasing::{ErasureCommand, ErasureDone, ErasureLink, ErasureTask, read_done};
+use crate::cluster::erase::{Absence, NotedErasures, absence};
+use crate::cluster::erasing::{ErasedVisitor, ErasureCommand, ErasureDone, ErasureLink, ErasureTask};
+use crate::cluster::filter::AcceptedRun;
 use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
 use crate::cluster::old_records::{OldRecords, first_allowed_seq};
+use crate::cluster::order::order;
 use crate::cluster::seal;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::RecordKind;
@@ -21,7 +23,8 @@ pub(super) struct Erasures {
     link: ErasureLink,
     /// The erasures whose own records are not void yet: their IDs and positions.
     open: HashMap<u128, u64>,
-    under_way: ErasedUnderWay<Erasure>,
+    /// The content of the file `erased`, which the thread writes.
+    noted: NotedErasures<Erasure>,
     /// The keys of the records that took effect while an erasure was open: one of them may be an erased record.
     effective: HashSet<u128>,
     /// The erasures of the state's list. Those that have left it are removed with heartbeats.
@@ -30,11 +33,11 @@ pub(super) struct Erasures {
 }
 
 impl Erasures {
-    pub(super) fn new(link: ErasureLink) -> Self {
+    pub(super) fn new(link: ErasureLink, noted: NotedErasures<Erasure>) -> Self {
         Self {
             link,
             open: HashMap::new(),
-            under_way: ErasedUnderWay::default(),
+            noted,
             effective: HashSet::new(),
             listed: HashMap::new(),
             old_records: OldRecords::default(),
@@ -46,43 +49,88 @@ impl Erasures {
         self.open.is_empty()
     }
 
-    /// Notes a record that the stream has accepted in the message at `position`.
-    pub(super) fn on_accepted(&mut self, record: &RunRecord<'_>, is_effective: bool, position: u64) {
-        let is_erased = |erasure: &Erasure| erasure.position <= position;
-        if let Some(erasure) = self.under_way.on_accepted(record, is_effective, is_erased) {
-            self.erase_again(erasure);
-        }
-        if !self.open.is_empty() && is_effective && record.record.kind != RecordKind::Void {
+    /// Returns whether no own record of an erasure can be under way.
+    pub(super) fn is_settled(&self) -> bool {
+        self.noted.is_settled()
+    }
+
+    /// Notes a record that the stream has accepted with this order.
+    pub(super) fn on_accepted(&mut self, record: &RunRecord<'_>, is_effective: bool, order: u64) {
+        let is_erased = |erasure: &Erasure| erasure.order < order;
+        if let Some(erasure) = self.noted.on_accepted(record, is_effective, is_erased) {
+            self.erase_again(erasure, vec![record.key]);
+        } else if !self.open.is_empty() && is_effective && record.record.kind != RecordKind::Void {
             self.effective.insert(record.key);
         }
     }
 
-    /// Begins an erasure.
+    /// Notes that an own record took effect with this order, and that the log does not have it.
+    fn on_absent(&self, record: &RunRecord<'_>, absence: Absence, order: u64) {
+        let candidates = self.noted.candidates(record, absence);
+        let erasures: Vec<Erasure> = candidates.filter(|erasure| erasure.order < order).cloned().collect();
+        if !erasures.is_empty() {
+            let (seq, record) = (record.seq, record.bytes.to_vec());
+            // The thread ends with the process.
+            let _ = self.link.commands.send(ErasureCommand::Absent { erasures, seq, record });
+        }
+    }
+
+    /// Begins an erasure, unless this directory has done it. If a crash has interrupted it, its first extent counts.
     pub(super) fn begin(&mut self, task: ErasureTask) {
         let (id, position) = (task.erasure.id, task.erasure.position);
         self.listed.insert(id, task.erasure.clone());
+        self.noted.reopen(id, &task.erasure);
+        let task = match self.noted.get(id) {
+            Some(note) if note.is_done => return,
+            Some(note) => {
+                ErasureTask { last_seq: note.last_seq, returned: note.returned, is_repeated: true, ..task }
+            }
+            None => task,
+        };
         if self.open.insert(id, position).is_none() {
-            // The thread ends with the process.
+            if !task.is_repeated {
+                self.noted.add(task.note(), &[]);
+            }
             let _ = self.link.commands.send(ErasureCommand::Erase(task));
         }
     }
 
-    fn erase_again(&self, erasure: Erasure) {
-        let _ = self.link.commands.send(ErasureCommand::Again(erasure));
+    fn erase_again(&self, erasure: Erasure, keys: Vec<u128>) {
+        let _ = self.link.commands.send(ErasureCommand::Again(erasure, keys));
     }
 
-    fn end(&mut self, task: &ErasureTask, under_way: Vec<ErasedRecord<Erasure>>, returned: u64) {
-        self.open.remove(&task.erasure.id);
-        for record in under_way {
-            let ErasedRecord { seq, key, .. } = record;
-            if key != 0 && self.effective.contains(&key) {
-                self.erase_again(record.owner);
-            } else if seq > returned {
-                self.under_way.push(record);
+    /// Ends an erasure. The state has accepted own records up to `last_accepted`, and `returned` of the present producer ID.
+    fn end(
+        &mut self,
+        ErasedVisitor { task, mut under_way, .. }: ErasedVisitor,
+        (returned, last_accepted): (u64, u64),
+    ) {
+        let id = task.erasure.id;
+        self.open.remove(&id);
+        if !task.is_repeated {
+            let is_back = |key| self.effective.contains(&key);
+            let back: Vec<u128> =
+                under_way.extract_if(.., |record| is_back(record.key)).map(|record| record.key).collect();
+            if !back.is_empty() {
+                self.erase_again(task.erasure.clone(), back);
             }
+            self.noted.add(task.note(), &under_way);
         }
+        self.noted.finish(id);
+        if task.noted_after < task.returned {
+            self.erase_unseen(last_accepted, |erasure| erasure.id == id);
+        }
+        self.noted.forget_returned(returned, task.clock_ms);
+        let _ = self.link.commands.send(ErasureCommand::Forget(returned, task.clock_ms));
         if self.open.is_empty() {
             self.effective.clear();
+        }
+    }
+
+    /// Erases the visitors again whose records a loaded state has accepted in an unknown order.
+    fn erase_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&Erasure) -> bool) {
+        for (erasure, keys) in self.noted.take_unseen(last_accepted, is_erased) {
+            self.erase_again(erasure, keys);
         }
     }
 
@@ -91,8 +139,8 @@ impl Erasures {
         self.open.values().min().map_or(position, |open| position.min(open - 1))
     }
 
-    pub(super) fn forget_returned(&mut self, returned: u64) {
-        self.under_way.forget_returned(returned);
+    pub(super) fn forget_returned(&mut self, returned: u64, clock_ms: i64) {
+        self.noted.forget_returned(returned, clock_ms);
     }
 }
 
@@ -100,9 +148,10 @@ impl Node {
     /// Handles the erasures that the thread has done.
     pub(super) fn take_done_erasures(&mut self) {
         while let Ok(done) = self.erasures.link.done.try_recv() {
+            let last_accepted = self.state.as_ref().map_or(0, |state| self.follower.last_accepted(state));
             let returned = self.returned();
             match done {
-                ErasureDone::Erased(task, under_way) => self.erasures.end(&task, under_way, returned),
+                ErasureDone::Erased(visitor) => self.erasures.end(visitor, (returned, last_accepted)),
                 ErasureDone::VoidBefore(seq) => self.erasures.old_records.end(seq),
             }
             // Its memory has the records as they were.
@@ -121,23 +170,40 @@ impl Node {
         }
     }
 
-    /// Begins the erasures of a loaded state that this directory has not done: it has not read their tombstones. The order of an own
-    /// record that has not returned is not known, so it counts as received before.
+    /// Begins the erasures of a loaded state that this directory has not done: it has not read their tombstones, or a crash has
+    /// interrupted them. The order of an own record that has not returned is not known, so it counts as received before.
     pub(super) fn begin_unread_erasures(&mut self) {
         let Some(state) = &self.state else { return };
-        let done: HashSet<u128> = read_done(&self.directory).ids().collect();
         let (last_seq, returned) = (self.log.last_seq(), self.follower.returned(state));
         let last_accepted = self.follower.last_accepted(state);
         for erasure in &state.nodes.erasures {
-            if done.contains(&erasure.id) {
-                self.erasures.listed.insert(erasure.id, erasure.clone());
-            } else {
-                self.erasures.begin(ErasureTask { erasure: erasure.clone(), last_seq, returned });
-            }
+            let (erasure, clock_ms) = (erasure.clone(), state.clock_ms);
+            let (noted_after, tombstone_ms, is_repeated) = (0, clock_ms, false);
+            self.erasures.begin(ErasureTask {
+                erasure,
+                last_seq,
+                returned,
+                noted_after,
+                tombstone_ms,
+                clock_ms,
+                is_repeated,
+            });
         }
-        let is_erased = |erasure: &Erasure| erasure.position <= state.position;
-        for erasure in self.erasures.under_way.take_unseen(last_accepted, is_erased) {
-            self.erasures.erase_again(erasure);
+        let next_order = order(state.global_position() + 1, 0);
+        let is_erased = |erasure: &Erasure| erasure.order < next_order;
+        self.erasures.erase_unseen(last_accepted, is_erased);
+    }
+
+    /// Finds the own records of a run that took effect and that the log does not have: a visitor who was erased may own one. `effective`
+    /// has the seqs that took effect. The log has loaded the seqs of the run.
+    pub(super) fn note_absent(&self, run: &AcceptedRun, effective: &[u64]) {
+        let Some(state) = self.state.as_ref().filter(|_| !effective.is_empty()) else { return };
+        let records = run.records();
+        for record in records.iter().filter(|record| effective.binary_search(&record.seq).is_ok()) {
+            let absence = absence(&self.follower.producer, run.producer_id(), record, &self.log);
+            if let Some(absence) = absence {
+                self.erasures.on_absent(record, absence, state.order(record.seq - run.first));
+            }
         }
     }
 
@@ -158,11 +224,12 @@ impl Node {
         let listed = nodes.erasures.iter().filter(|_| has_left).map(|erasure| erasure.id);
         let listed: HashSet<u128> = listed.collect();
         self.erasures.listed.retain(|id, erasure| {
-            let is_listed = !has_left || listed.contains(id);
-            if let Some(owner) = seal::owner(&erasure.payload).filter(|_| !is_listed) {
+            // The ties find the owner of a record that returns later.
+            let is_needed = !has_left || listed.contains(id) || self.erasures.noted.is_open(*id);
+            if let Some(owner) = seal::owner(&erasure.payload).filter(|_| !is_needed) {
                 profiles.forget_ties(owner, erasure.order);
             }
-            is_listed
+            is_needed
         });
         self.erasures.link.progress.set_pending(pending);
         let (base_position, floor) = (state.era.base_position, nodes.floor(state.clock_ms));

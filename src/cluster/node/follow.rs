@@ -287,7 +287,8 @@ impl Node {
     fn accept(&mut self, mut run: AcceptedRun, profiles: &mut ProfileTable, clock: &dyn Clock) {
         let Some(state) = &mut self.state else { return };
         let (mut records, mut bytes, first) = (0, 0, run.first);
-        let (mut makes_entry, mut tombstones) = (false, Vec::new());
+        let (mut makes_entry, mut tombstones, mut effective) = (false, Vec::new(), Vec::new());
+        let is_settled = self.erasures.is_settled();
         while let Some((record, is_effective)) = run.next_record(state) {
             if is_effective && record.record.kind == RecordKind::Tombstone {
                 let order = state.order(record.seq - first);
@@ -295,27 +296,32 @@ impl Node {
                     seal::open(&self.keys.seal, record.key, record.record.payload).unwrap_or_default();
                 let hashes = sealed.hashes.into_iter().collect();
                 profiles.apply_tombstone(&record.record, order, (&sealed.keys, &hashes));
-                tombstones.push((record.key, record.seq));
+                tombstones.push((record.key, record.seq, record.record.received_ms));
                 makes_entry = true;
             } else if is_effective {
                 makes_entry |= profiles.apply(&record.record, state.order(record.seq - first));
             }
-            self.erasures.on_accepted(&record, is_effective, state.position);
+            self.erasures.on_accepted(&record, is_effective, state.order(record.seq - first));
+            if is_effective && !is_settled {
+                effective.push(record.seq);
+            }
             (records, bytes) = (records + 1, bytes + record.bytes.len());
         }
         profiles.on_folded(records, bytes);
-        let last_own = self.compare(&run, clock);
+        let last_own = self.compare(&run, &effective, clock);
         self.note_positions(&run, makes_entry, last_own.is_some());
         self.begin_erasures(&tombstones, last_own.unwrap_or(0), profiles);
     }
 
-    /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one.
-    fn compare(&mut self, run: &AcceptedRun, clock: &dyn Clock) -> Option<u64> {
+    /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one. `effective` has the seqs that
+    /// took effect while own records of an erasure were under way.
+    fn compare(&mut self, run: &AcceptedRun, effective: &[u64], clock: &dyn Clock) -> Option<u64> {
         let state = self.state.as_ref()?;
         let own_seqs = self.follower.producer.seqs_of(run.producer_id())?;
         if let Err(error) = self.log.load(run.first, run.last()) {
             tracing::error!(%error, "cannot compare returned records with the own log");
         }
+        self.note_absent(run, effective);
         match self.follower.on_accepted(run, state, &self.log, Self::random_id()) {
             Comparison::Foreign => own_seqs.contains(&run.first).then(|| run.last().min(own_seqs.end - 1)),
             Comparison::Returned(last) => {
@@ -339,16 +345,26 @@ impl Node {
         }
     }
 
-    /// Begins the erasures of tombstones that took effect, with their keys and seqs. `last_own` is the last own seq of their run, or 0.
-    fn begin_erasures(&mut self, tombstones: &[(u128, u64)], last_own: u64, profiles: &ProfileTable) {
+    /// Begins the erasures of tombstones that took effect, with their keys, seqs and times. `last_own` is the last own seq of their run, or 0.
+    fn begin_erasures(&mut self, tombstones: &[(u128, u64, i64)], last_own: u64, profiles: &ProfileTable) {
         let Some(state) = self.state.as_ref().filter(|_| !tombstones.is_empty()) else { return };
         let (log_end, returned) = (self.log.last_seq(), self.follower.returned(state));
-        for (id, seq) in tombstones {
+        let clock_ms = state.clock_ms;
+        for (id, seq, tombstone_ms) in tombstones {
             let listed = state.nodes.erasures.iter().rev().find(|erasure| erasure.id == *id);
             let Some(erasure) = listed.cloned() else { continue };
             // Records after an own tombstone belong to a new visitor.
             let last_seq = if *seq <= last_own { *seq } else { log_end };
-            self.erasures.begin(ErasureTask { erasure, last_seq, returned });
+            let (noted_after, tombstone_ms, is_repeated) = (returned, *tombstone_ms, false);
+            self.erasures.begin(ErasureTask {
+                erasure,
+                last_seq,
+                returned,
+                noted_after,
+                tombstone_ms,
+                clock_ms,
+                is_repeated,
+            });
         }
         self.publish_erasures(profiles);
     }
@@ -359,7 +375,8 @@ impl Node {
             batch.complete(true);
         }
         self.log.forget_through(last);
-        self.erasures.forget_returned(last);
+        let clock_ms = self.state.as_ref().map_or(i64::MIN, |state| state.clock_ms);
+        self.erasures.forget_returned(last, clock_ms);
         if self.follower.is_caught_up {
             self.history.note(last, clock.now_ms());
         }

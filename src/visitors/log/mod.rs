@@ -292,7 +292,7 @@ pub(crate) fn unsupported_version(version: u32) -> String {
 }
 
 impl LogError {
-    fn io(path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), source }
     }
 }

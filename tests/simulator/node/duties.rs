@@ -3,40 +3,74 @@
 use std::rc::Rc;
 
 use parallax::testing::cluster::audit::{Heartbeat, Hex};
+use parallax::testing::cluster::erase::Absence;
 use parallax::testing::cluster::filter::AcceptedRun;
 use parallax::testing::cluster::follow::OwnLog;
 use parallax::testing::cluster::message::push_record;
 use parallax::testing::cluster::state::StreamState;
 
 use super::{Around, Node};
-use crate::disk::Disk;
+use crate::disk::{Disk, Interruption};
 use crate::event::{Action, Event};
 use crate::mutant::Mutant;
 use crate::stream::Message;
 use crate::world::Codec;
+
+impl Around<'_> {
+    /// Returns whether a mutant ignores a record that the own log does not have.
+    pub(super) fn ignores(&self, absence: Absence) -> bool {
+        self.is(match absence {
+            Absence::Unreadable => Mutant::IgnoresUnreadableRecords,
+            Absence::Lost => Mutant::IgnoresLostRecords,
+        })
+    }
+
+    /// Returns a crash in one of four erasures.
+    pub(super) fn interruption(&mut self) -> Option<Interruption> {
+        self.random = self.random.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63;
+        let bits = self.random >> 32;
+        let is_noted_late = self.is(Mutant::NotesErasuresLate);
+        let records = (bits >> 2 & 3) as usize;
+        (self.may_interrupt && bits & 3 == 0).then_some(Interruption { records, is_noted_late })
+    }
+}
 
 impl Node {
     /// Carries out the erasures that are in the state and that this directory has not done: it did not read their tombstones. Erased
     /// records that returned unseen can have taken effect after their tombstones, so they need a second one.
     pub(super) fn erase_unread(&mut self, last_accepted: u64, world: &mut Around<'_>) {
         let running = self.running.as_ref().expect("it was started");
+        let clock_ms = running.state.clock_ms;
         let is_tombstone = |event: &&Event| event.action == Action::Tombstone;
         let tombstones: Vec<Event> = running.base.effects.iter().filter(is_tombstone).copied().collect();
         for tombstone in tombstones {
-            let erased = self.disk.erase(&tombstone, self.disk.end());
-            erased.iter().for_each(|event| world.facts.exempt(*event));
+            // All its records count as under way: the state hides the order.
+            let returned = if world.is(Mutant::TrustsLoadedOrder) { self.returned() } else { 0 };
+            self.erase(&tombstone, (self.disk.end(), returned, clock_ms), None, world);
         }
         let base = &self.running.as_ref().expect("it was started").base;
-        for anon in self.disk.under_way.take_unseen(last_accepted, |anon| base.is_erased(*anon)) {
+        for (anon, _) in self.disk.erased.take_unseen(last_accepted, |anon| base.is_erased(*anon)) {
             self.erase_again(anon, world);
         }
     }
 
-    /// Forgets the erased records that had returned before their erasure.
-    pub(super) fn forget_returned(&mut self) {
-        let Some(running) = &self.running else { return };
-        let returned = running.follower.returned(&running.state);
-        self.disk.under_way.forget_returned(returned);
+    /// Carries out an erasure. `extent` is that of [`crate::disk::Disk::erase`].
+    pub(super) fn erase(
+        &mut self,
+        tombstone: &Event,
+        extent: (u64, u64, i64),
+        interruption: Option<Interruption>,
+        world: &mut Around<'_>,
+    ) {
+        let erased = self.disk.erase(tombstone, extent, interruption);
+        erased.iter().for_each(|event| world.facts.exempt(*event));
+    }
+
+    /// Ends the process. Only the durable part of the log remains.
+    pub(super) fn crash(&mut self) {
+        trace!("{}: crashes during an erasure", self.name);
+        self.running = None;
+        self.disk.cut(self.disk.durable);
     }
 
     /// Makes a second tombstone of a visitor, one of whose erased records was under way and took effect after the first one. The

@@ -9,6 +9,7 @@ use crate::node::Node;
 impl World<'_> {
     /// Starts and connects all nodes, and lets them read and send until nothing is left.
     pub(super) fn heal(&mut self) -> Result<(), String> {
+        self.may_interrupt = false;
         for node in 0..self.nodes.len() {
             if self.nodes[node].running.is_none() {
                 self.with_node(node, |node, around| node.boot(around));
