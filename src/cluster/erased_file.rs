@@ -68,7 +68,7 @@ struct Tombstone {
 /// Encodes the notes of a directory.
 ///
 /// # Panics
-/// Never: a line is JSON.
+/// Never: texts are JSON.
 pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
     let line = |note: &ErasureNote<Erasure>| {
         let line = Line {
@@ -87,7 +87,7 @@ pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
             }),
             records: erased.records_of(note.id).map(|record| (Seq(record.seq), hex(record.key))).collect(),
         };
-        serde_json::to_string(&line).expect("a line is JSON") + "\n"
+        serde_json::to_string(&line).expect("texts are JSON") + "\n"
     };
     erased.notes().iter().map(line).collect()
 }

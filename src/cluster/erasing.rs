@@ -310,7 +310,7 @@ impl ErasureThread {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::error!(%error, seq, "cannot find the owner of a damaged or lost record that has returned; repeat the last erasures");
+                    tracing::error!(%error, seq, "cannot find the owner of a damaged or lost record that has returned; repeat the erasures of the last minute");
                 }
             }
         }

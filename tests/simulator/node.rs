@@ -267,6 +267,7 @@ impl Node {
         if self.disk.producer().is_none_or(|saved| saved.id != header.producer_id) {
             world.facts.sent_under_volatile_id += 1;
         }
+        world.facts.sent_early += u32::from(!running.follower.may_forward());
         running.forwarder.on_sent(last, returned, now_ms);
         running.deadlines.push(world.now_ms + PUBLISH_TIMEOUT_MS);
         trace!("{}: sends {first}..={last} under {:?}", self.name, header.producer_id);

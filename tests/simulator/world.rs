@@ -152,6 +152,9 @@ impl<'c> World<'c> {
             if self.facts.invisible > 0 {
                 return Err("a receipt says visible, and the table has no such event".to_owned());
             }
+            if self.facts.sent_early > 0 {
+                return Err("a message was sent before the node had caught up".to_owned());
+            }
             if self.facts.sent_under_volatile_id > 0 {
                 return Err("a message was sent under a producer ID that is not durable".to_owned());
             }

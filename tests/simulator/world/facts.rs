@@ -15,6 +15,8 @@ pub struct Facts {
     pub new_ids: u32,
     pub chain_mismatches: u32,
     pub sent_under_volatile_id: u32,
+    /// Messages that a node sent before it had caught up.
+    pub sent_early: u32,
     /// Events that a receipt called visible and that are not in the table.
     pub(super) invisible: u32,
     /// Heartbeats that showed two tables at one position, or two chains without a lost end of the stream.
