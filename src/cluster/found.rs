@@ -122,11 +122,9 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
     let bytes = bytes.map_err(|error| format!("cannot encode the message of the era: {error}"))?;
     let position = runtime.block_on(async {
-        let appended = stream.append(bytes).await?;
-        let appended =
-            appended.await.map_err(|error| format!("cannot append the message of the era: {error}"))?;
-        stream.publish_era(&era, appended.sequence).await?;
-        Ok::<_, String>(appended.sequence)
+        let position = stream.append_first(bytes).await?;
+        stream.publish_era(&era, position).await?;
+        Ok::<_, String>(position)
     })?;
     Ok(Founded { era: format!("{:032x}", u128::from_be_bytes(era.id.0)), position, visitors })
 }

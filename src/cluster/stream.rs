@@ -14,7 +14,7 @@ use async_nats::datetime::parse_rfc3339;
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture};
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
@@ -35,6 +35,10 @@ pub(crate) const MAX_AGE: Duration = Duration::from_secs(72 * 3_600);
 /// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9 s; the forwarder sends
 /// again meanwhile.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Attempts to append the first message to a stream without a leader, and the pause between two of them: 10 s, in which a leader is
+/// elected.
+const LEADER_ATTEMPTS_MAX: u32 = 50;
+const LEADER_PAUSE: Duration = Duration::from_millis(200);
 /// The part of the subject that the operator's messages have in place of a node's name.
 pub(super) const CONTROL: &str = "control";
 /// Name of the era in the metadata of the stream.
@@ -206,6 +210,28 @@ impl ClusterStream {
     /// The connection is lost.
     pub(crate) async fn append(&self, bytes: Vec<u8>) -> Result<PublishAckFuture, String> {
         self.context.publish(self.subject.clone(), bytes.into()).await.map_err(|error| error.to_string())
+    }
+
+    /// Appends the first message of an era. Returns its position. The servers may not know the leader of a new stream yet, so this tries
+    /// again.
+    ///
+    /// # Errors
+    /// The connection is lost, or the servers do not store the message.
+    pub(crate) async fn append_first(&self, bytes: Vec<u8>) -> Result<u64, String> {
+        let mut attempts = 1;
+        loop {
+            match self.append(bytes.clone()).await?.await {
+                Ok(appended) => return Ok(appended.sequence),
+                // No server has answered, so none has stored the message.
+                Err(error)
+                    if error.kind() == PublishErrorKind::StreamNotFound && attempts < LEADER_ATTEMPTS_MAX =>
+                {
+                    tokio::time::sleep(LEADER_PAUSE).await;
+                    attempts += 1;
+                }
+                Err(error) => return Err(format!("cannot append the message of the era: {error}")),
+            }
+        }
     }
 
     /// Creates the stream if it is missing. Returns its creation time in milliseconds.

@@ -114,7 +114,7 @@ impl<'a> VisitorContext<'a> {
     fn trait_value(&self, name: &str) -> Option<Value<'_>> {
         let profile = self.visitor.profile.as_ref()?;
         let member = |at| profile.trait_value(&name[..at]).and_then(|value| value.get_path(&name[at + 1..]));
-        let mut dots = memchr::memchr_iter(b'.', name.as_bytes());
+        let mut dots = name.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at);
         profile.trait_value(name).or_else(|| dots.find_map(member))
     }
 

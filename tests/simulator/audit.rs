@@ -6,7 +6,7 @@ use parallax::testing::cluster::audit::{
 };
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::filter::{NoEffect, Step};
-use parallax::testing::cluster::message::{RunRecord, StreamMessage, dedup_key};
+use parallax::testing::cluster::message::StreamMessage;
 use parallax::testing::cluster::old_records::first_allowed_seq;
 use parallax::testing::cluster::order::order;
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};

@@ -57,7 +57,6 @@ const FENCES: &[(&str, &[&str])] = &[
         &[
             "http/chunked.rs",
             "http/head_parser.rs",
-            "http/params.rs",
             "http/request.rs",
             "http/target.rs",
             "visitors/events/document.rs",
@@ -109,7 +108,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("sha2", &["checksum.rs"]),
     ("signal_hook", &["server/mod.rs"]),
     ("simd_json", &["visitors/events/document.rs"]),
-    ("simdutf8", &["http/body.rs", "visitors/log/record.rs"]),
+    ("simdutf8", &["http/body.rs", "http/target.rs", "visitors/log/record.rs"]),
     ("socket2", &["worker/listener.rs"]),
     ("statrs", &["insights/statistics/distributions.rs"]),
     ("strsim", &["nearest.rs"]),
@@ -129,6 +128,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "webhook/client.rs",
         ],
     ),
+    ("wide", &["http/byte_search.rs", "http/target.rs"]),
     ("xxhash_rust", &["checksum.rs"]),
     ("zstd", &["cluster/message.rs"]),
 ];
