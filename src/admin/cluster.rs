@@ -122,7 +122,7 @@ pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
     page.begin_family(
         "parallax_cluster_clock_skew_seconds",
         "gauge",
-        "Own clock less that of the NATS servers",
+        "Own clock minus that of the NATS servers",
     );
     page.sample(&[], node.clock_skew_ms.load(Ordering::Relaxed) as f64 / 1_000.0);
     page.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");

@@ -14,7 +14,7 @@ const JSON: &str = "application/json";
 
 /// The parts of the answer of `/readyz` that the metrics know.
 pub(super) struct Recording<'a> {
-    /// Whether events can be recorded.
+    /// True if events can be recorded.
     pub(super) is_recording: bool,
     /// The status of a node of a cluster that lacks messages of the stream. `None`: it is ready, or the server is alone.
     pub(super) not_ready: Option<&'static str>,

@@ -37,8 +37,8 @@ const FIXED_KEY_BYTES: usize = 1 + 1 + 4 + 32;
 /// Size of a key. A few experiments fit. Answers with more of them are not prepared.
 const ANSWER_KEY_BYTES_MAX: usize = FIXED_KEY_BYTES + ZONES_MAX + 2 * KEY_BYTES_MAX;
 
-/// Length of the empty line between the fields and the body.
-const EMPTY_LINE_BYTES: usize = 2;
+/// The empty line between the fields and the body.
+pub(super) const EMPTY_LINE: &[u8] = b"\r\n";
 
 /// Everything that an answer depends on.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ impl AnswerKey {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PreparedAnswer<'t> {
     /// The shared fields, the content fields, the empty line after them, and the bytes of the body before its pieces.
-    pub(super) bytes: &'t [u8],
+    pub(super) before_pieces: &'t [u8],
     /// End of the shared fields.
     pub(super) shared_end: usize,
     /// End of the content fields.
@@ -101,35 +101,35 @@ pub(super) struct PreparedAnswer<'t> {
     /// The indices of the pieces.
     pub(super) pieces: &'t [u32],
     /// The bytes of the body after its pieces.
-    pub(super) end: &'t [u8],
+    pub(super) after_pieces: &'t [u8],
 }
 
 impl PreparedAnswer<'_> {
     /// Returns the header fields that a 304 has too. The first one is the ETag.
     pub(super) fn shared_fields(&self) -> &[u8] {
-        &self.bytes[..self.shared_end]
+        &self.before_pieces[..self.shared_end]
     }
 
     /// Returns the header fields of the body.
     pub(super) fn content_fields(&self) -> &[u8] {
-        &self.bytes[self.shared_end..self.content_end]
+        &self.before_pieces[self.shared_end..self.content_end]
     }
 
     /// Returns the ETag, which is in the first field.
     pub(super) fn etag(&self) -> Etag {
-        Etag::from_field(self.bytes)
+        Etag::from_field(self.before_pieces)
     }
 
-    /// Appends the rest of a whole response whose connection stays open: all fields, the empty line and the body. `pieces` are
-    /// those of the site.
+    /// Appends the shared fields, the content fields, the empty line and the body. A response with `Connection: close` needs
+    /// [`Self::write_body`], because that field precedes the empty line. `pieces` are those of the site.
     pub(super) fn write_rest(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.bytes);
+        out.extend_from_slice(self.before_pieces);
         self.write_pieces(pieces, out);
     }
 
     /// Appends the body.
     pub(super) fn write_body(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.bytes[self.content_end + EMPTY_LINE_BYTES..]);
+        out.extend_from_slice(&self.before_pieces[self.content_end + EMPTY_LINE.len()..]);
         self.write_pieces(pieces, out);
     }
 
@@ -137,27 +137,32 @@ impl PreparedAnswer<'_> {
         for index in self.pieces {
             out.extend_from_slice(if self.gzip { pieces.deflate(*index) } else { pieces.text(*index) });
         }
-        out.extend_from_slice(self.end);
+        out.extend_from_slice(self.after_pieces);
     }
 }
 
 /// A table of prepared answers.
 pub(super) struct AnswerTable {
     slots: Box<[Slot]>,
-    /// The bytes of each slot: key, bytes before the pieces, and those after them.
+    /// The bytes of each slot: the key, the bytes before the pieces, and the bytes after the pieces.
     bytes: Box<[[u8; ANSWER_BYTES_MAX]]>,
     pieces: Box<[[u32; ANSWER_PIECES_MAX]]>,
 }
 
-/// The ends of the key, of the bytes before the pieces and of those after them in the bytes of a slot, the ends of the fields in
-/// the bytes before the pieces, the number of pieces, and the coding. An empty slot matches no key, because a key is not empty.
+/// The description of the answer in a slot. An empty slot matches no key, because a key is not empty.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
+    /// End of the key in the bytes of the slot. The bytes before the pieces begin here.
     key_end: u16,
+    /// End of the shared fields, counted from `key_end`.
     shared_end: u16,
+    /// End of the content fields, counted from `key_end`.
     content_end: u16,
+    /// End of the bytes before the pieces, in the bytes of the slot.
     start_end: u16,
+    /// End of the bytes after the pieces, in the bytes of the slot.
     end: u16,
+    /// Number of pieces.
     pieces: u8,
     gzip: bool,
 }
@@ -180,18 +185,18 @@ impl AnswerTable {
             return None;
         }
         Some(PreparedAnswer {
-            bytes: part(slot.key_end, slot.start_end),
+            before_pieces: part(slot.key_end, slot.start_end),
             shared_end: usize::from(slot.shared_end),
             content_end: usize::from(slot.content_end),
             gzip: slot.gzip,
             pieces: &self.pieces[key.slot][..usize::from(slot.pieces)],
-            end: part(slot.start_end, slot.end),
+            after_pieces: part(slot.start_end, slot.end),
         })
     }
 
     /// Stores the answer of `key` in place of another one. An answer that is too large is not stored.
     pub(super) fn insert(&mut self, key: &AnswerKey, answer: &PreparedAnswer<'_>) {
-        let parts = [key.bytes(), answer.bytes, answer.end];
+        let parts = [key.bytes(), answer.before_pieces, answer.after_pieces];
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let Some(pieces) = self.pieces[key.slot].get_mut(..answer.pieces.len()) else { return };
         if length > ANSWER_BYTES_MAX {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::answer_table::{AnswerKey, AnswerTable, PreparedAnswer};
+use super::answer_table::{AnswerKey, AnswerTable, EMPTY_LINE, PreparedAnswer};
 use super::class::ResponseClass;
 use super::context::RequestContext;
 use super::scratch::ResponseBuffers;
@@ -155,7 +155,9 @@ pub(super) fn write_stored(
     let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
     let (class, etag) = (key.class(), answer.etag());
     let (mut head, is_unchanged) = begin_head(context, class, Some(&etag), ids, out)?;
-    if !is_unchanged && !context.request.close && !context.is_head() {
+    let has_body = !is_unchanged && !context.is_head();
+    if has_body && !context.request.close {
+        // Most responses: one copy has the fields, the end of the head, and the start of the body.
         answer.write_rest(context.pieces(), head.buffer());
         return Ok(true);
     }
@@ -164,7 +166,7 @@ pub(super) fn write_stored(
         head.raw(answer.content_fields());
     }
     let out = head.end(context.request.close);
-    if !is_unchanged && !context.is_head() {
+    if has_body {
         answer.write_body(context.pieces(), out);
     }
     Ok(true)
@@ -191,15 +193,15 @@ fn store_answer(
     if content_end + text_bytes > ANSWER_BYTES_MAX {
         return;
     }
-    prepared.extend_from_slice(b"\r\n");
+    prepared.extend_from_slice(EMPTY_LINE);
     let Some((start_end, count)) = write_own_bytes(body, gzip, &mut indices, prepared) else { return };
     let answer = PreparedAnswer {
-        bytes: &prepared[..start_end],
+        before_pieces: &prepared[..start_end],
         shared_end,
         content_end,
         gzip,
         pieces: &indices[..count],
-        end: &prepared[start_end..],
+        after_pieces: &prepared[start_end..],
     };
     answers.insert(key, &answer);
 }
@@ -232,8 +234,8 @@ fn write_own_bytes(
     }
 }
 
-/// Begins a head with the fields of the request: of a 304 if the client already has the content, and otherwise of a 200.
-/// Returns whether it is a 304.
+/// Begins the head of a 304 if the client already has the content, and of a 200 otherwise. Writes the fields of the request.
+/// Returns the head, and whether it is that of a 304.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.

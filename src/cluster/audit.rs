@@ -14,8 +14,8 @@
 //!
 //! # Erasures
 //!
-//! A tombstone stays in the list until each known node has confirmed it with `erasedTo`, the position up to which the node has
-//! done all erasures. Confirmations are heartbeats, so the list is equal on all nodes.
+//! A tombstone stays in the list for 90 days, and until each known node has confirmed it with `erasedTo`, the position up to which the
+//! node has done all erasures. Confirmations are heartbeats, so the list is equal on all nodes.
 //!
 //! # Dropping ties
 //!

@@ -23,7 +23,7 @@ use super::message::RunRecord;
 use super::producer::{Producer, ProducerId};
 use crate::visitors::log::RecordKind;
 
-/// Erasures that are noted. At the limit the oldest note is dropped. Its erasure has left the state, unless a node is away.
+/// Maximum number of noted erasures. At the limit the oldest note is dropped. Its erasure has left the state, unless a node is away.
 pub const NOTES_MAX: usize = 10_000;
 /// Erased records under way that are noted, over all erasures. They take 0.5 MB of a file that each erasure writes. An erasure with more
 /// keeps none of its records and gets its second tombstone at once. That one also erases the events of a new visitor with the same IDs.
@@ -42,12 +42,12 @@ pub struct ErasureNote<O> {
     pub last_seq: u64,
     /// The last own record that had returned at the tombstone. Later ones count as received before it.
     pub returned: u64,
-    /// When the tombstone was recorded, or when the state had it that the node loaded.
+    /// When the tombstone was recorded, or its time in the state that the node loaded.
     pub tombstone_ms: i64,
     /// True after all its records are void.
     pub is_done: bool,
     /// True if too many records were under way.
-    pub is_over: bool,
+    pub has_too_many_records: bool,
     /// The erased visitor. `None` after the own records up to `last_seq` have returned, and [`ARRIVAL_MS`] have passed.
     pub owner: Option<O>,
 }
@@ -76,7 +76,7 @@ impl<O> Default for NotedErasures<O> {
 }
 
 impl<O: Clone> NotedErasures<O> {
-    /// Adds the note of an erasure, or replaces it. Sets `is_over` if there are too many records. A record without a key is
+    /// Adds the note of an erasure, or replaces it. Sets `has_too_many_records` if there are too many records. A record without a key is
     /// never found again and needs no entry.
     pub fn add(&mut self, mut note: ErasureNote<O>, records: &[ErasedRecord]) {
         self.notes.retain(|one| one.id != note.id);
@@ -84,8 +84,8 @@ impl<O: Clone> NotedErasures<O> {
             let dropped = self.notes.remove(0).id;
             self.records.retain(|_, (_, id)| *id != dropped);
         }
-        note.is_over |= self.records.len() + records.len() > UNDER_WAY_MAX;
-        let kept = records.iter().filter(|record| record.key != 0 && !note.is_over);
+        note.has_too_many_records |= self.records.len() + records.len() > UNDER_WAY_MAX;
+        let kept = records.iter().filter(|record| record.key != 0 && !note.has_too_many_records);
         self.records.extend(kept.map(|record| (record.key, (record.seq, note.id))));
         self.notes.push(note);
     }
@@ -99,6 +99,11 @@ impl<O: Clone> NotedErasures<O> {
     pub fn records_of(&self, id: u128) -> impl Iterator<Item = ErasedRecord> + '_ {
         let own = self.records.iter().filter(move |(_, (_, erasure))| *erasure == id);
         own.map(|(key, (seq, _))| ErasedRecord { seq: *seq, key: *key })
+    }
+
+    /// Returns the records under way, with the IDs of their erasures.
+    pub fn records(&self) -> impl Iterator<Item = (u128, ErasedRecord)> + '_ {
+        self.records.iter().map(|(key, (seq, id))| (*id, ErasedRecord { seq: *seq, key: *key }))
     }
 
     /// Returns the note of an erasure.
@@ -169,14 +174,18 @@ impl<O: Clone> NotedErasures<O> {
     }
 
     /// Forgets the records that have returned: no form of them is under way any more. Before an erasure, they took effect before its
-    /// tombstone. `clock_ms` is that of the state.
-    pub fn forget_returned(&mut self, returned: u64, clock_ms: i64) {
+    /// tombstone. `clock_ms` is that of the state. Returns whether a note has changed.
+    pub fn forget_returned(&mut self, returned: u64, clock_ms: i64) -> bool {
+        let before = self.records.len();
         self.records.retain(|_, (seq, _)| *seq > returned);
-        let is_settled = |note: &&mut ErasureNote<O>| {
+        let mut is_changed = self.records.len() != before;
+        for note in self.notes.iter_mut().filter(|note| note.owner.is_some()) {
             let is_past = clock_ms.saturating_sub(note.tombstone_ms) >= ARRIVAL_MS;
-            note.is_done && note.last_seq <= returned && is_past
-        };
-        self.notes.iter_mut().filter(is_settled).for_each(|note| note.owner = None);
+            if note.is_done && note.last_seq <= returned && is_past {
+                (note.owner, is_changed) = (None, true);
+            }
+        }
+        is_changed
     }
 
     /// Removes the records that a loaded state has accepted already and whose tombstone it has, by `is_erased`. The state hides the order

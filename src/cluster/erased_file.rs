@@ -5,7 +5,7 @@
 //! Each line is a JSON object, the oldest erasure first. Seqs, positions and orders are decimal strings, IDs and keys are 32 hex digits.
 //!
 //! ```text
-//! {"id":"..","lastSeq":"9","returned":"7","tombstoneMs":"1767607200000","isDone":true,"isOver":false,"erasure":{..}|null,"records":[["8",".."]]}
+//! {"id":"..","lastSeq":"9","returned":"7","tombstoneMs":"1767607200000","isDone":true,"hasTooManyRecords":false,"erasure":{..}|null,"records":[["8",".."]]}
 //! ```
 //!
 //! | member | meaning |
@@ -15,7 +15,7 @@
 //! | `returned` | last own record that had returned at the tombstone |
 //! | `tombstoneMs` | when the tombstone was recorded, in ms since 1970 |
 //! | `isDone` | all records of the visitor are void |
-//! | `isOver` | more records were under way than are noted |
+//! | `hasTooManyRecords` | more records were under way than are noted |
 //! | `erasure` | position, order, time (`erasedMs`), site and payload of the tombstone. Null after the own records up to `lastSeq` have returned, and a minute has passed |
 //! | `records` | seqs and dedup keys of the erased records that had not returned |
 //!
@@ -23,6 +23,8 @@
 //!
 //! The file is replaced as a whole: before the records of an erasure become void, after they are void, and after the second tombstone of a
 //! record is durable. A line that cannot be read is ignored. The erasure of a missing line begins again, as that of a loaded state.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +46,7 @@ struct Line {
     #[serde(with = "text")]
     tombstone_ms: i64,
     is_done: bool,
-    is_over: bool,
+    has_too_many_records: bool,
     erasure: Option<Tombstone>,
     records: Vec<(Seq, Hex)>,
 }
@@ -70,6 +72,10 @@ struct Tombstone {
 /// # Panics
 /// Never: texts are JSON.
 pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
+    let mut records: BTreeMap<u128, Vec<(Seq, Hex)>> = BTreeMap::new();
+    for (id, record) in erased.records() {
+        records.entry(id).or_default().push((Seq(record.seq), hex(record.key)));
+    }
     let line = |note: &ErasureNote<Erasure>| {
         let line = Line {
             id: hex(note.id),
@@ -77,7 +83,7 @@ pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
             returned: note.returned,
             tombstone_ms: note.tombstone_ms,
             is_done: note.is_done,
-            is_over: note.is_over,
+            has_too_many_records: note.has_too_many_records,
             erasure: note.owner.clone().map(|erasure| Tombstone {
                 position: erasure.position,
                 order: erasure.order,
@@ -85,7 +91,7 @@ pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
                 site: erasure.site,
                 payload: erasure.payload,
             }),
-            records: erased.records_of(note.id).map(|record| (Seq(record.seq), hex(record.key))).collect(),
+            records: records.remove(&note.id).unwrap_or_default(),
         };
         serde_json::to_string(&line).expect("texts are JSON") + "\n"
     };
@@ -110,8 +116,11 @@ pub fn from_text(text: &str) -> NotedErasures<Erasure> {
             .into_iter()
             .map(|(seq, key)| ErasedRecord { seq: seq.0, key: number(key) })
             .collect();
-        let Line { last_seq, returned, tombstone_ms, is_done, is_over, .. } = line;
-        erased.add(ErasureNote { id, last_seq, returned, tombstone_ms, is_done, is_over, owner }, &records);
+        let Line { last_seq, returned, tombstone_ms, is_done, has_too_many_records, .. } = line;
+        erased.add(
+            ErasureNote { id, last_seq, returned, tombstone_ms, is_done, has_too_many_records, owner },
+            &records,
+        );
     }
     erased
 }

@@ -56,7 +56,15 @@ impl ErasureTask {
     pub(crate) fn note(&self) -> ErasureNote<Erasure> {
         let (id, owner) = (self.erasure.id, Some(self.erasure.clone()));
         let (last_seq, returned, tombstone_ms) = (self.last_seq, self.returned, self.tombstone_ms);
-        ErasureNote { id, last_seq, returned, tombstone_ms, is_done: false, is_over: false, owner }
+        ErasureNote {
+            id,
+            last_seq,
+            returned,
+            tombstone_ms,
+            is_done: false,
+            has_too_many_records: false,
+            owner,
+        }
     }
 }
 
@@ -199,8 +207,10 @@ impl ErasureThread {
             if !erased.is_empty() {
                 self.finish(eraser, erased, &mut noted);
             }
-            if let Some((seq, clock_ms)) = returned {
-                noted.forget_returned(seq, clock_ms);
+            if let Some((seq, clock_ms)) = returned
+                && noted.forget_returned(seq, clock_ms)
+            {
+                self.write_noted(&noted);
             }
         }
     }
@@ -214,7 +224,7 @@ impl ErasureThread {
     ) -> ErasedVisitor {
         let id = task.erasure.id;
         let summary = until_done(|| self.erase(eraser, noted, &task));
-        if noted.get(id).is_some_and(|note| note.is_over) {
+        if noted.get(id).is_some_and(|note| note.has_too_many_records) {
             tracing::warn!("too many records were under way during an erasure; erasing the visitor again");
             self.erase_again(eraser, &task.erasure);
         }
@@ -299,7 +309,7 @@ impl ErasureThread {
         Ok(Some(OwnershipRule::new(ownership, vec![visitor])))
     }
 
-    /// Erases the visitor again that owned an own record which the log does not have.
+    /// Finds the owner of an own record that the log does not have, and erases this visitor again.
     fn erase_absent(&self, eraser: &Eraser, erasures: &[Erasure], (seq, record): (u64, &[u8])) {
         let Some((record, _)) = Record::decode(record) else { return };
         for erasure in erasures {
@@ -368,7 +378,7 @@ fn until_done<T>(mut attempt: impl FnMut() -> Result<T, ErasureError>) -> T {
             Ok(done) => return done,
             Err(ErasureError::Log(EraseError::Busy)) => {}
             Err(error) => {
-                tracing::error!(%error, "cannot erase yet; no event is sent until a visitor is erased");
+                tracing::error!(%error, "cannot erase yet; the node sends nothing until it is done");
             }
         }
         thread::sleep(RETRY_PAUSE);
@@ -383,7 +393,8 @@ fn under_way(
 ) -> Result<Vec<ErasedRecord>, ErasureError> {
     let mut erased = Vec::new();
     let reader = LogReader::open(Arc::clone(&eraser.source.disk), &eraser.source.directory, task.noted_after);
-    let mut reader = reader.map_err(EraseError::from)?.with_durable_seq(task.last_seq);
+    let reader = reader.map_err(EraseError::from)?.with_durable_seq(task.last_seq);
+    let mut reader = reader.with_filter(rule.segment_filter());
     while let Some(item) = reader.read_next().map_err(EraseError::from)? {
         let LogItem::Records(records) = item else { continue };
         for (seq, record) in records.iter().filter(|(seq, _)| *seq <= task.last_seq) {

@@ -1,5 +1,5 @@
-//! The rule by which a node is ready although it lacks messages of the stream: a start waits until the node has read to the end of the
-//! stream, and later the lag may have a limit.
+//! The rule that decides whether a node is ready. A starting node waits until it has read to the end of the stream. Later a setting can
+//! limit the lag.
 //!
 //! A node that is alone is always ready: the end of the stream is unknown, and the node serves, records and acknowledges.
 
@@ -15,7 +15,7 @@ pub struct Progress {
     pub is_alone: bool,
     /// True if the node has read to the end that the stream had at the connection.
     pub is_caught_up: bool,
-    /// The time of the last message of the stream less that of the last processed one, in ms.
+    /// The time of the last message of the stream minus that of the last processed one, in ms.
     pub lag_ms: i64,
 }
 
@@ -40,11 +40,12 @@ impl Readiness {
     /// Returns why the node is not ready. `None`: it is ready.
     pub fn look(&mut self, progress: Progress, now_ms: i64) -> Option<NotReady> {
         let begun_ms = *self.begun_ms.get_or_insert(now_ms);
+        // Also for a node that is alone: the time limit is over only once.
+        self.has_joined |= now_ms - begun_ms >= self.join_timeout_ms;
         if progress.is_alone {
             return None;
         }
-        let is_at_end = progress.is_caught_up && progress.lag_ms <= JOINED_LAG_MS_MAX;
-        self.has_joined |= is_at_end || now_ms - begun_ms >= self.join_timeout_ms;
+        self.has_joined |= progress.is_caught_up && progress.lag_ms <= JOINED_LAG_MS_MAX;
         if !self.has_joined {
             return Some(NotReady::Joining);
         }

@@ -32,7 +32,7 @@ pub(crate) struct StreamEnd {
     pub(crate) last: u64,
     /// The time of its message, in milliseconds since 1970.
     pub(crate) last_ms: i64,
-    /// The own clock less that of the servers, in ms.
+    /// The own clock minus that of the servers, in ms.
     pub(crate) skew_ms: i64,
 }
 

@@ -381,7 +381,7 @@ impl Node {
         self.state.as_ref().map_or(0, |state| state.position)
     }
 
-    /// Returns the time of the last known message of the stream less that of the last processed one, in ms.
+    /// Returns the time of the last known message of the stream minus that of the last processed one, in ms.
     fn lag_ms(&self) -> i64 {
         let Some(state) = self.state.as_ref().filter(|state| state.position < self.end.last) else {
             return 0;

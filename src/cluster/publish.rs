@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use async_nats::jetstream::context::Context;
-use async_nats::jetstream::object_store::{Config, ObjectMetadata, ObjectStore};
+use async_nats::jetstream::object_store::{Config, ObjectMetadata, ObjectStore, PutErrorKind};
 use async_nats::jetstream::stream::StorageType;
 use futures_util::StreamExt;
 use tokio::runtime::Builder;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::connect::NatsSettings;
 use super::pull::list::{self, FILES_MAX, LIST_NAME, ListError, SourceFile};
@@ -31,6 +31,9 @@ use crate::storage;
 const REPLACE_ATTEMPTS: usize = 20;
 /// Time limit for one snapshot to enter the object store: the largest one at 1 MB/s.
 const PUT_TIMEOUT: Duration = Duration::from_secs(2_000);
+/// Attempts to store a snapshot, and the pause between two of them. A change of the leader takes 4 to 9 s.
+const PUT_ATTEMPTS_MAX: u32 = 10;
+const PUT_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of one message of an object. Each one waits until a majority of the servers has synced it, so larger ones are faster: 128 KiB, the
 /// client's default, takes twice the time. It fits in the 1 MB that nats-server accepts by default.
 const CHUNK_BYTES: usize = 768 << 10;
@@ -261,18 +264,33 @@ async fn change_object_store(
     let present = list_objects(&store).await?;
     let Some(new) = change.apply(&present, change.sha256())? else { return Ok(present) };
     if let Some(snapshot) = change.snapshot() {
-        let (name, mut bytes) = (snapshot.name(), snapshot.bytes.as_slice());
-        let chunk_size = Some(CHUNK_BYTES.min(client.server_info().max_payload));
-        let metadata = ObjectMetadata { name: name.clone(), chunk_size, ..ObjectMetadata::default() };
-        let put = timeout(PUT_TIMEOUT, store.put(metadata, &mut bytes)).await;
-        let put = put.map_err(|_| format!("{name}: not stored within {} s", PUT_TIMEOUT.as_secs()))?;
-        put.map_err(|error| format!("{name}: {error}"))?;
+        let chunk_bytes = CHUNK_BYTES.min(client.server_info().max_payload);
+        let put = timeout(PUT_TIMEOUT, put_snapshot(&store, snapshot, chunk_bytes)).await;
+        put.map_err(|_| format!("{}: not stored within {} s", snapshot.name(), PUT_TIMEOUT.as_secs()))??;
     }
     let kept: BTreeSet<_> = new.iter().map(|file| file.name.as_str()).collect();
     for file in present.iter().filter(|file| !kept.contains(file.name.as_str())) {
         answer(store.delete(&file.name)).await.map_err(|error| format!("{}: {error}", file.name))?;
     }
     Ok(new)
+}
+
+/// Stores a snapshot. Right after the servers have started, and while they elect a leader, a message is refused, so this tries again.
+async fn put_snapshot(store: &ObjectStore, snapshot: &NewSnapshot, chunk_bytes: usize) -> Result<(), String> {
+    let name = snapshot.name();
+    let mut attempts = 1;
+    loop {
+        let metadata =
+            ObjectMetadata { name: name.clone(), chunk_size: Some(chunk_bytes), ..ObjectMetadata::default() };
+        match store.put(metadata, &mut snapshot.bytes.as_slice()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == PutErrorKind::PublishChunks && attempts < PUT_ATTEMPTS_MAX => {
+                sleep(PUT_PAUSE).await;
+                attempts += 1;
+            }
+            Err(error) => return Err(format!("{name}: {error}")),
+        }
+    }
 }
 
 async fn create_store(context: &Context, bucket: &str) -> Result<ObjectStore, String> {

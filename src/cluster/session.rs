@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Passes a message on. Waits while the writer has too many.
+    /// Passes a message to the writer. Waits while the queue of the writer is full.
     async fn on_message(&mut self, message: Option<Result<Message, OrderedError>>) -> Result<(), String> {
         let message = message.ok_or("the consumer of the stream has ended")?;
         let message = message.map_err(|error| format!("cannot read the stream: {error}"))?;

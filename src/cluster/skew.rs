@@ -15,7 +15,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// Returns the least difference that explains the reading: the own clock less that of the servers. 0 if the reading is between the
+    /// Returns the least difference that explains the reading: the own clock minus that of the servers. 0 if the reading is between the
     /// own times.
     pub fn skew_ms(&self) -> i64 {
         let ahead_ms = self.sent_ms.saturating_sub(self.server_ms).max(0);

@@ -128,8 +128,8 @@ pub struct ClusterConfig {
     /// with the status joining. Then the node is ready with the profiles that it has.
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
     pub join_timeout: TimeSpan,
-    /// Greatest lag: the time of the last message of the stream less that of the last one in the profiles, with a unit (s, m). Beyond
-    /// it /readyz is 503 with the status lagging [default: no limit].
+    /// Greatest lag, with a unit (s, m). The lag is the time of the last message of the stream minus the time of the last message in the
+    /// profiles. Above this value /readyz is 503 with the status lagging [default: no limit].
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
     pub ready_lag: Option<TimeSpan>,
     /// Start from this checkpoint of another node, or of `parallax cluster new-era`. The newest own checkpoint is used instead if it is

@@ -1,8 +1,8 @@
 //! A parser of request heads with a cache of header sections.
 //!
-//! Many clients send the same header fields with each request of a connection. A section that equals the one in the slot
-//! of its connection is not parsed again: only the request line is. The result is that of [`parse`], because the index of a
-//! section depends on its bytes alone. If a proxy adds `X-Forwarded-For`, sections differ. Then each request costs one
+//! Many clients send the same header fields with each request of a connection. If a section equals the one in the slot of its
+//! connection, and the request line is a usual one, only the request line is parsed. The result is that of [`parse`], because the index
+//! of a section depends on its bytes alone. If a proxy adds `X-Forwarded-For`, sections differ. Then each request costs one
 //! comparison and one copy more.
 
 use super::headers::{FieldIndex, Headers};
@@ -60,7 +60,7 @@ impl CachedSection {
         if section != &self.bytes[..self.length] {
             return None;
         }
-        let (method, target) = request_line(line)?;
+        let (method, target) = parse_usual_line(line)?;
         let headers = Headers { section, index: self.index };
         Some((Head { method, target, is_old: false, headers }, line_bytes + self.length))
     }
@@ -75,14 +75,16 @@ impl CachedSection {
     }
 }
 
-/// Returns the method and the target of a usual request line: GET or POST of a plain target, with HTTP/1.1. Returns `None` for
-/// other lines, which [`parse`] accepts or rejects.
-fn request_line(line: &[u8]) -> Option<(&'static str, Target<'_>)> {
+/// Parses a usual request line: GET or POST, a path of visible ASCII without '#', and HTTP/1.1. Returns `None` for other lines.
+/// [`parse`] decides about them.
+fn parse_usual_line(line: &[u8]) -> Option<(&'static str, Target<'_>)> {
     let line = line.strip_suffix(b" HTTP/1.1\r\n")?;
-    let (method, target) = match line {
-        [b'G', b'E', b'T', b' ', target @ ..] => ("GET", target),
-        [b'P', b'O', b'S', b'T', b' ', target @ ..] => ("POST", target),
-        _ => return None,
+    let (method, target) = match line.strip_prefix(b"GET ") {
+        Some(target) => ("GET", target),
+        None => ("POST", line.strip_prefix(b"POST ")?),
     };
-    target.starts_with(b"/").then_some((method, Target::of_plain(target)?))
+    if !target.starts_with(b"/") {
+        return None;
+    }
+    Some((method, Target::of_plain(target)?))
 }

@@ -18,7 +18,7 @@ pub enum Field {
     UserAgent,
     Authorization,
     AcceptEncoding,
-    /// The preferred language of Accept-Language.
+    /// Accept-Language. Its value is the preferred language alone.
     Language,
     IfMatch,
     IfNoneMatch,
@@ -103,6 +103,7 @@ impl FieldIndex {
         for (name, value) in fields {
             index.add(section, name, value, country_header);
         }
+        // Until here the place has all of Accept-Language. A cached section keeps the result, so no request computes it again.
         let language = &mut index.places[Field::Language as usize];
         let preferred = preferred_language(language.value(section));
         *language = preferred.map_or_else(Place::default, |preferred| Place::of(preferred, section));

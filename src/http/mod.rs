@@ -4,7 +4,6 @@
 mod authority;
 pub(crate) mod authorization;
 pub(crate) mod body;
-pub(crate) mod byte_search;
 pub(crate) mod chunked;
 pub(crate) mod cors;
 pub(crate) mod date;
@@ -23,4 +22,5 @@ pub(crate) mod refused_head;
 pub(crate) mod request;
 pub(crate) mod request_id;
 pub(crate) mod response;
+pub(crate) mod short_search;
 mod target;

@@ -4,7 +4,7 @@
 //! caller reuses for the next request.
 
 use super::body::JsonObject;
-use super::byte_search;
+use super::short_search;
 use crate::limits::QUERY_PARAMS_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -88,7 +88,7 @@ impl<'a> Params<'a> {
     pub(crate) fn read(&mut self, query: &'a str, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         decoded.clear();
         // Many queries have no escape at all. Then names and values need no check for escapes.
-        let has_escapes = byte_search::contains(query.as_bytes(), *b"%+");
+        let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
         let mut escaped = 0;
         let mut rest = query;
         while !rest.is_empty() {
@@ -185,7 +185,7 @@ impl EncodedName<'_> {
 
 /// Returns the names of the parameters that are not empty.
 pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName<'_>> {
-    let has_escapes = byte_search::contains(query.as_bytes(), *b"%+");
+    let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
     let mut rest = query;
     let pairs = std::iter::from_fn(move || {
         let (name, value);
@@ -265,17 +265,18 @@ fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     Some(&name[name.len() - rest.len()..])
 }
 
-/// Returns the name and the value of the first pair of a query string, and the text after the pair.
+/// Returns the name and the value of the first pair of a query string, and the text after the pair. `a=1&b=2` gives `a`, `1` and `b=2`.
+/// A missing part is empty.
 #[inline]
 fn split_pair(query: &str) -> (&str, &str, &str) {
-    let Some(at) = byte_search::position(query.as_bytes(), *b"=&") else { return (query, "", "") };
+    let Some(at) = short_search::position(query.as_bytes(), *b"=&") else { return (query, "", "") };
     let (name, after) = (&query[..at], &query[at + 1..]);
-    match query.as_bytes()[at] {
-        b'&' => (name, "", after),
-        _ => match byte_search::position(after.as_bytes(), *b"&") {
-            Some(end) => (name, &after[..end], &after[end + 1..]),
-            None => (name, after, ""),
-        },
+    if query.as_bytes()[at] == b'&' {
+        return (name, "", after);
+    }
+    match short_search::position(after.as_bytes(), *b"&") {
+        Some(end) => (name, &after[..end], &after[end + 1..]),
+        None => (name, after, ""),
     }
 }
 

@@ -6,11 +6,11 @@ use super::authority::is_authority;
 use super::request::Method;
 use crate::problem::{self, Problem};
 
-/// A request target that is not split yet.
+/// A request target before it is split into path and query. It is plain if it consists of visible ASCII without '#'.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target<'a> {
     pub(super) text: &'a str,
-    /// True if the text consists of visible ASCII without '#'.
+    /// True if the text is plain.
     is_plain: bool,
 }
 
@@ -19,8 +19,9 @@ impl<'a> Target<'a> {
         Self { text, is_plain: is_plain(text.as_bytes()) }
     }
 
-    /// Creates a target of visible ASCII without '#'. Returns `None` for other bytes.
+    /// Creates a plain target. Returns `None` for other bytes.
     pub(super) fn of_plain(bytes: &'a [u8]) -> Option<Self> {
+        // Plain bytes are always UTF-8. This check makes a text of them without unsafe code.
         let text = simdutf8::basic::from_utf8(bytes).ok()?;
         is_plain(bytes).then_some(Self { text, is_plain: true })
     }
@@ -50,19 +51,23 @@ pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, 
     Err(Problem::invalid_value(problem::MALFORMED_REQUEST, expected, target))
 }
 
-/// Returns whether a target consists of visible ASCII without '#'.
+/// Returns whether a target is plain.
 fn is_plain(target: &[u8]) -> bool {
-    let (blocks, rest) = target.as_chunks();
-    let are_plain = |block: &[u8; 16]| {
-        let block = u8x16::new(*block);
-        let visible = block.max(u8x16::splat(b'!')).min(u8x16::splat(b'~'));
-        visible.simd_eq(block) & block.simd_ne(u8x16::splat(b'#'))
-    };
-    let are_blocks_plain = blocks.iter().fold(!u8x16::ZERO, |plain, block| plain & are_plain(block));
+    let (blocks, rest) = target.as_chunks::<16>();
+    let blocks_mask = blocks.iter().fold(!u8x16::ZERO, |mask, block| mask & plain_mask(*block));
     // The last 16 bytes overlap a block, so that no byte of a long target is checked alone.
-    let is_rest_plain = match target.last_chunk() {
-        Some(last) => are_plain(last).all(),
+    let is_rest_plain = match target.last_chunk::<16>() {
+        Some(last) => plain_mask(*last).all(),
         None => rest.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'),
     };
-    are_blocks_plain.all() && is_rest_plain
+    blocks_mask.all() && is_rest_plain
+}
+
+/// Returns a mask of the bytes that are visible ASCII and not '#'.
+#[inline]
+fn plain_mask(block: [u8; 16]) -> u8x16 {
+    let block = u8x16::new(block);
+    // A byte is visible if the limits '!' and '~' do not change it.
+    let limited = block.max(u8x16::splat(b'!')).min(u8x16::splat(b'~'));
+    limited.simd_eq(block) & block.simd_ne(u8x16::splat(b'#'))
 }

@@ -55,7 +55,7 @@ pub(crate) struct ClusterMetrics {
     pub(crate) digest_mismatches: AtomicU64,
     pub(crate) known_nodes: AtomicU64,
     pub(crate) erasures_pending: AtomicU64,
-    /// The own clock less that of the NATS servers. 0 if the difference is below the time of a round trip.
+    /// The own clock minus that of the NATS servers. 0 if the difference is below the time of a round trip.
     pub(crate) clock_skew_ms: AtomicI64,
     unreachable: Mutex<(Vec<String>, i64)>,
 }

@@ -96,6 +96,7 @@ pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice
 /// Calls `decide` with the index of every zone that is present, and the zone.
 fn choose_zones(page: &ArchivedPage, mut decide: impl FnMut(u8, &ArchivedZone) -> u8) -> Choice {
     let mut choice = Choice::empty();
+    // A zone comes after the zone that it is in, so `choice` already has the variant of the outer zone.
     for place in page.zone_places.iter() {
         if place.within().is_none_or(|(zone, variant)| choice.get(zone) == Some(variant)) {
             choice.set(place.zone, decide(place.zone, &page.zones[usize::from(place.zone)]));

@@ -4,7 +4,7 @@
 //! `%2F` becomes part of its segment, an invalid escape stays as written, and a plus is a plus. Query and
 //! fragment are cut off, and a trailing slash is dropped. The buffers are reused for the next request.
 
-use crate::http::byte_search;
+use crate::http::short_search;
 use crate::limits::ROUTE_BYTES_MAX;
 
 /// Number of segments of a requested route. Each segment takes two bytes at least, so a path of 2 KiB has no
@@ -85,29 +85,30 @@ impl RoutePath {
     /// long, `path` is the whole value.
     fn split<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
         let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
-        let bytes = value.as_bytes();
-        let end = bytes.len().min(ROUTE_BYTES_MAX + 1);
-        let (mut start, mut searched) = (1, 1);
-        while let Some(next) = byte_search::position(&bytes[searched..end], *b"/%?#") {
-            let at = searched + next;
-            searched = at + 1;
+        // One byte more than the limit shows that the path is too long.
+        let bytes = &value.as_bytes()[..value.len().min(ROUTE_BYTES_MAX + 1)];
+        let (mut segment_start, mut search_from) = (1, 1);
+        while let Some(distance) = short_search::position(&bytes[search_from..], *b"/%?#") {
+            let at = search_from + distance;
+            search_from = at + 1;
             match bytes[at] {
-                b'/' if at == start => {
+                b'/' if at == segment_start => {
                     found.has_empty_segment = true;
-                    start = at + 1;
+                    segment_start = at + 1;
                 }
                 b'/' => {
                     self.ends.push(at as u16);
-                    start = at + 1;
+                    segment_start = at + 1;
                 }
                 b'%' => found.has_escapes = true,
+                // '?' or '#'
                 _ => {
                     found.path = &value[..at];
                     break;
                 }
             }
         }
-        if start < found.path.len() {
+        if segment_start < found.path.len() {
             self.ends.push(found.path.len() as u16);
         }
         found

@@ -26,7 +26,7 @@ pub(crate) struct Visitor<'a> {
     pub profile: Option<Profile<'a>>,
     /// The parsed User-Agent.
     pub agent: UserAgentInfo,
-    /// A language tag.
+    /// A language tag in UTF-8. Only a rule that reads it converts it to a text.
     pub locale: Option<&'a [u8]>,
     /// Two upper-case letters or digits.
     pub country: Option<[u8; 2]>,
@@ -114,6 +114,7 @@ impl<'a> VisitorContext<'a> {
     fn trait_value(&self, name: &str) -> Option<Value<'_>> {
         let profile = self.visitor.profile.as_ref()?;
         let member = |at| profile.trait_value(&name[..at]).and_then(|value| value.get_path(&name[at + 1..]));
+        // Names are short: a loop over the bytes costs less than a search for a pattern.
         let mut dots = name.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at);
         profile.trait_value(name).or_else(|| dots.find_map(member))
     }

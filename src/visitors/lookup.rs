@@ -37,10 +37,12 @@ impl PinnedProfiles<'_> {
     /// Returns the profile of an anon ID, or of the user that it is linked to.
     pub fn by_anon_id(&self, site: &str, anon_id: &str) -> Option<Profile<'_>> {
         let value = self.table.get(self.hasher.key(site, IdKind::Anon, anon_id))?;
-        Profile::decode(match decode_alias(value) {
-            Some(user) => self.table.get(user)?,
+        // The entry of a linked anon ID is an alias, which has the key of the user.
+        let profile = match decode_alias(value) {
+            Some(user_key) => self.table.get(user_key)?,
             None => value,
-        })
+        };
+        Profile::decode(profile)
     }
 
     /// Returns the profile of a user.

@@ -325,6 +325,13 @@ impl<'a> OwnershipRule<'a> {
         Self { ownership, visitors, others: TieCache::default(), error: None }
     }
 
+    /// Returns a function that says whether a segment with a filter may have a record of the visitors.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn segment_filter(&self) -> impl Fn(&[u8]) -> bool + Send + use<> {
+        let filters: Vec<_> = self.visitors.iter().map(Visitor::segment_filter).collect();
+        move |filter| filters.iter().any(|may_have| may_have(filter))
+    }
+
     /// Returns the relation of a record to the visitors: the first one that is not
     /// [`Relation::Unrelated`], with the IDs of all visitors that it names.
     ///

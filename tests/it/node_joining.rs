@@ -49,6 +49,21 @@ fn a_node_that_is_alone_is_ready_and_waits_again_if_it_joins_in_time() {
 }
 
 #[test]
+fn a_node_that_stays_alone_has_no_time_limit_left_after_it() {
+    for (join_timeout_ms, now_ms) in [(60_000, 60_000), (0, 0)] {
+        let mut readiness = Readiness::new(join_timeout_ms, None);
+        assert_eq!(readiness.look(ALONE, 0), None);
+        assert_eq!(readiness.look(ALONE, now_ms), None);
+        assert_eq!(
+            readiness.deadline_ms(),
+            None,
+            "a deadline in the past would keep the thread of the node awake"
+        );
+        assert_eq!(readiness.look(BEHIND, now_ms + 1), None, "the time limit is over");
+    }
+}
+
+#[test]
 fn a_node_is_ready_up_to_the_lag_of_the_setting() {
     let mut readiness = Readiness::new(0, Some(5_000));
     for (lag_ms, expected) in [(4_999, None), (5_000, None), (5_001, Some(NotReady::Lagging)), (0, None)] {

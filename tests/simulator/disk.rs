@@ -131,8 +131,9 @@ impl Disk {
         let is_late = interruption.is_some_and(|interruption| interruption.is_noted_late);
         if self.erased.get(id).is_none() && !is_late {
             let records = self.records_of(owner, last_seq, returned);
-            let (is_done, is_over, owner) = (false, false, Some(owner));
-            let note = ErasureNote { id, last_seq, returned, tombstone_ms, is_done, is_over, owner };
+            let (is_done, has_too_many_records, owner) = (false, false, Some(owner));
+            let note =
+                ErasureNote { id, last_seq, returned, tombstone_ms, is_done, has_too_many_records, owner };
             self.erased.add(note, &records);
         }
         let erased = self.make_void(owner, last_seq, interruption.map_or(usize::MAX, |one| one.records));

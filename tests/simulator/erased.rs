@@ -18,7 +18,7 @@ fn note<O>(id: u128, owner: O) -> ErasureNote<O> {
         returned: 3,
         tombstone_ms: NOW_MS,
         is_done: true,
-        is_over: false,
+        has_too_many_records: false,
         owner: Some(owner),
     }
 }
@@ -114,11 +114,14 @@ fn an_erasure_with_too_many_records_under_way_keeps_none_of_them() {
     let most = UNDER_WAY_MAX as u64;
     erased.add(note(2, "v2"), &records(2..most + 1));
     assert_eq!(
-        (erased.get(2).map(|note| note.is_over), erased.records_of(2).count()),
+        (erased.get(2).map(|note| note.has_too_many_records), erased.records_of(2).count()),
         (Some(false), UNDER_WAY_MAX - 1)
     );
     erased.add(note(3, "v3"), &records(most + 1..most + 2));
-    assert_eq!((erased.get(3).map(|note| note.is_over), erased.records_of(3).count()), (Some(true), 0));
+    assert_eq!(
+        (erased.get(3).map(|note| note.has_too_many_records), erased.records_of(3).count()),
+        (Some(true), 0)
+    );
     assert_eq!(erased.records_of(1).count(), 1, "the others keep theirs");
 }
 
@@ -135,9 +138,9 @@ fn the_oldest_note_is_dropped_at_the_limit() {
 }
 
 /// The specified text of three notes: done, interrupted, and done with no record under way.
-const TEXT: &str = r#"{"id":"00000000000000000000000000000001","lastSeq":"9","returned":"3","tombstoneMs":"1767607200000","isDone":true,"isOver":false,"erasure":{"position":"7","order":"458752","erasedMs":"1767607200000","site":"acme","payload":"{}"},"records":[["4","000000000000000000000000000003ec"],["5","000000000000000000000000000003ed"]]}
-{"id":"ffffffffffffffffffffffffffffffff","lastSeq":"18446744073709551615","returned":"0","tombstoneMs":"1767607200000","isDone":false,"isOver":true,"erasure":{"position":"7","order":"458752","erasedMs":"1767607200000","site":"acme","payload":"{}"},"records":[]}
-{"id":"00000000000000000000000000000003","lastSeq":"9","returned":"3","tombstoneMs":"1767607200000","isDone":true,"isOver":false,"erasure":null,"records":[]}
+const TEXT: &str = r#"{"id":"00000000000000000000000000000001","lastSeq":"9","returned":"3","tombstoneMs":"1767607200000","isDone":true,"hasTooManyRecords":false,"erasure":{"position":"7","order":"458752","erasedMs":"1767607200000","site":"acme","payload":"{}"},"records":[["4","000000000000000000000000000003ec"],["5","000000000000000000000000000003ed"]]}
+{"id":"ffffffffffffffffffffffffffffffff","lastSeq":"18446744073709551615","returned":"0","tombstoneMs":"1767607200000","isDone":false,"hasTooManyRecords":true,"erasure":{"position":"7","order":"458752","erasedMs":"1767607200000","site":"acme","payload":"{}"},"records":[]}
+{"id":"00000000000000000000000000000003","lastSeq":"9","returned":"3","tombstoneMs":"1767607200000","isDone":true,"hasTooManyRecords":false,"erasure":null,"records":[]}
 "#;
 
 #[test]
@@ -156,7 +159,7 @@ fn the_file_of_a_directory_has_its_erasures() {
         last_seq: u64::MAX,
         returned: 0,
         is_done: false,
-        is_over: true,
+        has_too_many_records: true,
         ..note(u128::MAX, erasure(u128::MAX))
     };
     erased.add(interrupted, &records(6..7));

@@ -121,9 +121,9 @@ impl Erasures {
             self.erase_unseen(last_accepted, |erasure| erasure.id == id);
         }
         self.noted.forget_returned(returned, task.clock_ms);
-        let _ = self.link.commands.send(ErasureCommand::Forget(returned, task.clock_ms));
         if self.open.is_empty() {
             self.effective.clear();
+            let _ = self.link.commands.send(ErasureCommand::Forget(returned, task.clock_ms));
         }
     }
 
@@ -139,8 +139,12 @@ impl Erasures {
         self.open.values().min().map_or(position, |open| position.min(open - 1))
     }
 
+    /// Notes that the own records up to a seq have returned. While an erasure is open, the file keeps them: one of them may need a
+    /// second tombstone.
     pub(super) fn forget_returned(&mut self, returned: u64, clock_ms: i64) {
-        self.noted.forget_returned(returned, clock_ms);
+        if self.noted.forget_returned(returned, clock_ms) && self.open.is_empty() {
+            let _ = self.link.commands.send(ErasureCommand::Forget(returned, clock_ms));
+        }
     }
 }
 
@@ -160,7 +164,7 @@ impl Node {
         }
     }
 
-    /// Makes the records void that a restored backup has too many.
+    /// Makes the surplus records of a restored backup void.
     pub(super) fn void_old_records(&mut self) {
         let Some(state) = &self.state else { return };
         self.log.refresh_first_seq();
@@ -178,7 +182,7 @@ impl Node {
         let last_accepted = self.follower.last_accepted(state);
         for erasure in &state.nodes.erasures {
             let (erasure, clock_ms) = (erasure.clone(), state.clock_ms);
-            let (noted_after, tombstone_ms, is_repeated) = (0, clock_ms, false);
+            let (noted_after, tombstone_ms, is_repeated) = (0, erasure.erased_ms, false);
             self.erasures.begin(ErasureTask {
                 erasure,
                 last_seq,
@@ -226,7 +230,7 @@ impl Node {
         self.erasures.listed.retain(|id, erasure| {
             // The ties find the owner of a record that returns later.
             let is_needed = !has_left || listed.contains(id) || self.erasures.noted.is_open(*id);
-            if let Some(owner) = seal::owner(&erasure.payload).filter(|_| !is_needed) {
+            if !is_needed && let Some(owner) = seal::owner(&erasure.payload) {
                 profiles.forget_ties(owner, erasure.order);
             }
             is_needed

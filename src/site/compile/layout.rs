@@ -70,7 +70,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         self.write_description(&parts, &zones, &embedded);
         let mut page = Page {
             path: path.to_owned(),
-            zone_places: zone_places(&parts, &zones),
+            zone_places: list_zone_places(&parts, &zones),
             parts,
             zones: zones.into_iter().map(|drafted| drafted.zone).collect(),
             embedded,
@@ -421,8 +421,8 @@ fn sort_zones_by_name(mut parts: Vec<Part>, mut zones: Vec<CompiledZone>) -> (Ve
     (parts, zones)
 }
 
-/// Returns the places of the zones of a page in the order of its parts.
-fn zone_places(parts: &[Part], zones: &[CompiledZone]) -> Vec<ZonePlace> {
+/// Lists the places of the zones in the order of the layout: a zone comes before the zones in its variants.
+fn list_zone_places(parts: &[Part], zones: &[CompiledZone]) -> Vec<ZonePlace> {
     let mut places = Vec::with_capacity(zones.len());
     add_zone_places(parts, zones, None, &mut places);
     places
@@ -437,8 +437,8 @@ fn add_zone_places(
     for part in parts {
         if let Part::Zone(zone) = *part {
             places.push(ZonePlace { zone, within });
-            for (variant, of) in zones[usize::from(zone)].zone.variants.iter().enumerate() {
-                add_zone_places(&of.parts, zones, Some((zone, variant as u8)), places);
+            for (index, variant) in zones[usize::from(zone)].zone.variants.iter().enumerate() {
+                add_zone_places(&variant.parts, zones, Some((zone, index as u8)), places);
             }
         }
     }

@@ -22,6 +22,8 @@ use crate::site::profile_fields::field_paths;
 /// Highest policy number for crawlers' events and for addresses. See [`super::format::Site`].
 const POLICY_MAX: u8 = 2;
 
+const WRONG_ZONE_PLACES: &str = "the list of zone places does not follow the layout";
+
 /// Verifies a site whose archive structure is valid, and that its pieces are within `piece_data`.
 ///
 /// # Errors
@@ -239,27 +241,30 @@ fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static 
         }
     }
     let mut layout =
-        LayoutVerifier { site, page, stood: [false; ZONES_MAX], places: page.zone_places.iter() };
-    layout.verify(&page.parts, None, 0)?;
-    if layout.stood[..page.zones.len()].contains(&false) || layout.places.next().is_some() {
+        LayoutVerifier { site, page, reached: [false; ZONES_MAX], places_left: page.zone_places.iter() };
+    layout.verify_parts(&page.parts, None, 0)?;
+    if layout.reached[..page.zones.len()].contains(&false) {
         return Err("a zone has no place in its page");
+    }
+    if layout.places_left.next().is_some() {
+        return Err(WRONG_ZONE_PLACES);
     }
     Ok(())
 }
 
-/// A walk over the layout of a page.
+/// A verifier of the layout of a page. It visits the parts in order.
 struct LayoutVerifier<'s> {
     site: &'s ArchivedSite,
     page: &'s ArchivedPage,
-    /// The zones that the walk has reached.
-    stood: [bool; ZONES_MAX],
-    /// The places of the zones that the walk has not reached.
-    places: std::slice::Iter<'s, ArchivedZonePlace>,
+    /// True for each zone that was reached.
+    reached: [bool; ZONES_MAX],
+    /// The places of the zones that were not reached yet.
+    places_left: std::slice::Iter<'s, ArchivedZonePlace>,
 }
 
 impl<'s> LayoutVerifier<'s> {
     /// Verifies the parts of a variant, or of the page.
-    fn verify(
+    fn verify_parts(
         &mut self,
         parts: &'s [ArchivedPart],
         within: Option<(u8, u8)>,
@@ -283,15 +288,15 @@ impl<'s> LayoutVerifier<'s> {
 
     fn verify_zone(&mut self, zone: u8, within: Option<(u8, u8)>, depth: usize) -> Result<(), &'static str> {
         // This check also finds cycles: a zone within itself would be visited twice.
-        let twice = std::mem::replace(&mut self.stood[usize::from(zone)], true);
+        let twice = std::mem::replace(&mut self.reached[usize::from(zone)], true);
         if twice || depth >= NODE_NESTING_MAX {
             return Err("a zone has two places, or is nested too deep");
         }
-        if self.places.next().is_none_or(|place| place.zone != zone || place.within() != within) {
-            return Err("the list of zones does not follow the layout");
+        if self.places_left.next().is_none_or(|place| place.zone != zone || place.within() != within) {
+            return Err(WRONG_ZONE_PLACES);
         }
-        for (variant, of) in self.page.zones[usize::from(zone)].variants.iter().enumerate() {
-            self.verify(&of.parts, Some((zone, variant as u8)), depth + 1)?;
+        for (index, variant) in self.page.zones[usize::from(zone)].variants.iter().enumerate() {
+            self.verify_parts(&variant.parts, Some((zone, index as u8)), depth + 1)?;
         }
         Ok(())
     }

@@ -21,12 +21,12 @@ pub struct Zone {
 pub struct ZonePlace {
     /// Index of the zone.
     pub zone: u8,
-    /// Indices of the zone and the variant that this zone is in. `None` if it is in no other zone.
+    /// Index of the outer zone, and index of its variant that contains this zone. `None` if no zone contains it.
     pub within: Option<(u8, u8)>,
 }
 
 impl ArchivedZonePlace {
-    /// Returns the zone and the variant that this zone is in.
+    /// Converts [`ZonePlace::within`] from its archived form.
     #[inline]
     pub fn within(&self) -> Option<(u8, u8)> {
         self.within.as_ref().map(|within| (within.0, within.1))

@@ -17,14 +17,14 @@ fn a_shared_cyclic_or_unplaced_zone_is_refused() {
 
 #[test]
 fn a_list_of_zones_that_differs_from_the_layout_is_refused() {
-    let why = "the list of zones does not follow the layout";
+    let why = "the list of zone places does not follow the layout";
     assert_page_refused(|page| page.zone_places.clear(), why);
     assert_page_refused(|page| page.zone_places.reverse(), why);
     assert_page_refused(|page| page.zone_places[0].within = Some((0, 0)), why);
     assert_page_refused(|page| page.zone_places[1].within = Some((1, 1)), why);
     assert_page_refused(|page| page.zone_places[1].within = None, why);
     assert_page_refused(|page| page.zone_places[1].zone = u8::MAX, why);
-    assert_page_refused(|page| page.zone_places.push(page.zone_places[0]), "a zone has no place in its page");
+    assert_page_refused(|page| page.zone_places.push(page.zone_places[0]), why);
 }
 
 #[test]
