@@ -87,6 +87,9 @@ pub mod http {
             BodyFraming, BufferedRequest, Method, ParseOutcome, RequestMeta, Surface, parse,
         };
     }
+    pub mod short_search {
+        pub use crate::http::short_search::{contains, position};
+    }
 }
 pub mod insights {
     pub mod statistics {

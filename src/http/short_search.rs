@@ -5,7 +5,7 @@ use wide::u8x16;
 
 /// Returns the position of the first byte of `text` that is one of `wanted`.
 #[inline]
-pub(crate) fn position<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -> Option<usize> {
+pub fn position<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -> Option<usize> {
     let (blocks, rest) = text.as_chunks::<16>();
     for (block_index, block) in blocks.iter().enumerate() {
         let found = match_mask(*block, wanted).to_bitmask();
@@ -19,7 +19,7 @@ pub(crate) fn position<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -
 
 /// Returns whether `text` has one of the bytes `wanted`.
 #[inline]
-pub(crate) fn contains<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -> bool {
+pub fn contains<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -> bool {
     let (blocks, rest) = text.as_chunks::<16>();
     let found = blocks.iter().fold(u8x16::ZERO, |found, block| found | match_mask(*block, wanted));
     match text.last_chunk::<16>() {

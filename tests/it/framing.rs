@@ -3,6 +3,7 @@
 
 mod chunks;
 mod heads;
+mod short_texts;
 mod smuggling;
 
 use serde_json::Value;
