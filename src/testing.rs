@@ -48,8 +48,8 @@ pub mod clock {
 #[cfg(feature = "cluster")]
 pub mod cluster {
     pub use crate::cluster::{
-        acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, message,
-        old_records, order, producer, publish, pull, saved, seal, skew, state,
+        acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, leader,
+        message, old_records, order, producer, publish, pull, saved, seal, skew, state,
     };
 }
 pub mod condition {

@@ -52,6 +52,12 @@ pub(crate) struct ErasureTask {
 }
 
 impl ErasureTask {
+    /// Creates the task of an erasure whose tombstone the node has read. `clock_ms` is that of the state.
+    pub(crate) fn new(erasure: Erasure, (last_seq, returned): (u64, u64), clock_ms: i64) -> Self {
+        let (noted_after, tombstone_ms) = (returned, erasure.erased_ms);
+        Self { erasure, last_seq, returned, noted_after, tombstone_ms, clock_ms, is_repeated: false }
+    }
+
     /// Returns the note of the erasure when it begins.
     pub(crate) fn note(&self) -> ErasureNote<Erasure> {
         let (id, owner) = (self.erasure.id, Some(self.erasure.clone()));
@@ -411,6 +417,7 @@ pub(crate) fn append(
     eraser: &Eraser,
     send: impl Fn() -> Result<StartingErasure, EraseError>,
 ) -> Result<u64, EraseError> {
+    // On the threads that erase. The log does not tell when another erasure ends.
     let pause = || thread::sleep(RETRY_PAUSE);
     let next_seq = while_busy(pause, || Ok(send().and_then(StartingErasure::begin)?.next_seq()))?;
     eraser.log.wake_writer();

@@ -20,6 +20,7 @@
 //! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
 //! | decides when a node that lacks messages is ready | [`join`] |
+//! | stores a message while the servers elect a leader | [`leader`] |
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
@@ -49,6 +50,7 @@ pub mod filter;
 pub mod follow;
 pub mod forward;
 pub mod join;
+pub mod leader;
 pub mod message;
 pub mod order;
 pub mod producer;

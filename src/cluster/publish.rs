@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use async_nats::jetstream::context::Context;
-use async_nats::jetstream::object_store::{Config, ObjectMetadata, ObjectStore, PutErrorKind};
+use async_nats::jetstream::object_store::{Config, ObjectMetadata, ObjectStore, PutError, PutErrorKind};
 use async_nats::jetstream::stream::StorageType;
 use futures_util::StreamExt;
 use tokio::runtime::Builder;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::connect::NatsSettings;
+use super::leader;
 use super::pull::list::{self, FILES_MAX, LIST_NAME, ListError, SourceFile};
 use super::pull::{answer, bucket, open_bucket, open_store, source_file};
 use crate::checksum::{self, FileHash};
@@ -31,9 +32,6 @@ use crate::storage;
 const REPLACE_ATTEMPTS: usize = 20;
 /// Time limit for one snapshot to enter the object store: the largest one at 1 MB/s.
 const PUT_TIMEOUT: Duration = Duration::from_secs(2_000);
-/// Attempts to store a snapshot, and the pause between two of them. A change of the leader takes 4 to 9 s.
-const PUT_ATTEMPTS_MAX: u32 = 10;
-const PUT_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of one message of an object. Each one waits until a majority of the servers has synced it, so larger ones are faster: 128 KiB, the
 /// client's default, takes twice the time. It fits in the 1 MB that nats-server accepts by default.
 const CHUNK_BYTES: usize = 768 << 10;
@@ -275,22 +273,17 @@ async fn change_object_store(
     Ok(new)
 }
 
-/// Stores a snapshot. Right after the servers have started, and while they elect a leader, a message is refused, so this tries again.
+/// Stores a snapshot.
 async fn put_snapshot(store: &ObjectStore, snapshot: &NewSnapshot, chunk_bytes: usize) -> Result<(), String> {
     let name = snapshot.name();
-    let mut attempts = 1;
-    loop {
+    // The client's error does not say whether a server has stored a part. Storing all parts again is safe.
+    let is_refused = |error: &PutError| error.kind() == PutErrorKind::PublishChunks;
+    let put = leader::until_stored(leader::pause, is_refused, async || {
         let metadata =
             ObjectMetadata { name: name.clone(), chunk_size: Some(chunk_bytes), ..ObjectMetadata::default() };
-        match store.put(metadata, &mut snapshot.bytes.as_slice()).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == PutErrorKind::PublishChunks && attempts < PUT_ATTEMPTS_MAX => {
-                sleep(PUT_PAUSE).await;
-                attempts += 1;
-            }
-            Err(error) => return Err(format!("{name}: {error}")),
-        }
-    }
+        store.put(metadata, &mut snapshot.bytes.as_slice()).await
+    });
+    put.await.map(drop).map_err(|error| format!("{name}: {error}"))
 }
 
 async fn create_store(context: &Context, bucket: &str) -> Result<ObjectStore, String> {

@@ -22,7 +22,7 @@ use super::servers;
 use super::stream::{ClusterStream, received};
 use super::thread::RenewalRequests;
 
-/// Pause between two sessions.
+/// Pause after a session that failed. If the servers refuse each session at once, a node does not ask them all the time.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Interval of looks at the connection. The client notices a cut cable by its pings, within 2 s.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);

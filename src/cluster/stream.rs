@@ -14,7 +14,9 @@ use async_nats::datetime::parse_rfc3339;
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture, PublishErrorKind};
+use async_nats::jetstream::context::{
+    Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
+};
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::era::Era;
 use super::follow::Head;
+use super::leader;
 use super::link::{MessageBytes, PublishedEra, StreamEnd};
 use super::message::StreamMessage;
 use super::skew::ClockReading;
@@ -35,10 +38,6 @@ pub(crate) const MAX_AGE: Duration = Duration::from_secs(72 * 3_600);
 /// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9 s; the forwarder sends
 /// again meanwhile.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Attempts to append the first message to a stream without a leader, and the pause between two of them: 10 s, in which a leader is
-/// elected.
-const LEADER_ATTEMPTS_MAX: u32 = 50;
-const LEADER_PAUSE: Duration = Duration::from_millis(200);
 /// The part of the subject that the operator's messages have in place of a node's name.
 pub(super) const CONTROL: &str = "control";
 /// Name of the era in the metadata of the stream.
@@ -212,25 +211,19 @@ impl ClusterStream {
         self.context.publish(self.subject.clone(), bytes.into()).await.map_err(|error| error.to_string())
     }
 
-    /// Appends the first message of an era. Returns its position. The servers may not know the leader of a new stream yet, so this tries
-    /// again.
+    /// Appends the first message of an era. Returns its position. A new stream has no leader yet, so this tries again.
     ///
     /// # Errors
     /// The connection is lost, or the servers do not store the message.
     pub(crate) async fn append_first(&self, bytes: Vec<u8>) -> Result<u64, String> {
-        let mut attempts = 1;
-        loop {
-            match self.append(bytes.clone()).await?.await {
-                Ok(appended) => return Ok(appended.sequence),
-                // No server has answered, so none has stored the message.
-                Err(error)
-                    if error.kind() == PublishErrorKind::StreamNotFound && attempts < LEADER_ATTEMPTS_MAX =>
-                {
-                    tokio::time::sleep(LEADER_PAUSE).await;
-                    attempts += 1;
-                }
-                Err(error) => return Err(format!("cannot append the message of the era: {error}")),
-            }
+        // No server has answered, so none has stored the message.
+        let is_refused = |error: &PublishError| error.kind() == PublishErrorKind::StreamNotFound;
+        let appended = leader::until_stored(leader::pause, is_refused, async || {
+            self.context.publish(self.subject.clone(), bytes.clone().into()).await?.await
+        });
+        match appended.await {
+            Ok(appended) => Ok(appended.sequence),
+            Err(error) => Err(format!("cannot append the message of the era: {error}")),
         }
     }
 

@@ -80,6 +80,8 @@ mod erase_limits;
 mod node_clock;
 // A node that is behind the stream.
 mod node_joining;
+// Servers without a leader.
+mod node_leader;
 // Snapshots that are pulled from a source, and `parallax publish`.
 mod pulled;
 // Messages about publications to a receiver.

@@ -181,17 +181,9 @@ impl Node {
         let (last_seq, returned) = (self.log.last_seq(), self.follower.returned(state));
         let last_accepted = self.follower.last_accepted(state);
         for erasure in &state.nodes.erasures {
-            let (erasure, clock_ms) = (erasure.clone(), state.clock_ms);
-            let (noted_after, tombstone_ms, is_repeated) = (0, erasure.erased_ms, false);
-            self.erasures.begin(ErasureTask {
-                erasure,
-                last_seq,
-                returned,
-                noted_after,
-                tombstone_ms,
-                clock_ms,
-                is_repeated,
-            });
+            let task = ErasureTask::new(erasure.clone(), (last_seq, returned), state.clock_ms);
+            // The node has not read the tombstone, so each erased record can have taken effect after it.
+            self.erasures.begin(ErasureTask { noted_after: 0, ..task });
         }
         let next_order = order(state.global_position() + 1, 0);
         let is_erased = |erasure: &Erasure| erasure.order < next_order;

@@ -355,16 +355,8 @@ impl Node {
             let Some(erasure) = listed.cloned() else { continue };
             // Records after an own tombstone belong to a new visitor.
             let last_seq = if *seq <= last_own { *seq } else { log_end };
-            let (noted_after, tombstone_ms, is_repeated) = (returned, *tombstone_ms, false);
-            self.erasures.begin(ErasureTask {
-                erasure,
-                last_seq,
-                returned,
-                noted_after,
-                tombstone_ms,
-                clock_ms,
-                is_repeated,
-            });
+            let task = ErasureTask::new(erasure, (last_seq, returned), clock_ms);
+            self.erasures.begin(ErasureTask { tombstone_ms: *tombstone_ms, ..task });
         }
         self.publish_erasures(profiles);
     }
