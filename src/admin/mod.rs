@@ -157,7 +157,12 @@ impl Service for AdminService {
         }
         let is_loading = self.metrics.is_loading() && VisitorHandler::matches_path(request.path);
         if self.startup.is_some() || is_loading {
-            let sentence = "The server is starting; /readyz shows the progress.";
+            let sentence = match self.startup {
+                Some(_) => "The server is starting; /readyz shows the progress.",
+                None => {
+                    "This node is reading a checkpoint; retry when /readyz no longer says \"cluster\":\"loading\"."
+                }
+            };
             let problem = Problem::new(problem::STARTING, sentence);
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }

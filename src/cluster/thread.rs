@@ -17,12 +17,12 @@ const BLOCKING_THREADS_MAX: usize = 2;
 /// A task of the thread. It runs until the process ends.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Makes the tasks of the thread connect again with credentials and certificates that they read again.
+/// A sender of requests to the tasks of the thread: they read credentials and certificates again, and connect with them.
 #[derive(Default)]
 pub(crate) struct Renewal(watch::Sender<()>);
 
 impl Renewal {
-    /// Called for each SIGHUP.
+    /// Requests new connections from all tasks. SIGHUP calls this.
     pub(crate) fn request(&self) {
         self.0.send_replace(());
     }

@@ -63,7 +63,7 @@ mod without_cluster {
     use crate::config::Config;
     use crate::site::catalog::files::CurrentFiles;
 
-    /// There is no connection to renew.
+    /// A stub: a build without the feature `cluster` has no connection to renew.
     #[derive(Default)]
     pub(in crate::server) struct Renewal;
 

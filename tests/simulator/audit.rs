@@ -183,16 +183,16 @@ fn a_confirmed_erasure_stays_in_the_list_for_90_days() {
     let erased_ms = cluster.state.nodes.erasures[0].erased_ms;
     assert_eq!(erased_ms, NOW_MS);
     let position = cluster.state.position;
-    for (days_and_ms, is_listed) in
+    for (age_ms, is_listed) in
         [(ERASURE_KEPT_MS - 1, true), (ERASURE_KEPT_MS, false), (ERASURE_KEPT_MS + 1, false)]
     {
         let mut later = Cluster::new();
         later.state = cluster.state.save().restore(1);
-        later.state.clock_ms = NOW_MS + days_and_ms;
+        later.state.clock_ms = NOW_MS + age_ms;
         later.beat(&producer(1, &[]), &heartbeat("a", position - 1, 0), NOW_MS);
         assert_eq!(later.state.nodes.erasures.len(), 1, "one that is not confirmed stays");
         later.beat(&producer(1, &[]), &heartbeat("a", position, 0), NOW_MS);
-        assert_eq!(later.state.nodes.erasures.len(), usize::from(is_listed), "{days_and_ms}");
+        assert_eq!(later.state.nodes.erasures.len(), usize::from(is_listed), "{age_ms}");
     }
 }
 

@@ -92,10 +92,10 @@ fn an_event_that_was_under_way_during_its_erasure_gets_a_second_tombstone() {
 
 #[test]
 fn a_damaged_event_that_was_under_way_during_its_erasure_gets_a_second_tombstone() {
-    let before = |mutant| erased_under_way(mutant, |world| world.damage_at(1, 1), |_| ());
+    let before = |mutant| erased_under_way(mutant, |world| world.damage_record(1, 1), |_| ());
     assert_eq!(before(Mutant::None), Ok(()));
     assert!(is_back(&before(Mutant::IgnoresUnreadableRecords)));
-    let after = |mutant| erased_under_way(mutant, |_| (), |world| world.damage_at(1, 1));
+    let after = |mutant| erased_under_way(mutant, |_| (), |world| world.damage_record(1, 1));
     assert_eq!(after(Mutant::IgnoresUnreadableRecords), Ok(()), "its key is noted");
 }
 

@@ -402,7 +402,7 @@ impl<'c> World<'c> {
         true
     }
 
-    /// Damages a record of the log.
+    /// Damages a random durable record of the log. Returns false if there is none.
     fn damage(&mut self, node: usize) -> bool {
         let disk = &mut self.nodes[node].disk;
         let (first, end) = (disk.first_seq, disk.durable);
@@ -414,7 +414,8 @@ impl<'c> World<'c> {
         true
     }
 
-    fn damage_record(&mut self, node: usize, seq: u64) {
+    /// Damages a record of the log.
+    pub fn damage_record(&mut self, node: usize, seq: u64) {
         let entry = &mut self.nodes[node].disk.log[seq as usize - 1];
         entry.bytes = None;
         let event = entry.event;

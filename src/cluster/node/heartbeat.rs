@@ -9,8 +9,8 @@ use crate::cluster::follow::OwnLog;
 use crate::cluster::link::{Command, StreamEnd};
 use crate::visitors::live::ProfileTable;
 
-/// Difference between the clocks of this machine and of the NATS servers from which a node warns, in ms. `set` compares times, so
-/// with a wrong clock the wrong write wins, on all nodes alike.
+/// Difference between the clocks of this machine and of the NATS servers from which a node warns, in ms. [`crate::cluster::skew`] has
+/// the reason.
 const SKEW_WARNING_MS: i64 = 250;
 
 /// The heartbeats of this process.

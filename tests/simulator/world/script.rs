@@ -69,11 +69,6 @@ impl World<'_> {
         self.with_node(node, |node, around| node.boot(around));
     }
 
-    /// Damages a record of the log.
-    pub fn damage_at(&mut self, node: usize, seq: u64) {
-        self.damage_record(node, seq);
-    }
-
     /// Kills the process and starts it again. All records are durable.
     pub fn restart(&mut self, node: usize) {
         self.nodes[node].running = None;
