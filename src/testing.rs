@@ -49,7 +49,7 @@ pub mod clock {
 pub mod cluster {
     pub use crate::cluster::{
         acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, leader,
-        message, old_records, order, producer, publish, pull, saved, seal, skew, state,
+        message, old_records, order, own_log, producer, publish, pull, saved, seal, skew, state,
     };
 }
 pub mod condition {

@@ -11,7 +11,7 @@ use crate::visitors::log::{LogError, LogItem, LogReader, Records};
 
 /// Bytes of records in memory, about 100,000 records. At the limit the oldest leave memory and are read from the log.
 pub(crate) const PENDING_BYTES_MAX: usize = 64 << 20;
-/// Bytes read from the log at once: some more than a run takes.
+/// Bytes read from the log at once: some more than a run takes. The records of all messages under way are in memory too, 2 MiB.
 const LOAD_BYTES: usize = 512 << 10;
 
 /// Consecutive records of the log.
@@ -47,7 +47,7 @@ impl Batch {
 }
 
 /// The own log, as the rules read it. A record is found only after [`load`](Self::load).
-pub(crate) struct OwnRecords {
+pub struct OwnRecords {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     /// The first seq that retention has kept, when the log was opened or at the last look.
@@ -56,7 +56,7 @@ pub(crate) struct OwnRecords {
     /// The newest records, in seq order.
     recent: VecDeque<Batch>,
     recent_bytes: usize,
-    /// Records that were read from the log, in seq order, and the range that was read.
+    /// Records that were read from the log, in seq order. They are all undamaged records of `loaded_range`.
     loaded: VecDeque<Batch>,
     loaded_range: std::ops::Range<u64>,
     /// A reader that continues after `loaded_range`.
@@ -66,7 +66,7 @@ pub(crate) struct OwnRecords {
 impl OwnRecords {
     /// Creates the log of a directory whose last seq is `last_seq`, or a later one. Recovery then passes the later records to
     /// [`push`](Self::push).
-    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, last_seq: u64) -> Self {
+    pub fn new(disk: Arc<dyn Disk>, directory: &Path, last_seq: u64) -> Self {
         Self {
             disk,
             directory: directory.to_owned(),
@@ -89,7 +89,7 @@ impl OwnRecords {
     }
 
     /// Adds durable records.
-    pub(crate) fn push(&mut self, records: Records<'_>, now_ms: i64) {
+    pub fn push(&mut self, records: Records<'_>, now_ms: i64) {
         self.durable_seq = records.seqs().end - 1;
         self.recent_bytes += records.byte_len();
         self.recent.push_back(Batch::new(records, now_ms));
@@ -98,11 +98,15 @@ impl OwnRecords {
         }
     }
 
-    /// Forgets the records that have returned.
-    pub(crate) fn forget_through(&mut self, returned: u64) {
+    /// Forgets the records that have returned. The others are kept, because the forwarder goes back to them if they do not return.
+    pub fn forget_through(&mut self, returned: u64) {
         while self.recent.front().is_some_and(|batch| batch.end_seq() <= returned + 1) {
             self.drop_oldest();
         }
+        while self.loaded.front().is_some_and(|batch| batch.end_seq() <= returned + 1) {
+            self.loaded.pop_front();
+        }
+        self.loaded_range.start = self.loaded_range.start.max(returned + 1);
     }
 
     fn drop_oldest(&mut self) {
@@ -112,7 +116,7 @@ impl OwnRecords {
     }
 
     /// Forgets the records in memory, because an erasure has changed the files.
-    pub(crate) fn read_again(&mut self) {
+    pub fn read_again(&mut self) {
         (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
         (self.loaded, self.loaded_range, self.reader) = (VecDeque::new(), 0..0, None);
     }
@@ -139,29 +143,27 @@ impl OwnRecords {
     ///
     /// # Errors
     /// The log cannot be read.
-    pub(crate) fn load(&mut self, first: u64, last: u64) -> Result<u64, LogError> {
+    pub fn load(&mut self, first: u64, last: u64) -> Result<u64, LogError> {
         if first > self.durable_seq || self.recent.front().is_some_and(|batch| batch.first_seq <= first) {
             return Ok(last);
         }
-        // Records after these are in memory.
-        let last = self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1));
-        if self.loaded_range.contains(&first) {
-            while self.loaded.front().is_some_and(|batch| batch.end_seq() <= first) {
-                self.loaded.pop_front();
-            }
-        } else {
+        // Records after these are in memory, or not written yet.
+        let last =
+            self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1)).min(self.durable_seq);
+        if !self.loaded_range.contains(&first) {
             (self.reader, self.loaded_range) = (None, first..first);
             self.loaded.clear();
         }
         if last >= self.loaded_range.end {
-            self.read(last)?;
+            self.read(first, last)?;
         }
         Ok(last.min(self.loaded_range.end - 1))
     }
 
-    /// Reads further, up to `last` or until enough is in memory.
-    fn read(&mut self, last: u64) -> Result<(), LogError> {
-        let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes.len()).sum();
+    /// Reads further, up to `last` or until enough records from `first` on are in memory.
+    fn read(&mut self, first: u64, last: u64) -> Result<(), LogError> {
+        let ahead = self.loaded.iter().filter(|batch| batch.end_seq() > first);
+        let mut bytes: usize = ahead.map(|batch| batch.bytes.len()).sum();
         while self.loaded_range.end <= last && bytes < LOAD_BYTES {
             let is_new = self.reader.is_none();
             let mut reader = match self.reader.take() {

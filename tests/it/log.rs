@@ -14,6 +14,8 @@ mod duplicates;
 mod queueing;
 // Readers concurrent with the writer.
 mod reading;
+// The own log of a node.
+mod own_records;
 // Expiry of the oldest segments.
 mod retention;
 mod secret;
