@@ -13,17 +13,18 @@ from promises import UNRETURNED, events_of, wait_until_equal
 
 @dataclass
 class Scale:
-    """Events per second, and times of load in seconds: of most faults, of a node that is cut off, of all NATS servers away. The last one
-    limits the whole run."""
+    """Events per second, and times of load in seconds: of most faults, of a node that is cut off, of all NATS servers away. `whole`
+    limits the whole run. `returns`: how often the servers return after that; they fail again while the nodes send their backlog."""
 
     rate: int
     fault: float
     cut: float
     away: float
     whole: int
+    returns: int
 
 
-QUICK, LONG = Scale(200, 1.5, 4, 4, 300), Scale(2_000, 10, 60, 600, 2_400)
+QUICK, LONG = Scale(200, 1.5, 4, 4, 300, 1), Scale(2_000, 10, 60, 600, 2_400, 2)
 # A load balancer needs this time to see that a node does not answer.
 NOTICED_SECONDS = 0.5
 # Time limit of the backlog after the NATS servers are back.
@@ -184,17 +185,25 @@ def is_drained(node):
 
 
 def nats_away(cluster, scale):
-    """All NATS servers are away. The load goes on throughout, also while the nodes work off the backlog."""
+    """All NATS servers are away. The load goes on throughout, also while the nodes work off the backlog.
+
+    In the long form the backlog does not fit into the memory of the nodes, so they read it from their logs.
+    """
     cluster.load.resume()
     cluster.load.go_on(scale.fault / 2)
     cluster.servers.stop()
     cluster.load.go_on(scale.away)
     backlogs = [node.metrics() for node in cluster.nodes]
-    begun = time.monotonic()
-    cluster.servers.start_all()
-    for number in range(3):
-        eventually(f"NATS server {number} is healthy", lambda: cluster.servers.is_healthy(number))
-    back = time.monotonic()
+    for again in reversed(range(scale.returns)):
+        begun = time.monotonic()
+        cluster.servers.start_all()
+        for number in range(3):
+            eventually(f"NATS server {number} is healthy", lambda: cluster.servers.is_healthy(number))
+        back = time.monotonic()
+        if again:
+            for node in cluster.nodes:
+                eventually(f"{node.name} is connected", node.is_connected)
+            cluster.servers.stop()
     for node in cluster.nodes:
         eventually(f"{node.name} has no backlog", lambda: is_drained(node), DRAINED_SECONDS)
     drained = time.monotonic()
