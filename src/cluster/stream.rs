@@ -67,7 +67,7 @@ impl StreamInfo {
     }
 }
 
-/// The answer of the leader of the stream, with its clock. The client's type has no clock.
+/// The state of a stream from its leader, with the time of the leader's clock. The client's type has no time.
 #[derive(Deserialize)]
 struct TimedInfo {
     #[serde(flatten)]
@@ -90,10 +90,20 @@ impl ClusterStream {
         Self { context, name: format!("PLX_{cluster}"), subject: format!("plx.{cluster}.log.{sender}") }
     }
 
-    async fn raw_info(&self) -> Result<Info, String> {
-        let stream = self.context.get_stream(&self.name).await;
-        let stream = stream.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
-        Ok(stream.cached_info().clone())
+    /// Returns the answer of the stream's leader.
+    ///
+    /// # Errors
+    /// The stream does not exist or cannot be read.
+    async fn timed_info(&self) -> Result<TimedInfo, String> {
+        match self.context.request(format!("STREAM.INFO.{}", self.name), &()).await {
+            Ok(Response::Ok(timed)) => Ok(timed),
+            Ok(Response::Err { error }) => Err(self.failed_read(&error)),
+            Err(error) => Err(self.failed_read(&error)),
+        }
+    }
+
+    fn failed_read(&self, error: &dyn std::fmt::Display) -> String {
+        format!("cannot read the stream {}: {error}", self.name)
     }
 
     /// Returns the extent of the stream and its era.
@@ -102,13 +112,8 @@ impl ClusterStream {
     /// The stream does not exist or cannot be read.
     pub(crate) async fn info(&self) -> Result<StreamInfo, String> {
         let sent_ms = clock::now_ms();
-        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
-        let answer = self.context.request(format!("STREAM.INFO.{}", self.name), &()).await;
-        let TimedInfo { info, ts } = match answer.map_err(|error| failed(&error))? {
-            Response::Ok(timed) => timed,
-            Response::Err { error } => return Err(failed(&error)),
-        };
-        let server_ms = parse_rfc3339(&ts).map_err(|error| failed(&error))?;
+        let TimedInfo { info, ts } = self.timed_info().await?;
+        let server_ms = parse_rfc3339(&ts).map_err(|error| self.failed_read(&error))?;
         let server_ms = milliseconds(server_ms.unix_timestamp_nanos());
         let clock = ClockReading { sent_ms, server_ms, received_ms: clock::now_ms() };
         let head = Head {
@@ -158,8 +163,7 @@ impl ClusterStream {
         let start_time = start_time.map_err(|error| error.to_string())?;
         let mut messages = self.consume(DeliverPolicy::ByStartTime { start_time }).await?;
         while let Some(message) = messages.next().await {
-            let message =
-                message.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
+            let message = message.map_err(|error| self.failed_read(&error))?;
             let Some(message) = received(&message) else { return Ok(()) };
             let is_last = message.position >= last;
             visit(message);
@@ -171,7 +175,7 @@ impl ClusterStream {
     }
 
     async fn consume(&self, deliver_policy: DeliverPolicy) -> Result<Ordered, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
+        let failed = |error: &dyn std::fmt::Display| self.failed_read(error);
         let stream = self.context.get_stream_no_info(&self.name).await.map_err(|error| failed(&error))?;
         let config = OrderedConfig { deliver_policy, ..OrderedConfig::default() };
         let consumer = stream.create_consumer(config).await.map_err(|error| failed(&error))?;
@@ -185,7 +189,7 @@ impl ClusterStream {
     pub(crate) async fn last_of_each_node(
         &self,
     ) -> Result<Vec<(String, StreamMessage<MessageBytes>)>, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
+        let failed = |error: &dyn std::fmt::Display| self.failed_read(error);
         let stream = self.context.get_stream(&self.name).await.map_err(|error| failed(&error))?;
         let prefix = self.subject.strip_suffix(CONTROL).unwrap_or(&self.subject);
         let subjects =
@@ -232,7 +236,7 @@ impl ClusterStream {
     /// # Errors
     /// The servers refuse it.
     pub(crate) async fn create(&self, cluster: &str, replicas: usize, max_bytes: i64) -> Result<i64, String> {
-        if let Ok(info) = self.raw_info().await {
+        if let Ok(TimedInfo { info, .. }) = self.timed_info().await {
             return Ok(milliseconds(info.created.unix_timestamp_nanos()));
         }
         let config = Config {
@@ -263,7 +267,7 @@ impl ClusterStream {
     pub(crate) async fn publish_era(&self, era: &Era, position: u64) -> Result<(), String> {
         let metadata = EraMetadata { position, era: era.clone() };
         let text = serde_json::to_string(&metadata).expect("numbers and texts are JSON");
-        let mut config = self.raw_info().await?.config;
+        let mut config = self.timed_info().await?.info.config;
         config.metadata = HashMap::from([(ERA_KEY.to_owned(), text)]);
         let updated = self.context.update_stream(&config).await;
         updated.map(drop).map_err(|error| format!("cannot change the stream {}: {error}", self.name))
