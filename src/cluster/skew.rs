@@ -6,6 +6,14 @@
 /// alone, and looks again with each attempt to connect.
 pub const JOIN_SKEW_MS_MAX: i64 = 60_000;
 
+/// Least difference of which a node warns, in ms. The clocks of machines with a time service differ by some milliseconds.
+pub const SKEW_WARNING_MS: i64 = 250;
+
+/// Returns whether a difference is a reason for a warning.
+pub fn is_skewed(skew_ms: i64) -> bool {
+    skew_ms.abs() >= SKEW_WARNING_MS
+}
+
 /// A reading of the servers' clock, and the own clock before and after it, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {

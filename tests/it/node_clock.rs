@@ -1,7 +1,7 @@
 //! The clock of a node. `tests/cluster/joining` has nodes with a wrong one.
 
 use parallax::testing::clock::Clock;
-use parallax::testing::cluster::skew::ClockReading;
+use parallax::testing::cluster::skew::{ClockReading, SKEW_WARNING_MS, is_skewed};
 
 use crate::log::TestClock;
 
@@ -52,4 +52,11 @@ fn the_time_of_the_request_is_no_difference() {
     assert_eq!(ClockReading { server_ms: reading.sent_ms + 7, ..reading }.skew_ms(), 0);
     assert_eq!(ClockReading { server_ms: reading.sent_ms - 1, ..reading }.skew_ms(), 1);
     assert_eq!(ClockReading { server_ms: reading.received_ms + 1, ..reading }.skew_ms(), -1);
+}
+
+#[test]
+fn a_node_warns_of_a_clock_that_is_a_quarter_of_a_second_off() {
+    assert_eq!(SKEW_WARNING_MS, 250);
+    let skews_ms = [0, 249, 250, 251, -249, -250, -251];
+    assert_eq!(skews_ms.map(is_skewed), [false, false, true, true, false, true, true]);
 }

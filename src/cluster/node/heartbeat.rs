@@ -7,11 +7,8 @@ use crate::clock::Clock;
 use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Heartbeat, Hex, Marks, is_forgotten};
 use crate::cluster::follow::OwnLog;
 use crate::cluster::link::{Command, StreamEnd};
+use crate::cluster::skew::is_skewed;
 use crate::visitors::live::ProfileTable;
-
-/// Difference between the clocks of this machine and of the NATS servers from which a node warns, in ms. [`crate::cluster::skew`] has
-/// the reason.
-const SKEW_WARNING_MS: i64 = 250;
 
 /// The heartbeats of this process.
 #[derive(Default)]
@@ -105,7 +102,7 @@ impl Node {
         self.end = end;
         let skew_ms = end.skew_ms;
         self.metrics.clock_skew_ms.store(skew_ms, Ordering::Relaxed);
-        let was_skewed = std::mem::replace(&mut self.heartbeats.is_skewed, skew_ms.abs() >= SKEW_WARNING_MS);
+        let was_skewed = std::mem::replace(&mut self.heartbeats.is_skewed, is_skewed(skew_ms));
         if self.heartbeats.is_skewed && !was_skewed {
             tracing::warn!(
                 ahead_ms = skew_ms,
