@@ -11,8 +11,11 @@ use crate::visitors::log::{LogError, LogItem, LogReader, Records};
 
 /// Bytes of records in memory, about 100,000 records. At the limit the oldest leave memory and are read from the log.
 pub(crate) const PENDING_BYTES_MAX: usize = 64 << 20;
-/// Bytes read from the log at once: some more than a run takes. The records of all messages under way are in memory too, 2 MiB.
+/// Bytes read from the log at once: some more than a run takes.
 const LOAD_BYTES: usize = 512 << 10;
+/// Bytes of records that were read from the log. The messages under way have 2 MiB. At the limit the oldest leave memory, and are read
+/// again if the forwarder goes back to them.
+const LOADED_BYTES_MAX: usize = 8 << 20;
 
 /// Consecutive records of the log.
 struct Batch {
@@ -36,6 +39,13 @@ impl Batch {
 
     fn end_seq(&self) -> u64 {
         self.first_seq + self.ends.len() as u64
+    }
+
+    /// Returns the number of bytes of the records from `seq` on.
+    fn bytes_from(&self, seq: u64) -> usize {
+        let before = usize::try_from(seq.saturating_sub(self.first_seq)).unwrap_or(usize::MAX);
+        let last_before = before.min(self.ends.len()).checked_sub(1);
+        self.bytes.len() - last_before.map_or(0, |index| self.ends[index] as usize)
     }
 
     fn record(&self, seq: u64) -> Option<&[u8]> {
@@ -98,7 +108,7 @@ impl OwnRecords {
         }
     }
 
-    /// Forgets the records that have returned. The others are kept, because the forwarder goes back to them if they do not return.
+    /// Forgets the records that have returned. The forwarder goes back to the others if they do not return.
     pub fn forget_through(&mut self, returned: u64) {
         while self.recent.front().is_some_and(|batch| batch.end_seq() <= returned + 1) {
             self.drop_oldest();
@@ -139,10 +149,11 @@ impl OwnRecords {
         }
     }
 
-    /// Makes the records from `first` on readable, at least one and at most up to `last`. Returns the last readable seq.
+    /// Makes the undamaged records from `first` on readable, up to `last` or to an earlier seq. Returns that seq. It is `last` if the log
+    /// ends before `first`.
     ///
     /// # Errors
-    /// The log cannot be read.
+    /// The log cannot be read, or its files are gone.
     pub fn load(&mut self, first: u64, last: u64) -> Result<u64, LogError> {
         if first > self.durable_seq || self.recent.front().is_some_and(|batch| batch.first_seq <= first) {
             return Ok(last);
@@ -150,7 +161,9 @@ impl OwnRecords {
         // Records after these are in memory, or not written yet.
         let last =
             self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1)).min(self.durable_seq);
-        if !self.loaded_range.contains(&first) {
+        if self.loaded_range.contains(&first) {
+            self.drop_loaded_before(first);
+        } else {
             (self.reader, self.loaded_range) = (None, first..first);
             self.loaded.clear();
         }
@@ -160,15 +173,31 @@ impl OwnRecords {
         Ok(last.min(self.loaded_range.end - 1))
     }
 
+    /// Drops loaded batches that end before `first`, if there are too many.
+    fn drop_loaded_before(&mut self, first: u64) {
+        let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes.len()).sum();
+        while let Some(batch) = self.loaded.front()
+            && bytes > LOADED_BYTES_MAX
+            && batch.end_seq() <= first
+        {
+            bytes -= batch.bytes.len();
+            self.loaded_range.start = batch.end_seq();
+            self.loaded.pop_front();
+        }
+    }
+
     /// Reads further, up to `last` or until enough records from `first` on are in memory.
     fn read(&mut self, first: u64, last: u64) -> Result<(), LogError> {
-        let ahead = self.loaded.iter().filter(|batch| batch.end_seq() > first);
-        let mut bytes: usize = ahead.map(|batch| batch.bytes.len()).sum();
+        let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes_from(first)).sum();
+        // A reader of this call sees all durable records.
+        let (mut is_current, mut is_damaged) = (false, false);
         while self.loaded_range.end <= last && bytes < LOAD_BYTES {
-            let is_new = self.reader.is_none();
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
-                None => self.open(self.loaded_range.end - 1)?,
+                None => {
+                    (is_current, is_damaged) = (true, false);
+                    self.open(self.loaded_range.end - 1)?
+                }
             };
             match reader.read_next()? {
                 Some(LogItem::Records(records)) => {
@@ -177,9 +206,13 @@ impl OwnRecords {
                     self.loaded.push_back(batch);
                     self.reader = Some(reader);
                 }
-                Some(LogItem::Damage(_)) => self.reader = Some(reader),
-                // The log has no further records: the rest is a hole.
-                None if is_new => self.loaded_range.end = last + 1,
+                Some(LogItem::Damage(_)) => {
+                    (is_damaged, self.reader) = (true, Some(reader));
+                }
+                // The end of the log is damaged: the rest is a hole.
+                None if is_current && is_damaged => self.loaded_range.end = last + 1,
+                // An intact log has all durable records.
+                None if is_current => return Err(self.missing(self.loaded_range.end)),
                 // Records were written since the reader was opened.
                 None => {}
             }
@@ -204,6 +237,13 @@ impl OwnRecords {
             }
         }
         Ok(())
+    }
+
+    fn missing(&self, seq: u64) -> LogError {
+        let text = format!(
+            "the directory lacks the record {seq}, which this server has written; put its files back"
+        );
+        LogError::io(&self.directory, std::io::Error::new(std::io::ErrorKind::NotFound, text))
     }
 
     fn open(&self, since: u64) -> Result<LogReader, LogError> {

@@ -63,11 +63,15 @@ impl Written {
         self.log.client.send(request).expect("the queue accepts it");
         self.log.writer.run_once();
         self.log.client.next_completion().expect("one step completes the request");
+        // The writer states in the file that the records are durable.
+        self.clock.pass(100);
+        self.log.writer.run_once();
         let mut reader =
             LogReader::open(Arc::new(self.disk.clone()), Path::new(DIRECTORY), after).expect("the log opens");
         while let Some(LogItem::Records(records)) = reader.read_next().expect("reading succeeds") {
             self.own.push(records, 0);
         }
+        assert_eq!(self.own.last_seq(), after + count as u64);
     }
 
     /// Loads from `first` on, and compares each record that is then readable.
@@ -90,7 +94,7 @@ proptest! {
         actions in proptest::collection::vec(action(), 1..60),
     ) {
         let mut written = Written::new(segment_bytes);
-        written.write(300);
+        (0..30).for_each(|_| written.write(10));
         for action in actions {
             let seq_at = |place: u64| 1 + (written.own.last_seq() - 1) * place / 1_000;
             match action {
@@ -112,7 +116,7 @@ proptest! {
 #[test]
 fn a_node_that_goes_back_to_a_record_outside_of_memory_sends_it_again() {
     let mut written = Written::new(64_000_000);
-    written.write(400);
+    (0..40).for_each(|_| written.write(10));
     written.own.read_again();
     written.load(1, 400);
     // The next message begins after the first one.
@@ -131,4 +135,43 @@ fn a_load_beyond_the_end_of_the_log_does_not_hide_later_records() {
     written.write(20);
     written.own.read_again();
     written.load(11, 30);
+}
+
+/// Stops the log, and changes the bytes of its only segment. Returns its own records after a restart.
+fn after_change(written: Written, change: impl FnOnce(&SimulatedDisk, &Path)) -> OwnRecords {
+    let Written { disk, log, own, .. } = written;
+    log.stop();
+    let names = disk.names();
+    let segment = names.iter().find(|name| name.ends_with(".segment")).expect("a segment");
+    change(&disk, &Path::new(DIRECTORY).join(segment));
+    OwnRecords::new(Arc::new(disk), Path::new(DIRECTORY), own.last_seq())
+}
+
+#[test]
+fn a_log_whose_end_is_damaged_is_read_to_its_end_once() {
+    let mut written = Written::new(64_000_000);
+    written.write(10);
+    written.write(10);
+    let mut own = after_change(written, |disk, segment| {
+        let mut bytes = disk.bytes(segment);
+        let last = bytes.windows(4).rposition(|four| four == b"xxxx").expect("the text of the last record");
+        bytes[last] = b'y';
+        disk.put(segment, &bytes);
+    });
+    assert_eq!(own.load(20, 20).expect("damage is no error"), 20);
+    assert_eq!(own.record(20), None);
+    assert_eq!(own.load(1, 20).expect("damage is no error"), 20);
+    assert!((1..=20).all(|seq| own.record(seq).is_some() == (seq <= 10)));
+}
+
+#[test]
+fn a_log_whose_files_are_gone_is_an_error_and_not_damage() {
+    let mut written = Written::new(64_000_000);
+    written.write(10);
+    let mut own = after_change(written, |disk, segment| disk.delete(segment));
+    let error = own.load(5, 10).expect_err("the records are missing").to_string();
+    assert!(
+        error.contains("lacks the record 5, which this server has written; put its files back"),
+        "{error}"
+    );
 }
