@@ -229,7 +229,7 @@ pub fn absence(
     if !own_seqs.contains(&record.seq) || record.seq > log.last_seq() {
         return Some(Absence::Lost);
     }
-    match log.record(record.seq) {
+    match log.record(record.seq).encoded() {
         None => Some(Absence::Unreadable),
         Some(own) => (!is_same_record(own, record)).then_some(Absence::Lost),
     }

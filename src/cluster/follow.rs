@@ -21,6 +21,26 @@ use crate::visitors::log::{Record, RecordKind};
 /// Notes of a [`ReturnHistory`] in the time that retention keeps records at least: one in 10 minutes of a day.
 const RETURN_NOTES: i64 = 144;
 
+/// A record of the own log, or the reason why it cannot be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnRecord<'a> {
+    Encoded(&'a [u8]),
+    /// The record is damaged, deleted by retention, or after the end of the log.
+    Absent,
+    /// The record was not read from the log. Sending a void record in its place would lose it.
+    NotLoaded,
+}
+
+impl<'a> OwnRecord<'a> {
+    /// Returns the bytes for a comparison, which passes if there are none.
+    pub fn encoded(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Encoded(bytes) => Some(bytes),
+            Self::Absent | Self::NotLoaded => None,
+        }
+    }
+}
+
 /// The own log, as the rules read it.
 pub trait OwnLog {
     /// Returns the first seq that retention has kept.
@@ -29,12 +49,12 @@ pub trait OwnLog {
     /// Returns the last durable seq.
     fn last_seq(&self) -> u64;
 
-    /// Returns the encoded record. `None` if it is damaged, or deleted by retention.
-    fn record(&self, seq: u64) -> Option<&[u8]>;
+    /// Returns a record.
+    fn record(&self, seq: u64) -> OwnRecord<'_>;
 
     /// Passes the encoded records after `seq` to `visit`, in seq order, until it returns false. `None` is a record that cannot be read.
     fn visit_after(&self, seq: u64, visit: &mut dyn FnMut(Option<&[u8]>) -> bool) {
-        let _ = (seq + 1..=self.last_seq()).all(|seq| visit(self.record(seq)));
+        let _ = (seq + 1..=self.last_seq()).all(|seq| visit(self.record(seq).encoded()));
     }
 }
 
@@ -197,7 +217,8 @@ pub fn is_same_stream(
 /// Returns the last seq before the first record that differs from the own log. `None` if all are the same.
 fn difference(records: &[RunRecord<'_>], log: &impl OwnLog) -> Option<u64> {
     let differs = |record: &&RunRecord<'_>| {
-        record.seq > log.last_seq() || log.record(record.seq).is_some_and(|own| !is_same_record(own, record))
+        record.seq > log.last_seq()
+            || log.record(record.seq).encoded().is_some_and(|own| !is_same_record(own, record))
     };
     records.iter().find(differs).map(|record| record.seq - 1)
 }
@@ -301,7 +322,7 @@ fn refuted_predecessors(
 
 /// Returns whether the own record that returned last can be the one of the entry.
 fn is_end_same(entry: &ProducerEntry, log: &impl OwnLog) -> bool {
-    let own = log.record(entry.next - 1).and_then(identity);
+    let own = log.record(entry.next - 1).encoded().and_then(identity);
     let (Some(own), Some(last)) = (own, entry.last) else { return true };
     own.received_ms == last.received_ms && own.length == last.length
 }

@@ -4,7 +4,7 @@
 //! everything after the gap, and the forwarder goes back to the first record that has not returned. Records that arrive twice
 //! have no effect, so going back is safe at any time.
 
-use super::follow::OwnLog;
+use super::follow::{OwnLog, OwnRecord};
 use super::message::{RUN_BYTES_MAX, push_record};
 use crate::visitors::log::{Record, RecordKind};
 
@@ -68,14 +68,19 @@ impl Forwarder {
     }
 }
 
-/// Replaces `payload` by the records from `first` on, up to `last` or to the size of a run. Returns their number, at least 1. A
-/// damaged record is sent as a void one, so that it does not stop the log.
+/// Replaces `payload` by the records from `first` on, up to `last`, to the size of a run, or to a record that is not loaded. Returns
+/// their number. It is 0 only if `first` is not loaded. A damaged record is sent as a void one, so that it does not stop the log.
 pub fn fill_run(log: &impl OwnLog, first: u64, last: u64, payload: &mut Vec<u8>) -> u32 {
     payload.clear();
     let mut count = 0;
     for seq in first..=last {
         let before = payload.len();
-        if !log.record(seq).is_some_and(|record| push_record(payload, record)) {
+        let is_written = match log.record(seq) {
+            OwnRecord::Encoded(record) => push_record(payload, record),
+            OwnRecord::Absent => false,
+            OwnRecord::NotLoaded => break,
+        };
+        if !is_written {
             // A void record without a text is never too long.
             let _ = Record::new(RecordKind::Void).encode(payload);
         }

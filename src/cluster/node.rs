@@ -293,6 +293,11 @@ impl Node {
         let Some(first) = self.forwarder.next(durable, returned, now_ms) else { return Ok(false) };
         let last = self.log.load(first, durable)?;
         let count = fill_run(&self.log, first, last, &mut self.payload);
+        if count == 0 {
+            tracing::error!(seq = first, "a record of the own log is not in memory; reading it again");
+            self.log.read_again();
+            return Ok(false);
+        }
         let producer = &self.follower.producer;
         let header = Header {
             kind: Kind::Run,

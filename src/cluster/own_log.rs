@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::follow::OwnLog;
+use super::follow::{OwnLog, OwnRecord};
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::log::{LogError, LogItem, LogReader, Records};
@@ -15,7 +15,7 @@ pub(crate) const PENDING_BYTES_MAX: usize = 64 << 20;
 const LOAD_BYTES: usize = 512 << 10;
 /// Bytes of records that were read from the log. The messages under way have 2 MiB. At the limit the oldest leave memory, and are read
 /// again if the forwarder goes back to them.
-const LOADED_BYTES_MAX: usize = 8 << 20;
+pub const LOADED_BYTES_MAX: usize = 8 << 20;
 
 /// Consecutive records of the log.
 struct Batch {
@@ -56,7 +56,7 @@ impl Batch {
     }
 }
 
-/// The own log, as the rules read it. A record is found only after [`load`](Self::load).
+/// The own log, as the rules read it. A record that has left memory is [`OwnRecord::NotLoaded`] until a [`load`](Self::load).
 pub struct OwnRecords {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
@@ -161,7 +161,7 @@ impl OwnRecords {
         // Records after these are in memory, or not written yet.
         let last =
             self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1)).min(self.durable_seq);
-        if self.loaded_range.contains(&first) {
+        if (self.loaded_range.start..=self.loaded_range.end).contains(&first) {
             self.drop_loaded_before(first);
         } else {
             (self.reader, self.loaded_range) = (None, first..first);
@@ -239,6 +239,11 @@ impl OwnRecords {
         Ok(())
     }
 
+    /// Returns the seqs that the log can have.
+    fn seqs(&self) -> std::ops::RangeInclusive<u64> {
+        self.first_seq..=self.durable_seq
+    }
+
     fn missing(&self, seq: u64) -> LogError {
         let text = format!(
             "the directory lacks the record {seq}, which this server has written; put its files back"
@@ -261,13 +266,17 @@ impl OwnLog for OwnRecords {
         self.durable_seq
     }
 
-    fn record(&self, seq: u64) -> Option<&[u8]> {
-        let find = |batches: &VecDeque<Batch>| {
-            let index = batches.partition_point(|batch| batch.end_seq() <= seq);
-            batches.get(index).map(|batch| batch.first_seq).filter(|first| *first <= seq).map(|_| index)
-        };
-        let recent = find(&self.recent).and_then(|index| self.recent[index].record(seq));
-        recent.or_else(|| find(&self.loaded).and_then(|index| self.loaded[index].record(seq)))
+    fn record(&self, seq: u64) -> OwnRecord<'_> {
+        let is_recent = self.recent.front().is_some_and(|batch| batch.first_seq <= seq);
+        let batches = if is_recent { &self.recent } else { &self.loaded };
+        let index = batches.partition_point(|batch| batch.end_seq() <= seq);
+        match batches.get(index).and_then(|batch| batch.record(seq)) {
+            Some(bytes) => OwnRecord::Encoded(bytes),
+            None if is_recent || self.loaded_range.contains(&seq) || !self.seqs().contains(&seq) => {
+                OwnRecord::Absent
+            }
+            None => OwnRecord::NotLoaded,
+        }
     }
 
     /// Reads the log once, at about the speed of the disk. The rules do this only for a state that another node made.

@@ -2,7 +2,7 @@
 
 use parallax::testing::cluster::era::Era;
 use parallax::testing::cluster::erase::{ErasedRecord, ErasureNote, NotedErasures};
-use parallax::testing::cluster::follow::OwnLog;
+use parallax::testing::cluster::follow::{OwnLog, OwnRecord};
 use parallax::testing::cluster::message::dedup_key;
 use parallax::testing::cluster::producer::Producer;
 use parallax::testing::cluster::state::{SavedState, StreamState};
@@ -192,7 +192,8 @@ impl OwnLog for Disk {
         self.durable
     }
 
-    fn record(&self, seq: u64) -> Option<&[u8]> {
-        self.log.get(usize::try_from(seq).ok()?.checked_sub(1)?)?.bytes.as_deref()
+    fn record(&self, seq: u64) -> OwnRecord<'_> {
+        let entry = seq.checked_sub(1).and_then(|index| self.log.get(index as usize));
+        entry.and_then(|entry| entry.bytes.as_deref()).map_or(OwnRecord::Absent, OwnRecord::Encoded)
     }
 }

@@ -4,7 +4,8 @@ use parallax::testing::cluster::acknowledge::WaitingRequests;
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::filter::{NoEffect, STREAM_AHEAD_MS_MAX, Step, step};
 use parallax::testing::cluster::follow::{
-    Head, OwnLog, deletable_seq, is_same_record, is_same_stream, known_seq, missing_from, verified_seq,
+    Head, OwnLog, OwnRecord, deletable_seq, is_same_record, is_same_stream, known_seq, missing_from,
+    verified_seq,
 };
 use parallax::testing::cluster::forward::{Forwarder, IN_FLIGHT_MAX, RETURN_TIMEOUT_MS, fill_run};
 use parallax::testing::cluster::message::{
@@ -71,8 +72,9 @@ impl OwnLog for Log {
         self.0.len() as u64
     }
 
-    fn record(&self, seq: u64) -> Option<&[u8]> {
-        self.0.get(seq as usize - 1)?.as_deref()
+    fn record(&self, seq: u64) -> OwnRecord<'_> {
+        let record = self.0.get(seq as usize - 1).and_then(Option::as_deref);
+        record.map_or(OwnRecord::Absent, OwnRecord::Encoded)
     }
 }
 
@@ -240,7 +242,7 @@ fn a_gap_under_the_oldest_of_three_predecessors_is_found() {
 fn entry_of(log: &Log, marked: &[u64]) -> ProducerEntry {
     let mut entry = ProducerEntry::new(1);
     for seq in 1..=log.last_seq() {
-        let bytes = log.record(seq).expect("a record");
+        let bytes = log.record(seq).encoded().expect("a record");
         let (record, _) = Record::decode(bytes).expect("a record");
         let identity =
             RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key: record.key };
@@ -367,6 +369,33 @@ fn a_run_has_a_bounded_size_and_at_least_one_record() {
     assert_eq!(Record::decode(second).expect("a record").0.kind, RecordKind::Void);
     let longest = Log(vec![Some(record(1, RUN_BYTES_MAX + 1))]);
     assert_eq!(fill_run(&longest, 1, 1, &mut payload), 1);
+}
+
+/// A log of which the records up to a seq were read.
+struct LoadedTo(u64, Log);
+
+impl OwnLog for LoadedTo {
+    fn first_seq(&self) -> u64 {
+        1
+    }
+
+    fn last_seq(&self) -> u64 {
+        self.1.last_seq()
+    }
+
+    fn record(&self, seq: u64) -> OwnRecord<'_> {
+        if seq <= self.0 { self.1.record(seq) } else { OwnRecord::NotLoaded }
+    }
+}
+
+#[test]
+fn a_run_ends_before_a_record_that_is_not_loaded() {
+    let log = LoadedTo(2, Log::new(1..=3));
+    let mut payload = Vec::new();
+    assert_eq!(fill_run(&log, 1, 3, &mut payload), 2);
+    assert_eq!(payload.len(), record(1, 2).len() + record(2, 2).len());
+    assert_eq!(fill_run(&log, 3, 3, &mut payload), 0);
+    assert!(payload.is_empty());
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::cluster::follow::OwnLog;
-use parallax::testing::cluster::own_log::OwnRecords;
+use parallax::testing::cluster::follow::{OwnLog, OwnRecord};
+use parallax::testing::cluster::own_log::{LOADED_BYTES_MAX, OwnRecords};
 use parallax::testing::visitors::log::{LogItem, LogReader, Options, Record, Request};
 
 use super::simulated::SimulatedDisk;
@@ -35,6 +35,10 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+fn payload(text_bytes: usize) -> String {
+    format!("{{\"text\":\"{}\"}}", "x".repeat(text_bytes))
+}
+
 /// A log whose records have their seq as their key, and its own records.
 struct Written {
     disk: SimulatedDisk,
@@ -54,7 +58,11 @@ impl Written {
 
     /// Writes records of 4 KiB, so that a load reads a part of them.
     fn write(&mut self, count: usize) {
-        let (after, payload) = (self.own.last_seq(), format!("{{\"text\":\"{}\"}}", "x".repeat(4_096)));
+        self.write_texts(count, 4_096);
+    }
+
+    fn write_texts(&mut self, count: usize, text_bytes: usize) {
+        let (after, payload) = (self.own.last_seq(), payload(text_bytes));
         let mut request = Request::new(0);
         for seq in after + 1..=after + count as u64 {
             let record = record(u128::from(seq), self.clock.now_ms(), &payload);
@@ -79,7 +87,7 @@ impl Written {
         let readable = self.own.load(first, last).expect("reading succeeds");
         assert!(readable >= first, "at least one record");
         for seq in first..=readable.min(self.own.last_seq()) {
-            let found = self.own.record(seq).and_then(Record::decode).map(|(record, _)| record.key);
+            let found = self.own.record(seq).encoded().and_then(Record::decode).map(|(record, _)| record.key);
             assert_eq!(found, Some(u128::from(seq)), "after a load of {first} to {last}");
         }
     }
@@ -137,6 +145,45 @@ fn a_load_beyond_the_end_of_the_log_does_not_hide_later_records() {
     written.load(11, 30);
 }
 
+#[test]
+fn a_record_that_has_left_memory_is_not_taken_for_a_damaged_one() {
+    let mut written = Written::new(64_000_000);
+    written.write(400);
+    written.own.read_again();
+    assert_eq!(written.own.record(1), OwnRecord::NotLoaded);
+    written.load(200, 200);
+    assert_eq!(written.own.record(1), OwnRecord::NotLoaded);
+    assert_eq!(written.own.record(401), OwnRecord::Absent, "the log ends before it");
+    written.load(1, 400);
+    assert!(written.own.record(1).encoded().is_some());
+}
+
+#[test]
+fn loaded_records_leave_memory_only_above_their_limit() {
+    const RECORD_BYTES: usize = 8_192;
+    let text_bytes = RECORD_BYTES - (encoded_bytes(RECORD_BYTES) - RECORD_BYTES);
+    assert_eq!(encoded_bytes(text_bytes), RECORD_BYTES);
+    let records_max = LOADED_BYTES_MAX / RECORD_BYTES;
+    for (count, stays) in [(records_max - 1, true), (records_max, true), (records_max + 1, false)] {
+        let mut written = Written::new(64_000_000);
+        (0..15).for_each(|_| written.write_texts(64, text_bytes));
+        written.write_texts(count - 15 * 64, text_bytes);
+        written.own.read_again();
+        let (mut next, last) = (1, count as u64);
+        while next <= last {
+            next = written.own.load(next, last).expect("reading succeeds") + 1;
+        }
+        written.load(last, last);
+        assert_eq!(written.own.record(1) != OwnRecord::NotLoaded, stays, "{count} records");
+    }
+}
+
+fn encoded_bytes(text_bytes: usize) -> usize {
+    let mut bytes = Vec::new();
+    record(1, 0, &payload(text_bytes)).encode(&mut bytes).expect("the record is within all limits");
+    bytes.len()
+}
+
 /// Stops the log, and changes the bytes of its only segment. Returns its own records after a restart.
 fn after_change(written: Written, change: impl FnOnce(&SimulatedDisk, &Path)) -> OwnRecords {
     let Written { disk, log, own, .. } = written;
@@ -159,9 +206,9 @@ fn a_log_whose_end_is_damaged_is_read_to_its_end_once() {
         disk.put(segment, &bytes);
     });
     assert_eq!(own.load(20, 20).expect("damage is no error"), 20);
-    assert_eq!(own.record(20), None);
+    assert_eq!(own.record(20), OwnRecord::Absent);
     assert_eq!(own.load(1, 20).expect("damage is no error"), 20);
-    assert!((1..=20).all(|seq| own.record(seq).is_some() == (seq <= 10)));
+    assert!((1..=20).all(|seq| own.record(seq).encoded().is_some() == (seq <= 10)));
 }
 
 #[test]

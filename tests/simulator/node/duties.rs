@@ -123,5 +123,7 @@ pub(super) fn is_changed(run: &AcceptedRun, log: &Disk) -> bool {
         push_record(&mut payload, own);
         payload != bytes
     };
-    run.records().iter().any(|record| log.record(record.seq).is_none_or(|own| differs(own, record.bytes)))
+    run.records()
+        .iter()
+        .any(|record| log.record(record.seq).encoded().is_none_or(|own| differs(own, record.bytes)))
 }
