@@ -158,8 +158,8 @@ struct Slot {
     shared_end: u16,
     /// End of the content fields, counted from `key_end`.
     content_end: u16,
-    /// End of the bytes before the pieces, in the bytes of the slot.
-    start_end: u16,
+    /// Where the pieces belong: the end of the bytes before them, in the bytes of the slot.
+    pieces_at: u16,
     /// End of the bytes after the pieces, in the bytes of the slot.
     end: u16,
     /// Number of pieces.
@@ -185,12 +185,12 @@ impl AnswerTable {
             return None;
         }
         Some(PreparedAnswer {
-            before_pieces: part(slot.key_end, slot.start_end),
+            before_pieces: part(slot.key_end, slot.pieces_at),
             shared_end: usize::from(slot.shared_end),
             content_end: usize::from(slot.content_end),
             gzip: slot.gzip,
             pieces: &self.pieces[key.slot][..usize::from(slot.pieces)],
-            after_pieces: part(slot.start_end, slot.end),
+            after_pieces: part(slot.pieces_at, slot.end),
         })
     }
 
@@ -203,14 +203,14 @@ impl AnswerTable {
             return;
         }
         pieces.copy_from_slice(answer.pieces);
-        let mut end = 0;
-        let [key_end, start_end, end] = parts.map(|part| {
-            self.bytes[key.slot][end..end + part.len()].copy_from_slice(part);
-            end += part.len();
-            end as u16
+        let mut written = 0;
+        let [key_end, pieces_at, end] = parts.map(|part| {
+            self.bytes[key.slot][written..written + part.len()].copy_from_slice(part);
+            written += part.len();
+            written as u16
         });
         let (shared_end, content_end) = (answer.shared_end as u16, answer.content_end as u16);
         let (pieces, gzip) = (answer.pieces.len() as u8, answer.gzip);
-        self.slots[key.slot] = Slot { key_end, shared_end, content_end, start_end, end, pieces, gzip };
+        self.slots[key.slot] = Slot { key_end, shared_end, content_end, pieces_at, end, pieces, gzip };
     }
 }

@@ -160,6 +160,7 @@ impl Handler {
     ) -> Poll {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, held, .. } = self;
         let mut stage = Stage::Started;
+        // Outside of the closure, because a problem borrows from them.
         let (mut object, mut arguments, mut params) =
             (JsonObject::default(), QueryArguments::Missing, Params::default());
         let (object, arguments, params) = (&mut object, &mut arguments, &mut params);

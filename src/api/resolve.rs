@@ -43,7 +43,7 @@ pub(super) fn handle<'a>(
                 false => (AnswerKind::ForcedLayout, &[][..]),
             };
             let key = selection.answer_key(context, kind, (route_index, route), experiments);
-            if response::write_stored(context, key.as_ref(), &mut scratch.response, out)? {
+            if response::write_prepared(context, key.as_ref(), &mut scratch.response, out)? {
                 return Ok(());
             }
             build_layout(context, route, &selection, scratch);
@@ -71,7 +71,7 @@ fn build_layout(
     selection: &Selection<'_>,
     scratch: &mut Scratch,
 ) {
-    let Scratch { plan, path, canonical, decision_buffers, response, query_runner, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, response: buffers, query_runner, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
     plan.clear();
     let out = &mut plan.text;
@@ -84,8 +84,8 @@ fn build_layout(
     plan.add_page(context.site(), selection.page, &selection.choice, &mut holes);
     plan.finish();
 
-    response::write_etag_prefix(&mut response.etag_input, b'r', route, path);
-    selection.write_etag_input(experiments, &mut response.etag_input);
+    response::write_etag_prefix(&mut buffers.etag_input, b'r', route, path);
+    selection.write_etag_input(experiments, &mut buffers.etag_input);
 }
 
 /// Appends `"site":...,"route":...,"pattern":...,"params":{...}`.

@@ -122,7 +122,7 @@ pub(super) fn write_response(
     fields.write(context, etag.as_ref(), two_codings, prepared);
     let shared_bytes = prepared.len();
     if let Some(key) = fields.answer_key {
-        store_answer(key, body, gzip, prepared, answers);
+        prepare_answer(key, body, gzip, prepared, answers);
     }
     let class = fields.cache_policy.class();
     let (mut head, is_unchanged) = begin_head(context, class, etag.as_ref(), ids, out)?;
@@ -145,7 +145,7 @@ pub(super) fn write_response(
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
-pub(super) fn write_stored(
+pub(super) fn write_prepared(
     context: &RequestContext<'_>,
     key: Option<&AnswerKey>,
     buffers: &mut ResponseBuffers,
@@ -174,7 +174,7 @@ pub(super) fn write_stored(
 
 /// Stores the answer whose shared fields are in `prepared`. A body that must be compressed, and one with text after a
 /// piece, are not stored.
-fn store_answer(
+fn prepare_answer(
     key: &AnswerKey,
     body: &Body<'_>,
     gzip: bool,
@@ -189,26 +189,26 @@ fn store_answer(
         Body::Planned(plan, _) => plan.text.len(),
         Body::Text(text) => text.len(),
     };
-    // An answer that is too large is not copied, and its checksum is not computed twice.
+    // `insert` refuses an answer that is too large. This check saves the copy of its text and a second checksum.
     if content_end + text_bytes > ANSWER_BYTES_MAX {
         return;
     }
     prepared.extend_from_slice(EMPTY_LINE);
-    let Some((start_end, count)) = write_own_bytes(body, gzip, &mut indices, prepared) else { return };
+    let Some((pieces_at, count)) = write_around_pieces(body, gzip, &mut indices, prepared) else { return };
     let answer = PreparedAnswer {
-        before_pieces: &prepared[..start_end],
+        before_pieces: &prepared[..pieces_at],
         shared_end,
         content_end,
         gzip,
         pieces: &indices[..count],
-        after_pieces: &prepared[start_end..],
+        after_pieces: &prepared[pieces_at..],
     };
     answers.insert(key, &answer);
 }
 
 /// Appends the bytes of a body that are not pieces: those before them, and those after them. Writes the indices of the
 /// pieces. Returns the end of the bytes before them, and the number of the pieces. `None` if the body cannot be stored.
-fn write_own_bytes(
+fn write_around_pieces(
     body: &Body<'_>,
     gzip: bool,
     indices: &mut [u32; ANSWER_PIECES_MAX],
@@ -227,9 +227,9 @@ fn write_own_bytes(
                 count += 1;
             }
             plan.write_start(gzip, out);
-            let start_end = out.len();
+            let pieces_at = out.len();
             plan.write_end(*pieces, gzip, out);
-            Some((start_end, count))
+            Some((pieces_at, count))
         }
     }
 }
@@ -301,6 +301,7 @@ impl<'a> ResponseFields<'a> {
     /// Appends the fields that a 304 has too. They depend on the content and on the class of the response, and on no
     /// other part of the request.
     fn write(&self, context: &RequestContext<'_>, etag: Option<&Etag>, two_codings: bool, out: &mut Vec<u8>) {
+        // The first field, because `PreparedAnswer::etag` reads it there.
         if let Some(etag) = etag {
             etag.write(out);
         }

@@ -61,7 +61,7 @@ fn write_decision<'a>(
     let experiments = decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
     let key = selection.answer_key(context, kind, (route_index, route), experiments);
-    if response::write_stored(context, key.as_ref(), buffers, out)? {
+    if response::write_prepared(context, key.as_ref(), buffers, out)? {
         return Ok(());
     }
     plan.clear();

@@ -233,7 +233,7 @@ where
                 let since_ms = within_ms.map(|ms| self.document.now_ms().saturating_sub(ms));
                 let count = self.document.count(code.to_native(), name, since_ms);
                 self.observer.on_test(test, Some(Value::Number(count as f64)));
-                bounds.iter().all(|bound| is_within_bound(count, bound))
+                bounds.iter().all(|bound| satisfies(count, bound))
             }
         }
     }
@@ -298,7 +298,7 @@ fn length(array: Value<'_>) -> Option<Value<'_>> {
     }
 }
 
-fn is_within_bound(count: u64, bound: &ArchivedCountBound) -> bool {
+fn satisfies(count: u64, bound: &ArchivedCountBound) -> bool {
     let limit = bound.count.to_native();
     match bound.operator {
         Operator::Eq => count == limit,

@@ -91,7 +91,10 @@ impl Verifier<'_> {
             ArchivedTest::Always => Ok(()),
             ArchivedTest::Audience(index) => {
                 let is_known = usize::from(index.to_native()) < self.references.audiences;
-                fault_unless(is_known && !self.is_in_body, "a condition refers to a missing audience")
+                fault_unless(
+                    is_known && !self.is_in_body,
+                    "a condition refers to a missing or misplaced audience",
+                )
             }
             ArchivedTest::HasParam(bits) => {
                 let is_known = bits.to_native().checked_shr(self.references.params as u32).unwrap_or(0) == 0;
@@ -123,7 +126,7 @@ impl Verifier<'_> {
 
     fn verify_field(&self, code: u16) -> Result<(), &'static str> {
         let is_known = usize::from(code) < self.references.fields;
-        fault_unless(is_known && !self.is_in_body, "a condition refers to a missing field")
+        fault_unless(is_known && !self.is_in_body, "a condition refers to a missing or misplaced field")
     }
 
     fn verify_check(&self, operator: Operator, check: &ArchivedCheck) -> Result<(), &'static str> {

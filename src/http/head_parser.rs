@@ -56,6 +56,7 @@ impl CachedSection {
     fn head<'a>(&self, bytes: &'a [u8]) -> Option<(Head<'a>, usize)> {
         let line_bytes = memchr::memchr(b'\n', bytes)? + 1;
         let (line, after) = bytes.split_at(line_bytes);
+        // A cached section ends with the empty line, so equal bytes are the whole section.
         let section = after.get(..self.length).filter(|section| !section.is_empty())?;
         if section != &self.bytes[..self.length] {
             return None;

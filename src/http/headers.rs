@@ -113,7 +113,7 @@ impl FieldIndex {
     }
 
     fn add(&mut self, section: &[u8], name: &str, value: &[u8], country_header: Option<&str>) {
-        let Some(field) = self.known_field(section, name, value, country_header) else { return };
+        let Some(field) = self.note_field(section, name, value, country_header) else { return };
         let place = &mut self.places[field as usize];
         if place.is_missing() {
             *place = Place::of(value, section);
@@ -122,8 +122,8 @@ impl FieldIndex {
         }
     }
 
-    /// Returns the known field with this name. A field that only sets a flag or a count is recorded here, and gives `None`.
-    fn known_field(
+    /// Updates the flags and counts that a field determines. Returns the field if its value has a place.
+    fn note_field(
         &mut self,
         section: &[u8],
         name: &str,

@@ -18,6 +18,7 @@ pub(crate) fn write_request_id(
     match client_id {
         Some(id) => head.field("X-Request-Id: ", id),
         None => {
+            // One copy writes the whole line. The ID replaces the 16 digits.
             let mut line = *b"X-Request-Id: 0123456789abcdef\r\n";
             line[14..30].copy_from_slice(&ids.next_id());
             head.raw(&line);

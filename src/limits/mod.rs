@@ -56,8 +56,8 @@ pub const URL_PARAMS_MAX: usize = 32;
 /// Length of a zone's name and of a variant's key. Both are part of URLs, unescaped.
 pub const KEY_BYTES_MAX: usize = 64;
 /// Number of answers that a worker prepares. A site with thousands of pages has a few thousand pairs of page and variants that
-/// most of its visitors see. A new answer replaces the one in its
-/// slot. The replaced answer is planned again at its next request.
+/// most of its visitors see. A new answer replaces the one in its slot. The replaced answer is planned again at its next
+/// request.
 pub(crate) const ANSWERS_PREPARED: usize = 4096;
 /// Size of a prepared answer without the pieces of its body: key, header fields, and the body's own text. Most are half as
 /// large. A larger answer is not prepared.

@@ -62,7 +62,8 @@ impl RoutePath {
         if !value.starts_with('/') {
             return Err(PathError::NotAbsolute);
         }
-        let SplitPath { path, has_escapes, has_empty_segment } = self.split(value);
+        // One search does all for a usual path. Only a path with '%' is split again, and decoded.
+        let SplitPath { path, has_escapes, has_empty_segment } = self.find_segments(value);
         if path.len() > ROUTE_BYTES_MAX {
             return Err(PathError::TooLong);
         }
@@ -83,7 +84,7 @@ impl RoutePath {
 
     /// Finds the path at the start of `value`, and writes the ends of its segments as if it had no escapes. If the path is too
     /// long, `path` is the whole value.
-    fn split<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
+    fn find_segments<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
         let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
         // One byte more than the limit shows that the path is too long.
         let bytes = &value.as_bytes()[..value.len().min(ROUTE_BYTES_MAX + 1)];

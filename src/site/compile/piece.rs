@@ -98,7 +98,7 @@ impl Compressor {
     /// compressed texts count from the first of them.
     fn compress_batch(&mut self, batch: &[Piece], file: &[u8]) -> (Vec<Piece>, Vec<u8>) {
         let mut deflated = Vec::new();
-        let mut finish = |piece: &Piece| {
+        let mut compress = |piece: &Piece| {
             let text = text(file, piece);
             let start = deflated.len();
             self.deflate(text, &mut deflated);
@@ -110,7 +110,7 @@ impl Compressor {
                 ..*piece
             }
         };
-        (batch.iter().map(&mut finish).collect(), deflated)
+        (batch.iter().map(&mut compress).collect(), deflated)
     }
 
     /// Appends the compressed text, with a full flush. It ends at a byte boundary and resets the window (RFC 1951

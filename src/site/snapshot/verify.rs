@@ -11,7 +11,7 @@ use super::format::{
     ArchivedSite, ArchivedTargetPart, ArchivedZonePlace,
 };
 use super::hash_index;
-use crate::condition::{References, verify, verify_audiences};
+use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
     AUDIENCES_MAX, GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
     SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
@@ -135,7 +135,7 @@ fn verify_conditions(site: &ArchivedSite) -> Result<(), &'static str> {
         patterns: site.patterns.len(),
         params: 0,
     };
-    audiences().chain(own).try_for_each(|program| verify(program, &references))?;
+    audiences().chain(own).try_for_each(|program| condition::verify(program, &references))?;
     verify_audiences(audiences())
 }
 
@@ -369,8 +369,8 @@ fn verify_scan(
 ) -> Result<(), &'static str> {
     // An item is read with any number of fields.
     let references = References { fields: usize::from(u16::MAX) + 1, audiences: 0, patterns, params };
-    verify(&scan.program, &references)?;
-    verify(&scan.residual, &references)?;
+    condition::verify(&scan.program, &references)?;
+    condition::verify(&scan.residual, &references)?;
     for column in scan.columns.iter() {
         let mut positions = column.positions.iter().chain(column.always.iter());
         if column.keys.len() != column.positions.len()

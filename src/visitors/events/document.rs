@@ -22,7 +22,7 @@ use simd_json::{Buffers, ErrorType, INPUT_PADDING, Tape};
 use super::nodes::{Content, Node, Nodes};
 use super::refusal::Refusal;
 use super::sanitize::replace_lone_surrogates;
-use super::scalars::ScalarError;
+use super::scalars::JsonError;
 
 /// A JSON parser that reuses its buffers for one body after the other.
 pub struct JsonParser {
@@ -52,6 +52,7 @@ impl JsonParser {
             input: Vec::new(),
             sanitized: String::new(),
             nodes: Nodes::default(),
+            // No levels: simd-json only finds the tokens. See `find_tokens`.
             buffers: Buffers::with_max_depth(0, 0),
             tape: Tape(Vec::new()),
         }
@@ -68,7 +69,7 @@ impl JsonParser {
         let has_escapes = !is_plain && memchr(b'\\', text.as_bytes()).is_some();
         let (mut source, mut surrogates) = (text, 0);
         let mut read = nodes.read(source, tokens, has_escapes);
-        if read == Err(ScalarError::LoneSurrogate) {
+        if read == Err(JsonError::LoneSurrogate) {
             surrogates = replace_lone_surrogates(text, sanitized);
             source = sanitized;
             read = nodes.read(source, tokens, has_escapes);
@@ -156,7 +157,7 @@ impl<'d> Member<'d> {
 
 impl<'d> Value<'d> {
     fn node(self) -> &'d Node {
-        &self.document.nodes.nodes[self.index]
+        &self.document.nodes.list[self.index]
     }
 
     /// Returns the index of the value's node. The root has index 0.
@@ -260,7 +261,7 @@ impl<'d> Value<'d> {
         let mut at = self.index + 1;
         let all = (0..length).map(move |_| {
             let name = at;
-            at += 1 + document.nodes.nodes[at + 1].count();
+            at += 1 + document.nodes.list[at + 1].count();
             name
         });
         let last = all.filter(|name| !document.nodes.is_superseded(*name));
@@ -327,7 +328,7 @@ impl<'d> Value<'d> {
                 out.push(',');
             }
             is_first = false;
-            let (start, end) = (nodes.nodes[first.value.index - 1].start, nodes.nodes[last.index].end);
+            let (start, end) = (nodes.list[first.value.index - 1].start, nodes.list[last.index].end);
             out.push_str(&source[start as usize..end as usize]);
         }
     }

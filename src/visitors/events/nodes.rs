@@ -7,7 +7,7 @@
 //!
 //! A string needs no search for its end: between its last quote and the next token is only white space.
 
-use super::scalars::{self, ScalarError};
+use super::scalars::{self, JsonError};
 use crate::limits::EVENT_NESTING_MAX;
 
 /// Number of members of an object up to which duplicates are found by comparing each pair. Larger objects are
@@ -49,7 +49,7 @@ pub(super) enum Content {
 /// The nodes of one body. Reuses its buffers.
 #[derive(Default)]
 pub(super) struct Nodes {
-    pub nodes: Vec<Node>,
+    pub list: Vec<Node>,
     /// The texts of all strings with an escape, concatenated.
     pub unescaped: String,
     /// The node indexes of names that occur again later in the same object, in ascending order.
@@ -83,13 +83,8 @@ impl Nodes {
     ///
     /// # Errors
     /// The text is not a JSON object, has too many levels, or has a lone surrogate.
-    pub(super) fn read(
-        &mut self,
-        source: &str,
-        tokens: &[u32],
-        has_escapes: bool,
-    ) -> Result<(), ScalarError> {
-        self.nodes.clear();
+    pub(super) fn read(&mut self, source: &str, tokens: &[u32], has_escapes: bool) -> Result<(), JsonError> {
+        self.list.clear();
         self.unescaped.clear();
         self.superseded.clear();
         match has_escapes {
@@ -121,18 +116,18 @@ struct NodeReader<'r, const HAS_ESCAPES: bool> {
 }
 
 impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
-    fn read_root(mut self) -> Result<(), ScalarError> {
+    fn read_root(mut self) -> Result<(), JsonError> {
         let root = self.next_token()?;
         if self.byte(root) != b'{' {
-            return Err(ScalarError::Malformed);
+            return Err(JsonError::Malformed);
         }
         self.read_object(root, EVENT_NESTING_MAX)?;
-        if self.tokens.is_empty() { Ok(()) } else { Err(ScalarError::Malformed) }
+        if self.tokens.is_empty() { Ok(()) } else { Err(JsonError::Malformed) }
     }
 
     /// Consumes a token and returns its offset.
-    fn next_token(&mut self) -> Result<u32, ScalarError> {
-        let [token, rest @ ..] = self.tokens else { return Err(ScalarError::Malformed) };
+    fn next_token(&mut self) -> Result<u32, JsonError> {
+        let [token, rest @ ..] = self.tokens else { return Err(JsonError::Malformed) };
         self.tokens = rest;
         Ok(*token)
     }
@@ -144,13 +139,13 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 
     /// Reads the value whose first token was consumed and is at `start`. Consumes its other tokens and the token after it,
     /// and returns the offset of the latter. The value may have `levels` levels.
-    fn read_value(&mut self, start: u32, levels: usize) -> Result<u32, ScalarError> {
+    fn read_value(&mut self, start: u32, levels: usize) -> Result<u32, JsonError> {
         match self.byte(start) {
             b'"' => {
                 let after = self.next_token()?;
                 let end = start + self.string(start, after)?.len() as u32;
                 let content = self.string_content(start, end)?;
-                self.out.nodes.push(Node { content, start, end });
+                self.out.list.push(Node { content, start, end });
                 Ok(after)
             }
             b'{' => {
@@ -171,17 +166,17 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 
     /// Reads a number, `true`, `false` or `null`.
     #[inline(never)]
-    fn read_scalar(&mut self, start: u32, after: u32) -> Result<(), ScalarError> {
+    fn read_scalar(&mut self, start: u32, after: u32) -> Result<(), JsonError> {
         let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
         let text = scalars::trim_end(text);
         let (content, end) = (scalars::classify(text)?, start + text.len() as u32);
-        self.out.nodes.push(Node { content, start, end });
+        self.out.list.push(Node { content, start, end });
         Ok(())
     }
 
     /// Returns the string from the token `start` to the token `after`, with its quotes.
     #[inline]
-    fn string(&self, start: u32, after: u32) -> Result<&'r [u8], ScalarError> {
+    fn string(&self, start: u32, after: u32) -> Result<&'r [u8], JsonError> {
         let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
         match text {
             [b'"', .., b'"'] => Ok(text),
@@ -190,13 +185,13 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     }
 
     #[inline]
-    fn string_content(&mut self, start: u32, end: u32) -> Result<Content, ScalarError> {
+    fn string_content(&mut self, start: u32, end: u32) -> Result<Content, JsonError> {
         if HAS_ESCAPES { self.unescape(start, end) } else { Ok(Content::String) }
     }
 
     #[inline(never)]
-    fn unescape(&mut self, start: u32, end: u32) -> Result<Content, ScalarError> {
-        let text = self.source.get(start as usize + 1..end as usize - 1).ok_or(ScalarError::Malformed)?;
+    fn unescape(&mut self, start: u32, end: u32) -> Result<Content, JsonError> {
+        let text = self.source.get(start as usize + 1..end as usize - 1).ok_or(JsonError::Malformed)?;
         let unescaped = &mut self.out.unescaped;
         let from = unescaped.len() as u32;
         Ok(match scalars::unescape(text, unescaped)? {
@@ -206,22 +201,22 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     }
 
     /// Adds the node of an array or object before the nodes inside it, and returns its index.
-    fn open(&mut self, start: u32, levels: usize) -> Result<usize, ScalarError> {
+    fn open(&mut self, start: u32, levels: usize) -> Result<usize, JsonError> {
         if levels == 0 {
-            return Err(ScalarError::Malformed);
+            return Err(JsonError::Malformed);
         }
-        let at = self.out.nodes.len();
+        let at = self.out.list.len();
         // A placeholder until the end is known.
-        self.out.nodes.push(Node { content: Content::Null, start, end: start });
+        self.out.list.push(Node { content: Content::Null, start, end: start });
         Ok(at)
     }
 
     /// Returns the number of nodes inside the array or object at node index `at`, which is complete.
     fn count_since(&self, at: usize) -> u32 {
-        (self.out.nodes.len() - at - 1) as u32
+        (self.out.list.len() - at - 1) as u32
     }
 
-    fn read_array(&mut self, start: u32, levels: usize) -> Result<(), ScalarError> {
+    fn read_array(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {
         let at = self.open(start, levels)?;
         let (mut token, mut len) = (self.next_token()?, 0);
         if self.byte(token) != b']' {
@@ -231,16 +226,16 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
                 match self.byte(token) {
                     b',' => token = self.next_token()?,
                     b']' => break,
-                    _ => return Err(ScalarError::Malformed),
+                    _ => return Err(JsonError::Malformed),
                 }
             }
         }
         let content = Content::Array { len, count: self.count_since(at) };
-        self.out.nodes[at] = Node { content, start, end: token + 1 };
+        self.out.list[at] = Node { content, start, end: token + 1 };
         Ok(())
     }
 
-    fn read_object(&mut self, start: u32, levels: usize) -> Result<(), ScalarError> {
+    fn read_object(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {
         let at = self.open(start, levels)?;
         let (mut token, mut len) = (self.next_token()?, 0);
         let (mut seen, mut may_be_doubled) = (0, false);
@@ -256,12 +251,12 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
                         token = after;
                         break;
                     }
-                    _ => return Err(ScalarError::Malformed),
+                    _ => return Err(JsonError::Malformed),
                 }
             }
         }
         let content = Content::Object { len, count: self.count_since(at) };
-        self.out.nodes[at] = Node { content, start, end: token + 1 };
+        self.out.list[at] = Node { content, start, end: token + 1 };
         if may_be_doubled {
             self.find_superseded(at + 1, len as usize);
         }
@@ -271,12 +266,12 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     /// Reads the name that begins with the token `start`, the colon and the value. Returns the token after them, and
     /// the bit of the name.
     #[inline]
-    fn read_member(&mut self, start: u32, levels: usize) -> Result<(u32, u64), ScalarError> {
-        let [colon, value, after, rest @ ..] = self.tokens else { return Err(ScalarError::Malformed) };
+    fn read_member(&mut self, start: u32, levels: usize) -> Result<(u32, u64), JsonError> {
+        let [colon, value, after, rest @ ..] = self.tokens else { return Err(JsonError::Malformed) };
         let (colon, value, after) = (*colon, *value, *after);
         let text = self.string(start, colon)?;
         if self.byte(colon) != b':' {
-            return Err(ScalarError::Malformed);
+            return Err(JsonError::Malformed);
         }
         let end = start + text.len() as u32;
         let name = Node { content: self.string_content(start, end)?, start, end };
@@ -289,11 +284,11 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
             self.tokens = rest;
             let end = value + self.string(value, after)?.len() as u32;
             let text = Node { content: self.string_content(value, end)?, start: value, end };
-            self.out.nodes.extend_from_slice(&[name, text]);
+            self.out.list.extend_from_slice(&[name, text]);
             return Ok((after, bit));
         }
         self.tokens = &self.tokens[2..];
-        self.out.nodes.push(name);
+        self.out.list.push(name);
         Ok((self.read_value(value, levels)?, bit))
     }
 
@@ -311,9 +306,9 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         let mut name = first;
         for _ in 0..len {
             names.push(name as u32);
-            name += 1 + self.out.nodes[name + 1].count();
+            name += 1 + self.out.list[name + 1].count();
         }
-        let text = |name: u32| self.text(&self.out.nodes[name as usize]);
+        let text = |name: u32| self.text(&self.out.list[name as usize]);
         if len <= MEMBERS_COMPARED_MAX {
             let comes_again = |i: &usize| names[i + 1..].iter().any(|later| text(*later) == text(names[*i]));
             superseded.extend((0..len).filter(comes_again).map(|i| names[i]));
@@ -329,10 +324,10 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 /// Removes the white space after a string.
 #[cold]
 #[inline(never)]
-fn string_before_space(text: &[u8]) -> Result<&[u8], ScalarError> {
+fn string_before_space(text: &[u8]) -> Result<&[u8], JsonError> {
     match scalars::trim_end(text) {
         text @ [b'"', .., b'"'] => Ok(text),
-        _ => Err(ScalarError::Malformed),
+        _ => Err(JsonError::Malformed),
     }
 }
 

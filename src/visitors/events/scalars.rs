@@ -6,7 +6,7 @@ use super::nodes::Content;
 
 /// The reason why a text cannot be read as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScalarError {
+pub(super) enum JsonError {
     /// It is not JSON, or has too many levels.
     Malformed,
     /// A string has half of a surrogate pair without the other half.
@@ -25,13 +25,13 @@ pub(super) fn trim_end(text: &[u8]) -> &[u8] {
 ///
 /// # Errors
 /// It is not JSON.
-pub(super) fn classify(text: &[u8]) -> Result<Content, ScalarError> {
+pub(super) fn classify(text: &[u8]) -> Result<Content, JsonError> {
     match text {
         b"true" => Ok(Content::Bool(true)),
         b"false" => Ok(Content::Bool(false)),
         b"null" => Ok(Content::Null),
         number if is_number(number) => Ok(Content::Number),
-        _ => Err(ScalarError::Malformed),
+        _ => Err(JsonError::Malformed),
     }
 }
 
@@ -63,7 +63,7 @@ fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
 ///
 /// # Errors
 /// An escape is invalid, or is a lone surrogate.
-pub(super) fn unescape(text: &str, out: &mut String) -> Result<bool, ScalarError> {
+pub(super) fn unescape(text: &str, out: &mut String) -> Result<bool, JsonError> {
     let Some(mut at) = memchr(b'\\', text.as_bytes()) else { return Ok(false) };
     let mut rest = text;
     loop {
@@ -71,7 +71,7 @@ pub(super) fn unescape(text: &str, out: &mut String) -> Result<bool, ScalarError
         out.push_str(before);
         let (character, length) = read_escape(escape.as_bytes())?;
         out.push(character);
-        rest = escape.get(length..).ok_or(ScalarError::Malformed)?;
+        rest = escape.get(length..).ok_or(JsonError::Malformed)?;
         match memchr(b'\\', rest.as_bytes()) {
             Some(next) => at = next,
             None => break,
@@ -82,7 +82,7 @@ pub(super) fn unescape(text: &str, out: &mut String) -> Result<bool, ScalarError
 }
 
 /// Reads the escape at the start of `text`. Returns its character and its length in bytes.
-fn read_escape(text: &[u8]) -> Result<(char, usize), ScalarError> {
+fn read_escape(text: &[u8]) -> Result<(char, usize), JsonError> {
     let character = match text.get(1) {
         Some(b'u') => return read_unicode_escape(text),
         Some(byte @ (b'"' | b'\\' | b'/')) => char::from(*byte),
@@ -91,14 +91,14 @@ fn read_escape(text: &[u8]) -> Result<(char, usize), ScalarError> {
         Some(b'n') => '\n',
         Some(b'r') => '\r',
         Some(b't') => '\t',
-        _ => return Err(ScalarError::Malformed),
+        _ => return Err(JsonError::Malformed),
     };
     Ok((character, 2))
 }
 
 /// Reads `\uXXXX`, or two of them that are a surrogate pair.
-fn read_unicode_escape(text: &[u8]) -> Result<(char, usize), ScalarError> {
-    let unit = code_unit(text).ok_or(ScalarError::Malformed)?;
+fn read_unicode_escape(text: &[u8]) -> Result<(char, usize), JsonError> {
+    let unit = code_unit(text).ok_or(JsonError::Malformed)?;
     let pair = match unit {
         0xD800..=0xDBFF => text.get(6..).and_then(code_unit).filter(|low| matches!(low, 0xDC00..=0xDFFF)),
         _ => None,
@@ -107,7 +107,7 @@ fn read_unicode_escape(text: &[u8]) -> Result<(char, usize), ScalarError> {
         Some(low) => (0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00), 12),
         None => (unit, 6),
     };
-    char::from_u32(code).map(|character| (character, length)).ok_or(ScalarError::LoneSurrogate)
+    char::from_u32(code).map(|character| (character, length)).ok_or(JsonError::LoneSurrogate)
 }
 
 /// Parses the UTF-16 code unit of `\uXXXX`.

@@ -77,7 +77,7 @@ impl Delivery {
 
     fn send_group(&mut self) {
         let next = self.used.try_recv().unwrap_or_default();
-        // Without a receiver the consumer has panicked. `beside` passes the panic on.
+        // Without a receiver the consumer has panicked. `run_with_consumer` passes the panic on.
         let _ = self.sender.send(mem::replace(&mut self.group, next));
     }
 }

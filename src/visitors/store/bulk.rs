@@ -1,7 +1,7 @@
 //! Loading of many entries into an empty table, by several threads.
 //!
 //! [`BulkLoader::put`] writes the record and the eviction node of an entry as `Table::put` does, in the same order. It
-//! does not search for the key, and it does not store the word in the index yet. The words of up to `GROUP_ENTRIES`
+//! does not search for the key, and it does not store the word in the index yet. The words of up to `PENDING_ENTRIES_MAX`
 //! entries are stored together: each thread takes every shard in a range of its own.
 //!
 //! Proof that the threads need no lock:
@@ -22,7 +22,7 @@ use super::table::{Resized, Shared, Table};
 
 /// Entries whose words are stored together. More would take more memory during the load, 28 bytes for each entry.
 /// Fewer would make the threads wait for each other more often.
-const GROUP_ENTRIES: usize = 1 << 19;
+const PENDING_ENTRIES_MAX: usize = 1 << 19;
 /// Threads that store words. One thread groups the words first, so many threads would gain little.
 const THREADS_MAX: usize = 8;
 
@@ -63,7 +63,7 @@ impl BulkLoader {
         self.table.cost += cost(value.len());
         self.table.entries += 1;
         self.pending.push((key, index::word(key, record.address())));
-        if self.pending.len() == GROUP_ENTRIES {
+        if self.pending.len() == PENDING_ENTRIES_MAX {
             self.store_words();
         }
     }

@@ -58,9 +58,7 @@ impl Region {
         let region = NonNull::new(unsafe { alloc(Self::layout()) });
         Self(region.unwrap_or_else(|| handle_alloc_error(Self::layout())))
     }
-}
 
-impl Region {
     /// Returns the address of the first byte.
     pub(super) fn address(&self) -> usize {
         self.0.as_ptr().expose_provenance()

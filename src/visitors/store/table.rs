@@ -374,22 +374,24 @@ impl Shared {
         let is_full = !self.words(shard).is_some_and(has_room);
         let resized = is_full.then(|| self.resize(shard, usage, 0));
         let words = self.words(shard).expect("a shard has words once it has a size");
-        usage[0] += u32::from(index::insert(words, word));
-        usage[1] += 1;
+        let [used, live] = usage;
+        *used += u32::from(index::insert(words, word));
+        *live += 1;
         resized
     }
 
     /// Allocates words for the entries of a shard and `more`, and copies the entries. The caller must be the only
     /// writer of the shard.
     pub(super) fn resize(&self, shard: usize, usage: &mut [u32; 2], more: usize) -> Resized {
-        let new = IndexTable::allocate(index::len_for(usage[1] as usize + more));
+        let [used, live] = usage;
+        let new = IndexTable::allocate(index::len_for(*live as usize + more));
         // SAFETY: the words are new, so no other thread has them.
         let words = unsafe { IndexTable::words(new) };
         let old = self.words(shard);
         for word in old.into_iter().flat_map(index::entries) {
             index::insert(words, word);
         }
-        usage[0] = usage[1];
+        *used = *live;
         let old_bytes = old.map_or(0, size_of_val);
         let old = NonNull::new(self.shards[shard].swap(new.as_ptr(), Ordering::AcqRel));
         Resized { old: old.map(|first| (IndexTable(first), old_bytes)), bytes: size_of_val(words) }

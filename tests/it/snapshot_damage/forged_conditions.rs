@@ -26,7 +26,7 @@ fn an_invalid_condition_is_refused_wherever_it_is() {
         site.audiences.push(audience(field(code)));
         assert_eq!(open_site(&site).is_ok(), is_known, "{code}");
     }
-    let missing = "a condition refers to a missing field";
+    let missing = "a condition refers to a missing or misplaced field";
     let forged = || program(field(u16::MAX));
     assert_refused(|site| site.audiences.push(audience(field(u16::MAX))), missing);
     let when = || Condition { program: forged(), authored: "{}".to_owned() };
@@ -44,7 +44,7 @@ fn an_invalid_condition_is_refused_wherever_it_is() {
 #[test]
 fn missing_cyclic_and_too_many_audiences_are_refused() {
     let refer_to = |index| audience(Test::Audience(index));
-    let missing = "a condition refers to a missing audience";
+    let missing = "a condition refers to a missing or misplaced audience";
     assert_refused(|site| site.audiences = vec![refer_to(1)], missing);
     let cycle = "audiences refer to each other in a cycle or in too long a chain";
     assert_refused(|site| site.audiences = vec![refer_to(0)], cycle);
