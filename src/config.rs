@@ -222,8 +222,8 @@ pub struct Config {
     /// single-visit visitors are evicted first, then the least recently seen.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
     pub profiles_memory: ByteSize,
-    /// Memory limit of Insights, in bytes or with a unit, at least 64MiB. A question about more visitors than fit counts
-    /// them in several passes. 0 switches Insights off and deletes its column files.
+    /// Memory limit of Insights, in bytes or with a unit, at least 64MiB. A question about more visitors than
+    /// fit counts them in several passes. 0 switches Insights off and deletes its column files.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(INSIGHTS_MEMORY_BYTES_DEFAULT), value_parser = insights_memory_parser())]
     pub insights_memory: ByteSize,
     /// Size of new log after which visitor profiles are saved to a checkpoint, in bytes or with a unit. A
@@ -288,8 +288,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks the secrets, and settings that depend on each other or on files. A parser of the command line would print the
-    /// value that it refuses.
+    /// Checks the secrets, and settings that depend on each other or on files. A parser of the command line
+    /// would print the value that it refuses.
     ///
     /// # Errors
     /// The flag at fault, and the accepted values.

@@ -9,20 +9,21 @@
 //! response     resolve(snapshot, profile, request) = bytes                          a pure function
 //! ```
 //!
-//! Three nouns carry the design: the *snapshot* holds everything that a site published, the *log* everything that visitors
-//! did, and the *profile* is the fold of one visitor's records.
+//! Three nouns carry the design: the *snapshot* holds everything that a site published, the *log* everything
+//! that visitors did, and the *profile* is the fold of one visitor's records.
 //!
-//! The directory of a site becomes one file ([`site::compile`]). The server copies it into sealed memory and verifies it
-//! ([`site::snapshot::open`]), selects the file to serve for each site ([`site::catalog::directory`]), and swaps one pointer
-//! ([`site::catalog::catalog`]). A [`worker`] receives a request, [`http`] parses it, [`api`] takes it to its endpoint,
-//! [`resolve`] decides and renders, and the worker sends the response from the buffer into which it was rendered. An event is
-//! decoded and validated ([`visitors::events`]) and queued as a record. It is acknowledged when the log writer
-//! ([`visitors::log`]) has synced it and has folded it into the profile of its visitor ([`visitors`]).
+//! The directory of a site becomes one file ([`site::compile`]). The server copies it into sealed memory and
+//! verifies it ([`site::snapshot::open`]), selects the file to serve for each site
+//! ([`site::catalog::directory`]), and swaps one pointer ([`site::catalog::catalog`]). A [`worker`] receives
+//! a request, [`http`] parses it, [`api`] takes it to its endpoint, [`resolve`] decides and renders, and the
+//! worker sends the response from the buffer into which it was rendered. An event is decoded and validated
+//! ([`visitors::events`]) and queued as a record. It is acknowledged when the log writer ([`visitors::log`])
+//! has synced it and has folded it into the profile of its visitor ([`visitors`]).
 //!
 //! # Floors
 //!
-//! A module uses only modules on lower floors. Modules on one floor do not use each other. An external crate is named only in
-//! its own directory. Tests check both rules.
+//! A module uses only modules on lower floors. Modules on one floor do not use each other. An external crate
+//! is named only in its own directory. Tests check both rules.
 //!
 //! # Invariants
 //!

@@ -1,8 +1,9 @@
 //! The prepared monoio server: the runtime of Parallax, and a fixed response that is copied for each request.
 //!
-//! Its distance to the bare server is the cost of the runtime. The distance from Parallax to it is the cost of Parallax's own
-//! code. It has one thread and one task per connection. A connection reads, copies a response per complete request into a
-//! pooled buffer, and sends all of them at once, like a connection of Parallax. Of HTTP it knows as much as the bare server.
+//! Its distance to the bare server is the cost of the runtime. The distance from Parallax to it is the cost
+//! of Parallax's own code. It has one thread and one task per connection. A connection reads, copies a
+//! response per complete request into a pooled buffer, and sends all of them at once, like a connection of
+//! Parallax. Of HTTP it knows as much as the bare server.
 
 use std::cell::RefCell;
 use std::io;

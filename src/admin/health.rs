@@ -16,7 +16,8 @@ const JSON: &str = "application/json";
 pub(super) struct Recording<'a> {
     /// True if events can be recorded.
     pub(super) is_recording: bool,
-    /// The status of a node of a cluster that lacks messages of the stream. `None`: it is ready, or the server is alone.
+    /// The status of a node of a cluster that lacks messages of the stream. `None`: it is ready, or the
+    /// server is alone.
     pub(super) not_ready: Option<&'static str>,
     /// Adds the state of the node to the body.
     pub(super) add_members: &'a dyn Fn(&mut Value),

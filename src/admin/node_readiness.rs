@@ -1,5 +1,5 @@
-//! The readiness of a node of a cluster, as the metrics know it. A server that is alone, and a build without the feature `cluster`, have
-//! none.
+//! The readiness of a node of a cluster, as the metrics know it. A server that is alone, and a build without
+//! the feature `cluster`, have none.
 
 #[cfg(feature = "cluster")]
 use super::cluster;

@@ -9,8 +9,8 @@ use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::problem::Problem;
 use crate::worker::Service;
 
-/// Complete header lines. With `trusted-types 'none'`, a script that assigns HTML text throws. Strangers choose paths and
-/// event names, so these must only become text nodes.
+/// Complete header lines. With `trusted-types 'none'`, a script that assigns HTML text throws. Strangers
+/// choose paths and event names, so these must only become text nodes.
 const LINES: &[u8] = b"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
 img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
 require-trusted-types-for 'script'; trusted-types 'none'\r\n\

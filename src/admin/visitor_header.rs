@@ -1,7 +1,7 @@
 //! The header `X-Visitor` of the admin address: it names the visitor of a request, so that the URL does not.
 //!
-//! Proxies log the URLs of requests, but not this header. Its value is `anonId=ID` or `userId=ID`, encoded as in a query
-//! string. It counts as that parameter. The console sends it with each request about a visitor.
+//! Proxies log the URLs of requests, but not this header. Its value is `anonId=ID` or `userId=ID`, encoded as
+//! in a query string. It counts as that parameter. The console sends it with each request about a visitor.
 
 use crate::http::negotiate;
 use crate::http::params::Param;
@@ -10,8 +10,8 @@ use crate::problem::{self, Problem};
 
 const FIELD: &[u8] = b"x-visitor:";
 
-/// Returns the query of the request with the parameter of the header. `None` if there is no such header. A parameter that
-/// both have is refused later, as one that is given twice.
+/// Returns the query of the request with the parameter of the header. `None` if there is no such header. A
+/// parameter that both have is refused later, as one that is given twice.
 ///
 /// # Errors
 /// `invalid_param`, if the header has another form.

@@ -191,8 +191,8 @@ impl VisitorHandler {
     }
 }
 
-/// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one. With a cluster this holds for
-/// the position in the stream, and the seq is that of the own log.
+/// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one.
+/// With a cluster this holds for the position in the stream, and the seq is that of the own log.
 fn visitor_json(
     lookup: &mut ProfileReader,
     (log, cluster): (&Queue, Option<&dyn ClusterErasure>),
@@ -272,8 +272,8 @@ fn erase_visitor(
     Ok(erasure_output(&erasure_json(&erased)))
 }
 
-/// Erases a visitor on all nodes. Returns after nothing of the visitor is left on the disk of this node. `pending` has the names of the
-/// other nodes that have not confirmed it within 10 s.
+/// Erases a visitor on all nodes. Returns after nothing of the visitor is left on the disk of this node.
+/// `pending` has the names of the other nodes that have not confirmed it within 10 s.
 fn erase_in_cluster(
     cluster: &dyn ClusterErasure,
     site: &str,

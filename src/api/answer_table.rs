@@ -1,16 +1,16 @@
 //! A cache of prepared answers to resolve and variants, one for each worker.
 //!
-//! An answer depends on its [`AnswerKey`] alone. The table keeps its header fields and the plan of its body. A request for
-//! it writes only its own fields, and copies the rest:
+//! An answer depends on its [`AnswerKey`] alone. The table keeps its header fields and the plan of its body.
+//! A request for it writes only its own fields, and copies the rest:
 //!
 //! ```text
 //! status line, Date, fields of the request | shared fields | content fields | empty line | start, pieces of the site, end
 //! ```
 //!
-//! The table has a fixed number of slots for one answer each, and allocates only when it is created. A slot holds its whole
-//! key, and the key holds the hash of the snapshot. So a slot never matches another snapshot. Answers that depend on more
-//! than a key have no key, and are written without the table: those of pattern routes, with unknown pairs, with an explanation,
-//! or with embedded queries.
+//! The table has a fixed number of slots for one answer each, and allocates only when it is created. A slot
+//! holds its whole key, and the key holds the hash of the snapshot. So a slot never matches another snapshot.
+//! Answers that depend on more than a key have no key, and are written without the table: those of pattern
+//! routes, with unknown pairs, with an explanation, or with embedded queries.
 
 use super::class::ResponseClass;
 use crate::checksum;
@@ -50,8 +50,9 @@ pub(super) struct AnswerKey {
 }
 
 impl AnswerKey {
-    /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of the route's
-    /// page, so its length needs no separator. Returns `None` if the text of the experiments is too long.
+    /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each
+    /// zone of the route's page, so its length needs no separator. Returns `None` if the text of the
+    /// experiments is too long.
     #[inline]
     pub(super) fn new(
         (kind, accepts_gzip): (AnswerKind, bool),
@@ -120,8 +121,9 @@ impl PreparedAnswer<'_> {
         Etag::from_field(self.before_pieces)
     }
 
-    /// Appends the shared fields, the content fields, the empty line and the body. A response with `Connection: close` needs
-    /// [`Self::write_body`], because that field precedes the empty line. `pieces` are those of the site.
+    /// Appends the shared fields, the content fields, the empty line and the body. A response with
+    /// `Connection: close` needs [`Self::write_body`], because that field precedes the empty line. `pieces`
+    /// are those of the site.
     pub(super) fn write_rest(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(self.before_pieces);
         self.write_pieces(pieces, out);

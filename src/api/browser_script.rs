@@ -1,8 +1,9 @@
 //! `GET /v1/parallax.js`: the browser part of the SDK, for a `<script>` tag.
 //!
-//! The script is the file `sdk/parallax.js`. `npm run tag` in `sdk/` writes it, and the tests of the SDK compare it with its source.
-//! A request names no site. Its parameter `h` names the bytes of the script: with the hash of the present script the response never
-//! changes. With another hash, as in a page that is older than the server, it is the response without `h`.
+//! The script is the file `sdk/parallax.js`. `npm run tag` in `sdk/` writes it, and the tests of the SDK
+//! compare it with its source. A request names no site. Its parameter `h` names the bytes of the script: with
+//! the hash of the present script the response never changes. With another hash, as in a page that is older
+//! than the server, it is the response without `h`.
 
 use std::sync::LazyLock;
 
@@ -25,8 +26,9 @@ struct BrowserScript {
     document: StaticDocument,
     /// The first 16 hex digits of the script's SHA-256.
     hash: [u8; 16],
-    /// Header lines of the response to a request without the hash. A new release reaches a page within 25 hours: a browser may use
-    /// its copy for one hour without a request, and for 24 more while it loads the present script.
+    /// Header lines of the response to a request without the hash. A new release reaches a page within 25
+    /// hours: a browser may use its copy for one hour without a request, and for 24 more while it loads the
+    /// present script.
     changing: Vec<u8>,
 }
 

@@ -202,8 +202,8 @@ fn cors<'a>(site: &ArchivedSite, class: ResponseClass, request: &Request<'a>) ->
     }
 }
 
-/// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's behalf. It may
-/// not be UTF-8.
+/// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's
+/// behalf. It may not be UTF-8.
 pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
     let agent = fields.get(Field::UserAgent)?;
     let holds = |word: &str| agent.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));

@@ -1,10 +1,10 @@
 //! The public endpoints, one file for each: HTTP request in, HTTP response out.
 //!
-//! A [`Handler`] belongs to one thread. `endpoint` matches the path of a request, `context` reads the site, the route
-//! and the visitor from it, and `response` and `problem` write heads and bodies. `events` handles the event endpoints in
-//! two steps, because the disk is between them: submit, then complete. `held` keeps the requests that wait for a
-//! publication. All other requests are answered at once, from one catalog, into the buffer of the connection. A GET
-//! allocates nothing here, except for explanations and held requests.
+//! A [`Handler`] belongs to one thread. `endpoint` matches the path of a request, `context` reads the site,
+//! the route and the visitor from it, and `response` and `problem` write heads and bodies. `events` handles
+//! the event endpoints in two steps, because the disk is between them: submit, then complete. `held` keeps
+//! the requests that wait for a publication. All other requests are answered at once, from one catalog, into
+//! the buffer of the connection. A GET allocates nothing here, except for explanations and held requests.
 
 mod answer_table;
 mod browser_script;

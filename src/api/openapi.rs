@@ -1,7 +1,8 @@
 //! `GET /v1/openapi.json`: the OpenAPI 3.1 description of the public endpoints.
 //!
-//! The document is the file `openapi.json`, which is kept by hand. The tests compare it with the responses, the problem codes,
-//! the parameters and the limits. A request needs no site, and its parameters are not read.
+//! The document is the file `openapi.json`, which is kept by hand. The tests compare it with the responses,
+//! the problem codes, the parameters and the limits. A request needs no site, and its parameters are not
+//! read.
 
 use std::sync::LazyLock;
 

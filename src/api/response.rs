@@ -140,8 +140,8 @@ pub(super) fn write_response(
     Ok(())
 }
 
-/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if there is no key, or
-/// no answer is stored.
+/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if
+/// there is no key, or no answer is stored.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
@@ -234,8 +234,8 @@ fn write_around_pieces(
     }
 }
 
-/// Begins the head of a 304 if the client already has the content, and of a 200 otherwise. Writes the fields of the request.
-/// Returns the head, and whether it is that of a 304.
+/// Begins the head of a 304 if the client already has the content, and of a 200 otherwise. Writes the fields
+/// of the request. Returns the head, and whether it is that of a 304.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.

@@ -225,8 +225,8 @@ impl Selection<'_> {
         AnswerKey::new((kind, context.accepts_gzip()), &hash, index, choice, experiments)
     }
 
-    /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the experiments,
-    /// and no pair contains it.
+    /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the
+    /// experiments, and no pair contains it.
     pub(super) fn write_etag_input(&self, experiments: &[u8], etag_input: &mut Vec<u8>) {
         etag_input.extend_from_slice(self.choice.as_bytes(self.page));
         for (zone, key) in self.unknown_pairs() {

@@ -38,10 +38,11 @@ pub(super) struct ClusterArgs {
 enum ClusterAction {
     /// Found a cluster, or begin a new era of it: after the stream was lost, or to change its settings.
     ///
-    /// Creates the stream if it is missing, and writes the checkpoint with which all nodes begin. Stop the server of the directory
-    /// first. All nodes then need --bootstrap with this file.
+    /// Creates the stream if it is missing, and writes the checkpoint with which all nodes begin. Stop the
+    /// server of the directory first. All nodes then need --bootstrap with this file.
     NewEra(NewEraArgs),
-    /// Show the nodes and whether their profiles are equal, the era and the extent of the stream, and whether the NATS servers sync each message.
+    /// Show the nodes and whether their profiles are equal, the era and the extent of the stream, and whether
+    /// the NATS servers sync each message.
     Status(StatusArgs),
     /// Forget a node that will not return, so that erasures and dropped ties no longer wait for it.
     ///
@@ -89,14 +90,15 @@ struct NewEraArgs {
     /// Memory limit of the profiles on every node.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
     profiles_memory: ByteSize,
-    /// Events by which duplicates are detected. Each takes 31 bytes of memory on every node. An event counts again if more
-    /// events, or 24 hours, are between it and its repetition.
+    /// Events by which duplicates are detected. Each takes 31 bytes of memory on every node. An event counts
+    /// again if more events, or 24 hours, are between it and its repetition.
     #[arg(long, value_name = "N", default_value_t = DUPLICATES_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     duplicates: u64,
     /// Copies of the stream. Three NATS servers are needed for 3.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=5))]
     replicas: u64,
-    /// Size of the stream. At the limit the oldest messages are dropped, and a node that still needs them needs --bootstrap.
+    /// Size of the stream. At the limit the oldest messages are dropped, and a node that still needs them
+    /// needs --bootstrap.
     #[arg(long, value_name = "SIZE", default_value = "100GiB", value_parser = size_parser(1 << 20..=1 << 48))]
     max_bytes: ByteSize,
     #[command(flatten)]

@@ -36,8 +36,8 @@ pub fn compile_demo() -> (String, Vec<u8>) {
     (name, bytes.expect("the demo compiles").bytes)
 }
 
-/// Begins the phases of the demo's experiments [`DEMO_DAYS`] days ago, unless the data directory has phases. So the visits
-/// of `demo-traffic` are within a phase, whose weights are known.
+/// Begins the phases of the demo's experiments [`DEMO_DAYS`] days ago, unless the data directory has phases.
+/// So the visits of `demo-traffic` are within a phase, whose weights are known.
 ///
 /// # Errors
 /// An error, if the snapshot cannot be read or the file cannot be written.

@@ -55,8 +55,8 @@ pub(super) struct InsightsArgs {
     /// Parameters of the question, such as site=acme, from=2026-01-05 or by=hour. site is required.
     #[arg(value_name = "NAME=VALUE")]
     params: Vec<String>,
-    /// The directory of the snapshots, for the time zone, the hosts and the experiments of the site. A site without a snapshot there
-    /// is counted in UTC [default: snapshots].
+    /// The directory of the snapshots, for the time zone, the hosts and the experiments of the site. A site
+    /// without a snapshot there is counted in UTC [default: snapshots].
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
     /// Output format.

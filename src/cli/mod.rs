@@ -102,8 +102,9 @@ enum Command {
     Insights(insights::InsightsArgs),
     /// Send the events of invented visitors to a running server, so that its numbers are not empty.
     ///
-    /// The events count like those of real visitors, and cannot be taken back in bulk. So do not send them to a production
-    /// site, but use a data directory that you can delete. The server decides the variants of each visitor.
+    /// The events count like those of real visitors, and cannot be taken back in bulk. So do not send them to
+    /// a production site, but use a data directory that you can delete. The server decides the variants of
+    /// each visitor.
     #[command(after_help = demo_traffic::EXAMPLES)]
     DemoTraffic(demo_traffic::DemoTrafficArgs),
     /// Found a cluster of nodes, begin a new era of it, or show the state of its stream.

@@ -76,8 +76,8 @@ pub(super) fn init_logging(format: LogFormat) {
     }
 }
 
-/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data` is the data
-/// directory.
+/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data`
+/// is the data directory.
 fn publish_demo_if_empty(directory: &Path, data: &Path) -> Result<(), CliError> {
     let failed = |action: &str, error: std::io::Error| {
         CliError::System(format!("cannot {action} {}: {error}", directory.display()))

@@ -1,7 +1,8 @@
 //! The acknowledgement of events: waits until their records have returned through the stream, but not for long.
 //!
-//! A record that has returned is in the table, so the visitor's next resolve sees it. The receipt says `"visible":true`. If the
-//! stream is slow or away, the own disk is enough, and the receipt says `"visible":false`.
+//! A record that has returned is in the table, so the visitor's next resolve sees it. The receipt says
+//! `"visible":true`. If the stream is slow or away, the own disk is enough, and the receipt says
+//! `"visible":false`.
 
 use std::collections::VecDeque;
 
@@ -25,9 +26,9 @@ impl<R> WaitingRequests<R> {
         Self { waiting: VecDeque::new(), timeout_ms }
     }
 
-    /// Adds a request whose records are durable up to `last_seq`. Returns it if it is acknowledged at once: while the node is not
-    /// connected, and while the oldest record that has not returned is older than the timeout. So a stream that is slow
-    /// delays the first requests and no later ones.
+    /// Adds a request whose records are durable up to `last_seq`. Returns it if it is acknowledged at once:
+    /// while the node is not connected, and while the oldest record that has not returned is older than the
+    /// timeout. So a stream that is slow delays the first requests and no later ones.
     pub fn push(
         &mut self,
         request: R,

@@ -2,25 +2,28 @@
 //!
 //! # Heartbeats
 //!
-//! Each node sends a heartbeat every 10 s. It is a message of the stream, so its position is the same for all nodes. When a node
-//! processes one, it keeps a *mark*: position, chain, and the digest of its table. Its next heartbeats carry its newest marks. So
-//! nodes compare their tables at equal positions ([`Marks::first_difference`]).
+//! Each node sends a heartbeat every 10 s. It is a message of the stream, so its position is the same for all
+//! nodes. When a node processes one, it keeps a *mark*: position, chain, and the digest of its table. Its
+//! next heartbeats carry its newest marks. So nodes compare their tables at equal positions
+//! ([`Marks::first_difference`]).
 //!
 //! # Known nodes
 //!
-//! A producer ID is a *known node* from its first run or heartbeat on. It is none any more after `forget` names it, or while it is
-//! superseded: another producer ID names it as its predecessor, and it has been silent for 60 s of the state's clock. So the copy of
-//! a machine does not confirm an erasure for the original.
+//! A producer ID is a *known node* from its first run or heartbeat on. It is none any more after `forget`
+//! names it, or while it is superseded: another producer ID names it as its predecessor, and it has been
+//! silent for 60 s of the state's clock. So the copy of a machine does not confirm an erasure for the
+//! original.
 //!
 //! # Erasures
 //!
-//! A tombstone stays in the list for 90 days, and until each known node has confirmed it with `erasedTo`, the position up to which the
-//! node has done all erasures. Confirmations are heartbeats, so the list is equal on all nodes.
+//! A tombstone stays in the list for 90 days, and until each known node has confirmed it with `erasedTo`, the
+//! position up to which the node has done all erasures. Confirmations are heartbeats, so the list is equal on
+//! all nodes.
 //!
 //! # Dropping ties
 //!
-//! `oldest` is the order of the oldest own record that a node still has. It never falls (rule T1). The floor is the least `oldest` of
-//! the known nodes (T2). [`super::order::droppable`] is rule T3.
+//! `oldest` is the order of the oldest own record that a node still has. It never falls (rule T1). The floor
+//! is the least `oldest` of the known nodes (T2). [`super::order::droppable`] is rule T3.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,21 +36,24 @@ use super::state::{Chain, StreamState};
 
 /// Time between two heartbeats of a node, in ms. A difference of tables is noticed within two of them.
 pub const HEARTBEAT_INTERVAL_MS: i64 = 10_000;
-/// Age of the newest heartbeat up to which a node counts as reachable, in ms: two lost heartbeats. Beyond it an erasure is refused.
+/// Age of the newest heartbeat up to which a node counts as reachable, in ms: two lost heartbeats. Beyond it
+/// an erasure is refused.
 pub const REACHABLE_MS: i64 = 30_000;
 /// Silence after which a superseded producer ID is no known node any more, in ms. A shorter time would ignore a
 /// copied machine whose heartbeats are late.
 pub const SUPERSEDED_MS: i64 = 60_000;
-/// Silence after which a superseded or forgotten producer ID leaves the state, in ms: 30 days. A node that was away for longer
-/// stays alone ([`is_forgotten`]).
+/// Silence after which a superseded or forgotten producer ID leaves the state, in ms: 30 days. A node that
+/// was away for longer stays alone ([`is_forgotten`]).
 pub const SILENCE_MS_MAX: i64 = 30 * 24 * 60 * 60 * 1_000;
-/// Time for which a state keeps an erasure that all nodes have confirmed, in ms: 90 days. A backup has the visitors that were erased after
-/// it, and a node that is restored from it carries out the erasures of the list. An older backup must not be restored.
+/// Time for which a state keeps an erasure that all nodes have confirmed, in ms: 90 days. A backup has the
+/// visitors that were erased after it, and a node that is restored from it carries out the erasures of the
+/// list. An older backup must not be restored.
 pub const ERASURE_KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
-/// Confirmed erasures that a state keeps, about half a KiB each. At the limit the oldest leaves the list before its time. A directory
-/// remembers a thousand more, so it does not repeat those that it has done.
+/// Confirmed erasures that a state keeps, about half a KiB each. At the limit the oldest leaves the list
+/// before its time. A directory remembers a thousand more, so it does not repeat those that it has done.
 pub const ERASURES_KEPT_MAX: usize = 9_000;
-/// Marks that a node keeps. With a heartbeat each second from ten nodes they reach back for a minute. An older one is not compared.
+/// Marks that a node keeps. With a heartbeat each second from ten nodes they reach back for a minute. An
+/// older one is not compared.
 pub const MARKS_KEPT: usize = 64;
 /// Marks that a heartbeat carries. More would make heartbeats longer than a batch of events.
 pub const MARKS_SENT: usize = 8;
@@ -212,8 +218,8 @@ impl Nodes {
         self.known(clock_ms).map(|(_, entry)| entry.oldest).min().unwrap_or(0)
     }
 
-    /// Returns the nodes at the message of another era. Positions and orders of the era before mean nothing in it, because its stream
-    /// can be a new one.
+    /// Returns the nodes at the message of another era. Positions and orders of the era before mean nothing
+    /// in it, because its stream can be a new one.
     pub(super) fn founded(&self, position: u64) -> Self {
         let mut nodes = self.clone();
         nodes.entries.values_mut().for_each(|entry| (entry.erased_to, entry.oldest) = (0, 0));
@@ -265,8 +271,8 @@ impl Nodes {
         late.map(|(_, entry)| entry.name.clone()).collect()
     }
 
-    /// Drops the erasures that each known node has confirmed and that no backup needs any more. Called by heartbeats only, so that all
-    /// nodes drop at the same position.
+    /// Drops the erasures that each known node has confirmed and that no backup needs any more. Called by
+    /// heartbeats only, so that all nodes drop at the same position.
     fn drop_confirmed(&mut self, clock_ms: i64) {
         let confirmed = self.known(clock_ms).map(|(_, entry)| entry.erased_to).min().unwrap_or(0);
         let is_recent = |erasure: &Erasure| clock_ms.saturating_sub(erasure.erased_ms) < ERASURE_KEPT_MS;
@@ -285,8 +291,9 @@ impl Nodes {
     }
 }
 
-/// Returns whether the cluster has forgotten this directory: its producer ID or a predecessor was forgotten, or it has been away for
-/// so long that its entry has left the state. It stays alone, because it may have erased visitors.
+/// Returns whether the cluster has forgotten this directory: its producer ID or a predecessor was forgotten,
+/// or it has been away for so long that its entry has left the state. It stays alone, because it may have
+/// erased visitors.
 pub fn is_forgotten(producer: &Producer, state: &StreamState) -> bool {
     let predecessors = producer.predecessors.iter().map(|one| one.id);
     let is_named = predecessors.chain([producer.id]).any(|id| state.nodes.is_forgotten(id));
@@ -298,7 +305,8 @@ pub fn is_forgotten(producer: &Producer, state: &StreamState) -> bool {
 /// A position at which two nodes differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
-    /// The nodes have read other messages: the servers of the stream diverge, or the mark is from before the stream lost its end.
+    /// The nodes have read other messages: the servers of the stream diverge, or the mark is from before the
+    /// stream lost its end.
     Chain(u64),
     /// The nodes have folded the same messages into other tables.
     Digest(u64),
@@ -309,7 +317,8 @@ pub enum Difference {
 pub struct Marks(VecDeque<Mark>);
 
 impl Marks {
-    /// Keeps the mark of a heartbeat. Positions ascend. After another state was loaded, marks from its position on are replaced.
+    /// Keeps the mark of a heartbeat. Positions ascend. After another state was loaded, marks from its
+    /// position on are replaced.
     pub fn push(&mut self, position: u64, chain: Chain, digest: u128) {
         while self.0.back().is_some_and(|mark| mark.position >= position) {
             self.0.pop_back();

@@ -1,7 +1,7 @@
 //! The connection to the NATS servers.
 //!
-//! A client knows all servers and reconnects for ever, with at most a second between two attempts. It pings each second: with the
-//! default of two minutes, a cut cable is noticed after minutes.
+//! A client knows all servers and reconnects for ever, with at most a second between two attempts. It pings
+//! each second: with the default of two minutes, a cut cable is noticed after minutes.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,8 @@ pub(crate) struct NatsSettings {
 }
 
 impl NatsSettings {
-    /// Creates a client that connects, and connects again whenever the connection is lost. Returns at once, also if no server answers.
+    /// Creates a client that connects, and connects again whenever the connection is lost. Returns at once,
+    /// also if no server answers.
     ///
     /// # Errors
     /// A file of credentials or certificates is unusable.

@@ -1,7 +1,8 @@
 //! Eras: one lifetime of a stream, with the settings that all nodes share.
 //!
-//! The operator's command appends the message of an era to a new stream, or to a stream whose content is replaced by a checkpoint.
-//! Every setting that the fold reads belongs to the era, because nodes with different settings would get different tables.
+//! The operator's command appends the message of an era to a new stream, or to a stream whose content is
+//! replaced by a checkpoint. Every setting that the fold reads belongs to the era, because nodes with
+//! different settings would get different tables.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -33,8 +34,8 @@ pub struct Era {
     /// The greatest number of keys in the duplicate window.
     #[serde(with = "text")]
     pub duplicates_max: u64,
-    /// The number that is added to each position of this era's stream, for the orders of records. So they are after those of the era before,
-    /// and after the seqs of a log that was alone.
+    /// The number that is added to each position of this era's stream, for the orders of records. So they are
+    /// after those of the era before, and after the seqs of a log that was alone.
     #[serde(with = "text")]
     pub base_position: u64,
     /// A value that only holders of the cluster's secret can compute.

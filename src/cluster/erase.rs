@@ -1,8 +1,9 @@
 //! The erasures of a directory, and the own records that are under way while they are erased.
 //!
-//! A node erases its own records when it processes a tombstone. A record that it has sent and that has not returned can take effect
-//! after the tombstone, with its content. The visitor would be back. The node does not know the seqs that it has sent: after going back and
-//! after a start it has forgotten them, and a restored file `producer` hides the producer IDs. So it decides when it sees the effect.
+//! A node erases its own records when it processes a tombstone. A record that it has sent and that has not
+//! returned can take effect after the tombstone, with its content. The visitor would be back. The node does
+//! not know the seqs that it has sent: after going back and after a start it has forgotten them, and a
+//! restored file `producer` hides the producer IDs. So it decides when it sees the effect.
 //!
 //! * It keeps the dedup keys of the erased records that have not returned. A record with such a key that takes effect with its content
 //!   needs a second tombstone ([`NotedErasures::on_accepted`]).
@@ -13,8 +14,9 @@
 //!   effect after a tombstone, and it was received before it, its owner is compared too. A copied machine keeps the IDs of its original,
 //!   and its later records are not compared.
 //!
-//! A note is durable before the first record of its erasure becomes void, and it has the extent of the erasure. So a start repeats an erasure
-//! that a crash has interrupted for the same records, and not for those of a new visitor. It does not repeat one that is done.
+//! A note is durable before the first record of its erasure becomes void, and it has the extent of the
+//! erasure. So a start repeats an erasure that a crash has interrupted for the same records, and not for
+//! those of a new visitor. It does not repeat one that is done.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +25,17 @@ use super::message::RunRecord;
 use super::producer::{Producer, ProducerId};
 use crate::visitors::log::RecordKind;
 
-/// Maximum number of noted erasures. At the limit the oldest note is dropped. Its erasure has left the state, unless a node is away.
+/// Maximum number of noted erasures. At the limit the oldest note is dropped. Its erasure has left the state,
+/// unless a node is away.
 pub const NOTES_MAX: usize = 10_000;
-/// Erased records under way that are noted, over all erasures. They take 0.5 MB of a file that each erasure writes. An erasure with more
-/// keeps none of its records and gets its second tombstone at once. That one also erases the events of a new visitor with the same IDs.
+/// Erased records under way that are noted, over all erasures. They take 0.5 MB of a file that each erasure
+/// writes. An erasure with more keeps none of its records and gets its second tombstone at once. That one
+/// also erases the events of a new visitor with the same IDs.
 pub const UNDER_WAY_MAX: usize = 10_000;
 
-/// Time after a tombstone, in ms of the state's clock, in which messages from before it can arrive: a publication fails after 2 s, and
-/// a server that was stopped is given up within seconds. A later one is not compared any more.
+/// Time after a tombstone, in ms of the state's clock, in which messages from before it can arrive: a
+/// publication fails after 2 s, and a server that was stopped is given up within seconds. A later one is not
+/// compared any more.
 pub const ARRIVAL_MS: i64 = 60_000;
 
 /// An erasure that the directory has begun.
@@ -76,8 +81,8 @@ impl<O> Default for NotedErasures<O> {
 }
 
 impl<O: Clone> NotedErasures<O> {
-    /// Adds the note of an erasure, or replaces it. Sets `has_too_many_records` if there are too many records. A record without a key is
-    /// never found again and needs no entry.
+    /// Adds the note of an erasure, or replaces it. Sets `has_too_many_records` if there are too many
+    /// records. A record without a key is never found again and needs no entry.
     pub fn add(&mut self, mut note: ErasureNote<O>, records: &[ErasedRecord]) {
         self.notes.retain(|one| one.id != note.id);
         if self.notes.len() >= NOTES_MAX {
@@ -135,12 +140,13 @@ impl<O: Clone> NotedErasures<O> {
         }
     }
 
-    /// Notes an accepted record of any producer. Returns the owner that needs a second tombstone, if the record is an erased own one that
-    /// took effect with its content after the tombstone. `is_erased` returns whether the state has the tombstone of an owner already. After
-    /// a start, a node reads messages from before it again.
+    /// Notes an accepted record of any producer. Returns the owner that needs a second tombstone, if the
+    /// record is an erased own one that took effect with its content after the tombstone. `is_erased` returns
+    /// whether the state has the tombstone of an owner already. After a start, a node reads messages from
+    /// before it again.
     ///
-    /// Another form does not remove the entry, and neither does a record before the tombstone: its key can leave the window before the
-    /// own record arrives.
+    /// Another form does not remove the entry, and neither does a record before the tombstone: its key can
+    /// leave the window before the own record arrives.
     pub fn on_accepted(
         &mut self,
         record: &RunRecord<'_>,
@@ -163,7 +169,8 @@ impl<O: Clone> NotedErasures<O> {
         }
     }
 
-    /// Returns the owners whose erasure covers an own record. One of them can be the owner of a record that the log cannot read or has lost.
+    /// Returns the owners whose erasure covers an own record. One of them can be the owner of a record that
+    /// the log cannot read or has lost.
     pub fn candidates(&self, record: &RunRecord<'_>, absence: Absence) -> impl Iterator<Item = &O> {
         let (seq, received_ms) = (record.seq, record.record.received_ms);
         let is_covered = move |note: &&ErasureNote<O>| match absence {
@@ -173,8 +180,8 @@ impl<O: Clone> NotedErasures<O> {
         self.notes.iter().filter(is_covered).filter_map(|note| note.owner.as_ref())
     }
 
-    /// Forgets the records that have returned: no form of them is under way any more. Before an erasure, they took effect before its
-    /// tombstone. `clock_ms` is that of the state. Returns whether a note has changed.
+    /// Forgets the records that have returned: no form of them is under way any more. Before an erasure, they
+    /// took effect before its tombstone. `clock_ms` is that of the state. Returns whether a note has changed.
     pub fn forget_returned(&mut self, returned: u64, clock_ms: i64) -> bool {
         let before = self.records.len();
         self.records.retain(|_, (seq, _)| *seq > returned);
@@ -188,8 +195,9 @@ impl<O: Clone> NotedErasures<O> {
         is_changed
     }
 
-    /// Removes the records that a loaded state has accepted already and whose tombstone it has, by `is_erased`. The state hides the order
-    /// of their effect and of the tombstone, so each erasure with such records needs a second one. Returns their owners, with the keys.
+    /// Removes the records that a loaded state has accepted already and whose tombstone it has, by
+    /// `is_erased`. The state hides the order of their effect and of the tombstone, so each erasure with such
+    /// records needs a second one. Returns their owners, with the keys.
     pub fn take_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&O) -> bool) -> Vec<(O, Vec<u128>)> {
         let mut unseen = Vec::new();
         for note in &self.notes {
@@ -218,7 +226,8 @@ pub enum Absence {
     Lost,
 }
 
-/// Returns why the own log does not have an accepted record. `None` if it has it, or if the record was sent under no ID of this directory.
+/// Returns why the own log does not have an accepted record. `None` if it has it, or if the record was sent
+/// under no ID of this directory.
 pub fn absence(
     producer: &Producer,
     id: ProducerId,

@@ -4,20 +4,20 @@ use std::collections::VecDeque;
 
 use crate::visitors::log::EraseError;
 
-/// Tombstones of one visitor in turn: each one names the IDs that the visitor got while the one before was under way. If the visitor has
-/// another ID after these, the client has to retry.
+/// Tombstones of one visitor in turn: each one names the IDs that the visitor got while the one before was
+/// under way. If the visitor has another ID after these, the client has to retry.
 pub const ROUNDS_MAX: u32 = 5;
 /// Attempts to find the IDs of a visitor whose IDs change meanwhile. After these, the client has to retry.
 pub const ATTEMPTS_MAX: u32 = 20;
-/// Attempts to append a tombstone while another erasure runs, one each second. After them, an erasure that takes longer than a minute is
-/// running.
+/// Attempts to append a tombstone while another erasure runs, one each second. After them, an erasure that
+/// takes longer than a minute is running.
 pub const APPEND_ATTEMPTS_MAX: u32 = 60;
-/// Results of erasures in memory, for the requests of this node that wait for one. At the limit the node forgets the oldest, which no
-/// request waits for.
+/// Results of erasures in memory, for the requests of this node that wait for one. At the limit the node
+/// forgets the oldest, which no request waits for.
 pub const DONE_MAX: usize = 10_000;
 
-/// Calls `attempt` until its error is another one than `is_temporary` accepts, at most `attempts_max` times. Calls `pause` between two
-/// attempts.
+/// Calls `attempt` until its error is another one than `is_temporary` accepts, at most `attempts_max` times.
+/// Calls `pause` between two attempts.
 fn repeat<T, E>(
     attempts_max: u32,
     is_temporary: impl Fn(&E) -> bool,
@@ -55,8 +55,8 @@ pub fn while_busy<T>(
     repeat(APPEND_ATTEMPTS_MAX, |error| matches!(error, EraseError::Busy), pause, attempt)
 }
 
-/// Erases the IDs that `unnamed` finds after each round, beginning after the round `first`. Returns the last round. `None`: the visitor
-/// has another ID after [`ROUNDS_MAX`] rounds.
+/// Erases the IDs that `unnamed` finds after each round, beginning after the round `first`. Returns the last
+/// round. `None`: the visitor has another ID after [`ROUNDS_MAX`] rounds.
 ///
 /// # Errors
 /// Those of the functions.

@@ -16,7 +16,8 @@ use crate::visitors::log::bloom::IdKind;
 use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, IdTag, Tombstone, VisitorIds};
 use crate::visitors::ownership::Ownership;
 
-/// Time until this node has done an erasure: the stream returns the tombstone, and 10 GB of log are rewritten in about 30 s.
+/// Time until this node has done an erasure: the stream returns the tombstone, and 10 GB of log are rewritten
+/// in about 30 s.
 const OWN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for which the answer waits for the other nodes. A heartbeat follows each erasure at once.
 const OTHERS_TIMEOUT: Duration = Duration::from_secs(10);

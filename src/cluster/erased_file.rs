@@ -2,7 +2,8 @@
 //!
 //! # Layout
 //!
-//! Each line is a JSON object, the oldest erasure first. Seqs, positions and orders are decimal strings, IDs and keys are 32 hex digits.
+//! Each line is a JSON object, the oldest erasure first. Seqs, positions and orders are decimal strings, IDs
+//! and keys are 32 hex digits.
 //!
 //! ```text
 //! {"id":"..","lastSeq":"9","returned":"7","tombstoneMs":"1767607200000","isDone":true,"hasTooManyRecords":false,"erasure":{..}|null,"records":[["8",".."]]}
@@ -21,8 +22,9 @@
 //!
 //! # Writing
 //!
-//! The file is replaced as a whole: before the records of an erasure become void, after they are void, and after the second tombstone of a
-//! record is durable. A line that cannot be read is ignored. The erasure of a missing line begins again, as that of a loaded state.
+//! The file is replaced as a whole: before the records of an erasure become void, after they are void, and
+//! after the second tombstone of a record is durable. A line that cannot be read is ignored. The erasure of a
+//! missing line begins again, as that of a loaded state.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,12 @@
-//! The thread `erasure` of a node: carries out the erasures that the stream orders, one after the other, and appends tombstones.
+//! The thread `erasure` of a node: carries out the erasures that the stream orders, one after the other, and
+//! appends tombstones.
 //!
-//! The fold removes the profiles when it processes a tombstone. Then the thread makes the own records of the visitor void, and replaces the
-//! checkpoints that have the visitor. The node sends no record until the thread is done.
+//! The fold removes the profiles when it processes a tombstone. Then the thread makes the own records of the
+//! visitor void, and replaces the checkpoints that have the visitor. The node sends no record until the
+//! thread is done.
 //!
-//! The thread writes the file `erased` ([`super::erased_file`]). It reads the own records that have not returned before it makes any void,
-//! and notes those of the visitor.
+//! The thread writes the file `erased` ([`super::erased_file`]). It reads the own records that have not
+//! returned before it makes any void, and notes those of the visitor.
 
 use std::collections::HashMap;
 use std::fs;
@@ -42,7 +44,8 @@ pub(crate) struct ErasureTask {
     pub(crate) last_seq: u64,
     /// The last own record that had returned. Later ones count as received before the tombstone.
     pub(crate) returned: u64,
-    /// Erased records after this seq can take effect after the tombstone: those that had not returned, or all if the node has not read it.
+    /// Erased records after this seq can take effect after the tombstone: those that had not returned, or all
+    /// if the node has not read it.
     pub(crate) noted_after: u64,
     /// When the tombstone was recorded, and the clock of the state at this moment.
     pub(crate) tombstone_ms: i64,
@@ -79,7 +82,8 @@ pub(crate) enum ErasureCommand {
     Erase(ErasureTask),
     /// Records of the erased visitor with these keys took effect after the tombstone, so the visitor is erased again.
     Again(Erasure, Vec<u128>),
-    /// An own record that the log does not have took effect after these tombstones. Its owner may be one of the visitors.
+    /// An own record that the log does not have took effect after these tombstones. Its owner may be one of
+    /// the visitors.
     Absent {
         erasures: Vec<Erasure>,
         seq: u64,
@@ -128,7 +132,8 @@ impl ErasureProgress {
         self.change(|state| state.pending = pending);
     }
 
-    /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes' erasures are not read.
+    /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes'
+    /// erasures are not read.
     fn add_done(&self, erasure: &Erasure, summary: ErasureSummary) {
         self.change(|state| state.done.push(erasure.id, (erasure.order, summary)));
     }
@@ -237,7 +242,8 @@ impl ErasureThread {
         ErasedVisitor { summary, under_way: noted.records_of(id).collect(), task }
     }
 
-    /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a backup can have many of them.
+    /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a
+    /// backup can have many of them.
     fn finish(&self, eraser: &Eraser, erased: Vec<ErasedVisitor>, noted: &mut NotedErasures<Erasure>) {
         until_done(|| eraser.wait_for(eraser.checkpoints.request_replacement()));
         erased.iter().for_each(|visitor| noted.finish(visitor.task.erasure.id));

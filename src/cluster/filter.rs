@@ -1,8 +1,8 @@
 //! The filter: selects the records of a message that take effect, and advances the state.
 //!
-//! This is the first half of the function that every node applies to each message. The second half folds the selected records into the
-//! table, one at a time, and evicts visitors after each. The filter is pure: it uses the state, the message, its position and its
-//! stream time.
+//! This is the first half of the function that every node applies to each message. The second half folds the
+//! selected records into the table, one at a time, and evicts visitors after each. The filter is pure: it
+//! uses the state, the message, its position and its stream time.
 
 use super::audit::{Erasure, Forget, Heartbeat};
 use super::era::Era;
@@ -11,8 +11,9 @@ use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
 use crate::visitors::log::RecordKind;
 
-/// Time by which the stream's clock may be ahead of the sender's, in ms: 10 minutes. A server whose clock jumps ahead would empty
-/// the duplicate window for ever, because the clock of a state never moves back. Beyond this the sender's clock counts.
+/// Time by which the stream's clock may be ahead of the sender's, in ms: 10 minutes. A server whose clock
+/// jumps ahead would empty the duplicate window for ever, because the clock of a state never moves back.
+/// Beyond this the sender's clock counts.
 pub const STREAM_AHEAD_MS_MAX: i64 = 10 * 60 * 1_000;
 
 /// The result of a message.
@@ -84,8 +85,8 @@ impl AcceptedRun {
         records
     }
 
-    /// Accepts the next record. Returns it with a flag whether it takes effect on the table. A record whose key the window has takes
-    /// none. Returns `None` after the last record.
+    /// Accepts the next record. Returns it with a flag whether it takes effect on the table. A record whose
+    /// key the window has takes none. Returns `None` after the last record.
     pub fn next_record(&mut self, state: &mut StreamState) -> Option<(RunRecord<'_>, bool)> {
         let entry = state.producers.get_mut(&self.header.producer_id)?;
         let record = message::next_record(&self.payload, &mut self.offset, &mut self.next)?;

@@ -52,7 +52,8 @@ pub trait OwnLog {
     /// Returns a record.
     fn record(&self, seq: u64) -> OwnRecord<'_>;
 
-    /// Passes the encoded records after `seq` to `visit`, in seq order, until it returns false. `None` is a record that cannot be read.
+    /// Passes the encoded records after `seq` to `visit`, in seq order, until it returns false. `None` is a
+    /// record that cannot be read.
     fn visit_after(&self, seq: u64, visit: &mut dyn FnMut(Option<&[u8]>) -> bool) {
         let _ = (seq + 1..=self.last_seq()).all(|seq| visit(self.record(seq).encoded()));
     }
@@ -110,25 +111,26 @@ impl Follower {
         state.next_of(self.producer.id, self.producer.base_seq) - 1
     }
 
-    /// Returns the last own seq that a state has accepted under any producer ID of this directory. Erased records up to it can have taken
-    /// effect after their tombstones. [`returned`](Self::returned) can be lower, because a loaded state is compared with the own log.
+    /// Returns the last own seq that a state has accepted under any producer ID of this directory. Erased
+    /// records up to it can have taken effect after their tombstones. [`returned`](Self::returned) can be
+    /// lower, because a loaded state is compared with the own log.
     pub fn last_accepted(&self, state: &StreamState) -> u64 {
         let ids = self.producer.predecessors.iter().map(|one| one.id).chain([self.producer.id]);
         ids.filter_map(|id| state.producers.get(&id)).map(|entry| entry.next - 1).max().unwrap_or(0)
     }
 
-    /// Returns whether records may be sent. Before, the node may lack the erasures of others and may have a producer ID whose
-    /// content is another log's.
+    /// Returns whether records may be sent. Before, the node may lack the erasures of others and may have a
+    /// producer ID whose content is another log's.
     pub fn may_forward(&self) -> bool {
         self.is_chain_checked && self.is_caught_up && self.is_saved
     }
 
-    /// Checks the own log against a loaded state: at a start, for a new era, and after the stream has lost its end. Returns the seq
-    /// after which all records are sent again, if the node took a new producer ID. `known` is that of [`verified_seq`], and `new_id` has
-    /// random bits.
+    /// Checks the own log against a loaded state: at a start, for a new era, and after the stream has lost
+    /// its end. Returns the seq after which all records are sent again, if the node took a new producer ID.
+    /// `known` is that of [`verified_seq`], and `new_id` has random bits.
     ///
-    /// At a start the caller saves the file `producer` before it writes the first record. Otherwise the next start could not notice that the
-    /// log had ended before `returned_seq`.
+    /// At a start the caller saves the file `producer` before it writes the first record. Otherwise the next
+    /// start could not notice that the log had ended before `returned_seq`.
     pub fn on_loaded(
         &mut self,
         state: &StreamState,
@@ -146,8 +148,9 @@ impl Follower {
         verified
     }
 
-    /// Compares accepted records with the own log. Records of a predecessor are compared too: after the stream has lost its end, or in a new
-    /// era, a copied machine can send its records in their place. Call this before the state has changed further. `new_id` has random bits.
+    /// Compares accepted records with the own log. Records of a predecessor are compared too: after the
+    /// stream has lost its end, or in a new era, a copied machine can send its records in their place. Call
+    /// this before the state has changed further. `new_id` has random bits.
     pub fn on_accepted(
         &mut self,
         run: &AcceptedRun,
@@ -172,8 +175,8 @@ impl Follower {
         }
     }
 
-    /// Checks the own log against the state, if the state has reached the end of the stream. Returns the seq after which all
-    /// records are sent again, if the node took a new producer ID. `new_id` has random bits.
+    /// Checks the own log against the state, if the state has reached the end of the stream. Returns the seq
+    /// after which all records are sent again, if the node took a new producer ID. `new_id` has random bits.
     pub fn on_position(&mut self, state: &StreamState, log: &impl OwnLog, new_id: ProducerId) -> Option<u64> {
         if self.is_caught_up || !self.is_chain_checked || state.position < self.end {
             return None;
@@ -197,8 +200,8 @@ impl Follower {
     }
 }
 
-/// Returns whether the stream has the message at the position of a state, and so all messages before it. `message` is the one that
-/// the stream has there.
+/// Returns whether the stream has the message at the position of a state, and so all messages before it.
+/// `message` is the one that the stream has there.
 ///
 /// An expired stream has no message. If it ends at the state's position and was not created again, it is accepted.
 pub fn is_same_stream(
@@ -223,7 +226,8 @@ fn difference(records: &[RunRecord<'_>], log: &impl OwnLog) -> Option<u64> {
     records.iter().find(differs).map(|record| record.seq - 1)
 }
 
-/// Returns whether a record of the own log is the one that the stream returned. An erasure may have changed either since it was sent.
+/// Returns whether a record of the own log is the one that the stream returned. An erasure may have changed
+/// either since it was sent.
 pub fn is_same_record(own: &[u8], returned: &RunRecord<'_>) -> bool {
     let Some((record, _)) = Record::decode(own) else { return true };
     if record.received_ms != returned.record.received_ms {
@@ -239,11 +243,11 @@ pub fn is_same_record(own: &[u8], returned: &RunRecord<'_>) -> bool {
     push_record(&mut payload, own) && payload == returned.bytes
 }
 
-/// Returns the first seq that the stream lacks under a predecessor of the producer. `None` if it lacks none. `next_of` returns the first
-/// seq that a state has not accepted of a producer, from its ID and base seq.
+/// Returns the first seq that the stream lacks under a predecessor of the producer. `None` if it lacks none.
+/// `next_of` returns the first seq that a state has not accepted of a producer, from its ID and base seq.
 ///
-/// Each predecessor is compared with the lowest base seq of the IDs after it, because those carry the later records. Records that
-/// retention has deleted cannot be sent.
+/// Each predecessor is compared with the lowest base seq of the IDs after it, because those carry the later
+/// records. Records that retention has deleted cannot be sent.
 pub fn missing_from(
     producer: &Producer,
     next_of: impl Fn(ProducerId, u64) -> u64,
@@ -263,8 +267,9 @@ pub fn missing_from(
     (missing < producer.base_seq).then_some(missing)
 }
 
-/// Returns the seq up to which the own log certainly equals a state, for [`verified_seq`]: the beginning of the producer. `None` if
-/// retention has deleted records, or if this directory has compared all records that the state has. Then the log is not read.
+/// Returns the seq up to which the own log certainly equals a state, for [`verified_seq`]: the beginning of
+/// the producer. `None` if retention has deleted records, or if this directory has compared all records that
+/// the state has. Then the log is not read.
 pub fn known_seq(producer: &Producer, state: &StreamState, log: &impl OwnLog) -> Option<SeqMark> {
     let is_compared =
         state.next_of(producer.id, producer.base_seq) <= producer.returned_seq.max(producer.base_seq - 1) + 1;
@@ -272,14 +277,15 @@ pub fn known_seq(producer: &Producer, state: &StreamState, log: &impl OwnLog) ->
     (is_readable && !is_compared).then_some(SeqMark { seq: producer.base_seq - 1, hash: 0 })
 }
 
-/// Returns the last seq of the own log that is known to be in the stream, if a later one is not known to be: after a restored
-/// backup, on a copy of another machine, or with a state that another node made. `None` if all returned records are known. Called for
-/// each state that a node loads, before the next message.
+/// Returns the last seq of the own log that is known to be in the stream, if a later one is not known to be:
+/// after a restored backup, on a copy of another machine, or with a state that another node made. `None` if
+/// all returned records are known. Called for each state that a node loads, before the next message.
 ///
-/// `entry` is the state's entry of the own producer. `known` is a seq up to which the log certainly equals the state, with the
-/// running hash up to it: the beginning of the producer, or the end of an older checkpoint of this directory. The hash of the log is
-/// continued from there and compared with the marks of the entry. A hole, an erased record or no `known` ends it. Then only the
-/// records count that this directory has compared itself.
+/// `entry` is the state's entry of the own producer. `known` is a seq up to which the log certainly equals
+/// the state, with the running hash up to it: the beginning of the producer, or the end of an older
+/// checkpoint of this directory. The hash of the log is continued from there and compared with the marks of
+/// the entry. A hole, an erased record or no `known` ends it. Then only the records count that this directory
+/// has compared itself.
 pub fn verified_seq(
     producer: &Producer,
     entry: Option<&ProducerEntry>,
@@ -304,8 +310,9 @@ pub fn verified_seq(
     (is_refuted || verified < returned).then(|| verified.min(log.last_seq()))
 }
 
-/// Returns, for each earlier producer ID whose records in a state are certainly not the own ones, the last seq before the first mark that
-/// differs. The state of another era can have the records of a copied machine: the era began before the own ones had returned.
+/// Returns, for each earlier producer ID whose records in a state are certainly not the own ones, the last
+/// seq before the first mark that differs. The state of another era can have the records of a copied machine:
+/// the era began before the own ones had returned.
 fn refuted_predecessors(
     producer: &Producer,
     state: &StreamState,
@@ -335,7 +342,8 @@ struct AgreeingMarks {
     is_refuted: bool,
 }
 
-/// Compares the marks of an entry from `known` on with the hash of the own log. Marks of `end` and later are others' records.
+/// Compares the marks of an entry from `known` on with the hash of the own log. Marks of `end` and later are
+/// others' records.
 fn last_agreeing_mark(entry: &ProducerEntry, log: &impl OwnLog, known: SeqMark, end: u64) -> AgreeingMarks {
     let (mut hash, mut at) = (known.hash, known.seq);
     let mut agreeing = AgreeingMarks { seq: known.seq, is_refuted: false };
@@ -367,10 +375,11 @@ fn identity(bytes: &[u8]) -> Option<RecordIdentity> {
 
 /// The own seqs that had returned at earlier times, for retention.
 ///
-/// The stream can lose its end with a record that is much older than its message, because the node was cut off. All kept
-/// checkpoints can have the record, and then none of them is usable any more. So retention counts the age of a record from its
-/// return, and only up to the last time at which the node was caught up: a node that is alone does not learn that the stream lost its
-/// end. A start forgets the history, and retention waits.
+/// The stream can lose its end with a record that is much older than its message, because the node was cut
+/// off. All kept checkpoints can have the record, and then none of them is usable any more. So retention
+/// counts the age of a record from its return, and only up to the last time at which the node was caught up:
+/// a node that is alone does not learn that the stream lost its end. A start forgets the history, and
+/// retention waits.
 #[derive(Debug)]
 pub struct ReturnHistory {
     /// Times in milliseconds, and the seqs that had returned. Both ascend.
@@ -407,9 +416,9 @@ impl ReturnHistory {
     }
 }
 
-/// Returns the seq up to which retention may delete records of the own log, by the kept checkpoints. If the stream loses its
-/// end, the node continues from one of them, and sends all records that it lacks again. That includes records that were sent under a
-/// predecessor.
+/// Returns the seq up to which retention may delete records of the own log, by the kept checkpoints. If the
+/// stream loses its end, the node continues from one of them, and sends all records that it lacks again. That
+/// includes records that were sent under a predecessor.
 pub fn deletable_seq<'a>(producer: &Producer, checkpoints: impl IntoIterator<Item = &'a SavedState>) -> u64 {
     let needed_from = |checkpoint: &SavedState| {
         let next_of = |id, base_seq| checkpoint.producers.get(&id).map_or(base_seq, |entry| entry.next);

@@ -1,15 +1,15 @@
 //! The forwarder: chooses the records of the own log to send.
 //!
-//! It sends durable records in seq order, a few messages at a time. The engine may lose, delay or reorder them. The filter then skips
-//! everything after the gap, and the forwarder goes back to the first record that has not returned. Records that arrive twice
-//! have no effect, so going back is safe at any time.
+//! It sends durable records in seq order, a few messages at a time. The engine may lose, delay or reorder
+//! them. The filter then skips everything after the gap, and the forwarder goes back to the first record that
+//! has not returned. Records that arrive twice have no effect, so going back is safe at any time.
 
 use super::follow::{OwnLog, OwnRecord};
 use super::message::{RUN_BYTES_MAX, push_record};
 use crate::visitors::log::{Record, RecordKind};
 
-/// Messages whose publication the engine has not acknowledged. With 16 the stream carries 20 to 29 MB/s; 8 leave half of it to the other nodes.
-/// At the limit the forwarder waits.
+/// Messages whose publication the engine has not acknowledged. With 16 the stream carries 20 to 29 MB/s; 8
+/// leave half of it to the other nodes. At the limit the forwarder waits.
 pub const IN_FLIGHT_MAX: usize = 8;
 /// Time without a returned record after which the forwarder goes back, in ms. A message returns within 28 ms (p99). A
 /// change of the stream's leader takes 4 to 9 s, and resending meanwhile does no harm.
@@ -37,8 +37,8 @@ impl Forwarder {
         self.progress_ms = now_ms;
     }
 
-    /// Notes that the engine has acknowledged a message. This does not mean that its records have returned: the filter skips a
-    /// message after a gap.
+    /// Notes that the engine has acknowledged a message. This does not mean that its records have returned:
+    /// the filter skips a message after a gap.
     pub fn on_acknowledged(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -58,7 +58,8 @@ impl Forwarder {
         self.in_flight += 1;
     }
 
-    /// Returns the first seq of the next message. `None` if nothing is to be sent now. `durable` is the last durable seq.
+    /// Returns the first seq of the next message. `None` if nothing is to be sent now. `durable` is the last
+    /// durable seq.
     pub fn next(&mut self, durable: u64, returned: u64, now_ms: i64) -> Option<u64> {
         let is_overdue = self.sent > returned && now_ms - self.progress_ms >= RETURN_TIMEOUT_MS;
         if self.sent < returned || is_overdue {
@@ -68,8 +69,9 @@ impl Forwarder {
     }
 }
 
-/// Replaces `payload` by the records from `first` on, up to `last`, to the size of a run, or to a record that is not loaded. Returns
-/// their number. It is 0 only if `first` is not loaded. A damaged record is sent as a void one, so that it does not stop the log.
+/// Replaces `payload` by the records from `first` on, up to `last`, to the size of a run, or to a record that
+/// is not loaded. Returns their number. It is 0 only if `first` is not loaded. A damaged record is sent as a
+/// void one, so that it does not stop the log.
 pub fn fill_run(log: &impl OwnLog, first: u64, last: u64, payload: &mut Vec<u8>) -> u32 {
     payload.clear();
     let mut count = 0;

@@ -1,4 +1,5 @@
-//! Founds a cluster, or begins a new era: writes the checkpoint with which all nodes begin, then appends the message of the era.
+//! Founds a cluster, or begins a new era: writes the checkpoint with which all nodes begin, then appends the
+//! message of the era.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -110,7 +111,8 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
         checkpoint.hash = read.map_err(|error| format!("{}: {error}", settings.output.display()))?;
     }
     if let Some(producer) = producer {
-        // The new era contains the log as it is. Otherwise the node of this directory would send all records after an erased one again.
+        // The new era contains the log as it is. Otherwise the node of this directory would send all records
+        // after an erased one again.
         let positions = Positions::of_seqs(producer.returned_seq);
         for (name, bytes) in [(POSITIONS_FILE, positions.to_bytes()), (PRODUCER_FILE, producer.to_bytes())] {
             let path = settings.from.join(name);
@@ -134,8 +136,8 @@ fn random_era_id() -> EraId {
     EraId(std::array::from_fn(|i| if i < 8 { low[i] } else { high[i - 8] }))
 }
 
-/// Returns the table and the state of a directory: those of the newest checkpoint of a node, or the fold of the log of a server that
-/// was alone.
+/// Returns the table and the state of a directory: those of the newest checkpoint of a node, or the fold of
+/// the log of a server that was alone.
 fn beginning(
     settings: &NewEra,
     keys: &ClusterKeys,

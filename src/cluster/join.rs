@@ -1,7 +1,8 @@
-//! The rule that decides whether a node is ready. A starting node waits until it has read to the end of the stream. Later a setting can
-//! limit the lag.
+//! The rule that decides whether a node is ready. A starting node waits until it has read to the end of the
+//! stream. Later a setting can limit the lag.
 //!
-//! A node that is alone is always ready: the end of the stream is unknown, and the node serves, records and acknowledges.
+//! A node that is alone is always ready: the end of the stream is unknown, and the node serves, records and
+//! acknowledges.
 
 pub use crate::metrics::cluster::NotReady;
 

@@ -1,4 +1,5 @@
-//! The attempts to store a message while the servers have no leader for its stream: right after their start, and while they elect one.
+//! The attempts to store a message while the servers have no leader for its stream: right after their start,
+//! and while they elect one.
 
 use std::time::Duration;
 

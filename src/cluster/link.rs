@@ -1,7 +1,7 @@
 //! The two channels between the log writer, which owns the table, and the thread `cluster`, which talks to the stream.
 //!
-//! The writer never waits: it sends commands, and takes the events that have arrived. Each connection has a number, so that an
-//! event of an earlier one is ignored.
+//! The writer never waits: it sends commands, and takes the events that have arrived. Each connection has a
+//! number, so that an event of an earlier one is ignored.
 
 use std::sync::Arc;
 use std::sync::mpsc;

@@ -2,9 +2,9 @@
 //!
 //! # Purpose
 //!
-//! A message is a run of consecutive records of one log, a heartbeat, the declaration of an era, or a list of forgotten nodes. A node
-//! sends runs and heartbeats. The operator's commands send the others. Every node reads all messages in the order of the
-//! stream. The stream drops a message after `max_age`.
+//! A message is a run of consecutive records of one log, a heartbeat, the declaration of an era, or a list of
+//! forgotten nodes. A node sends runs and heartbeats. The operator's commands send the others. Every node
+//! reads all messages in the order of the stream. The stream drops a message after `max_age`.
 //!
 //! # Layout
 //!
@@ -27,15 +27,16 @@
 //! 88      n     payload       one zstd frame
 //! ```
 //!
-//! The payload of a run is its records, one after the other, as a segment has them. The key of a record is zero if it follows
-//! from site and message ID, because a hash does not compress. The reader computes it: [`RunRecord::key`]. The payload of an era
-//! is the JSON of [`super::era::Era`], those of heartbeats and forgotten nodes are [`super::audit::Heartbeat`] and
-//! [`super::audit::Forget`].
+//! The payload of a run is its records, one after the other, as a segment has them. The key of a record is
+//! zero if it follows from site and message ID, because a hash does not compress. The reader computes it:
+//! [`RunRecord::key`]. The payload of an era is the JSON of [`super::era::Era`], those of heartbeats and
+//! forgotten nodes are [`super::audit::Heartbeat`] and [`super::audit::Forget`].
 //!
 //! # Checks on reading, in this order
 //!
-//! Magic, length, checksum, format, kind, count and raw bytes, zstd frame, hash, records. A message that fails one has no effect, on every
-//! node alike. The unknown format is the exception: the node stops before the message, because a later release understands it.
+//! Magic, length, checksum, format, kind, count and raw bytes, zstd frame, hash, records. A message that
+//! fails one has no effect, on every node alike. The unknown format is the exception: the node stops before
+//! the message, because a later release understands it.
 //!
 //! # Changes of a version
 //!
@@ -60,8 +61,8 @@ pub const HEADER_BYTES: usize = 88;
 /// Bytes of records in a run before compression, unless a single record is longer. 256 KiB batches compress to
 /// 89 bytes per event, 16 KiB batches to 120.
 pub const RUN_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a payload before compression. The longest record has 1.09 MB. A reader refuses more before it decompresses, so
-/// that a forged size reserves no memory.
+/// Bytes of a payload before compression. The longest record has 1.09 MB. A reader refuses more before it
+/// decompresses, so that a forged size reserves no memory.
 pub const RAW_BYTES_MAX: usize = 2 << 20;
 /// zstd's fastest positive level: 830 MB/s, ratio 7.4.
 const ZSTD_LEVEL: i32 = 1;
@@ -259,8 +260,8 @@ pub fn dedup_key(record: &Record<'_>) -> u128 {
     }
 }
 
-/// Appends a record of the log to the payload of a run. Its key becomes zero if the reader can compute it. Returns whether the
-/// record is valid. An invalid one is not appended.
+/// Appends a record of the log to the payload of a run. Its key becomes zero if the reader can compute it.
+/// Returns whether the record is valid. An invalid one is not appended.
 pub fn push_record(payload: &mut Vec<u8>, bytes: &[u8]) -> bool {
     let Some((record, length)) = Record::decode(bytes).filter(|(_, length)| *length == bytes.len()) else {
         return false;

@@ -1,12 +1,12 @@
-//! Several nodes: the distribution of snapshots, and the rules by which the nodes fold one stream of messages into equal tables of
-//! visitors.
+//! Several nodes: the distribution of snapshots, and the rules by which the nodes fold one stream of messages
+//! into equal tables of visitors.
 //!
-//! One thread ([`thread`]) runs everything that talks to other machines. [`pull`] fills the snapshots directory from one source, and
-//! [`publish`] changes the source. [`connect`] makes the connection to NATS.
+//! One thread ([`thread`]) runs everything that talks to other machines. [`pull`] fills the snapshots
+//! directory from one source, and [`publish`] changes the source. [`connect`] makes the connection to NATS.
 //!
 //! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
-//! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. [`node`] drives them on the log writer's
-//! thread, and [`session`] connects it with the stream.
+//! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. [`node`] drives
+//! them on the log writer's thread, and [`session`] connects it with the stream.
 //!
 //! | Where is the rule that ... | file |
 //! |---|---|
@@ -29,7 +29,8 @@
 //! | specifies the file `erased`, with the erasures of a directory | [`erased_file`] |
 //! | specifies the payload of a tombstone | [`seal`] |
 //!
-//! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is the view of the operator.
+//! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is
+//! the view of the operator.
 //!
 //! # Invariants
 //!

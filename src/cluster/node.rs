@@ -1,7 +1,8 @@
-//! A node: drives the rules on the log writer's thread. It owns the state of the stream, and changes the table of visitors only with
-//! the records that the stream returns.
+//! A node: drives the rules on the log writer's thread. It owns the state of the stream, and changes the
+//! table of visitors only with the records that the stream returns.
 //!
-//! The writer calls it with each durable batch, and between batches. It never waits: the thread `cluster` talks to the stream.
+//! The writer calls it with each durable batch, and between batches. It never waits: the thread `cluster`
+//! talks to the stream.
 //!
 //! ```text
 //! own records --push--> OwnRecords --forward--> Command::Append --> stream
@@ -45,7 +46,8 @@ pub(crate) const PRODUCER_FILE: &str = "producer";
 const PRODUCER_SAVE_MS: i64 = 60_000;
 /// Time for which retention keeps a record after its return, in ms.
 const RETAINED_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Time that the node works between two batches. A message that has begun is finished: at most 256 KiB of records, about a millisecond.
+/// Time that the node works between two batches. A message that has begun is finished: at most 256 KiB of
+/// records, about a millisecond.
 const SLICE: Duration = Duration::from_micros(100);
 /// Messages that one slice sends at most. Compressing one takes up to 0.3 ms.
 const SENDS_PER_SLICE: usize = 2;

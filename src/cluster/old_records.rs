@@ -1,7 +1,8 @@
 //! Rule T4: the own records before the first one that this directory has told the cluster.
 //!
-//! A restored backup can begin earlier than the log that it replaces, whose beginning retention had deleted. The ties that decide the
-//! owners of these records may be dropped on all nodes. So the records become void before the node sends a heartbeat.
+//! A restored backup can begin earlier than the log that it replaces, whose beginning retention had deleted.
+//! The ties that decide the owners of these records may be dropped on all nodes. So the records become void
+//! before the node sends a heartbeat.
 
 use super::audit::Nodes;
 use super::erasing::{ErasureCommand, ErasureDone};
@@ -9,8 +10,8 @@ use super::producer::Producer;
 use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::log::{EraseError, EraseRule, Record, RecordKind, Treatment};
 
-/// Returns the first own seq that this directory may have, as its heartbeats of any time say. Records that it sends under a later
-/// producer ID are others, and do not count.
+/// Returns the first own seq that this directory may have, as its heartbeats of any time say. Records that it
+/// sends under a later producer ID are others, and do not count.
 pub fn first_allowed_seq(producer: &Producer, nodes: &Nodes) -> u64 {
     let ids = producer.predecessors.iter().map(|one| one.id).chain([producer.id]);
     let told = ids.filter_map(|id| Some(nodes.entries.get(&id)?.first_seq.min(producer.seqs_of(id)?.end)));

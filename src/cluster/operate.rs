@@ -1,6 +1,7 @@
 //! The operator's view of a running cluster: the nodes with their newest heartbeats, and `parallax cluster forget`.
 //!
-//! The command is no node and has no state. It reads the last message of each node, and the heartbeats of the last seconds.
+//! The command is no node and has no state. It reads the last message of each node, and the heartbeats of the
+//! last seconds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,8 +46,8 @@ pub(crate) struct NodeStatus {
 }
 
 impl StreamStatus {
-    /// Returns the newest position at which all nodes with a recent heartbeat have a mark, and the names of the nodes for each pair of chain
-    /// and digest there. `None` if fewer than two nodes have a common mark.
+    /// Returns the newest position at which all nodes with a recent heartbeat have a mark, and the names of
+    /// the nodes for each pair of chain and digest there. `None` if fewer than two nodes have a common mark.
     pub(crate) fn digests(&self) -> Option<(u64, BTreeMap<String, Vec<&str>>)> {
         let heard: Vec<(&str, &Heartbeat)> =
             self.nodes.iter().filter_map(|node| Some((&*node.name, node.heartbeat.as_ref()?))).collect();

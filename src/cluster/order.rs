@@ -2,28 +2,31 @@
 //!
 //! # Purpose
 //!
-//! On one machine seqs order records, ties and tombstones. In a cluster every node must find the same owner for a record, whichever
-//! node recorded it. So ties have *orders*: the position of the message, times 65,536, plus the index of the record
-//! among the records of the message that the filter accepted.
+//! On one machine seqs order records, ties and tombstones. In a cluster every node must find the same owner
+//! for a record, whichever node recorded it. So ties have *orders*: the position of the message, times
+//! 65,536, plus the index of the record among the records of the message that the filter accepted.
 //!
-//! An export or an erasure reads the own log, which has seqs. The file `positions` of a directory maps own seqs to orders. An entry has
-//! the first seq of an own run and the position of its message. The follower adds one for the first own run after any tie, and for
-//! each own run that makes one. Between two entries all own records have the same ties before and after them, so the order of a record is that
-//! of the entry before it plus the distance of the seqs, at most 65,535. A record that has not returned is after all entries.
+//! An export or an erasure reads the own log, which has seqs. The file `positions` of a directory maps own
+//! seqs to orders. An entry has the first seq of an own run and the position of its message. The follower
+//! adds one for the first own run after any tie, and for each own run that makes one. Between two entries all
+//! own records have the same ties before and after them, so the order of a record is that of the entry before
+//! it plus the distance of the seqs, at most 65,535. A record that has not returned is after all entries.
 //!
 //! # Layout
 //!
-//! An entry has 16 bytes, little-endian: first seq (8), position (8). Entries ascend in both. A torn last entry is ignored.
+//! An entry has 16 bytes, little-endian: first seq (8), position (8). Entries ascend in both. A torn last
+//! entry is ignored.
 //!
 //! # Writing
 //!
-//! The entries up to position p are durable before a checkpoint of position p gets its name. A start deletes the entries after the
-//! position of its checkpoint, because the stream gives them again. Retention deletes entries with the records.
+//! The entries up to position p are durable before a checkpoint of position p gets its name. A start deletes
+//! the entries after the position of its checkpoint, because the stream gives them again. Retention deletes
+//! entries with the records.
 
 use super::message::array;
 
-/// Records of a message that have an order of their own. A run has at most 256 KiB and a record at least 80 bytes, so the index
-/// is below 3,277.
+/// Records of a message that have an order of their own. A run has at most 256 KiB and a record at least 80
+/// bytes, so the index is below 3,277.
 pub use crate::visitors::ties::ORDERS_PER_POSITION;
 /// Length of an encoded entry.
 pub const ENTRY_BYTES: usize = 16;
@@ -74,8 +77,8 @@ impl Positions {
         self.entries.iter().flat_map(|entry| entry.to_bytes()).collect()
     }
 
-    /// Notes a message in which ties were made or own records were accepted. `own_first` is the first accepted own seq. Returns the entry
-    /// that is appended to the file.
+    /// Notes a message in which ties were made or own records were accepted. `own_first` is the first
+    /// accepted own seq. Returns the entry that is appended to the file.
     pub fn on_message(
         &mut self,
         position: u64,
@@ -126,7 +129,8 @@ impl Positions {
         self.entries.drain(..needed.saturating_sub(1));
     }
 
-    /// Returns the order of an own record. `returned` is the last own seq that has returned: a later record is after all entries.
+    /// Returns the order of an own record. `returned` is the last own seq that has returned: a later record
+    /// is after all entries.
     pub fn order_of(&self, seq: u64, returned: u64) -> u64 {
         let before = self.entries.partition_point(|entry| entry.first_seq <= seq);
         match before.checked_sub(1).map(|index| self.entries[index]) {
@@ -136,15 +140,16 @@ impl Positions {
         }
     }
 
-    /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned can be in a message after
-    /// `position`, and before that of the heartbeat.
+    /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned
+    /// can be in a message after `position`, and before that of the heartbeat.
     pub fn oldest(&self, first_seq: u64, returned: u64, position: u64) -> u64 {
         self.order_of(first_seq, returned).min(order(position + 1, 0))
     }
 }
 
-/// Returns which entries of one anonymous ID may be dropped (rule T3): those whose next entry has an order below the floor. `orders` are
-/// the orders of its entries, ascending. Returns their number, from the oldest on.
+/// Returns which entries of one anonymous ID may be dropped (rule T3): those whose next entry has an order
+/// below the floor. `orders` are the orders of its entries, ascending. Returns their number, from the oldest
+/// on.
 pub fn droppable(orders: &[u64], floor: u64) -> usize {
     orders.iter().skip(1).take_while(|order| **order < floor).count()
 }

@@ -13,8 +13,8 @@ use crate::visitors::log::{LogError, LogItem, LogReader, Records};
 pub(crate) const PENDING_BYTES_MAX: usize = 64 << 20;
 /// Bytes read from the log at once: some more than a run takes.
 const LOAD_BYTES: usize = 512 << 10;
-/// Bytes of records that were read from the log. The messages under way have 2 MiB. At the limit the oldest leave memory, and are read
-/// again if the forwarder goes back to them.
+/// Bytes of records that were read from the log. The messages under way have 2 MiB. At the limit the oldest
+/// leave memory, and are read again if the forwarder goes back to them.
 pub const LOADED_BYTES_MAX: usize = 8 << 20;
 
 /// Consecutive records of the log.
@@ -56,7 +56,8 @@ impl Batch {
     }
 }
 
-/// The own log, as the rules read it. A record that has left memory is [`OwnRecord::NotLoaded`] until a [`load`](Self::load).
+/// The own log, as the rules read it. A record that has left memory is [`OwnRecord::NotLoaded`] until a
+/// [`load`](Self::load).
 pub struct OwnRecords {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
@@ -74,8 +75,8 @@ pub struct OwnRecords {
 }
 
 impl OwnRecords {
-    /// Creates the log of a directory whose last seq is `last_seq`, or a later one. Recovery then passes the later records to
-    /// [`push`](Self::push).
+    /// Creates the log of a directory whose last seq is `last_seq`, or a later one. Recovery then passes the
+    /// later records to [`push`](Self::push).
     pub fn new(disk: Arc<dyn Disk>, directory: &Path, last_seq: u64) -> Self {
         Self {
             disk,
@@ -149,8 +150,8 @@ impl OwnRecords {
         }
     }
 
-    /// Makes the undamaged records from `first` on readable, up to `last` or to an earlier seq. Returns that seq. It is `last` if the log
-    /// ends before `first`.
+    /// Makes the undamaged records from `first` on readable, up to `last` or to an earlier seq. Returns that
+    /// seq. It is `last` if the log ends before `first`.
     ///
     /// # Errors
     /// The log cannot be read, or its files are gone.
@@ -220,7 +221,8 @@ impl OwnRecords {
         Ok(())
     }
 
-    /// Passes the records after `seq` to `visit`, from the files. A seq without a record, or with a damaged one, is `None`.
+    /// Passes the records after `seq` to `visit`, from the files. A seq without a record, or with a damaged
+    /// one, is `None`.
     fn read_after(&self, seq: u64, visit: &mut dyn FnMut(Option<&[u8]>) -> bool) -> Result<(), LogError> {
         let (mut reader, mut next) = (self.open(seq)?, seq + 1);
         while let Some(item) = reader.read_next()? {

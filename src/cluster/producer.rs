@@ -2,10 +2,11 @@
 //!
 //! # Purpose
 //!
-//! A log is sent to the stream under a producer ID. (Producer ID, seq) names a record in the whole cluster, so a record that is
-//! sent again has no effect. The first producer ID is the ID of the log. A node takes a new one when its log and the stream differ: after
-//! a restored backup, on a copied machine, or after the stream lost records. The file keeps the earlier ones, the *predecessors*.
-//! The node needs them to notice that the stream has lost records of one.
+//! A log is sent to the stream under a producer ID. (Producer ID, seq) names a record in the whole cluster,
+//! so a record that is sent again has no effect. The first producer ID is the ID of the log. A node takes a
+//! new one when its log and the stream differ: after a restored backup, on a copied machine, or after the
+//! stream lost records. The file keeps the earlier ones, the *predecessors*. The node needs them to notice
+//! that the stream has lost records of one.
 //!
 //! # Layout
 //!
@@ -31,14 +32,15 @@
 //!
 //! # Writing
 //!
-//! The file is written under a temporary name, synced and renamed, and the directory is synced. It is written when the node first
-//! joins, with each new producer ID, every minute while records return, and at a clean stop. **A new producer ID is durable before
-//! the first message under it is sent.** Otherwise a crash would leave a log without its own ID.
+//! The file is written under a temporary name, synced and renamed, and the directory is synced. It is written
+//! when the node first joins, with each new producer ID, every minute while records return, and at a clean
+//! stop. **A new producer ID is durable before the first message under it is sent.** Otherwise a crash would
+//! leave a log without its own ID.
 //!
 //! # A missing or damaged file
 //!
-//! The node continues with the ID of its log and base seq 1. The comparison with the stream then finds the difference, and the node takes a
-//! new ID.
+//! The node continues with the ID of its log and base seq 1. The comparison with the stream then finds the
+//! difference, and the node takes a new ID.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.producer.hex`, a golden test.
 
@@ -52,10 +54,11 @@ const MAGIC: [u8; 8] = *b"\xFFPLXPROD";
 const FORMAT_VERSION: u32 = 1;
 const HEADER_BYTES: usize = 56;
 const PREDECESSOR_BYTES: usize = 32;
-/// Predecessors of a directory. One leaves after 29 days, so only a fault that repeats reaches the limit. The oldest is then
-/// dropped, and records that the stream loses under it are not sent again.
+/// Predecessors of a directory. One leaves after 29 days, so only a fault that repeats reaches the limit. The
+/// oldest is then dropped, and records that the stream loses under it are not sent again.
 pub const PREDECESSORS_MAX: usize = 64;
-/// Time after which a predecessor leaves the file, in ms: 29 days. Its entry stays in the state of the stream for 30 days of silence.
+/// Time after which a predecessor leaves the file, in ms: 29 days. Its entry stays in the state of the stream
+/// for 30 days of silence.
 pub const PREDECESSOR_MS: i64 = 29 * 24 * 60 * 60 * 1_000;
 
 /// The ID under which a log is sent.
@@ -97,8 +100,8 @@ impl Producer {
         }
     }
 
-    /// Replaces the ID. `verified_seq` is the last seq that the stream is known to have as the log has it. All later records are
-    /// sent again under the new ID. `clock_ms` is the time of the stream's state.
+    /// Replaces the ID. `verified_seq` is the last seq that the stream is known to have as the log has it.
+    /// All later records are sent again under the new ID. `clock_ms` is the time of the stream's state.
     pub fn replace(&mut self, id: ProducerId, verified_seq: u64, clock_ms: i64) {
         self.predecessors.retain(|one| clock_ms.saturating_sub(one.changed_ms) < PREDECESSOR_MS);
         self.predecessors.push(Predecessor { id: self.id, base_seq: self.base_seq, changed_ms: clock_ms });
@@ -108,8 +111,8 @@ impl Producer {
         self.returned_seq = self.returned_seq.min(verified_seq);
     }
 
-    /// Returns the own seqs that are sent under an ID of this directory: those before the base seqs of all later IDs. `None` for the ID of
-    /// another directory.
+    /// Returns the own seqs that are sent under an ID of this directory: those before the base seqs of all
+    /// later IDs. `None` for the ID of another directory.
     pub fn seqs_of(&self, id: ProducerId) -> Option<Range<u64>> {
         if id == self.id {
             return Some(self.base_seq..u64::MAX);

@@ -1,10 +1,12 @@
 //! Changes of a source: `parallax publish` adds a snapshot, lists the snapshots, and removes one.
 //!
-//! A source keeps the newest versions of each site, two by default. The nodes have all of them, so the version before is served as soon as
-//! the newest one is removed. A snapshot has the name `SITE-VERSION.snapshot`.
+//! A source keeps the newest versions of each site, two by default. The nodes have all of them, so the
+//! version before is served as soon as the newest one is removed. A snapshot has the name
+//! `SITE-VERSION.snapshot`.
 //!
-//! In a bucket and in a directory the list `current.json` is replaced after the snapshot is there. Snapshots that leave the list stay
-//! beside it. In the object store of JetStream they are deleted, because the delete marker is the removal.
+//! In a bucket and in a directory the list `current.json` is replaced after the snapshot is there. Snapshots
+//! that leave the list stay beside it. In the object store of JetStream they are deleted, because the delete
+//! marker is the removal.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -32,8 +34,9 @@ use crate::storage;
 const REPLACE_ATTEMPTS: usize = 20;
 /// Time limit for one snapshot to enter the object store: the largest one at 1 MB/s.
 const PUT_TIMEOUT: Duration = Duration::from_secs(2_000);
-/// Bytes of one message of an object. Each one waits until a majority of the servers has synced it, so larger ones are faster: 128 KiB, the
-/// client's default, takes twice the time. It fits in the 1 MB that nats-server accepts by default.
+/// Bytes of one message of an object. Each one waits until a majority of the servers has synced it, so larger
+/// ones are faster: 128 KiB, the client's default, takes twice the time. It fits in the 1 MB that nats-server
+/// accepts by default.
 const CHUNK_BYTES: usize = 768 << 10;
 /// Replicas of an object store that `publish` creates. A single NATS server refuses it, then there is one.
 const REPLICAS: usize = 3;

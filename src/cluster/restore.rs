@@ -47,16 +47,17 @@ impl Found {
     }
 }
 
-/// Reads the file `producer`. Without it, or if it is damaged, the producer ID is that of the log: the comparison with the stream
-/// finds a difference. The second value is true if the file is intact.
+/// Reads the file `producer`. Without it, or if it is damaged, the producer ID is that of the log: the
+/// comparison with the stream finds a difference. The second value is true if the file is intact.
 pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool) {
     let stored = fs::read(directory.join(PRODUCER_FILE)).ok().and_then(|bytes| Producer::from_bytes(&bytes));
     let is_saved = stored.is_some();
     (stored.unwrap_or_else(|| Producer::first(log_id)), is_saved)
 }
 
-/// Restores table and state from the newest own checkpoint, or from the file `bootstrap` if there is none, or if the file is of another
-/// era or later in the stream. So a node can continue after the stream has dropped messages that it has not read.
+/// Restores table and state from the newest own checkpoint, or from the file `bootstrap` if there is none, or
+/// if the file is of another era or later in the stream. So a node can continue after the stream has dropped
+/// messages that it has not read.
 ///
 /// # Errors
 /// The directory or the file cannot be part of this cluster.
@@ -113,8 +114,8 @@ pub(crate) fn restore(
     })
 }
 
-/// Returns the entries of ownership of a checkpoint that is not in the directory of its node, in their order. They are in memory until the
-/// next checkpoint.
+/// Returns the entries of ownership of a checkpoint that is not in the directory of its node, in their order.
+/// They are in memory until the next checkpoint.
 pub(crate) fn all_ties(reader: &CheckpointReader) -> Result<Vec<TieEntry>, CheckpointError> {
     let mut ties = reader.ties().collect::<Result<Vec<_>, _>>()?;
     ties.sort_unstable_by_key(|tie| tie.seq);
@@ -182,8 +183,8 @@ fn read_file(path: &Path) -> Result<Found, String> {
     Ok(Found { reader, saved, number: None })
 }
 
-/// Refuses a log that was written by a server that was alone, unless the state contains it. Its tombstones have another key, and its
-/// earlier records may be deleted.
+/// Refuses a log that was written by a server that was alone, unless the state contains it. Its tombstones
+/// have another key, and its earlier records may be deleted.
 fn check_log(data: &Path, log: &SeqRange, saved: Option<&SavedState>) -> Result<(), String> {
     let log_id = log.log_id.map(|id| super::producer::ProducerId(id.0));
     let is_known = log_id.zip(saved).is_some_and(|(id, saved)| saved.producers.contains_key(&id));

@@ -1,4 +1,5 @@
-//! The encoded state of a node beside its table, as the section *stream* of a checkpoint has it. This is the specification.
+//! The encoded state of a node beside its table, as the section *stream* of a checkpoint has it. This is the
+//! specification.
 //!
 //! All numbers are little-endian. Every node can read the state of every other node.
 //!
@@ -54,8 +55,8 @@
 //! ..      n     payload         of the tombstone
 //! ```
 //!
-//! A reader refuses another version, a number above its limit, and bytes that are missing or left over. The blocks of the
-//! checkpoint have checksums.
+//! A reader refuses another version, a number above its limit, and bytes that are missing or left over. The
+//! blocks of the checkpoint have checksums.
 
 use std::collections::BTreeMap;
 

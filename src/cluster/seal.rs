@@ -1,9 +1,11 @@
-//! The payload of a tombstone that travels through the stream: the digests of the erased IDs, and the sealed keys of their visitors.
+//! The payload of a tombstone that travels through the stream: the digests of the erased IDs, and the sealed
+//! keys of their visitors.
 //!
-//! The IDs themselves do not travel. The key of the table finds a profile without a pass over the table, and the hash finds the segments
-//! with records of the ID. Someone who can read the stream could guess IDs and compare their hashes. So both are sealed: their bytes
-//! are combined with a keystream by exclusive or. Block n of the keystream is the HMAC of the erasure ID and n under a key of the cluster. An
-//! erasure ID is random and is used once.
+//! The IDs themselves do not travel. The key of the table finds a profile without a pass over the table, and
+//! the hash finds the segments with records of the ID. Someone who can read the stream could guess IDs and
+//! compare their hashes. So both are sealed: their bytes are combined with a keystream by exclusive or. Block
+//! n of the keystream is the HMAC of the erasure ID and n under a key of the cluster. An erasure ID is random
+//! and is used once.
 //!
 //! ```text
 //! {"owner":"...","erased":["...","..."],"sealed":"..."}
@@ -71,7 +73,8 @@ pub fn payloads(
     named.chunks(TAGS_MAX).map(payload).collect()
 }
 
-/// Returns the payload of another tombstone of the same visitor, with the erasure ID `new_id`. `None` if the payload has no sealed part.
+/// Returns the payload of another tombstone of the same visitor, with the erasure ID `new_id`. `None` if the
+/// payload has no sealed part.
 ///
 /// # Panics
 /// Never: texts are JSON.

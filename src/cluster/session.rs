@@ -1,10 +1,11 @@
 //! The task of the thread `cluster` that connects the log writer with the stream.
 //!
-//! One session is one connection. When it is lost, when the consumer fails, or when the settings of the servers do not fit, the
-//! session ends, and another one begins after a pause. The writer then checks everything again.
+//! One session is one connection. When it is lost, when the consumer fails, or when the settings of the
+//! servers do not fit, the session ends, and another one begins after a pause. The writer then checks
+//! everything again.
 //!
-//! After SIGHUP the session ends when a new client has connected with credentials and certificates as the files have them now. If it
-//! cannot, the present session goes on.
+//! After SIGHUP the session ends when a new client has connected with credentials and certificates as the
+//! files have them now. If it cannot, the present session goes on.
 
 use std::time::Duration;
 
@@ -22,12 +23,13 @@ use super::servers;
 use super::stream::{ClusterStream, received};
 use super::thread::RenewalRequests;
 
-/// Pause after a session that failed. If the servers refuse each session at once, a node does not ask them all the time.
+/// Pause after a session that failed. If the servers refuse each session at once, a node does not ask them
+/// all the time.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Interval of looks at the connection. The client notices a cut cable by its pings, within 2 s.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval of looks at the end of the stream. A consumer can be on a server that has failed. The client notices this after 30 s, and
-/// the session after two looks. The lag of the node is known as exactly as this.
+/// Interval of looks at the end of the stream. A consumer can be on a server that has failed. The client
+/// notices this after 30 s, and the session after two looks. The lag of the node is known as exactly as this.
 const END_INTERVAL: Duration = Duration::from_secs(2);
 
 const STOPPING: &str = "the process is stopping";
@@ -49,8 +51,8 @@ struct DeliveryWatch {
 }
 
 impl DeliveryWatch {
-    /// Takes the present end of the stream. Returns false if the stream had further messages at the previous look already, and none
-    /// has arrived since.
+    /// Takes the present end of the stream. Returns false if the stream had further messages at the previous
+    /// look already, and none has arrived since.
     fn look(&mut self, end: u64) -> bool {
         let is_stuck =
             self.previous.is_some_and(|(position, end)| position == self.position && end > position);
@@ -176,7 +178,8 @@ impl<'a> Session<'a> {
                 self.messages = Some(self.stream.read(position).await?);
                 self.watch = DeliveryWatch { position: position.saturating_sub(1), previous: None };
             }
-            // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable for the others.
+            // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable
+            // for the others.
             Command::AppendHeartbeat(bytes) => drop(self.stream.append(bytes).await),
             Command::Append(bytes) => match self.stream.append(bytes).await {
                 Ok(acknowledgement) => {

@@ -1,12 +1,14 @@
 //! The difference between the clock of this machine and that of the NATS servers.
 //!
-//! `set` compares times, so with a wrong clock the wrong write wins, on all nodes alike. Nothing else depends on clocks.
+//! `set` compares times, so with a wrong clock the wrong write wins, on all nodes alike. Nothing else depends
+//! on clocks.
 
-/// Greatest difference with which a node joins, in ms. A machine with a time service is within a second. Beyond the limit the node stays
-/// alone, and looks again with each attempt to connect.
+/// Greatest difference with which a node joins, in ms. A machine with a time service is within a second.
+/// Beyond the limit the node stays alone, and looks again with each attempt to connect.
 pub const JOIN_SKEW_MS_MAX: i64 = 60_000;
 
-/// Least difference of which a node warns, in ms. The clocks of machines with a time service differ by some milliseconds.
+/// Least difference of which a node warns, in ms. The clocks of machines with a time service differ by some
+/// milliseconds.
 pub const SKEW_WARNING_MS: i64 = 250;
 
 /// Returns whether a difference is a reason for a warning.
@@ -23,8 +25,8 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// Returns the least difference that explains the reading: the own clock minus that of the servers. 0 if the reading is between the
-    /// own times.
+    /// Returns the least difference that explains the reading: the own clock minus that of the servers. 0 if
+    /// the reading is between the own times.
     pub fn skew_ms(&self) -> i64 {
         let ahead_ms = self.sent_ms.saturating_sub(self.server_ms).max(0);
         let behind_ms = self.server_ms.saturating_sub(self.received_ms).max(0);

@@ -12,10 +12,11 @@ use super::producer::ProducerId;
 use crate::checksum::{digest, hash128_parts};
 use crate::visitors::log::DedupWindow;
 
-/// Producer IDs in a state. Each has up to 24 KiB of seq marks, so all have at most 100 MB. At the limit messages of a new
-/// producer have no effect, on every node alike.
+/// Producer IDs in a state. Each has up to 24 KiB of seq marks, so all have at most 100 MB. At the limit
+/// messages of a new producer have no effect, on every node alike.
 pub const PRODUCERS_MAX: usize = 4_096;
-/// Seq marks of a producer. At the limit every second mark of the older half is dropped, so old marks get further apart.
+/// Seq marks of a producer. At the limit every second mark of the older half is dropped, so old marks get
+/// further apart.
 pub const SEQ_MARKS_MAX: usize = 1_024;
 /// Time between two marks of a producer, in ms. A restored directory sends at most the records of this time twice.
 pub const SEQ_MARK_INTERVAL_MS: i64 = 10_000;
@@ -121,8 +122,8 @@ pub struct StreamState {
 }
 
 impl StreamState {
-    /// Returns the state right after the message of an era. `hash_seed` is the random seed of the window's hash table, which
-    /// changes no result.
+    /// Returns the state right after the message of an era. `hash_seed` is the random seed of the window's
+    /// hash table, which changes no result.
     pub fn founded(era: Era, message: &StreamMessage<impl AsRef<[u8]>>, hash_seed: u64) -> Self {
         let previous_chain = [0; 16];
         Self {
@@ -220,7 +221,8 @@ impl SavedState {
         }
     }
 
-    /// Returns the state with which another era begins: that of its message, with the producers and the window of this one.
+    /// Returns the state with which another era begins: that of its message, with the producers and the
+    /// window of this one.
     pub fn founded(&self, era: Era, message: &StreamMessage<impl AsRef<[u8]>>) -> Self {
         let previous_chain = [0; 16];
         Self {
@@ -240,8 +242,9 @@ fn window_of(era: &Era, hash_seed: u64) -> DedupWindow {
     DedupWindow::new(usize::try_from(era.duplicates_max).unwrap_or(usize::MAX), hash_seed)
 }
 
-/// Returns the chain after a message. It covers the stream time: a message that is appended again after the stream lost its end has
-/// another one, so a node needs to read one message only to find that it follows another stream.
+/// Returns the chain after a message. It covers the stream time: a message that is appended again after the
+/// stream lost its end has another one, so a node needs to read one message only to find that it follows
+/// another stream.
 pub fn next_chain(chain: &Chain, message: &StreamMessage<impl AsRef<[u8]>>) -> Chain {
     let (position, time) = (message.position.to_le_bytes(), message.stream_ms.to_le_bytes());
     super::message::array(&digest(&[chain, &position, &time, message.bytes.as_ref()]), 0)

@@ -1,8 +1,8 @@
 //! The stream of a cluster in JetStream: its configuration, and the four calls that the rest of the cluster uses.
 //!
-//! A message of the stream is read from the leader, never by a direct get: a replica that lags would answer that the message is
-//! missing, as if the stream had lost its end. The retries of the client are not used: a failed publication is an event of the
-//! forwarder.
+//! A message of the stream is read from the leader, never by a direct get: a replica that lags would answer
+//! that the message is missing, as if the stream had lost its end. The retries of the client are not used: a
+//! failed publication is an event of the forwarder.
 //!
 //! The era and the position of its message are in the metadata of the stream, because the message itself expires.
 
@@ -32,11 +32,11 @@ use super::message::StreamMessage;
 use super::skew::ClockReading;
 use crate::clock;
 
-/// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased visitor is gone
-/// from the stream after it.
+/// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased
+/// visitor is gone from the stream after it.
 pub(crate) const MAX_AGE: Duration = Duration::from_secs(72 * 3_600);
-/// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9 s; the forwarder sends
-/// again meanwhile.
+/// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9
+/// s; the forwarder sends again meanwhile.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// The part of the subject that the operator's messages have in place of a node's name.
 pub(super) const CONTROL: &str = "control";

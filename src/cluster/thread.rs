@@ -1,4 +1,5 @@
-//! The thread `cluster`: one OS thread with an event loop of tokio, for everything of this process that talks to other nodes.
+//! The thread `cluster`: one OS thread with an event loop of tokio, for everything of this process that talks
+//! to other nodes.
 //!
 //! The thread exists only with `--snapshots-from` or `--cluster`. It ends with the process.
 
@@ -17,7 +18,8 @@ const BLOCKING_THREADS_MAX: usize = 2;
 /// A task of the thread. It runs until the process ends.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A sender of requests to the tasks of the thread: they read credentials and certificates again, and connect with them.
+/// A sender of requests to the tasks of the thread: they read credentials and certificates again, and connect
+/// with them.
 #[derive(Default)]
 pub(crate) struct Renewal(watch::Sender<()>);
 

@@ -239,9 +239,9 @@ impl ProgramWriter<'_> {
     }
 }
 
-/// Returns whether a node that is left out already leads to `without`, so that it needs no `HasParam` of its own. The parts
-/// of an `$and` that are left out lead to `next.holds`, those of an `$or` to `next.fails`. Returning false is always correct and costs
-/// one operation.
+/// Returns whether a node that is left out already leads to `without`, so that it needs no `HasParam` of its
+/// own. The parts of an `$and` that are left out lead to `next.holds`, those of an `$or` to `next.fails`.
+/// Returning false is always correct and costs one operation.
 fn skips_itself(node: &Node, next: Successors, without: u32) -> bool {
     match node {
         Node::All(_) => without == next.holds,

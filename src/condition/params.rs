@@ -1,8 +1,8 @@
 //! Analysis of conditions with parameters.
 //!
-//! A clause whose parameter has no value is left out (`Test::HasParam`). An operator without remaining operands is left out
-//! too: an alternative of an `$or`, a `$not`, an `$elemMatch`. A condition without remaining clauses holds for
-//! everything.
+//! A clause whose parameter has no value is left out (`Test::HasParam`). An operator without remaining
+//! operands is left out too: an alternative of an `$or`, a `$not`, an `$elemMatch`. A condition without
+//! remaining clauses holds for everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -59,8 +59,8 @@ pub struct Successors {
 
 #[derive(Debug, Clone, PartialEq, Archive, Serialize)]
 pub enum Test {
-    /// Always holds. Both successors are the same, so the result is fixed at compilation: for an empty condition, or for an
-    /// invalid one, which goes to [`FAILS`].
+    /// Always holds. Both successors are the same, so the result is fixed at compilation: for an empty
+    /// condition, or for an invalid one, which goes to [`FAILS`].
     Always,
     /// Holds if the visitor belongs to the audience with this index.
     Audience(u16),

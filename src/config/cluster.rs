@@ -19,8 +19,8 @@ const CLUSTER: &str = "Cluster";
 
 /// Length of the cluster's secret, in bytes: the key of an HMAC-SHA-256.
 pub(crate) const CLUSTER_SECRET_BYTES: usize = 32;
-/// Longest name of a cluster, a node or a bucket, in bytes. The names are parts of NATS subjects, and nats-server stores a
-/// stream in a directory with its name.
+/// Longest name of a cluster, a node or a bucket, in bytes. The names are parts of NATS subjects, and
+/// nats-server stores a stream in a directory with its name.
 const NAME_BYTES_MAX: usize = 64;
 /// Subject of the operator's messages, which no node may have as its name.
 const CONTROL: &str = "control";
@@ -61,8 +61,8 @@ pub struct ConnectionFiles {
     /// A file with the seed of the NATS nkey.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub cluster_nkey: Option<PathBuf>,
-    /// The certificates of authorities (PEM) that verify the servers: those of NATS, and the web server of the snapshots
-    /// [default: those of the system].
+    /// The certificates of authorities (PEM) that verify the servers: those of NATS, and the web server of
+    /// the snapshots [default: those of the system].
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub cluster_ca: Option<PathBuf>,
     /// The client certificate (PEM) for tls://.
@@ -120,20 +120,23 @@ pub struct ClusterConfig {
     /// Separate several by commas.
     #[arg(long, value_name = "URL", help_heading = CLUSTER, value_delimiter = ',', value_parser = parse_monitor)]
     pub cluster_monitor: Vec<String>,
-    /// Longest time that the acknowledgement of an event waits until the stream has returned the event, with a unit (ms, s).
-    /// Then it is acknowledged from the own disk with "visible":false.
+    /// Longest time that the acknowledgement of an event waits until the stream has returned the event, with
+    /// a unit (ms, s). Then it is acknowledged from the own disk with "visible":false.
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "50ms", value_parser = TimeSpan::parse)]
     pub return_timeout: TimeSpan,
-    /// Longest time that a start waits until this node has read the stream to its end, with a unit (s, m). Until then /readyz is 503
-    /// with the status joining. Then the node is ready with the profiles that it has.
+    /// Longest time that a start waits until this node has read the stream to its end, with a unit (s, m).
+    /// Until then /readyz is 503 with the status joining. Then the node is ready with the profiles that it
+    /// has.
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
     pub join_timeout: TimeSpan,
-    /// Greatest lag, with a unit (s, m). The lag is the time of the last message of the stream minus the time of the last message in the
-    /// profiles. Above this value /readyz is 503 with the status lagging [default: no limit].
+    /// Greatest lag, with a unit (s, m). The lag is the time of the last message of the stream minus the time
+    /// of the last message in the profiles. Above this value /readyz is 503 with the status lagging [default:
+    /// no limit].
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
     pub ready_lag: Option<TimeSpan>,
-    /// Start from this checkpoint of another node, or of `parallax cluster new-era`. The newest own checkpoint is used instead if it is
-    /// of the same era and not earlier in the stream, so the setting can stay.
+    /// Start from this checkpoint of another node, or of `parallax cluster new-era`. The newest own
+    /// checkpoint is used instead if it is of the same era and not earlier in the stream, so the setting can
+    /// stay.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub bootstrap: Option<PathBuf>,
 }

@@ -1,15 +1,16 @@
 //! A parser of request heads with a cache of header sections.
 //!
-//! Many clients send the same header fields with each request of a connection. If a section equals the one in the slot of its
-//! connection, and the request line is a usual one, only the request line is parsed. The result is that of [`parse`], because the index
-//! of a section depends on its bytes alone. If a proxy adds `X-Forwarded-For`, sections differ. Then each request costs one
-//! comparison and one copy more.
+//! Many clients send the same header fields with each request of a connection. If a section equals the one in
+//! the slot of its connection, and the request line is a usual one, only the request line is parsed. The
+//! result is that of [`parse`], because the index of a section depends on its bytes alone. If a proxy adds
+//! `X-Forwarded-For`, sections differ. Then each request costs one comparison and one copy more.
 
 use super::headers::{FieldIndex, Headers};
 use super::request::{Head, ParseOutcome, build_request, parse};
 use super::target::Target;
 
-/// Number of cached sections. The descriptor of a connection selects one. A power of two, so that the remainder is a mask.
+/// Number of cached sections. The descriptor of a connection selects one. A power of two, so that the
+/// remainder is a mask.
 const SECTIONS_CACHED: usize = 256;
 /// Largest size of a cached section. Browsers send 500 to 1,000 bytes. A longer section is parsed each time.
 const SECTION_BYTES_MAX: usize = 1024;
@@ -36,7 +37,8 @@ impl HeadParser {
         Self { country_header: country_header.map(Box::from), sections: vec![empty; SECTIONS_CACHED].into() }
     }
 
-    /// Parses the head at the start of `bytes`, as [`parse`] does. `connection` is its descriptor, which selects the slot.
+    /// Parses the head at the start of `bytes`, as [`parse`] does. `connection` is its descriptor, which
+    /// selects the slot.
     pub fn parse<'a>(&mut self, connection: usize, bytes: &'a [u8]) -> ParseOutcome<'a> {
         let section = &mut self.sections[connection % SECTIONS_CACHED];
         if let Some((head, length)) = section.head(bytes) {
@@ -76,8 +78,8 @@ impl CachedSection {
     }
 }
 
-/// Parses a usual request line: GET or POST, a path of visible ASCII without '#', and HTTP/1.1. Returns `None` for other lines.
-/// [`parse`] decides about them.
+/// Parses a usual request line: GET or POST, a path of visible ASCII without '#', and HTTP/1.1. Returns
+/// `None` for other lines. [`parse`] decides about them.
 fn parse_usual_line(line: &[u8]) -> Option<(&'static str, Target<'_>)> {
     let line = line.strip_suffix(b" HTTP/1.1\r\n")?;
     let (method, target) = match line.strip_prefix(b"GET ") {

@@ -103,7 +103,8 @@ impl FieldIndex {
         for (name, value) in fields {
             index.add(section, name, value, country_header);
         }
-        // Until here the place has all of Accept-Language. A cached section keeps the result, so no request computes it again.
+        // Until here the place has all of Accept-Language. A cached section keeps the result, so no request
+        // computes it again.
         let language = &mut index.places[Field::Language as usize];
         let preferred = preferred_language(language.value(section));
         *language = preferred.map_or_else(Place::default, |preferred| Place::of(preferred, section));

@@ -1,9 +1,9 @@
 //! The line ends of request heads. httparse accepts a bare LF as a line end. A proxy in front of us may not (RFC 9112
 //! section 2.2), so we reject it.
 
-/// Returns whether all lines of a complete head end with CR LF. `method` and `names` are the texts in `head` that httparse
-/// returned: it accepts no LF in a line, and only empty lines before the request line. So the bytes before each line and
-/// at the end decide.
+/// Returns whether all lines of a complete head end with CR LF. `method` and `names` are the texts in `head`
+/// that httparse returned: it accepts no LF in a line, and only empty lines before the request line. So the
+/// bytes before each line and at the end decide.
 pub(super) fn are_crlf<'a>(head: &[u8], method: &str, mut names: impl Iterator<Item = &'a str>) -> bool {
     let before = |text: &str| &head[..text.as_ptr().addr() - head.as_ptr().addr()];
     head.ends_with(b"\r\n\r\n")

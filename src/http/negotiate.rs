@@ -1,5 +1,5 @@
-//! Content negotiation, conditional requests and preferences: `Accept`, `Accept-Encoding`, `Accept-Language`, `If-Match`,
-//! `If-None-Match` and `Prefer`.
+//! Content negotiation, conditional requests and preferences: `Accept`, `Accept-Encoding`, `Accept-Language`,
+//! `If-Match`, `If-None-Match` and `Prefer`.
 
 /// The highest weight, in thousandths. An item without a weight has this one.
 const WEIGHT_MAX: u32 = 1000;
@@ -60,16 +60,17 @@ pub(crate) fn matches_strong_etag(if_match: &[u8], etag: &[u8]) -> bool {
     if_match.trim_ascii() == b"*" || if_match.split(|b| *b == b',').any(|item| item.trim_ascii() == etag)
 }
 
-/// Returns whether `Accept` in a header section names CSV. Most endpoints have one media type, so the field is read from
-/// the section again.
+/// Returns whether `Accept` in a header section names CSV. Most endpoints have one media type, so the field
+/// is read from the section again.
 pub(crate) fn accepts_csv(section: &[u8]) -> bool {
     field_lines(section, b"accept:")
         .flat_map(weighted_items)
         .any(|(name, weight)| weight > 0 && name.eq_ignore_ascii_case(b"text/csv"))
 }
 
-/// Returns the value of the first field of a header section with this name. `name` is in lower case and ends in a colon. This is for
-/// fields that only the admin address reads, so that the parser does not compare the names of all requests with them.
+/// Returns the value of the first field of a header section with this name. `name` is in lower case and ends
+/// in a colon. This is for fields that only the admin address reads, so that the parser does not compare the
+/// names of all requests with them.
 pub(crate) fn field<'a>(section: &'a [u8], name: &'static [u8]) -> Option<&'a [u8]> {
     field_lines(section, name).next().map(<[u8]>::trim_ascii)
 }

@@ -265,8 +265,8 @@ fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     Some(&name[name.len() - rest.len()..])
 }
 
-/// Returns the name and the value of the first pair of a query string, and the text after the pair. `a=1&b=2` gives `a`, `1` and `b=2`.
-/// A missing part is empty.
+/// Returns the name and the value of the first pair of a query string, and the text after the pair. `a=1&b=2`
+/// gives `a`, `1` and `b=2`. A missing part is empty.
 #[inline]
 fn split_pair(query: &str) -> (&str, &str, &str) {
     let Some(at) = short_search::position(query.as_bytes(), *b"=&") else { return (query, "", "") };

@@ -43,7 +43,8 @@ impl Method {
         }
     }
 
-    /// Returns the name of the method as the subject of a sentence. The name of a method that no endpoint supports is not kept.
+    /// Returns the name of the method as the subject of a sentence. The name of a method that no endpoint
+    /// supports is not kept.
     pub const fn subject(self) -> &'static str {
         match self {
             Self::Other => "This method",

@@ -45,8 +45,8 @@ impl<'o> ResponseHead<'o> {
         self.end(close)
     }
 
-    /// Ends the head and returns the buffer for the body. The fields must contain the length, unless the response never has a
-    /// body (204, 304).
+    /// Ends the head and returns the buffer for the body. The fields must contain the length, unless the
+    /// response never has a body (204, 304).
     pub(crate) fn end(mut self, close: bool) -> &'o mut Vec<u8> {
         self.raw(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
         self.out

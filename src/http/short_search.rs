@@ -1,5 +1,5 @@
-//! A search for bytes in short texts. It compares 16 bytes at a time. The compiler inlines it into each caller: for a few bytes, a call
-//! of memchr costs more than the search.
+//! A search for bytes in short texts. It compares 16 bytes at a time. The compiler inlines it into each
+//! caller: for a few bytes, a call of memchr costs more than the search.
 
 use wide::u8x16;
 

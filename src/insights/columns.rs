@@ -161,8 +161,8 @@ impl Columns {
             || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
     }
 
-    /// Returns whether a row may have `(other)` in a column with this many codes. It has not if the file has room for any
-    /// further text.
+    /// Returns whether a row may have `(other)` in a column with this many codes. It has not if the file has
+    /// room for any further text.
     fn may_have_other(&self, codes: usize) -> bool {
         let bytes = |column: TextColumn| self.header.sections[column.texts_section()].0 as usize;
         let text_bytes: usize = TextColumn::ALL.into_iter().map(bytes).sum();

@@ -52,8 +52,8 @@ impl RangeCount {
         Self { range, selection, buckets, totals: Totals::default(), series }
     }
 
-    /// Counts the events of a visitor in this range, and in `cut`, which has the same start, the same end or an earlier one, and no
-    /// buckets.
+    /// Counts the events of a visitor in this range, and in `cut`, which has the same start, the same end or
+    /// an earlier one, and no buckets.
     pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut: &mut Self) {
         let earlier = self.totals;
         self.add_visitor(rows);

@@ -74,13 +74,14 @@
 //!   order of their first rows. `event` of a screen record is `screen`.
 //!
 //! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header
-//! length, first and last seq against the segment, key ID, length of the file. The checksum of a section is checked before
-//! its first use, then its bounds. A file that fails a check is built again.
+//! length, first and last seq against the segment, key ID, length of the file. The checksum of a section is
+//! checked before its first use, then its bounds. A file that fails a check is built again.
 //!
 //! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename
-//! happens under the lock of `visitors::log::ErasureGeneration`, after a comparison of the generation. So no file shows records
-//! that an erasure has removed. The generation is not part of the file: an erasure deletes the column file of each
-//! segment before it rewrites the segment, and a start that finds an unfinished erasure deletes all.
+//! happens under the lock of `visitors::log::ErasureGeneration`, after a comparison of the generation. So no
+//! file shows records that an erasure has removed. The generation is not part of the file: an erasure deletes
+//! the column file of each segment before it rewrites the segment, and a start that finds an unfinished
+//! erasure deletes all.
 //!
 //! **Crashes.** A crash leaves `.columns`, or a column file without its segment. A start deletes both.
 //!

@@ -432,8 +432,8 @@ impl FileReader {
         Some(Row::new(value, time, flags))
     }
 
-    /// Returns a row that was read, with the number of its value if the rule numbers only the values of such rows. Returns
-    /// `None` if it has no value by this rule.
+    /// Returns a row that was read, with the number of its value if the rule numbers only the values of such
+    /// rows. Returns `None` if it has no value by this rule.
     pub(super) fn with_number(&mut self, row: usize, read: Row, values: &mut Values) -> Option<Row> {
         let ValueRule::Shown(by_kind) = &mut self.value else { return Some(read) };
         let is_page = read.has(PAGE);

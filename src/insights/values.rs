@@ -69,8 +69,8 @@ impl Values {
     }
 }
 
-/// The numbers of the texts of a column. A text has one once a row of the question has had it, so the texts of other rows take no
-/// memory.
+/// The numbers of the texts of a column. A text has one once a row of the question has had it, so the texts
+/// of other rows take no memory.
 pub(super) struct TextNumbers(Vec<Option<u32>>);
 
 impl TextNumbers {

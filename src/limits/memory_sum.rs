@@ -47,8 +47,8 @@ const TIE_BYTES: usize = 56;
 const LOST_ALIASES_BYTES: u64 = 2 * (16 << 20);
 /// The IDs of known sites, of 64 bytes and an entry of a set each, and their copy for a checkpoint.
 const SITES_BYTES: u64 = 2 * (SITE_IDS_KNOWN_MAX as u64) * 120;
-/// Memory of the puller: a part of 8 MiB of an object as it arrives and as it is parsed, or the 32 MiB that nats-server sends before it
-/// waits for the client, the list, and the stacks of its three threads.
+/// Memory of the puller: a part of 8 MiB of an object as it arrives and as it is parsed, or the 32 MiB that
+/// nats-server sends before it waits for the client, the list, and the stacks of its three threads.
 const PULLER_BYTES: u64 = (40 << 20) + 3 * STACK_BYTES;
 /// A token bucket of a rate limit.
 const BUCKET_BYTES: u64 = 16;
@@ -128,7 +128,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Prepared answers of resolve and variants.
         term("answers", serving * ANSWERS_BYTES),
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
-        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights and the main thread.
+        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights and
+        // the main thread.
         term("stacks", (serving + 5) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];

@@ -55,12 +55,12 @@ pub const URL_PARAMS_MAX: usize = 32;
 
 /// Length of a zone's name and of a variant's key. Both are part of URLs, unescaped.
 pub const KEY_BYTES_MAX: usize = 64;
-/// Number of answers that a worker prepares. A site with thousands of pages has a few thousand pairs of page and variants that
-/// most of its visitors see. A new answer replaces the one in its slot. The replaced answer is planned again at its next
-/// request.
+/// Number of answers that a worker prepares. A site with thousands of pages has a few thousand pairs of page
+/// and variants that most of its visitors see. A new answer replaces the one in its slot. The replaced answer
+/// is planned again at its next request.
 pub(crate) const ANSWERS_PREPARED: usize = 4096;
-/// Size of a prepared answer without the pieces of its body: key, header fields, and the body's own text. Most are half as
-/// large. A larger answer is not prepared.
+/// Size of a prepared answer without the pieces of its body: key, header fields, and the body's own text.
+/// Most are half as large. A larger answer is not prepared.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1024;
 /// Number of pieces in the body of a prepared answer: those of a page with about ten personalized zones. An answer with
 /// more is not prepared.
@@ -113,8 +113,8 @@ pub const PHASES_KEPT_MAX: usize = 16;
 pub const PHASES_MAX: usize = 4_096;
 /// Memory of all kept phases, 1 KiB for each. Beyond it phases are dropped as over their number.
 pub(crate) const PHASES_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Size of the file `phases` in the data directory. The server writes no larger one, because phases are smaller there than
-/// in memory. A larger file is damage and is not read.
+/// Size of the file `phases` in the data directory. The server writes no larger one, because phases are
+/// smaller there than in memory. A larger file is damage and is not read.
 pub const PHASES_FILE_BYTES_MAX: u64 = PHASES_BYTES_MAX as u64;
 /// Number of requests of one worker that wait for a publication (`wait` of `/v1/routes`). Each keeps a connection
 /// for up to 30 s. The clients are a few servers of each site. Beyond it the response is sent at once.
@@ -348,7 +348,8 @@ pub(crate) const DEDUP_IDS_MAX: usize = 10_000_000;
 /// a checkpoint beside the old one. With less, column files are not written, and questions read the segments instead.
 pub const COLUMNS_FREE_BYTES_MIN: u64 = 4 * SEGMENT_BYTES_DEFAULT;
 
-/// Memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about 4 million rows.
+/// Memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about 4
+/// million rows.
 pub(crate) const INSIGHTS_MEMORY_BYTES_DEFAULT: u64 = 128 << 20;
 /// Least memory of Insights that is not 0. An eighth of it holds the columns of the active segment.
 pub(crate) const INSIGHTS_MEMORY_BYTES_MIN: u64 = 64 << 20;

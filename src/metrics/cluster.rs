@@ -114,7 +114,8 @@ impl ClusterMetrics {
         *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = (names, now_ms);
     }
 
-    /// Returns the names of the known nodes that are not reachable, and the time in milliseconds since 1970 when this was known.
+    /// Returns the names of the known nodes that are not reachable, and the time in milliseconds since 1970
+    /// when this was known.
     pub(crate) fn unreachable(&self) -> (Vec<String>, i64) {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

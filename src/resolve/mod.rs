@@ -2,8 +2,8 @@
 //! sockets, no clock.
 //!
 //! The steps: [`path`] parses the requested path. [`route`] finds the route. [`decide`] or [`variants`]
-//! selects a variant of each zone, and [`experiments`] lists the experiments that decided. [`render`] produces the bytes, with the items that [`content`] finds.
-//! [`explain`] gives the reasons.
+//! selects a variant of each zone, and [`experiments`] lists the experiments that decided. [`render`]
+//! produces the bytes, with the items that [`content`] finds. [`explain`] gives the reasons.
 
 pub(crate) mod content;
 pub(crate) mod decide;

@@ -82,8 +82,8 @@ impl RoutePath {
         Ok(())
     }
 
-    /// Finds the path at the start of `value`, and writes the ends of its segments as if it had no escapes. If the path is too
-    /// long, `path` is the whole value.
+    /// Finds the path at the start of `value`, and writes the ends of its segments as if it had no escapes.
+    /// If the path is too long, `path` is the whole value.
     fn find_segments<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
         let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
         // One byte more than the limit shows that the path is too long.

@@ -98,8 +98,8 @@ impl UserAgentCache {
         UserAgentCache { slots: vec![Slot::EMPTY; USER_AGENTS_CACHED].into_boxed_slice() }
     }
 
-    /// Returns the information of `agent` as [`Self::get_or_parse`] does. Other bytes than UTF-8 give no information. Cached
-    /// bytes are UTF-8, so that only others are validated.
+    /// Returns the information of `agent` as [`Self::get_or_parse`] does. Other bytes than UTF-8 give no
+    /// information. Cached bytes are UTF-8, so that only others are validated.
     pub(crate) fn get_or_parse_bytes(&mut self, agents: &UserAgentParser, agent: &[u8]) -> UserAgentInfo {
         let slot = &self.slots[slot_index(agent)];
         if slot.agent() == agent {

@@ -30,8 +30,8 @@ pub(super) fn snapshots_memory_bytes(config: &Config) -> u64 {
     config.snapshots_memory.map_or_else(default, |size| size.0)
 }
 
-/// Returns the memory of the machine or of the smallest enclosing control group, in bytes. `None` if the system does not
-/// tell it.
+/// Returns the memory of the machine or of the smallest enclosing control group, in bytes. `None` if the
+/// system does not tell it.
 fn usable_memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory_bytes(&text));
     let group = fs::read_to_string("/proc/self/cgroup").ok();

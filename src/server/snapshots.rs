@@ -9,7 +9,8 @@ use crate::site::catalog::directory::{SnapshotDirectory, StateFiles};
 use crate::site::catalog::watcher::{self, WatcherHandle};
 use crate::site::catalog::{phases_file, versions_file};
 
-/// Scans the snapshots directory for the first time, after reading the versions and phases that earlier processes served.
+/// Scans the snapshots directory for the first time, after reading the versions and phases that earlier
+/// processes served.
 pub(super) fn scan(
     config: &Config,
     current: &CurrentCatalog,

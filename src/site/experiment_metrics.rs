@@ -5,8 +5,8 @@
 use crate::condition;
 use crate::limits::{EVENT_NAME_CHARS_MAX, ROUTE_BYTES_MAX};
 
-/// The properties of events whose amounts can be compared. A column file has their indices, so a change of the order is one
-/// of its format.
+/// The properties of events whose amounts can be compared. A column file has their indices, so a change of
+/// the order is one of its format.
 pub(crate) const VALUE_PROPERTIES: [&str; 4] = ["revenue", "value", "total", "quantity"];
 
 /// Lowest planned number of visitors: one in each of two arms.

@@ -87,8 +87,8 @@ impl From<OwnershipError> for ClusterErasureError {
 
 /// Erases visitors on all nodes of a cluster.
 pub(crate) trait ClusterErasure: Send + Sync {
-    /// Erases the visitor that an ID names, on this node, and waits for a short time for the other ones. `known_ids` are the IDs in the
-    /// visitor's profile. Call it on a thread that may block.
+    /// Erases the visitor that an ID names, on this node, and waits for a short time for the other ones.
+    /// `known_ids` are the IDs in the visitor's profile. Call it on a thread that may block.
     ///
     /// # Errors
     /// A known node is away, or the log fails.

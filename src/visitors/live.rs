@@ -152,8 +152,8 @@ impl ProfileTable {
         Self { tombstone_key: key, ..self }
     }
 
-    /// Makes the entries of ownership with another key than that of the tombstones. Tombstones then end no ID: their digests mean nothing
-    /// under this key, and the records before them are void.
+    /// Makes the entries of ownership with another key than that of the tombstones. Tombstones then end no
+    /// ID: their digests mean nothing under this key, and the records before them are void.
     #[must_use]
     pub(crate) fn with_tie_key(self, key: TombstoneKey) -> Self {
         self.known.reset(0, []);
@@ -197,16 +197,17 @@ impl ProfileTable {
         self.on_folded(records.count as usize, records.byte_len());
     }
 
-    /// Applies one record that a stream has returned with this order. Returns whether it made an entry of ownership. Call
-    /// [`on_folded`](Self::on_folded) after some of them.
+    /// Applies one record that a stream has returned with this order. Returns whether it made an entry of
+    /// ownership. Call [`on_folded`](Self::on_folded) after some of them.
     pub(crate) fn apply(&mut self, record: &Record<'_>, order: u64) -> bool {
         self.add_site(record.site);
         self.updater.apply(&mut self.table, record, self.cost_max, &mut self.counts);
         self.add_tie(record, order)
     }
 
-    /// Applies a tombstone that a stream has returned with this order: removes the visitors with these keys, and ends the named IDs. If
-    /// there are fewer keys than named IDs, the visitors whose IDs have one of the hashes and a named digest go too.
+    /// Applies a tombstone that a stream has returned with this order: removes the visitors with these keys,
+    /// and ends the named IDs. If there are fewer keys than named IDs, the visitors whose IDs have one of the
+    /// hashes and a named digest go too.
     pub(crate) fn apply_tombstone(
         &mut self,
         tombstone: &Record<'_>,
@@ -268,7 +269,8 @@ impl ProfileTable {
         self.publish_metrics();
     }
 
-    /// Replaces all visitors by those of a checkpoint of this directory, with the limit `cost_max`. Readers see the table fill.
+    /// Replaces all visitors by those of a checkpoint of this directory, with the limit `cost_max`. Readers
+    /// see the table fill.
     ///
     /// # Errors
     /// A check fails, or the file cannot be read. The table has a part of the visitors then.
@@ -351,8 +353,8 @@ impl ProfileTable {
         self.mark_erased(seq);
     }
 
-    /// Removes the visitors of a site whose IDs have one of the hashes and one of the digests. The hash rules out nearly all other
-    /// visitors, so few digests are computed.
+    /// Removes the visitors of a site whose IDs have one of the hashes and one of the digests. The hash rules
+    /// out nearly all other visitors, so few digests are computed.
     fn erase_tagged(
         &mut self,
         site: &str,
@@ -418,8 +420,8 @@ impl ProfileTable {
         self.on_idle_with(clock, durable, &mut Vec::new)
     }
 
-    /// Continues or begins a checkpoint of a table that a stream determines. `position` is that of the stream, and `stream`
-    /// encodes the rest of the state at this position.
+    /// Continues or begins a checkpoint of a table that a stream determines. `position` is that of the
+    /// stream, and `stream` encodes the rest of the state at this position.
     pub(crate) fn on_idle_with(
         &mut self,
         clock: &dyn Clock,

@@ -2,8 +2,8 @@
 //! before, and with a fold of the log alone.
 //!
 //! The log alone gives the same table only if it begins at seq 1 and no fold has evicted a visitor: void
-//! records leave room in the table, so a second fold evicts other visitors. The checkpoint of a node of a cluster has the
-//! events of all nodes, so its own log cannot give the same table.
+//! records leave room in the table, so a second fold evicts other visitors. The checkpoint of a node of a
+//! cluster has the events of all nodes, so its own log cannot give the same table.
 //!
 //! It works without the log's lock, so a server may run meanwhile.
 
@@ -106,8 +106,8 @@ fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Resul
     Ok(!is_same || dir.is_erasing()?)
 }
 
-/// Returns the greatest seq in the headers of the log's checkpoints, or 0. The log had all records up to it. The seq of a
-/// node's checkpoint is a position in the stream, and does not count.
+/// Returns the greatest seq in the headers of the log's checkpoints, or 0. The log had all records up to it.
+/// The seq of a node's checkpoint is a position in the stream, and does not count.
 ///
 /// # Errors
 /// The directory cannot be read.

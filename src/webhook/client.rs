@@ -1,4 +1,5 @@
-//! The HTTP client of the webhook. It follows no redirect, uses no proxy of the environment and keeps no connection open.
+//! The HTTP client of the webhook. It follows no redirect, uses no proxy of the environment and keeps no
+//! connection open.
 
 use ureq::Agent;
 use ureq::http::Uri;

@@ -1,9 +1,9 @@
 //! The webhook of `--on-publish`: tells a receiver, such as the website, which version of each site is served.
 //!
-//! One thread sends the messages. A publication wakes it, and then it compares the served versions with those that the receiver has
-//! acknowledged. So the watcher and the workers never wait for the receiver, a version that another one replaces is not sent any
-//! more, and the pending messages are at most one for each site. After a restart every served version is sent again: the receiver
-//! ignores the versions that it knows.
+//! One thread sends the messages. A publication wakes it, and then it compares the served versions with those
+//! that the receiver has acknowledged. So the watcher and the workers never wait for the receiver, a version
+//! that another one replaces is not sent any more, and the pending messages are at most one for each site.
+//! After a restart every served version is sent again: the receiver ignores the versions that it knows.
 
 mod client;
 pub(crate) mod queue;

@@ -7,7 +7,8 @@ use serde_json::json;
 
 /// Pause after the first failed attempt. A receiver that restarts misses little.
 const RETRY_PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Longest pause between two attempts. A receiver that returns after days learns of the present version within this time.
+/// Longest pause between two attempts. A receiver that returns after days learns of the present version
+/// within this time.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// A site that is served now.
@@ -61,8 +62,8 @@ struct Delivery {
 pub struct DeliveryQueue(BTreeMap<String, Delivery>);
 
 impl DeliveryQueue {
-    /// Compares the served sites with those of the last call. A new version is due at once and replaces a pending one. A site that
-    /// is no longer served is dropped.
+    /// Compares the served sites with those of the last call. A new version is due at once and replaces a
+    /// pending one. A site that is no longer served is dropped.
     pub fn update(&mut self, sites: &[ServedSite], now: Instant) {
         self.0.retain(|id, _| sites.iter().any(|served| served.site == *id));
         for served in sites {

@@ -42,8 +42,8 @@ fn zone(key: &str, text: &str) -> Value {
     })
 }
 
-/// Compiles a version of a site with short and long bodies, pages with many pieces, long names, patterns, queries that depend
-/// on the path, and redirects. `text` is in all bodies.
+/// Compiles a version of a site with short and long bodies, pages with many pieces, long names, patterns,
+/// queries that depend on the path, and redirects. `text` is in all bodies.
 fn site(name: &str, version: u64, text: &str) -> Arc<Snapshot> {
     let origins = if name == "open" { json!([]) } else { json!(["https://a.example"]) };
     let about =

@@ -59,7 +59,8 @@ fn another_error_ends_the_attempts_at_once() {
     assert!(matches!(result, Err(EraseError::Stopped)) && calls.get() == 1);
 }
 
-/// Erases a visitor that gets another ID during each of the first rounds. Returns the round of the result and the last round.
+/// Erases a visitor that gets another ID during each of the first rounds. Returns the round of the result and
+/// the last round.
 fn erase_in_rounds(new_ids: u32) -> (Option<u32>, u32) {
     let last = Cell::new(1);
     let unnamed = |round: &u32| Ok::<_, ()>((*round <= new_ids).then_some("another ID"));

@@ -1,4 +1,5 @@
-//! A node whose NATS servers do not answer: it serves, records and acknowledges. `tests/cluster/events` has nodes with servers.
+//! A node whose NATS servers do not answer: it serves, records and acknowledges. `tests/cluster/events` has
+//! nodes with servers.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! How often a message is sent to servers without a leader. `tests/cluster/run` publishes right after the start of the servers.
+//! How often a message is sent to servers without a leader. `tests/cluster/run` publishes right after the
+//! start of the servers.
 
 use std::cell::Cell;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! `--snapshots-from` and `parallax publish`, with a directory, a web server and a bucket as the source. `tests/cluster/run` does the
-//! same with a real NATS server.
+//! `--snapshots-from` and `parallax publish`, with a directory, a web server and a bucket as the source.
+//! `tests/cluster/run` does the same with a real NATS server.
 
 mod lists;
 mod publishing;

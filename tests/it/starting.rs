@@ -17,8 +17,8 @@ pub(crate) fn block_start(data: &Path) -> std::path::PathBuf {
     fifo
 }
 
-/// Unblocks the start. The FIFO has a writer until the result is dropped, but cannot be read at an offset, so the checkpoint is not
-/// used.
+/// Unblocks the start. The FIFO has a writer until the result is dropped, but cannot be read at an offset, so
+/// the checkpoint is not used.
 pub(crate) fn unblock_start(fifo: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(fifo).expect("opened")
 }

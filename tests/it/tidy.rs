@@ -1,7 +1,8 @@
 //! The rules of the source tree as tests: floors, cycles, crates, lengths, restricted words, language and texts.
 //!
-//! Each rule is a function from a file to its violations. A test runs it over every file, and over small texts that break
-//! it, so that a rule that finds nothing is noticed. Rules about code see files without comments and literals.
+//! Each rule is a function from a file to its violations. A test runs it over every file, and over small
+//! texts that break it, so that a rule that finds nothing is noticed. Rules about code see files without
+//! comments and literals.
 
 mod ci;
 mod cycles;

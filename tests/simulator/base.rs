@@ -1,7 +1,7 @@
 //! The tables that a node folds records into: a plain one, and for some seeds the real one too.
 //!
-//! The plain table depends on the order of events where a profile does: `setOnce`, `set` at the same time, `increment` after `set`,
-//! merges, owners and evictions.
+//! The plain table depends on the order of events where a profile does: `setOnce`, `set` at the same time,
+//! `increment` after `set`, merges, owners and evictions.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

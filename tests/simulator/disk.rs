@@ -113,8 +113,9 @@ impl Disk {
         self.log.iter().any(|entry| entry.event == number)
     }
 
-    /// Carries out an erasure, once: notes it, and erases the content of the readable records of its visitor up to `last_seq`. `returned` is the
-    /// last seq that has returned, and `tombstone_ms` the time of the tombstone. Returns the events of the records that were not erased before.
+    /// Carries out an erasure, once: notes it, and erases the content of the readable records of its visitor
+    /// up to `last_seq`. `returned` is the last seq that has returned, and `tombstone_ms` the time of the
+    /// tombstone. Returns the events of the records that were not erased before.
     pub fn erase(
         &mut self,
         tombstone: &Event,

@@ -5,7 +5,8 @@ use crate::mutant::Mutant;
 use crate::stream::InTransit;
 use crate::world::{Codec, World};
 
-/// One node, whose disk is restored from a backup. Later the stream loses its end, with a record of the earlier producer ID.
+/// One node, whose disk is restored from a backup. Later the stream loses its end, with a record of the
+/// earlier producer ID.
 fn lost_record_of_a_predecessor(mutant: Mutant) -> Result<(), String> {
     let mut codec = Codec::new();
     let mut world = World::new(1, mutant, &mut codec);
@@ -57,8 +58,8 @@ fn a_node_that_was_cut_off_reads_before_it_sends() {
     assert_eq!(erased_while_cut_off(Mutant::None), Ok(()));
 }
 
-/// Node 1 sends an event, and its message is under way while node 0 erases the visitor. `before` happens to node 1 before it reads the tombstone,
-/// and `after` after it.
+/// Node 1 sends an event, and its message is under way while node 0 erases the visitor. `before` happens to
+/// node 1 before it reads the tombstone, and `after` after it.
 fn erased_under_way(
     mutant: Mutant,
     before: fn(&mut World<'_>),
@@ -132,7 +133,8 @@ fn a_copied_machine_and_its_original_keep_all_their_events() {
     assert!(lost.as_ref().is_err_and(|error| error.contains("is in no table")), "{lost:?}");
 }
 
-/// The stream loses its end. Then another message takes the place of a lost one, and the next one is appended again byte for byte.
+/// The stream loses its end. Then another message takes the place of a lost one, and the next one is appended
+/// again byte for byte.
 #[test]
 fn the_chain_covers_the_time_of_a_message() {
     let run = |mutant| {

@@ -1,5 +1,5 @@
-//! The rules that the simulator can switch off. The driver of a node leaves the rule out, or undoes its effect: the rules themselves have
-//! no switches.
+//! The rules that the simulator can switch off. The driver of a node leaves the rule out, or undoes its
+//! effect: the rules themselves have no switches.
 
 /// A rule that a run leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,7 +30,8 @@ use duties::{accept_gap, is_changed};
 const RETURN_TIMEOUT_MS: i64 = 3_000;
 /// Time after which a lost publication fails, as the client of the engine does.
 const PUBLISH_TIMEOUT_MS: i64 = 2_000;
-/// Time for which retention keeps a record after its return, and no message that is older is lost: 80 steps. It stands for a day.
+/// Time for which retention keeps a record after its return, and no message that is older is lost: 80 steps.
+/// It stands for a day.
 pub const RETAINED_MS: i64 = 8_000;
 
 /// A node of the cluster. A copied machine is another node with the same name.
@@ -108,7 +109,8 @@ impl Node {
         }
     }
 
-    /// Loads the newest checkpoint, or the one with which the era begins. Returns whether the follower took a new producer ID.
+    /// Loads the newest checkpoint, or the one with which the era begins. Returns whether the follower took a
+    /// new producer ID.
     fn load(&mut self, mut follower: Follower, world: &mut Around<'_>) -> bool {
         let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
         let (state, base) = (newest.state.restore(0), newest.base.clone());
@@ -416,7 +418,8 @@ impl Node {
             self.erase_again(anon, world);
         }
         for (tombstone, seq, tombstone_ms) in tombstones {
-            // Records after an own tombstone are not its records. That of a copied machine is not an own one, although it has the own ID.
+            // Records after an own tombstone are not its records. That of a copied machine is not an own one,
+            // although it has the own ID.
             let last = if seq <= last_own { seq - 1 } else { self.disk.end() };
             let interruption = world.interruption();
             let extent = (last, self.returned(), tombstone_ms);

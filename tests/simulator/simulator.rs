@@ -1,7 +1,8 @@
 //! The simulator of a cluster: nodes that follow the rules, on disks and a stream that fail, with a seed.
 //!
-//! Each seed runs 400 random steps, then everything heals, and the tables of all nodes are compared with each other and with the
-//! promises of the receipts. `PARALLAX_LONG=1` runs a million seeds. Each rule is also left out once, and the seeds must notice it.
+//! Each seed runs 400 random steps, then everything heals, and the tables of all nodes are compared with each
+//! other and with the promises of the receipts. `PARALLAX_LONG=1` runs a million seeds. Each rule is also
+//! left out once, and the seeds must notice it.
 
 /// Prints an action of a traced run. `PARALLAX_TRACE=1` traces, best with one seed in `PARALLAX_SEEDS`.
 macro_rules! trace {

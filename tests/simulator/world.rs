@@ -1,4 +1,5 @@
-//! The world: nodes, clients and the stream, with a random action in each step, and the checks after everything has healed.
+//! The world: nodes, clients and the stream, with a random action in each step, and the checks after
+//! everything has healed.
 
 mod checks;
 mod facts;
@@ -428,8 +429,8 @@ impl<'c> World<'c> {
         let running = self.nodes.iter().filter_map(|node| node.running.as_ref());
         let Some(best) = running.max_by_key(|running| running.state.position) else { return false };
         let checkpoint = Checkpoint { state: best.state.save(), base: best.base.clone() };
-        // The operator takes a node that lags less than the logs reach back. One that has not noticed a lost end of the stream can lack
-        // all messages since the beginning of the era.
+        // The operator takes a node that lags less than the logs reach back. One that has not noticed a lost
+        // end of the stream can lack all messages since the beginning of the era.
         let (oldest, at) = (self.now_ms - RETAINED_MS, best.state.chain_position());
         let is_same = is_same_stream(&at, &self.stream.head(), self.stream.at(at.position));
         let last_known = if is_same { at.position } else { self.founding.state.position };

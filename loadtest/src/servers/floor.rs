@@ -1,5 +1,5 @@
-//! The servers of this program, each as a separate process: the bare server, which is the reference for all others, and the
-//! prepared monoio server.
+//! The servers of this program, each as a separate process: the bare server, which is the reference for all
+//! others, and the prepared monoio server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +15,8 @@ pub fn start(context: &LaunchContext, response: &[u8]) -> Result<Server, StartEr
     start_fixed(context, "floor", response, &[])
 }
 
-/// Starts the prepared monoio server, which sends these bytes for every request. `driver` is the `--driver` of Parallax.
+/// Starts the prepared monoio server, which sends these bytes for every request. `driver` is the `--driver`
+/// of Parallax.
 #[cfg(feature = "compare")]
 pub fn start_prepared(
     context: &LaunchContext,

@@ -1,9 +1,10 @@
 //! The console: `GET /` and its static files below `/console/`.
 //!
-//! The files are embedded in the program and compressed once, at the start. They hold no data and need no token: the
-//! scripts ask the other endpoints of the admin address for it. There is no build step. The own scripts are modules that
-//! import each other. They are served as one, so that a browser has one request instead of eight, and gzip needs a sixth
-//! less for them. `vendor/README.md` names the origin of the libraries.
+//! The files are embedded in the program and compressed once, at the start. They hold no data and need no
+//! token: the scripts ask the other endpoints of the admin address for it. There is no build step. The own
+//! scripts are modules that import each other. They are served as one, so that a browser has one request
+//! instead of eight, and gzip needs a sixth less for them. `vendor/README.md` names the origin of the
+//! libraries.
 
 use std::sync::LazyLock;
 
@@ -57,9 +58,9 @@ const MODULES: &[&str] = &[
 const LIBRARY_IMPORT: &str =
     "import { html, render, useEffect, useErrorBoundary, useRef, useState } from './vendor/preact-htm.js';\n";
 
-/// Joins the modules to one script, without their imports, the word `export`, indentation and lines that are comments. They
-/// share one scope, so a name of a module's top level is in no other module. No text of these files has a line that depends
-/// on its indentation.
+/// Joins the modules to one script, without their imports, the word `export`, indentation and lines that are
+/// comments. They share one scope, so a name of a module's top level is in no other module. No text of these
+/// files has a line that depends on its indentation.
 fn joined_scripts() -> Vec<u8> {
     let mut script = String::from(LIBRARY_IMPORT);
     for module in MODULES {

@@ -1,7 +1,9 @@
-//! `parallax demo-traffic`: sends the events of invented visitors to a running server, so that its numbers are not empty.
+//! `parallax demo-traffic`: sends the events of invented visitors to a running server, so that its numbers
+//! are not empty.
 //!
-//! The server decides which variants a visitor sees, as for a real one. Visits are sent in rounds: first the first visit of
-//! every visitor, then the second one, and so on. So the server knows the earlier visits when it decides.
+//! The server decides which variants a visitor sees, as for a real one. Visits are sent in rounds: first the
+//! first visit of every visitor, then the second one, and so on. So the server knows the earlier visits when
+//! it decides.
 
 mod client;
 mod visitors;
@@ -27,8 +29,8 @@ const VISITS_PER_BATCH: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct DemoTrafficArgs {
-    /// The address of the server that gets the events, as its log names it. Nothing is sent elsewhere. Its host is localhost
-    /// or an IP address of loopback, unless `--to-another-machine` is set.
+    /// The address of the server that gets the events, as its log names it. Nothing is sent elsewhere. Its
+    /// host is localhost or an IP address of loopback, unless `--to-another-machine` is set.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = parse_url)]
     to: String,
     /// Accept another machine as the receiver. Its numbers then count the invented visitors for ever.
@@ -43,8 +45,8 @@ pub(super) struct DemoTrafficArgs {
     /// The days before now in which the visits begin, 1 to 365. The default is a month and the month before it.
     #[arg(long, value_name = "N", default_value_t = DEMO_DAYS, value_parser = RangedU64ValueParser::<u32>::new().range(1..=365))]
     days: u32,
-    /// The choice of visitors. The same number gives the same visitors and message IDs, so that a second run within 24 hours
-    /// adds hardly anything.
+    /// The choice of visitors. The same number gives the same visitors and message IDs, so that a second run
+    /// within 24 hours adds hardly anything.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }

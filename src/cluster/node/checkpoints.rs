@@ -1,5 +1,5 @@
-//! The states from which a node can continue: its checkpoints, and the beginning of the era. And the states of the checkpoints that
-//! are kept, for retention.
+//! The states from which a node can continue: its checkpoints, and the beginning of the era. And the states
+//! of the checkpoints that are kept, for retention.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -136,8 +136,9 @@ impl Node {
         Ok(state)
     }
 
-    /// Encodes the state for a checkpoint, and keeps a copy without the window and the erasures for retention. The file `producer` is written first:
-    /// otherwise the checkpoint could have more returned records than this directory is known to have compared.
+    /// Encodes the state for a checkpoint, and keeps a copy without the window and the erasures for
+    /// retention. The file `producer` is written first: otherwise the checkpoint could have more returned
+    /// records than this directory is known to have compared.
     pub(crate) fn encode_state(&mut self, clock: &dyn Clock) -> Vec<u8> {
         if self.state.is_some() {
             self.save_producer(clock.now_ms());
@@ -184,7 +185,8 @@ impl KeptStates {
         }
     }
 
-    /// Returns the seq up to which retention may delete records: 0 while an earlier process wrote one of the kept checkpoints.
+    /// Returns the seq up to which retention may delete records: 0 while an earlier process wrote one of the
+    /// kept checkpoints.
     pub(super) fn deletable_seq(&self, producer: &Producer) -> u64 {
         if self.complete.len() < CHECKPOINT_GENERATIONS {
             return 0;

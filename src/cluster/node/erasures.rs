@@ -1,5 +1,5 @@
-//! The erasures of a node: a tombstone of the stream removes the profiles at once, and the thread `erasure` makes the own records void. Until
-//! it is done, the node sends nothing.
+//! The erasures of a node: a tombstone of the stream removes the profiles at once, and the thread `erasure`
+//! makes the own records void. Until it is done, the node sends nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -99,7 +99,8 @@ impl Erasures {
         let _ = self.link.commands.send(ErasureCommand::Again(erasure, keys));
     }
 
-    /// Ends an erasure. The state has accepted own records up to `last_accepted`, and `returned` of the present producer ID.
+    /// Ends an erasure. The state has accepted own records up to `last_accepted`, and `returned` of the
+    /// present producer ID.
     fn end(
         &mut self,
         ErasedVisitor { task, mut under_way, .. }: ErasedVisitor,
@@ -139,8 +140,8 @@ impl Erasures {
         self.open.values().min().map_or(position, |open| position.min(open - 1))
     }
 
-    /// Notes that the own records up to a seq have returned. While an erasure is open, the file keeps them: one of them may need a
-    /// second tombstone.
+    /// Notes that the own records up to a seq have returned. While an erasure is open, the file keeps them:
+    /// one of them may need a second tombstone.
     pub(super) fn forget_returned(&mut self, returned: u64, clock_ms: i64) {
         if self.noted.forget_returned(returned, clock_ms) && self.open.is_empty() {
             let _ = self.link.commands.send(ErasureCommand::Forget(returned, clock_ms));
@@ -174,8 +175,9 @@ impl Node {
         }
     }
 
-    /// Begins the erasures of a loaded state that this directory has not done: it has not read their tombstones, or a crash has
-    /// interrupted them. The order of an own record that has not returned is not known, so it counts as received before.
+    /// Begins the erasures of a loaded state that this directory has not done: it has not read their
+    /// tombstones, or a crash has interrupted them. The order of an own record that has not returned is not
+    /// known, so it counts as received before.
     pub(super) fn begin_unread_erasures(&mut self) {
         let Some(state) = &self.state else { return };
         let (last_seq, returned) = (self.log.last_seq(), self.follower.returned(state));
@@ -190,8 +192,8 @@ impl Node {
         self.erasures.erase_unseen(last_accepted, is_erased);
     }
 
-    /// Finds the own records of a run that took effect and that the log does not have: a visitor who was erased may own one. `effective`
-    /// has the seqs that took effect. The log has loaded the seqs of the run.
+    /// Finds the own records of a run that took effect and that the log does not have: a visitor who was
+    /// erased may own one. `effective` has the seqs that took effect. The log has loaded the seqs of the run.
     pub(super) fn note_absent(&self, run: &AcceptedRun, effective: &[u64]) {
         let Some(state) = self.state.as_ref().filter(|_| !effective.is_empty()) else { return };
         let records = run.records();
@@ -203,7 +205,8 @@ impl Node {
         }
     }
 
-    /// Publishes the erasures that a known node has not confirmed. The ties of a visitor whose erasure has left the list are dropped.
+    /// Publishes the erasures that a known node has not confirmed. The ties of a visitor whose erasure has
+    /// left the list are dropped.
     pub(super) fn publish_erasures(&mut self, profiles: &ProfileTable) {
         let Some(state) = &self.state else { return };
         let nodes = &state.nodes;

@@ -191,7 +191,8 @@ impl Node {
         self.check_position(clock);
     }
 
-    /// Compares the own log with a loaded state: it may be a restored backup or a copy, or the state may be of another node.
+    /// Compares the own log with a loaded state: it may be a restored backup or a copy, or the state may be
+    /// of another node.
     pub(super) fn compare_loaded(&mut self) {
         self.log.refresh_first_seq();
         let new_id = Self::random_id();
@@ -313,8 +314,8 @@ impl Node {
         self.begin_erasures(&tombstones, last_own.unwrap_or(0), profiles);
     }
 
-    /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one. `effective` has the seqs that
-    /// took effect while own records of an erasure were under way.
+    /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one.
+    /// `effective` has the seqs that took effect while own records of an erasure were under way.
     fn compare(&mut self, run: &AcceptedRun, effective: &[u64], clock: &dyn Clock) -> Option<u64> {
         let state = self.state.as_ref()?;
         let own_seqs = self.follower.producer.seqs_of(run.producer_id())?;
@@ -345,7 +346,8 @@ impl Node {
         }
     }
 
-    /// Begins the erasures of tombstones that took effect, with their keys, seqs and times. `last_own` is the last own seq of their run, or 0.
+    /// Begins the erasures of tombstones that took effect, with their keys, seqs and times. `last_own` is the
+    /// last own seq of their run, or 0.
     fn begin_erasures(&mut self, tombstones: &[(u128, u64, i64)], last_own: u64, profiles: &ProfileTable) {
         let Some(state) = self.state.as_ref().filter(|_| !tombstones.is_empty()) else { return };
         let (log_end, returned) = (self.log.last_seq(), self.follower.returned(state));
@@ -391,7 +393,8 @@ impl Node {
         }
     }
 
-    /// Returns the state right after the message of an era, for an era that begins with an empty table or with the loaded file.
+    /// Returns the state right after the message of an era, for an era that begins with an empty table or
+    /// with the loaded file.
     pub(super) fn found(
         &mut self,
         era: &crate::cluster::era::Era,

@@ -1,4 +1,5 @@
-//! The heartbeats of a node: it sends its own, keeps a mark of its table at each one that it reads, and compares the marks of the others.
+//! The heartbeats of a node: it sends its own, keeps a mark of its table at each one that it reads, and
+//! compares the marks of the others.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,8 @@
 //! A bucket with the API of S3, through `object_store`.
 //!
-//! Endpoint, region and credentials come from the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` and so on), or from
-//! the machine. `object_store` signs the requests, and ureq sends them: so there is one HTTP client and one TLS library.
+//! Endpoint, region and credentials come from the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`,
+//! `AWS_ACCESS_KEY_ID` and so on), or from the machine. `object_store` signs the requests, and ureq sends
+//! them: so there is one HTTP client and one TLS library.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

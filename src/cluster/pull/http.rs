@@ -1,7 +1,7 @@
 //! A directory with `current.json` and the snapshots beside it: one of a web server, or one of this machine.
 //!
-//! Each request of the web server is bounded in time: to connect, to begin the response, between two reads, and as a whole. Redirects
-//! are followed, but not from https to http.
+//! Each request of the web server is bounded in time: to connect, to begin the response, between two reads,
+//! and as a whole. Redirects are followed, but not from https to http.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -1,11 +1,12 @@
-//! The files that a source has, and the format of `current.json`: the list of a bucket, an HTTP directory or a directory.
+//! The files that a source has, and the format of `current.json`: the list of a bucket, an HTTP directory or
+//! a directory.
 //!
 //! ```json
 //! {"files":[{"name":"acme-43.snapshot","bytes":1048576,"blake3":"<64 hexadecimal digits>"}]}
 //! ```
 //!
-//! The file is beside the snapshots that it names. Unknown members are ignored. A list without files is refused: it would remove
-//! every site.
+//! The file is beside the snapshots that it names. Unknown members are ignored. A list without files is
+//! refused: it would remove every site.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ use crate::site::snapshot::format::HEADER_BYTES;
 
 /// Name of the list.
 pub const LIST_NAME: &str = "current.json";
-/// Most files in a source. The server reports the states of 1,000 files, and the puller removes a file only if it knows the states.
-/// A source with more files is refused as a whole.
+/// Most files in a source. The server reports the states of 1,000 files, and the puller removes a file only
+/// if it knows the states. A source with more files is refused as a whole.
 pub const FILES_MAX: usize = 1_000;
 /// Largest list, in bytes: [`FILES_MAX`] entries of 400 bytes, and room. A larger one is refused unread.
 pub const LIST_BYTES_MAX: usize = 512 << 10;

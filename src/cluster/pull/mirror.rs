@@ -1,7 +1,8 @@
 //! The pulled files in the snapshots directory.
 //!
-//! `.pulled` lists their names, one in a line. A name is added before its file appears, and leaves the list after its file is removed.
-//! So a file that is not in the list belongs to somebody else, and is neither replaced nor removed.
+//! `.pulled` lists their names, one in a line. A name is added before its file appears, and leaves the list
+//! after its file is removed. So a file that is not in the list belongs to somebody else, and is neither
+//! replaced nor removed.
 //!
 //! A file is written as `.NAME.tmp`, compared with its length and hash, synced, and renamed.
 
@@ -121,10 +122,12 @@ impl Mirror {
     }
 }
 
-/// Returns whether a pulled file may be removed now. `listed` are the files of the source, and `states` those of the server's last scan.
+/// Returns whether a pulled file may be removed now. `listed` are the files of the source, and `states` those
+/// of the server's last scan.
 ///
-/// A file that is not served may go. A served one may go if the server has accepted another listed file of the same site, or all listed
-/// files. So no removal unpublishes a site because its other file is damaged, has not arrived, or is of a newer release.
+/// A file that is not served may go. A served one may go if the server has accepted another listed file of
+/// the same site, or all listed files. So no removal unpublishes a site because its other file is damaged,
+/// has not arrived, or is of a newer release.
 pub fn is_removable(name: &str, listed: &[SourceFile], states: &FileList) -> bool {
     let status = |name: &str| states.files.iter().find(|status| status.name == name);
     // The server has not seen the file yet, or it knows more files than it reports.

@@ -108,7 +108,8 @@ enum Remaining {
     Removal,
 }
 
-/// Creates the task that fills `directory`; `None` without `--snapshots-from`. `states` has the result of the server's last scan.
+/// Creates the task that fills `directory`; `None` without `--snapshots-from`. `states` has the result of the
+/// server's last scan.
 ///
 /// # Errors
 /// The URL or a file that the settings name is unusable.

@@ -1,9 +1,10 @@
 //! A bucket in the object store of JetStream.
 //!
-//! A watch reports the newest state of each object, then each change: a put object, or a delete marker. Each object has the SHA-256 of
-//! its content. The watch begins again, and reports all objects again, after any error and any new connection, and if the bucket was
-//! created again: the client would continue it at a position that the new bucket may not have reached. An object store that is missing
-//! or empty reports nothing, so nothing is removed.
+//! A watch reports the newest state of each object, then each change: a put object, or a delete marker. Each
+//! object has the SHA-256 of its content. The watch begins again, and reports all objects again, after any
+//! error and any new connection, and if the bucket was created again: the client would continue it at a
+//! position that the new bucket may not have reached. An object store that is missing or empty reports
+//! nothing, so nothing is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -29,12 +30,13 @@ use crate::cluster::thread::RenewalRequests;
 
 /// Time limit for an answer of JetStream, and between two parts of an object.
 pub(in crate::cluster) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause in the reports of a watch after which the reported objects are compared with the directory. The first report of a bucket is
-/// many objects at once.
+/// Pause in the reports of a watch after which the reported objects are compared with the directory. The
+/// first report of a bucket is many objects at once.
 const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 /// Bytes that are read at once. An object arrives in parts of 128 KiB.
 const READ_BYTES: usize = 128 << 10;
-/// Objects whose state is kept: files, and delete markers of old ones. Beyond it the bucket is refused, and must be created again.
+/// Objects whose state is kept: files, and delete markers of old ones. Beyond it the bucket is refused, and
+/// must be created again.
 const OBJECTS_MAX: usize = 20 * FILES_MAX;
 
 /// Interval of the question whether the bucket was created again while the connection stayed.
@@ -90,7 +92,8 @@ impl NatsSource {
         Ok(())
     }
 
-    /// Connects with credentials and certificates as the files have them now. The present client stays if a file is unusable.
+    /// Connects with credentials and certificates as the files have them now. The present client stays if a
+    /// file is unusable.
     async fn renew(&mut self) -> Result<(), String> {
         self.client = Some(self.settings.connect().await?);
         self.open = None;

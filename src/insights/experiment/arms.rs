@@ -1,7 +1,7 @@
 //! The arms of an experiment, as numbers.
 //!
-//! Anyone can send an event that names any arm. So the arms of the phases and of the published site always have a number,
-//! and a bounded number of other arms. The rest is counted together.
+//! Anyone can send an event that names any arm. So the arms of the phases and of the published site always
+//! have a number, and a bounded number of other arms. The rest is counted together.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,13 @@ use crate::checksum::hash128_parts;
 
 /// The arm of the holdout.
 pub(crate) const HOLDOUT: &str = "~";
-/// Arms of events that neither a phase nor the published site has, and that an answer names. Without phases, these are the
-/// arms of the result, and a zone has at most as many variants. Visitors of further arms are only counted.
+/// Arms of events that neither a phase nor the published site has, and that an answer names. Without phases,
+/// these are the arms of the result, and a zone has at most as many variants. Visitors of further arms are
+/// only counted.
 pub const UNKNOWN_ARMS_MAX: usize = crate::limits::VARIANTS_MAX;
 
-/// Set in the number of an arm beyond [`UNKNOWN_ARMS_MAX`]. The other bits are a hash of the arm, so that a visitor of two
-/// such arms is one of two arms.
+/// Set in the number of an arm beyond [`UNKNOWN_ARMS_MAX`]. The other bits are a hash of the arm, so that a
+/// visitor of two such arms is one of two arms.
 const UNNAMED: u32 = 1 << 31;
 
 /// The number of an arm.

@@ -102,8 +102,8 @@ pub(super) fn compare_arms(
     Ok(compared.collect())
 }
 
-/// Returns the index of the baseline: the named arm, or by default the arm `default`, or the first one. An arm that nobody
-/// can see has no index, and then nothing is compared.
+/// Returns the index of the baseline: the named arm, or by default the arm `default`, or the first one. An
+/// arm that nobody can see has no index, and then nothing is compared.
 pub(super) fn baseline(named: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
     let find = |key: &str| arms.iter().position(|arm| arm.key == key);
     match named {

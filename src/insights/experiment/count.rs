@@ -1,7 +1,7 @@
 //! The visitors of the arms of an experiment, and the sums of each metric over them.
 //!
-//! A visitor is exposed at its first exposure in the range, and its goals count from then on. The visitors are divided into
-//! as many parts as the memory demands, and each part is read and counted alone.
+//! A visitor is exposed at its first exposure in the range, and its goals count from then on. The visitors
+//! are divided into as many parts as the memory demands, and each part is read and counted alone.
 
 use std::collections::HashSet;
 

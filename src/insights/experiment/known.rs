@@ -8,7 +8,8 @@ use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
 };
 
-/// Pages, and zones, of an experiment that an answer names. More would make a list unreadable. Further ones are counted.
+/// Pages, and zones, of an experiment that an answer names. More would make a list unreadable. Further ones
+/// are counted.
 pub const PLACES_SHOWN_MAX: usize = 100;
 
 /// An experiment as the server knows it.

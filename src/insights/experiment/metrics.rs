@@ -90,8 +90,8 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// Replaces the members that the question names. A question with another goal has no published value, because that is
-    /// a property of the published goal.
+    /// Replaces the members that the question names. A question with another goal has no published value,
+    /// because that is a property of the published goal.
     fn replaced(self, pairs: &[(&str, &'t str)]) -> Result<Self, QuestionError> {
         let named =
             |name: &'static str| pairs.iter().filter(move |(other, _)| *other == name).map(|(_, text)| *text);

@@ -56,8 +56,8 @@ pub struct ExperimentQuestion {
 }
 
 impl ExperimentQuestion {
-    /// Reads the parameters of the question. `find` returns the experiment with a key. Unknown parameters are ignored, and so
-    /// are empty ones.
+    /// Reads the parameters of the question. `find` returns the experiment with a key. Unknown parameters are
+    /// ignored, and so are empty ones.
     ///
     /// # Errors
     /// The first parameter that is refused.

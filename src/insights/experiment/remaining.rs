@@ -10,8 +10,9 @@ const DAY_MS: f64 = 86_400_000.0;
 /// Shortest time over which new visitors are counted. In the first minutes their number per day would be a guess.
 const ELAPSED_MS_MIN: i64 = 3_600_000;
 
-/// Returns the days until each arm has the visitors that it needs. `None` without a goal, without a change to find, or if an
-/// arm gets no new visitors. `weights` are those of the arms: an arm without a weight is not waited for.
+/// Returns the days until each arm has the visitors that it needs. `None` without a goal, without a change to
+/// find, or if an arm gets no new visitors. `weights` are those of the arms: an arm without a weight is not
+/// waited for.
 pub(super) fn remaining_days(
     question: &ExperimentQuestion,
     count: &ExperimentCount,

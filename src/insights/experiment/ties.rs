@@ -1,9 +1,9 @@
-//! The visitors to whom events without an anonymous ID are credited: the anonymous ID of the user's latest earlier identify
-//! event, until that anonymous ID is tied to another user.
+//! The visitors to whom events without an anonymous ID are credited: the anonymous ID of the user's latest
+//! earlier identify event, until that anonymous ID is tied to another user.
 //!
-//! Ties and events are read in the order of their seqs, so only the present ties are kept. A tie that has ended is dropped
-//! when its user is looked up, or when half of the kept ties have ended. So each tie costs the same small time, also if one
-//! user has a million of them.
+//! Ties and events are read in the order of their seqs, so only the present ties are kept. A tie that has
+//! ended is dropped when its user is looked up, or when half of the kept ties have ended. So each tie costs
+//! the same small time, also if one user has a million of them.
 
 use std::collections::{HashMap, HashSet};
 

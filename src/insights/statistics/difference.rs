@@ -1,8 +1,8 @@
 //! The difference of two arms, its interval and its p-value, for one look or for any number of looks.
 //!
-//! The anytime-valid method is that of Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The interval of
-//! the relative change inverts the test of the absolute difference (Fieller). The delta method would give an interval that
-//! is too short where the compared mean is small by chance.
+//! The anytime-valid method is that of Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The
+//! interval of the relative change inverts the test of the absolute difference (Fieller). The delta method
+//! would give an interval that is too short where the compared mean is small by chance.
 
 use super::distributions::{t_quantile_upper, t_sf};
 use super::moments::Moments;
@@ -72,7 +72,8 @@ impl Difference {
         }
     }
 
-    /// Returns the absolute value of the difference in standard errors. It is infinite for a difference without variance.
+    /// Returns the absolute value of the difference in standard errors. It is infinite for a difference
+    /// without variance.
     fn standard_errors(&self) -> f64 {
         if self.estimate == 0.0 { 0.0 } else { self.estimate.abs() / self.variance.sqrt() }
     }
@@ -135,13 +136,14 @@ fn squared_width_of_size(size: f64, alpha: f64) -> f64 {
     2.0 * (size + 1.0) / size * (size.ln_1p() / 2.0 - alpha.ln())
 }
 
-/// Returns the square of the half width of the anytime-valid interval at the planned number of visitors, in standard errors.
+/// Returns the square of the half width of the anytime-valid interval at the planned number of visitors, in
+/// standard errors.
 pub(super) fn planned_squared_width(alpha: f64) -> f64 {
     squared_width_of_size(planned_size(alpha), alpha)
 }
 
-/// The relative change from the baseline to the compared arm. Its sign is that of the difference, also if the baseline is
-/// negative.
+/// The relative change from the baseline to the compared arm. Its sign is that of the difference, also if the
+/// baseline is negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RelativeChange {
     /// The change as a fraction of the baseline's size. `None` for a baseline of 0.

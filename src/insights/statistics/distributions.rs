@@ -1,4 +1,5 @@
-//! Distribution functions of the normal, Student's t and chi-square distributions, and the logarithm of the gamma function.
+//! Distribution functions of the normal, Student's t and chi-square distributions, and the logarithm of the
+//! gamma function.
 //!
 //! Upper tails are computed directly. The complement of a distribution function would be 0 below 1e-16.
 
@@ -6,8 +7,9 @@ use std::f64::consts::SQRT_2;
 
 use statrs::function::{beta, erf, gamma};
 
-/// Highest number of degrees of freedom. The incomplete beta function of the library loses digits above it, and Student's
-/// t distribution differs from the normal one by less than 2.5e-7 there. A higher number counts as this one.
+/// Highest number of degrees of freedom. The incomplete beta function of the library loses digits above it,
+/// and Student's t distribution differs from the normal one by less than 2.5e-7 there. A higher number counts
+/// as this one.
 const FREEDOM_MAX: f64 = 1e7;
 
 /// Most steps of the search for a quantile. Each one halves the range, so that the result has all digits of an f64.
@@ -37,8 +39,8 @@ pub fn t_sf(t: f64, freedom: f64) -> f64 {
     if t < 0.0 { 1.0 - tail } else { tail }
 }
 
-/// Returns the value that a variable with Student's t distribution is above with the probability `tail`, which is above 0
-/// and at most 0.5. `freedom` is positive.
+/// Returns the value that a variable with Student's t distribution is above with the probability `tail`,
+/// which is above 0 and at most 0.5. `freedom` is positive.
 pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
     // The tails of the t distribution are heavier than those of the normal one, so this is below the result.
     let mut low = -normal_quantile(tail);

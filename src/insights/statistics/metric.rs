@@ -9,7 +9,8 @@ use super::rates::wilson;
 pub const VISITORS_MIN: u64 = 100;
 /// An arm with fewer converted visitors, or with fewer visitors that did not convert, is not compared.
 pub const CONVERSIONS_MIN: u64 = 10;
-/// Highest share of exposed visitors in two arms, in percent. Above it the result is doubtful, and the answer has an alarm.
+/// Highest share of exposed visitors in two arms, in percent. Above it the result is doubtful, and the answer
+/// has an alarm.
 const BOTH_PERCENT_MAX: u128 = 1;
 
 /// Sums over the visitors of one arm, for one metric.
@@ -193,8 +194,8 @@ impl Comparison {
         }
     }
 
-    /// Returns the verdict about a guardrail by the interval. `margin` is the largest tolerated loss, as a positive fraction
-    /// of the baseline.
+    /// Returns the verdict about a guardrail by the interval. `margin` is the largest tolerated loss, as a
+    /// positive fraction of the baseline.
     pub fn guardrail_verdict(&self, margin: f64, lower_is_better: bool) -> GuardrailVerdict {
         let Some(interval) = self.interval else { return GuardrailVerdict::TooEarly };
         let (low, high) =

@@ -1,7 +1,7 @@
 //! Sample ratio mismatch: visitors that are not split among the arms as planned.
 //!
-//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). The chi-square test is valid at one look only.
-//! Arms without a planned share take no part.
+//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). The chi-square test is valid at one
+//! look only. Arms without a planned share take no part.
 
 use super::distributions::{chi_square_sf, ln_gamma};
 

@@ -1,11 +1,11 @@
 //! The statistics of experiments: pure functions over sums.
 //!
-//! The input is a few sums per arm: visitors, values, squares of values. The caller chooses visitors, metrics and phases.
-//! Every function accepts every input: a result that would not be finite is absent.
+//! The input is a few sums per arm: visitors, values, squares of values. The caller chooses visitors, metrics
+//! and phases. Every function accepts every input: a result that would not be finite is absent.
 //!
-//! [`metric::compare`] is the entry point. It summarizes each arm, decides where a comparison is too early, and gives the
-//! relative change of each arm against the baseline. Its interval is valid at every look by default, so that daily looks
-//! raise no additional false alarms.
+//! [`metric::compare`] is the entry point. It summarizes each arm, decides where a comparison is too early,
+//! and gives the relative change of each arm against the baseline. Its interval is valid at every look by
+//! default, so that daily looks raise no additional false alarms.
 
 pub(crate) mod bayesian;
 pub(crate) mod difference;

@@ -9,7 +9,8 @@ pub struct Moments {
     pub mean: f64,
     /// The variance of the metric per visitor.
     pub variance: f64,
-    /// The mean that a relative change is divided by. It differs from `mean` only under CUPED, where it is not adjusted.
+    /// The mean that a relative change is divided by. It differs from `mean` only under CUPED, where it is
+    /// not adjusted.
     pub level: f64,
 }
 
@@ -95,8 +96,8 @@ impl Moments {
         Self::new(visitors, ratio, variance.max(0.0))
     }
 
-    /// Returns the moments of two arms, adjusted by the metric before the exposure (CUPED, Deng et al. 2013). The factor of the
-    /// adjustment is that of the added sums of both arms.
+    /// Returns the moments of two arms, adjusted by the metric before the exposure (CUPED, Deng et al. 2013).
+    /// The factor of the adjustment is that of the added sums of both arms.
     pub fn of_cuped(a: &CupedSums, b: &CupedSums) -> (Self, Self) {
         let visitors = a.visitors as f64 + b.visitors as f64;
         let before = a.before + b.before;

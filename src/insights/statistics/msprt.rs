@@ -2,7 +2,8 @@
 
 use super::difference::{Difference, Interval};
 
-/// Returns the likelihood ratio of the mixture against a difference of 0. `mixture_variance` is the variance of the mixture.
+/// Returns the likelihood ratio of the mixture against a difference of 0. `mixture_variance` is the variance
+/// of the mixture.
 pub fn likelihood_ratio(difference: &Difference, mixture_variance: f64) -> f64 {
     let (d, v) = (difference.estimate, difference.variance);
     let sum = v + mixture_variance;

@@ -1,7 +1,7 @@
 //! Counts the variants that zones showed, and the visitors of the events that followed.
 //!
-//! The views of all variants are counted in each pass. The events that followed are counted for one part of the variants,
-//! and there are as many parts as the memory demands.
+//! The views of all variants are counted in each pass. The events that followed are counted for one part of
+//! the variants, and there are as many parts as the memory demands.
 
 use std::collections::HashMap;
 
@@ -101,8 +101,8 @@ fn have_page(files: &[&Columns], question: &ZonesQuestion) -> Result<bool, Colum
     Ok(false)
 }
 
-/// Counts all views, and the events that followed the variants of one part. The error says that there must be more parts
-/// if the variants and events of this one take too much memory.
+/// Counts all views, and the events that followed the variants of one part. The error says that there must be
+/// more parts if the variants and events of this one take too much memory.
 fn count_part(
     files: &[&Columns],
     question: &ZonesQuestion,

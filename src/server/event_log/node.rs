@@ -14,8 +14,9 @@ use crate::visitors::log::{DurableBatch, TombstoneKey};
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
 
-/// Longest time between two checkpoints of a node with new messages. The stream drops messages after 72 hours, and a node whose newest
-/// checkpoint is older than the first message cannot continue. So a crash must not find it that old, however few events there are.
+/// Longest time between two checkpoints of a node with new messages. The stream drops messages after 72
+/// hours, and a node whose newest checkpoint is older than the first message cannot continue. So a crash must
+/// not find it that old, however few events there are.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// The parts that only a node of a cluster has.

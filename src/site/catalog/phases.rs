@@ -1,8 +1,8 @@
 //! The phases of experiments: the arms, bucket ranges and seed of each, and the time when the server first served them.
 //!
-//! A change of one of these begins a phase, because it moves visitors to another arm. A result covers one phase. Input are
-//! the served snapshots, in the order of their publications. [`super::phases_file`] keeps the phases in the data directory.
-//! Previews have none.
+//! A change of one of these begins a phase, because it moves visitors to another arm. A result covers one
+//! phase. Input are the served snapshots, in the order of their publications. [`super::phases_file`] keeps
+//! the phases in the data directory. Previews have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

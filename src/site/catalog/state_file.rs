@@ -10,9 +10,9 @@
 //! 56      n     payload
 //! ```
 //!
-//! Numbers of the header are little-endian. **Writing**: under a temporary name (a dot file), sync, rename, sync of the
-//! directory. Serving does not depend on such a file: one that is missing or damaged counts as empty, and one that cannot
-//! be written is written later.
+//! Numbers of the header are little-endian. **Writing**: under a temporary name (a dot file), sync, rename,
+//! sync of the directory. Serving does not depend on such a file: one that is missing or damaged counts as
+//! empty, and one that cannot be written is written later.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};

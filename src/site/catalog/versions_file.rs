@@ -16,8 +16,8 @@
 //! list      the number of entries; for each one its index, minus the index of the one before (the first minus 0)
 //! ```
 //!
-//! Numbers are varints, and a text is its length and its bytes (`varint`). Versions share their entries, so the file grows
-//! only by the changes of a version and by one byte for each path.
+//! Numbers are varints, and a text is its length and its bytes (`varint`). Versions share their entries, so
+//! the file grows only by the changes of a version and by one byte for each path.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.versions.hex`, a golden test.
 

@@ -64,8 +64,8 @@ pub(super) fn check_text_length(file: &str, layout: &types::Layout, mistakes: &m
     }
 }
 
-/// Returns the length of the longest pairs that the zones can show together, each with a comma. Adds the longest pair of each
-/// experiment to `pairs`.
+/// Returns the length of the longest pairs that the zones can show together, each with a comma. Adds the
+/// longest pair of each experiment to `pairs`.
 fn longest_pairs_in_zones<'s>(
     zones: &'s types::Members<Name, Zone>,
     pairs: &mut BTreeMap<&'s str, usize>,

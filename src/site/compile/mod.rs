@@ -3,12 +3,12 @@
 //! All diagnostics are reported at once. The same source gives the same bytes.
 //!
 //! [`conditions`] compiles audiences and conditions to programs. [`content`] compiles items and queries, and
-//! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment, and [`metrics`]
-//! does so for the metrics of its result. [`layout`] compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
-//! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, [`redirects`]
-//! compiles the targets of redirects and finds circles, and [`timezone`] writes the UTC offsets. [`lints`]
-//! finds valid source that is probably a mistake. [`piece`] compresses the texts on all CPUs, and [`archive`] writes
-//! the file.
+//! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment, and
+//! [`metrics`] does so for the metrics of its result. [`layout`] compiles pages to pieces, and [`embed`]
+//! inserts query results into them. [`each`] generates paths from items, [`combinations`] lists the
+//! combinations of variants, [`paths`] indexes the routes, [`redirects`] compiles the targets of redirects
+//! and finds circles, and [`timezone`] writes the UTC offsets. [`lints`] finds valid source that is probably
+//! a mistake. [`piece`] compresses the texts on all CPUs, and [`archive`] writes the file.
 
 mod archive;
 mod combinations;

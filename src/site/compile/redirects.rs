@@ -171,8 +171,8 @@ impl<'r> RouteFinder<'r> {
     }
 }
 
-/// Returns the segments of the path to which a redirect leads from the path `from`. Returns `None` if it leads to another
-/// site, or if `from` lacks a segment because the path of the redirect is invalid.
+/// Returns the segments of the path to which a redirect leads from the path `from`. Returns `None` if it
+/// leads to another site, or if `from` lacks a segment because the path of the redirect is invalid.
 fn target_segments(redirect: &Redirect, from: &[String]) -> Option<Vec<String>> {
     let mut to = String::new();
     for part in &redirect.parts {

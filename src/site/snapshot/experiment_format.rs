@@ -1,4 +1,5 @@
-//! The part of the snapshot format that describes experiments: their arms, their ranges and the metrics of their results.
+//! The part of the snapshot format that describes experiments: their arms, their ranges and the metrics of
+//! their results.
 
 use rkyv::{Archive, Serialize};
 
@@ -21,7 +22,8 @@ pub struct Experiment {
     pub metrics: Metrics,
 }
 
-/// The metrics of an experiment, as authored. They change no decision. [`crate::site::experiment_metrics`] has the syntax.
+/// The metrics of an experiment, as authored. They change no decision. [`crate::site::experiment_metrics`]
+/// has the syntax.
 #[derive(Debug, Clone, Default, PartialEq, Archive, Serialize)]
 pub struct Metrics {
     /// An event name, or `page:` and a path.

@@ -1,8 +1,9 @@
 //! The snapshot file: everything that one site published. THE SPEC; there is no other.
 //!
 //! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
-//! the directory unpublishes the site. It is a build product: for an unknown format version the server asks to compile
-//! the site again. From the first release on a server also reads the version before its own. Version 1 was never released.
+//! the directory unpublishes the site. It is a build product: for an unknown format version the server asks
+//! to compile the site again. From the first release on a server also reads the version before its own.
+//! Version 1 was never released.
 //!
 //! **Bounds.** The archive has at most 2^30 bytes (its offsets are signed 32-bit numbers). The piece data has at most
 //! 2^40 bytes. The limit in practice is the memory of the server (`--snapshots-memory`). All numbers are little-endian,
@@ -264,7 +265,8 @@ pub struct Page {
     pub parts: Vec<Part>,
     /// The personalized zones, sorted by name.
     pub zones: Vec<Zone>,
-    /// The places of the zones, in the order of the layout. A zone that is in a variant follows the zone of that variant.
+    /// The places of the zones, in the order of the layout. A zone that is in a variant follows the zone of
+    /// that variant.
     pub zone_places: Vec<ZonePlace>,
     /// The embedded queries whose items depend on the path.
     pub embedded: Vec<QueryCall>,

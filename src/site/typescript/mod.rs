@@ -1,7 +1,7 @@
 //! The TypeScript types of a site: its components, queries and paths, for the code of the website.
 //!
-//! The types describe the values that the source has. A value that the site has never used is not in them. The source must compile
-//! without errors. The same source gives the same text.
+//! The types describe the values that the source has. A value that the site has never used is not in them.
+//! The source must compile without errors. The same source gives the same text.
 
 mod text;
 mod value_type;

@@ -18,7 +18,8 @@ pub(super) fn quoted(text: &str) -> String {
     String::from_utf8(out).expect("a JSON string is UTF-8")
 }
 
-/// Returns the type of the URL paths that an authored path matches: a string literal, or a template literal for a pattern.
+/// Returns the type of the URL paths that an authored path matches: a string literal, or a template literal
+/// for a pattern.
 pub(super) fn path_type(path: &str) -> String {
     if !is_pattern(path) {
         return quoted(path);

@@ -89,8 +89,8 @@ impl CheckpointReader {
         &self.header
     }
 
-    /// Returns whether a node of a cluster made the checkpoint. Its table has the events of all nodes, and its seq is a position
-    /// in the stream.
+    /// Returns whether a node of a cluster made the checkpoint. Its table has the events of all nodes, and
+    /// its seq is a position in the stream.
     pub(crate) fn is_of_node(&self) -> bool {
         self.parts.stream.entries > 0
     }

@@ -137,8 +137,8 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         self.source.as_bytes().get(offset as usize).copied().unwrap_or_default()
     }
 
-    /// Reads the value whose first token was consumed and is at `start`. Consumes its other tokens and the token after it,
-    /// and returns the offset of the latter. The value may have `levels` levels.
+    /// Reads the value whose first token was consumed and is at `start`. Consumes its other tokens and the
+    /// token after it, and returns the offset of the latter. The value may have `levels` levels.
     fn read_value(&mut self, start: u32, levels: usize) -> Result<u32, JsonError> {
         match self.byte(start) {
             b'"' => {

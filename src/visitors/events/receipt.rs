@@ -32,8 +32,8 @@ impl DropReason {
 /// The outcome for the records of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum StoreOutcome<'a> {
-    /// One result for each record, in order. The last value says whether the next resolve sees the events; `None` without a
-    /// cluster, where it always does.
+    /// One result for each record, in order. The last value says whether the next resolve sees the events;
+    /// `None` without a cluster, where it always does.
     Stored(&'a [RecordResult], Ack, Option<bool>),
     /// Nothing was stored, because of `dryRun=1`.
     DryRun,

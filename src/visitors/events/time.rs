@@ -64,9 +64,9 @@ pub fn parse(text: &str) -> Option<i64> {
     parse_usual(text.as_bytes()).or_else(|| parse_any(text.as_bytes()))
 }
 
-/// Parses a time in the format of JavaScript's `toISOString`: "2026-01-05T10:00:00.000Z". Most clients send it, and
-/// with all digits at fixed places it takes a quarter of the instructions. Its result must be that of [`parse_any`], which reads all other
-/// texts.
+/// Parses a time in the format of JavaScript's `toISOString`: "2026-01-05T10:00:00.000Z". Most clients send
+/// it, and with all digits at fixed places it takes a quarter of the instructions. Its result must be that of
+/// [`parse_any`], which reads all other texts.
 fn parse_usual(text: &[u8]) -> Option<i64> {
     let text: &[u8; 24] = text.try_into().ok()?;
     let [_, _, _, _, b'-', _, _, b'-', _, _, b'T', _, _, b':', _, _, b':', _, _, b'.', _, _, _, b'Z'] = text

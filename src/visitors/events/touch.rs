@@ -11,7 +11,8 @@ use crate::url::{PageUrl, is_external};
 const CAMPAIGN_MEMBERS: [&str; 5] = ["source", "medium", "name", "term", "content"];
 const CAMPAIGN_PARAMS: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
 
-/// Returns source, medium, campaign, term, content and referrer of the touch of a page event, if it is one. `url` is a reusable buffer for the URL of the page.
+/// Returns source, medium, campaign, term, content and referrer of the touch of a page event, if it is one.
+/// `url` is a reusable buffer for the URL of the page.
 pub(super) fn find<'e>(
     event: &Event<'e>,
     call: &EventContext<'e>,

@@ -34,7 +34,8 @@ pub(super) struct Delivery {
     used: Receiver<Group>,
 }
 
-/// Runs `recover`, and the consumer in another thread. Returns its result when the consumer has got everything that was sent.
+/// Runs `recover`, and the consumer in another thread. Returns its result when the consumer has got
+/// everything that was sent.
 pub(super) fn run_with_consumer<T>(
     consumer: &mut dyn LogConsumer,
     recover: impl FnOnce(&mut Delivery) -> T,

@@ -231,9 +231,9 @@
 //! filter of the remaining IDs. A quarantined tail without a whole batch is deleted.
 //!
 //! **A crash can leave** `erasing`. After a start that finds it, the erasing thread repeats steps 3 to 5 for all
-//! tombstones from the seq in `erasing` on. If the crash was between two batches of tombstones, the writer appends
-//! tombstones for all IDs of the visitor again. The next erasure does the same for one that failed. Repeating it changes
-//! nothing. Without a tombstone nothing was erased, and `erasing` is deleted.
+//! tombstones from the seq in `erasing` on. If the crash was between two batches of tombstones, the writer
+//! appends tombstones for all IDs of the visitor again. The next erasure does the same for one that failed.
+//! Repeating it changes nothing. Without a tombstone nothing was erased, and `erasing` is deleted.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
 //! A reader rejects a format version that it does not know. Version 1 is rejected.

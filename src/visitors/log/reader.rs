@@ -31,8 +31,8 @@ pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Foote
 /// Interval of the looks whether a running server has stated that its last records are durable. It is a sleep of a
 /// command: the server is another process, and its files are the only signal.
 const WATERMARK_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Time for these looks: 50 times as long as an idle server needs, for a slow disk. A server whose disk has failed never
-/// states it.
+/// Time for these looks: 50 times as long as an idle server needs, for a slow disk. A server whose disk has
+/// failed never states it.
 const WATERMARK_WAIT: Duration = Duration::from_millis(50 * WATERMARK_AFTER_MS);
 
 /// A function that says whether a sealed segment with a filter is read.

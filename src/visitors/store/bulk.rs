@@ -1,8 +1,8 @@
 //! Loading of many entries into an empty table, by several threads.
 //!
-//! [`BulkLoader::put`] writes the record and the eviction node of an entry as `Table::put` does, in the same order. It
-//! does not search for the key, and it does not store the word in the index yet. The words of up to `PENDING_ENTRIES_MAX`
-//! entries are stored together: each thread takes every shard in a range of its own.
+//! [`BulkLoader::put`] writes the record and the eviction node of an entry as `Table::put` does, in the same
+//! order. It does not search for the key, and it does not store the word in the index yet. The words of up to
+//! `PENDING_ENTRIES_MAX` entries are stored together: each thread takes every shard in a range of its own.
 //!
 //! Proof that the threads need no lock:
 //!
@@ -43,8 +43,9 @@ impl BulkLoader {
     pub fn new(expected: usize) -> Self {
         let mut table = Table::new();
         let each = expected / SHARD_COUNT;
-        // One shard in six has more entries than the mean and a standard deviation. These are resized later. `resize`
-        // reserves 5/3 words for each entry. 4/3 are enough here, at the highest load of 3/4. The factor 4/5 corrects this.
+        // One shard in six has more entries than the mean and a standard deviation. These are resized later.
+        // `resize` reserves 5/3 words for each entry. 4/3 are enough here, at the highest load of 3/4. The
+        // factor 4/5 corrects this.
         let more = (each + each.isqrt()) * 4 / 5;
         if more > 0 {
             for shard in 0..SHARD_COUNT {

@@ -1,5 +1,5 @@
-//! A digest of all entries, kept up to date with each change: the sum of their hashes, modulo 2^128. It does not depend on the order of
-//! the entries, and covers key, value and eviction class.
+//! A digest of all entries, kept up to date with each change: the sum of their hashes, modulo 2^128. It does
+//! not depend on the order of the entries, and covers key, value and eviction class.
 
 use super::entry::{EvictionClass, Key};
 use super::table::Table;

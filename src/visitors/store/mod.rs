@@ -1,8 +1,9 @@
 //! The table of visitors: one writer, wait-free readers, eviction in the order of the log.
 //!
-//! [`table`] is the public type. Only it and `memory` have `unsafe`. `bulk` loads a checkpoint. `index` finds records by key, `slab`
-//! allocates them, `epoch` frees them when no reader can see them, and `eviction` keeps the order in which
-//! visitors are evicted. `digest` compares the tables of several nodes. `sync` has the atomic types.
+//! [`table`] is the public type. Only it and `memory` have `unsafe`. `bulk` loads a checkpoint. `index` finds
+//! records by key, `slab` allocates them, `epoch` frees them when no reader can see them, and `eviction`
+//! keeps the order in which visitors are evicted. `digest` compares the tables of several nodes. `sync` has
+//! the atomic types.
 //!
 //! `tests/models/` compiles this directory by itself and runs it under loom and Miri. So no file here may use
 //! another module of the crate.

@@ -12,7 +12,8 @@
 //! No single operation copies an amount of data that grows with the table: each shard grows by itself, and
 //! each put moves at most `RECORDS_MOVED_MAX` records.
 //!
-//! In `store/`, only this file and `memory` have `unsafe`: here, where addresses are turned into records and indices and back.
+//! In `store/`, only this file and `memory` have `unsafe`: here, where addresses are turned into records and
+//! indices and back.
 
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 

@@ -32,7 +32,8 @@ pub struct TieCopy {
     pub orders: Option<OrderRules>,
 }
 
-/// The rules by which a node of a cluster numbers and drops entries. Its checkpoints are numbered by positions of the stream.
+/// The rules by which a node of a cluster numbers and drops entries. Its checkpoints are numbered by
+/// positions of the stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OrderRules {
     /// The number that is added to each position of the present stream.
@@ -132,7 +133,8 @@ impl KnownTies {
         self.lock().key_check = key_check;
     }
 
-    /// Continues with the entries of the checkpoint `base_seq`, or with `entries`, in the order of their seqs, if it is 0.
+    /// Continues with the entries of the checkpoint `base_seq`, or with `entries`, in the order of their
+    /// seqs, if it is 0.
     pub(crate) fn reset(&self, base_seq: u64, entries: impl IntoIterator<Item = TieEntry>) {
         let mut state = self.lock();
         (state.recent, state.base_seq) = (RecentTies::default(), base_seq);

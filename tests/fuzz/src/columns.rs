@@ -20,9 +20,9 @@ static FACTS: LazyLock<Vec<RowFacts>> = LazyLock::new(|| {
     columns.facts().expect("an intact file")
 });
 
-/// The first byte, modulo 3, gives the meaning of the other bytes. 0: a file. 1 and 2: a length to which a valid file is
-/// cut, and changes of three bytes each: offset (little-endian) and new byte. In 2 the checksums are corrected after the
-/// changes.
+/// The first byte, modulo 3, gives the meaning of the other bytes. 0: a file. 1 and 2: a length to which a
+/// valid file is cut, and changes of three bytes each: offset (little-endian) and new byte. In 2 the
+/// checksums are corrected after the changes.
 pub fn columns(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let file = match kind % 3 {

@@ -21,9 +21,9 @@ use super::site::{self, FILES};
 /// A valid snapshot. The target damages copies of it.
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| site::snapshot(&FILES, 1));
 
-/// The first byte gives the meaning of the other bytes. 0: a file. 1: the payload after a header with a
-/// valid hash; its first byte is the length of the piece data, in blocks of 16 bytes. Else: changes of a valid payload, of three bytes each: offset (little-endian) and new byte.
-/// The hash is valid after the changes.
+/// The first byte gives the meaning of the other bytes. 0: a file. 1: the payload after a header with a valid
+/// hash; its first byte is the length of the piece data, in blocks of 16 bytes. Else: changes of a valid
+/// payload, of three bytes each: offset (little-endian) and new byte. The hash is valid after the changes.
 pub fn snapshot(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let opened = match kind {

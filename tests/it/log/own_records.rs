@@ -1,4 +1,5 @@
-//! The own log of a node, as it sends it to the stream: records that have left memory are read from the files, in any order.
+//! The own log of a node, as it sends it to the stream: records that have left memory are read from the
+//! files, in any order.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,10 @@
-//! Checks that the directories of `site/` and of `visitors/`, and the files of `api/`, do not use each other in a cycle.
+//! Checks that the directories of `site/` and of `visitors/`, and the files of `api/`, do not use each other
+//! in a cycle.
 //!
-//! The files directly in `site/` count as one directory, and so do those in `visitors/`. The latter are above the others:
-//! no directory of `visitors/` uses them. A directory inside `api/` counts as one file. Every path counts, in whichever
-//! form it is written. A name that `mod.rs` imports or exports from a part counts as a use of that part.
+//! The files directly in `site/` count as one directory, and so do those in `visitors/`. The latter are above
+//! the others: no directory of `visitors/` uses them. A directory inside `api/` counts as one file. Every
+//! path counts, in whichever form it is written. A name that `mod.rs` imports or exports from a part counts
+//! as a use of that part.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,9 +1,9 @@
 //! Checks that a module names only modules on lower floors. The floors are in comments of `src/lib.rs`.
 //!
-//! A heading `// Floor 3` or `// Floor 3: some text.` gives the floor of the `mod` lines below it. A line with a path and
-//! nothing else, such as `// Floor 2: visitors::log`, gives a directory or file inside a module a floor of its own, and
-//! does not change the floor of the lines below it. A file belongs to the longest module path that matches, and so does
-//! each path that it names.
+//! A heading `// Floor 3` or `// Floor 3: some text.` gives the floor of the `mod` lines below it. A line
+//! with a path and nothing else, such as `// Floor 2: visitors::log`, gives a directory or file inside a
+//! module a floor of its own, and does not change the floor of the lines below it. A file belongs to the
+//! longest module path that matches, and so does each path that it names.
 
 use std::collections::BTreeMap;
 

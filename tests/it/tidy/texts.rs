@@ -8,10 +8,11 @@
 //! * It has two words with a space between them, wherever it is. So a text that is bound to another variable, returned by
 //!   a function or passed through several calls is found without knowing the way that it takes.
 //!
-//! A line of a header (it ends with `\r\n`) is no such text, nor is an argument of `#[serde(...)]` or `#[schemars(...)]`,
-//! nor a literal of `src/cli/`, `src/config.rs` or `src/config/` that the command-line help repeats. The name, type and help text of a
-//! metric are one line. The help of the commands is the output of `--help`. A line of the file is `file: kind: text`, in the order of
-//! the sources. Run the test with `PARALLAX_BLESS=1` to write the file again.
+//! A line of a header (it ends with `\r\n`) is no such text, nor is an argument of `#[serde(...)]` or
+//! `#[schemars(...)]`, nor a literal of `src/cli/`, `src/config.rs` or `src/config/` that the command-line
+//! help repeats. The name, type and help text of a metric are one line. The help of the commands is the
+//! output of `--help`. A line of the file is `file: kind: text`, in the order of the sources. Run the test
+//! with `PARALLAX_BLESS=1` to write the file again.
 
 use std::collections::BTreeSet;
 use std::process::Command;

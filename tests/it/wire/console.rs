@@ -42,8 +42,8 @@ const VENDORED: [(&str, &str); 5] = [
     ("uplot.js", "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"),
 ];
 
-/// All bodies in gzip coding together, in bytes. A newcomer on a slow line waits for them once. The design allows 64 KiB,
-/// and this number may only fall.
+/// All bodies in gzip coding together, in bytes. A newcomer on a slow line waits for them once. The design
+/// allows 64 KiB, and this number may only fall.
 const BYTES_MAX: usize = 59 * 1024;
 
 /// The files that the console serves, by their paths below `/console/`.

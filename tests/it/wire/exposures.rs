@@ -11,8 +11,8 @@ fn experiment(key: &str) -> Value {
     json!({ "experiment": { "key": key, "variants": ["default", "b"] } })
 }
 
-/// On `/` the zones `one` and `two` belong to one experiment, and `inner` is in the variant `b` of `outer`. `/split` has
-/// an experiment that half of the visitors take part in.
+/// On `/` the zones `one` and `two` belong to one experiment, and `inner` is in the variant `b` of `outer`.
+/// `/split` has an experiment that half of the visitors take part in.
 static SERVER: SharedServer = SharedServer::new(|| {
     let inner = zone(&["b"], json!([experiment("aa-inner")]));
     let outer = json!({

@@ -36,8 +36,9 @@ impl Around<'_> {
 }
 
 impl Node {
-    /// Carries out the erasures that are in the state and that this directory has not done: it did not read their tombstones. Erased
-    /// records that returned unseen can have taken effect after their tombstones, so they need a second one.
+    /// Carries out the erasures that are in the state and that this directory has not done: it did not read
+    /// their tombstones. Erased records that returned unseen can have taken effect after their tombstones, so
+    /// they need a second one.
     pub(super) fn erase_unread(&mut self, last_accepted: u64, world: &mut Around<'_>) {
         let running = self.running.as_ref().expect("it was started");
         let clock_ms = running.state.clock_ms;
@@ -73,8 +74,8 @@ impl Node {
         self.disk.cut(self.disk.durable);
     }
 
-    /// Makes a second tombstone of a visitor, one of whose erased records was under way and took effect after the first one. The
-    /// tombstone is durable before a checkpoint can have the record.
+    /// Makes a second tombstone of a visitor, one of whose erased records was under way and took effect after
+    /// the first one. The tombstone is durable before a checkpoint can have the record.
     pub(super) fn erase_again(&mut self, anon: u8, world: &mut Around<'_>) {
         let running = self.running.as_ref().expect("it runs");
         if world.is(Mutant::HasNoSecondTombstone) || !running.base.is_erased(anon) {

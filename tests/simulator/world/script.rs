@@ -29,7 +29,8 @@ impl World<'_> {
         self.deliver_at(self.stream.in_transit.len() - 1);
     }
 
-    /// Sends the next message, or saves the file `producer` before the first one. Returns whether the node is connected.
+    /// Sends the next message, or saves the file `producer` before the first one. Returns whether the node is
+    /// connected.
     pub fn publish(&mut self, node: usize, records_max: u64) -> bool {
         self.now_ms += STEP_MS;
         let sent = self.send(node, records_max);
