@@ -295,13 +295,13 @@ fn references_to_missing_things_are_refused() {
         assert_eq!(fault(vec![valid]), None);
     }
     for (forged, what) in [
-        (is_array(field(2)), "field"),
-        (count(u16::MAX), "field"),
+        (is_array(field(2)), "or misplaced field"),
+        (count(u16::MAX), "or misplaced field"),
         (pattern(1), "regular expression"),
         (param(2), "parameter"),
         (has_param(4), "parameter"),
         (has_param(u64::MAX), "parameter"),
-        (audience(1), "audience"),
+        (audience(1), "or misplaced audience"),
     ] {
         assert_eq!(fault(vec![forged]).unwrap(), format!("a condition refers to a missing {what}"));
     }
