@@ -50,6 +50,7 @@ use folding::{FoldBench, PAGE_EVENT, SECRET, record};
 use parallax::testing::visitors::apply::ProfileUpdater;
 use parallax::testing::visitors::events::endpoint::EventEndpoint;
 use parallax::testing::visitors::live::ProfileTable;
+use parallax::testing::visitors::log::bloom::IdKind;
 use parallax::testing::visitors::log::{Record, RecordKind};
 use parallax::testing::visitors::lookup::ProfileReader;
 use parallax::testing::visitors::profile::FoldCounts;
@@ -146,7 +147,7 @@ fn known_visitor() -> ProfileReader {
         applier.apply(&mut table, &record, u64::MAX, &mut counted);
     }
     let mut lookup = ProfileTable::from_table(table, FoldState::default(), SECRET, u64::MAX).1.reader();
-    assert!(lookup.pin().by_anon_id("bench", VISITOR).is_some());
+    assert!(lookup.pin().find("bench", IdKind::Anon, VISITOR).is_some());
     lookup
 }
 

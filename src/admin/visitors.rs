@@ -368,10 +368,7 @@ impl<'a> VisitorQuery<'a> {
     }
 
     fn find_profile<'v>(&self, visitors: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
-        match self.id_kind {
-            IdKind::Anon => visitors.by_anon_id(self.site, self.id),
-            IdKind::User => visitors.by_user_id(self.site, self.id),
-        }
+        visitors.find(self.site, self.id_kind, self.id)
     }
 
     /// Returns the requested ID and the IDs in the profile that it leads to.

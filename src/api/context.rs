@@ -21,6 +21,7 @@ use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::snapshot::pieces::Pieces;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
+use crate::visitors::log::bloom::IdKind;
 
 /// A request to an endpoint of a published site.
 pub(super) struct RequestContext<'a> {
@@ -37,6 +38,14 @@ pub(super) struct RequestContext<'a> {
 pub(super) struct VisitorIds<'v> {
     anon_id: Option<&'v str>,
     user_id: Option<&'v str>,
+}
+
+impl<'v> VisitorIds<'v> {
+    /// Returns the ID that counts.
+    pub(super) fn first(&self) -> Option<(IdKind, &'v str)> {
+        let anon_id = self.anon_id.map(|id| (IdKind::Anon, id));
+        anon_id.or_else(|| self.user_id.map(|id| (IdKind::User, id)))
+    }
 }
 
 impl<'a> RequestContext<'a> {

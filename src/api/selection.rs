@@ -15,6 +15,7 @@ use crate::resolve::variants::{Choice, ForcedVariants, VariantsError};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedZone};
+use crate::visitors::lookup::ProfileReader;
 
 /// A page and its selected variants.
 pub(super) struct Selection<'a> {
@@ -87,23 +88,25 @@ fn with_visitor<'a, R>(
     then: impl FnOnce(&Visitor<'_>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
     let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, cookie, .. } = scratch;
+    let ids = context.visitor_ids(cookie)?;
+    let pinned = profiles.as_mut().map(ProfileReader::pin);
+    // The profile is loaded into the cache while the request is read.
+    let known = pinned.as_ref().zip(ids.first()).map(|(pinned, (id_kind, id))| {
+        let key = pinned.key(&context.site().site, id_kind, id);
+        pinned.prefetch_word(key);
+        (pinned, key)
+    });
     let agent =
         context.user_agent().map(|agent| user_agent_cache.get_or_parse_bytes(user_agent_parser, agent));
-    let mut visitor = context.visitor(context.visitor_ids(cookie)?, agent.unwrap_or_default());
+    if let Some((pinned, key)) = known {
+        pinned.prefetch_record(key);
+    }
+    let mut visitor = context.visitor(ids, agent.unwrap_or_default());
     // A crawler gets the baseline, also with the ID of a visitor.
-    let is_known = visitor.id().is_some() && !visitor.agent.is_crawler;
-    Ok(match profiles.as_mut().filter(|_| is_known) {
-        None => then(&visitor, decision_buffers),
-        Some(profiles) => {
-            let pinned = profiles.pin();
-            let site = &context.site().site;
-            visitor.profile = match visitor.anon_id {
-                Some(anon_id) => pinned.by_anon_id(site, anon_id),
-                None => visitor.user_id.and_then(|user_id| pinned.by_user_id(site, user_id)),
-            };
-            then(&visitor, decision_buffers)
-        }
-    })
+    if !visitor.agent.is_crawler {
+        visitor.profile = known.and_then(|(pinned, key)| pinned.profile(key));
+    }
+    Ok(then(&visitor, decision_buffers))
 }
 
 fn explain_choice(

@@ -5,7 +5,7 @@
 
 use super::apply::KeyHasher;
 use super::profile::profile::{Profile, decode_alias};
-use super::store::table::{PinnedReader, TableReader};
+use super::store::table::{Key, PinnedReader, TableReader};
 use crate::visitors::log::bloom::IdKind;
 
 /// A reader of the table of visitors, for one thread.
@@ -34,9 +34,19 @@ impl ProfileReader {
 }
 
 impl PinnedProfiles<'_> {
-    /// Returns the profile of an anon ID, or of the user that it is linked to.
-    pub fn by_anon_id(&self, site: &str, anon_id: &str) -> Option<Profile<'_>> {
-        let value = self.table.get(self.hasher.key(site, IdKind::Anon, anon_id))?;
+    /// Returns the profile of an ID. The profile of a linked anon ID is that of its user.
+    pub fn find(&self, site: &str, id_kind: IdKind, id: &str) -> Option<Profile<'_>> {
+        self.profile(self.key(site, id_kind, id))
+    }
+
+    /// Returns the key of an ID.
+    pub(crate) fn key(&self, site: &str, id_kind: IdKind, id: &str) -> Key {
+        self.hasher.key(site, id_kind, id)
+    }
+
+    /// Returns the profile of a key.
+    pub(crate) fn profile(&self, key: Key) -> Option<Profile<'_>> {
+        let value = self.table.get(key)?;
         // The entry of a linked anon ID is an alias, which has the key of the user.
         let profile = match decode_alias(value) {
             Some(user_key) => self.table.get(user_key)?,
@@ -45,9 +55,15 @@ impl PinnedProfiles<'_> {
         Profile::decode(profile)
     }
 
-    /// Returns the profile of a user.
-    pub fn by_user_id(&self, site: &str, user_id: &str) -> Option<Profile<'_>> {
-        Profile::decode(self.table.get(self.hasher.key(site, IdKind::User, user_id))?)
+    /// Starts to load the first place that [`Self::profile`] reads. With a million visitors each place is a miss
+    /// of the cache, and other work can run meanwhile.
+    pub(crate) fn prefetch_word(&self, key: Key) {
+        self.table.prefetch_word(key);
+    }
+
+    /// Starts to load the second place, some time after [`Self::prefetch_word`].
+    pub(crate) fn prefetch_record(&self, key: Key) {
+        self.table.prefetch_record(key);
     }
 
     /// Passes the profiles of a shard to `visit`. Returns the number of entries, or `None` after the last shard.

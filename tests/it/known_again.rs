@@ -11,6 +11,7 @@ use parallax::testing::clock::now_ms;
 use parallax::testing::resolve::visitor_context::profile_json;
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::live::{ProfileReaders, ProfileTable};
+use parallax::testing::visitors::log::bloom::IdKind;
 use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::{Value, json};
 
@@ -93,11 +94,8 @@ fn assert_profiles_match_log(server: &Server) {
     for query in ids {
         let (kind, id) = query.split_once('=').expect("kind and id");
         let visitors = reader.pin();
-        let profile = if kind == "anonId" {
-            visitors.by_anon_id("fjell", id)
-        } else {
-            visitors.by_user_id("fjell", id)
-        };
+        let id_kind = if kind == "anonId" { IdKind::Anon } else { IdKind::User };
+        let profile = visitors.find("fjell", id_kind, id);
         let aliases: Vec<&str> = profile.iter().flat_map(|profile| profile.anon_ids()).collect();
         let answer = server.admin_get(&format!("/visitors?site=fjell&{query}")).json();
         assert_eq!(answer["profile"], Value::Object(profile_json(profile, now_ms())), "{query}");

@@ -93,6 +93,15 @@ pub(super) fn found(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
 
 /// Iterates over the slots in the order in which a tag is searched.
 fn probe_sequence(words: &[AtomicU64], tag: u64) -> impl Iterator<Item = usize> + use<> {
-    let home = (tag as usize * words.len()) >> TAG_BITS;
+    let home = home_of(words, tag);
     (home..words.len()).chain(0..home)
+}
+
+fn home_of(words: &[AtomicU64], tag: u64) -> usize {
+    (tag as usize * words.len()) >> TAG_BITS
+}
+
+/// Returns the word at which a search begins.
+pub(super) fn home_word(words: &[AtomicU64], key: Key) -> &AtomicU64 {
+    &words[home_of(words, tag_of(key))]
 }

@@ -1,45 +1,84 @@
 //! Owners of the table's memory: regions for records, and the words of the index of a shard.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::ptr::{NonNull, with_exposed_provenance_mut, without_provenance};
 
 use super::index::EMPTY;
 use super::slab::{REGION_BYTES, SLOT_ALIGN_BYTES};
-use super::sync::{self, AtomicU64, Ordering};
+use super::sync::{self, AtomicU64};
 
-/// An owner of the words of a retired index. It points to the first word, which contains the number
-/// of the words after it.
-pub(super) struct IndexTable(pub(super) NonNull<AtomicU64>);
+/// The place of the words of an index. It does not own them.
+#[derive(Clone, Copy)]
+pub(super) struct IndexWords {
+    first: NonNull<AtomicU64>,
+    len: usize,
+}
+
+impl IndexWords {
+    /// Allocates empty words. Their memory is freed by an [`IndexTable`] of them.
+    pub(super) fn allocate(len: usize) -> Self {
+        let words: Box<[AtomicU64]> = (0..len).map(|_| AtomicU64::new(EMPTY)).collect();
+        Self { first: NonNull::from(Box::leak(words)).cast(), len }
+    }
+
+    /// Returns the place as a number that is not 0. So a shard has its index in one atomic word, and a lookup
+    /// reads the length without another miss of the cache.
+    pub(super) fn to_bits(self) -> u64 {
+        let place = self.first.as_ptr().expose_provenance() / align_of::<AtomicU64>();
+        assert!(place < 1 << PLACE_BITS, "user space ends at 48 bits");
+        assert!(self.len < 1 << (u64::BITS - PLACE_BITS), "a table has fewer than 2^32 entries");
+        (self.len as u64) << PLACE_BITS | place as u64
+    }
+
+    /// Returns the place from its number. `None` for 0.
+    pub(super) fn from_bits(bits: u64) -> Option<Self> {
+        let place = (bits & ((1 << PLACE_BITS) - 1)) as usize;
+        let first = NonNull::new(with_exposed_provenance_mut(place * align_of::<AtomicU64>()))?;
+        Some(Self { first, len: (bits >> PLACE_BITS) as usize })
+    }
+
+    // SAFETY: the caller guarantees that the words are not freed before 'w ends.
+    pub(super) unsafe fn get<'w>(self) -> &'w [AtomicU64] {
+        // SAFETY: as above. `allocate` made this many words.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_ref() }
+    }
+}
+
+/// Bits of an address in [`IndexWords::to_bits`]: addresses have 48 bits, and the last 3 are 0. The other 19
+/// bits are the number of words. They are enough for 5 billion entries, and the table numbers its entries with
+/// 32 bits.
+const PLACE_BITS: u32 = 45;
+
+/// An owner of the words of a retired index.
+pub(super) struct IndexTable(pub(super) IndexWords);
 
 // SAFETY: it owns memory of the global allocator that contains atomic words.
 unsafe impl Send for IndexTable {}
-
-impl IndexTable {
-    pub(super) fn allocate(len: usize) -> NonNull<AtomicU64> {
-        let words: Box<[AtomicU64]> = (0..=len).map(|_| AtomicU64::new(EMPTY)).collect();
-        words[0].store(len as u64, Ordering::Relaxed);
-        NonNull::from(Box::leak(words)).cast()
-    }
-
-    // SAFETY: the caller guarantees that `first` is from `allocate` and is not dropped before 'w ends.
-    pub(super) unsafe fn words<'w>(first: NonNull<AtomicU64>) -> &'w [AtomicU64] {
-        // SAFETY: as above. The first word contains the number of the words after it.
-        unsafe {
-            NonNull::slice_from_raw_parts(first.add(1), first.as_ref().load(Ordering::Relaxed) as usize)
-                .as_ref()
-        }
-    }
-}
 
 impl Drop for IndexTable {
     fn drop(&mut self) {
         // SAFETY: `allocate` leaked this memory with that many words, and only the last owner drops it.
         unsafe {
-            let len = 1 + self.0.as_ref().load(Ordering::Relaxed) as usize;
-            let mut words = Box::from_raw(NonNull::slice_from_raw_parts(self.0, len).as_ptr());
-            sync::track_free(&mut words);
+            let words = NonNull::slice_from_raw_parts(self.0.first, self.0.len);
+            sync::track_free(&mut Box::from_raw(words.as_ptr()));
         }
     }
+}
+
+/// Size of a line of the cache.
+const LINE_BYTES: usize = 64;
+
+/// Starts to load `lines` lines of memory from an address on into the cache. Does nothing on other processors.
+pub(super) fn prefetch(address: usize, lines: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for line in 0..lines {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let place = without_provenance::<i8>(address.wrapping_add(line * LINE_BYTES));
+        // SAFETY: it changes nothing but the cache, and never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (address, lines);
 }
 
 /// A region of memory for records.

@@ -8,12 +8,12 @@ use std::sync::PoisonError;
 #[cfg(loom)]
 pub(super) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
 pub(super) use std::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(loom)]

@@ -15,7 +15,7 @@
 //! In `store/`, only this file and `memory` have `unsafe`: here, where addresses are turned into records and
 //! indices and back.
 
-use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
+use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 use super::digest::TableDigest;
 use super::entry::cost;
@@ -24,11 +24,11 @@ pub use super::epoch::RETIRED_BYTES;
 use super::epoch::{EpochGuard, EpochReader, EpochRegistry, RetiredList};
 use super::eviction::{EvictionEntry, EvictionLists, NODES_RENUMBERED_MAX};
 use super::index::{self, DELETED, SHARD_COUNT, shard_of};
-use super::memory::{IndexTable, Region};
+use super::memory::{IndexTable, IndexWords, Region, prefetch};
 use super::slab::{RECORDS_MOVED_MAX, SlabAllocator};
 pub use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
 use super::snapshot_copy::SnapshotCopy;
-use super::sync::{AccessTracker, Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use super::sync::{AccessTracker, Arc, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
 /// The table, with write access.
 pub struct Table {
@@ -56,7 +56,7 @@ impl Default for Table {
 impl Table {
     /// Creates an empty table.
     pub fn new() -> Self {
-        let shards = (0..SHARD_COUNT).map(|_| AtomicPtr::new(null_mut())).collect();
+        let shards = (0..SHARD_COUNT).map(|_| AtomicU64::new(0)).collect();
         Self {
             shared: Arc::new(Shared {
                 shards,
@@ -310,6 +310,9 @@ impl TableReader {
     }
 }
 
+/// Lines of a record that are loaded ahead. A profile with ten pages and events has four.
+const RECORD_LINES: usize = 4;
+
 /// A reader that is pinned.
 pub struct PinnedReader<'r> {
     shared: &'r Shared,
@@ -324,6 +327,22 @@ impl PinnedReader<'_> {
         self.shared.find(key).map(|record| unsafe { record.value() })
     }
 
+    /// Starts to load the first index word of a key into the cache. A lookup needs it first.
+    pub fn prefetch_word(&self, key: Key) {
+        if let Some(words) = self.shared.words(shard_of(key)) {
+            prefetch(std::ptr::from_ref(index::home_word(words, key)).addr(), 1);
+        }
+    }
+
+    /// Starts to load the first lines of the record of a key into the cache.
+    pub fn prefetch_record(&self, key: Key) {
+        let words = self.shared.words(shard_of(key)).unwrap_or_default();
+        // A record of another key with the same tag does no harm.
+        if let Some((_, word)) = index::search(words, key, |_| true) {
+            prefetch(index::address(word), RECORD_LINES);
+        }
+    }
+
     /// Iterates over the values of a shard. An entry that changes meanwhile may be left out. `None` after the last one.
     pub fn values(&self, shard: usize) -> Option<impl Iterator<Item = &[u8]>> {
         let words = (shard < SHARD_COUNT).then(|| self.shared.words(shard).unwrap_or_default())?;
@@ -334,8 +353,8 @@ impl PinnedReader<'_> {
 
 /// The part of the table that the writer and the readers share.
 pub(super) struct Shared {
-    /// For each shard the first word of its index, or null if it has none. See [`IndexTable`].
-    shards: Box<[AtomicPtr<AtomicU64>]>,
+    /// The index of each shard, as [`IndexWords::to_bits`] returns it. 0 is none.
+    shards: Box<[AtomicU64]>,
     epochs: Arc<EpochRegistry>,
     /// The memory that contains all records.
     regions: Mutex<Vec<Region>>,
@@ -345,10 +364,10 @@ pub(super) struct Shared {
 
 impl Shared {
     fn words(&self, shard: usize) -> Option<&[AtomicU64]> {
-        let first = NonNull::new(self.shards[shard].load(Ordering::Acquire))?;
+        let words = IndexWords::from_bits(self.shards[shard].load(Ordering::Acquire))?;
         // SAFETY: the present words of a shard are live. Replaced words are not freed before the caller, the
         // writer or a pinned reader, stops using them.
-        Some(unsafe { IndexTable::words(first) })
+        Some(unsafe { words.get() })
     }
 
     /// Finds the record of `key`. The caller must be the writer or pinned.
@@ -385,17 +404,17 @@ impl Shared {
     /// writer of the shard.
     pub(super) fn resize(&self, shard: usize, usage: &mut [u32; 2], more: usize) -> Resized {
         let [used, live] = usage;
-        let new = IndexTable::allocate(index::len_for(*live as usize + more));
+        let new = IndexWords::allocate(index::len_for(*live as usize + more));
         // SAFETY: the words are new, so no other thread has them.
-        let words = unsafe { IndexTable::words(new) };
+        let words = unsafe { new.get() };
         let old = self.words(shard);
         for word in old.into_iter().flat_map(index::entries) {
             index::insert(words, word);
         }
         *used = *live;
         let old_bytes = old.map_or(0, size_of_val);
-        let old = NonNull::new(self.shards[shard].swap(new.as_ptr(), Ordering::AcqRel));
-        Resized { old: old.map(|first| (IndexTable(first), old_bytes)), bytes: size_of_val(words) }
+        let old = IndexWords::from_bits(self.shards[shard].swap(new.to_bits(), Ordering::AcqRel));
+        Resized { old: old.map(|words| (IndexTable(words), old_bytes)), bytes: size_of_val(words) }
     }
 }
 
@@ -407,8 +426,8 @@ pub(super) struct Resized {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let firsts = self.shards.iter().filter_map(|first| NonNull::new(first.load(Ordering::Relaxed)));
-        firsts.for_each(|first| drop(IndexTable(first)));
+        let words = self.shards.iter().filter_map(|bits| IndexWords::from_bits(bits.load(Ordering::Relaxed)));
+        words.for_each(|words| drop(IndexTable(words)));
     }
 }
 

@@ -36,7 +36,7 @@ fn ids_of(running: &RunningLog, anon_id: &str) -> Vec<(IdKind, String)> {
     let mut lookup = profiles.as_ref().expect("it is not taken yet").readers().reader();
     let visitors = lookup.pin();
     let mut ids = vec![(IdKind::Anon, anon_id.to_owned())];
-    if let Some(profile) = visitors.by_anon_id("acme", anon_id) {
+    if let Some(profile) = visitors.find("acme", IdKind::Anon, anon_id) {
         ids.extend(profile.user_id().map(|id| (IdKind::User, id.to_owned())));
         let others = profile.anon_ids().filter(|id| *id != anon_id);
         ids.extend(others.map(|id| (IdKind::Anon, id.to_owned())));
