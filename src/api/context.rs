@@ -41,8 +41,8 @@ pub(super) struct VisitorIds<'v> {
 }
 
 impl<'v> VisitorIds<'v> {
-    /// Returns the ID that counts.
-    pub(super) fn first(&self) -> Option<(IdKind, &'v str)> {
+    /// Returns the ID by which the profile is found, and its kind.
+    pub(super) fn lookup_id(&self) -> Option<(IdKind, &'v str)> {
         let anon_id = self.anon_id.map(|id| (IdKind::Anon, id));
         anon_id.or_else(|| self.user_id.map(|id| (IdKind::User, id)))
     }

@@ -91,7 +91,7 @@ fn with_visitor<'a, R>(
     let ids = context.visitor_ids(cookie)?;
     let pinned = profiles.as_mut().map(ProfileReader::pin);
     // The profile is loaded into the cache while the request is read.
-    let known = pinned.as_ref().zip(ids.first()).map(|(pinned, (id_kind, id))| {
+    let known = pinned.as_ref().zip(ids.lookup_id()).map(|(pinned, (id_kind, id))| {
         let key = pinned.key(&context.site().site, id_kind, id);
         pinned.prefetch_word(key);
         (pinned, key)

@@ -1,7 +1,7 @@
 //! Token buckets of fixed number, shared by all workers without a lock.
 //!
-//! A bucket holds the tokens of one second and fills at an even rate. Its state is one number, the time at
-//! which it is full again (the "theoretical arrival time" of the generic cell rate algorithm, ITU-T I.371).
+//! A bucket holds the tokens of one second and fills at an even rate. Its state is one number: the time of
+//! its next full state (the "theoretical arrival time" of the generic cell rate algorithm, ITU-T I.371).
 //! So a request costs one compare-and-swap. When a set of buckets is full, the bucket that is nearest to full
 //! is reused: it belongs to the client with the fewest recent requests. So many addresses cannot free the
 //! bucket of a client over its limit.

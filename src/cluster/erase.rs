@@ -142,7 +142,7 @@ impl<O: Clone> NotedErasures<O> {
 
     /// Notes an accepted record of any producer. Returns the owner that needs a second tombstone, if the
     /// record is an erased own one that took effect with its content after the tombstone. `is_erased` returns
-    /// whether the state has the tombstone of an owner already. After a start, a node reads messages from
+    /// true for an owner with a tombstone in the state. After a start, a node reads messages from
     /// before it again.
     ///
     /// Another form does not remove the entry, and neither does a record before the tombstone: its key can

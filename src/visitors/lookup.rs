@@ -55,13 +55,13 @@ impl PinnedProfiles<'_> {
         Profile::decode(profile)
     }
 
-    /// Starts to load the first place that [`Self::profile`] reads. With a million visitors each place is a miss
-    /// of the cache, and other work can run meanwhile.
+    /// Starts to load the index word that [`Self::profile`] reads first. With a million visitors it is rarely in the
+    /// cache, and other work can run meanwhile.
     pub(crate) fn prefetch_word(&self, key: Key) {
         self.table.prefetch_word(key);
     }
 
-    /// Starts to load the second place, some time after [`Self::prefetch_word`].
+    /// Starts to load the record. Call it some time after [`Self::prefetch_word`], because it reads that word.
     pub(crate) fn prefetch_record(&self, key: Key) {
         self.table.prefetch_record(key);
     }

@@ -39,8 +39,8 @@ pub fn t_sf(t: f64, freedom: f64) -> f64 {
     if t < 0.0 { 1.0 - tail } else { tail }
 }
 
-/// Returns the value that a variable with Student's t distribution is above with the probability `tail`,
-/// which is above 0 and at most 0.5. `freedom` is positive.
+/// Returns the upper quantile of Student's t distribution. A variable exceeds it with the probability `tail`.
+/// `tail` is above 0 and at most 0.5, and `freedom` is positive.
 pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
     // The tails of the t distribution are heavier than those of the normal one, so this is below the result.
     let mut low = -normal_quantile(tail);

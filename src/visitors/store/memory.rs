@@ -1,4 +1,4 @@
-//! Owners of the table's memory: regions for records, and the words of the index of a shard.
+//! The memory of the table: regions for records, the words of the index of a shard, and loads into the cache.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, with_exposed_provenance_mut, without_provenance};
@@ -7,7 +7,7 @@ use super::index::EMPTY;
 use super::slab::{REGION_BYTES, SLOT_ALIGN_BYTES};
 use super::sync::{self, AtomicU64};
 
-/// The place of the words of an index. It does not own them.
+/// The address and the number of the words of an index. It does not own them.
 #[derive(Clone, Copy)]
 pub(super) struct IndexWords {
     first: NonNull<AtomicU64>,
@@ -21,20 +21,20 @@ impl IndexWords {
         Self { first: NonNull::from(Box::leak(words)).cast(), len }
     }
 
-    /// Returns the place as a number that is not 0. So a shard has its index in one atomic word, and a lookup
-    /// reads the length without another miss of the cache.
+    /// Returns both as one number that is not 0. So a shard has its index in one atomic word, and a lookup needs
+    /// no further access to memory for the number of words.
     pub(super) fn to_bits(self) -> u64 {
-        let place = self.first.as_ptr().expose_provenance() / align_of::<AtomicU64>();
-        assert!(place < 1 << PLACE_BITS, "user space ends at 48 bits");
-        assert!(self.len < 1 << (u64::BITS - PLACE_BITS), "a table has fewer than 2^32 entries");
-        (self.len as u64) << PLACE_BITS | place as u64
+        let address = self.first.as_ptr().expose_provenance() / align_of::<AtomicU64>();
+        assert!(address < 1 << ADDRESS_BITS, "user space ends at 48 bits");
+        assert!(self.len < 1 << (u64::BITS - ADDRESS_BITS), "a table has fewer than 2^32 entries");
+        (self.len as u64) << ADDRESS_BITS | address as u64
     }
 
-    /// Returns the place from its number. `None` for 0.
+    /// Returns the words from the number of [`Self::to_bits`]. `None` for 0.
     pub(super) fn from_bits(bits: u64) -> Option<Self> {
-        let place = (bits & ((1 << PLACE_BITS) - 1)) as usize;
-        let first = NonNull::new(with_exposed_provenance_mut(place * align_of::<AtomicU64>()))?;
-        Some(Self { first, len: (bits >> PLACE_BITS) as usize })
+        let address = (bits & ((1 << ADDRESS_BITS) - 1)) as usize * align_of::<AtomicU64>();
+        let first = NonNull::new(with_exposed_provenance_mut(address))?;
+        Some(Self { first, len: (bits >> ADDRESS_BITS) as usize })
     }
 
     // SAFETY: the caller guarantees that the words are not freed before 'w ends.
@@ -44,10 +44,10 @@ impl IndexWords {
     }
 }
 
-/// Bits of an address in [`IndexWords::to_bits`]: addresses have 48 bits, and the last 3 are 0. The other 19
-/// bits are the number of words. They are enough for 5 billion entries, and the table numbers its entries with
-/// 32 bits.
-const PLACE_BITS: u32 = 45;
+/// Bits of an address in [`IndexWords::to_bits`], in units of 8 bytes: addresses have 48 bits, and the last 3 are
+/// 0. The other 19 bits are the number of words. They are enough for 5 billion entries, and the table numbers its
+/// entries with 32 bits.
+const ADDRESS_BITS: u32 = 45;
 
 /// An owner of the words of a retired index.
 pub(super) struct IndexTable(pub(super) IndexWords);
@@ -68,7 +68,7 @@ impl Drop for IndexTable {
 /// Size of a line of the cache.
 const LINE_BYTES: usize = 64;
 
-/// Starts to load `lines` lines of memory from an address on into the cache. Does nothing on other processors.
+/// Starts to load `lines` lines of memory from an address on into the cache. Does nothing except on x86-64.
 pub(super) fn prefetch(address: usize, lines: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     for line in 0..lines {
