@@ -1,7 +1,7 @@
 //! An entry of the table: its key, its eviction class and its cost.
 
 use super::epoch::RETIRED_BYTES;
-use super::slab::FREE_SLOTS_BYTES_MAX;
+use super::slab::{FREE_SLOTS_BYTES_MAX, HUGE_PAGE_BYTES};
 use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
 
 /// Size of an entry in the table of visitors, its header included. A profile has 16 KiB, plus its IDs. A
@@ -43,6 +43,7 @@ pub(super) fn cost(value_bytes: usize) -> u64 {
 /// a block is up to a 15th, and a 16th of the slots is free.
 pub const fn memory_bytes_max(cost_max: u64) -> u64 {
     // Retired memory is up to twice RETIRED_BYTES, plus the records that are replaced while one request
-    // is handled.
-    cost_max + cost_max / 6 + (FREE_SLOTS_BYTES_MAX + COPY_PRESERVED_BYTES_MAX + 8 * RETIRED_BYTES) as u64
+    // is handled. The last huge page in use may be almost empty.
+    let fixed = FREE_SLOTS_BYTES_MAX + HUGE_PAGE_BYTES + COPY_PRESERVED_BYTES_MAX + 8 * RETIRED_BYTES;
+    cost_max + cost_max / 6 + fixed as u64
 }

@@ -3,8 +3,10 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, with_exposed_provenance_mut, without_provenance};
 
+use rustix::mm::{Advice, madvise};
+
 use super::index::EMPTY;
-use super::slab::{REGION_BYTES, SLOT_ALIGN_BYTES};
+use super::slab::{HUGE_PAGE_BYTES, REGION_BYTES};
 use super::sync::{self, AtomicU64};
 
 /// The address and the number of the words of an index. It does not own them.
@@ -81,6 +83,14 @@ pub(super) fn prefetch(address: usize, lines: usize) {
     let _ = (address, lines);
 }
 
+/// Asks the system for huge pages in a region. A lookup reads a random record, and most of its time was the search for
+/// the address of a small page. A system without huge pages uses small ones, so an error is ignored.
+fn use_huge_pages(region: NonNull<u8>) {
+    #[cfg(not(miri))]
+    // SAFETY: the caller has allocated the region. The advice does not change its content.
+    let _ = unsafe { madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxHugepage) };
+}
+
 /// A region of memory for records.
 pub(super) struct Region(NonNull<u8>);
 
@@ -89,13 +99,15 @@ unsafe impl Send for Region {}
 
 impl Region {
     fn layout() -> Layout {
-        Layout::from_size_align(REGION_BYTES, SLOT_ALIGN_BYTES).expect("two powers of two")
+        Layout::from_size_align(REGION_BYTES, HUGE_PAGE_BYTES).expect("two powers of two")
     }
 
     pub(super) fn new() -> Self {
         // SAFETY: the layout is not empty.
         let region = NonNull::new(unsafe { alloc(Self::layout()) });
-        Self(region.unwrap_or_else(|| handle_alloc_error(Self::layout())))
+        let region = region.unwrap_or_else(|| handle_alloc_error(Self::layout()));
+        use_huge_pages(region);
+        Self(region)
     }
 
     /// Returns the address of the first byte.
