@@ -5,6 +5,8 @@
 //! result is that of [`parse`], because the index of a section depends on its bytes alone. If a proxy adds
 //! `X-Forwarded-For`, sections differ. Then each request costs one comparison and one copy more.
 
+use std::os::fd::RawFd;
+
 use super::headers::{FieldIndex, Headers};
 use super::request::{Head, ParseOutcome, build_request, parse};
 use super::target::Target;
@@ -39,8 +41,8 @@ impl HeadParser {
 
     /// Parses the head at the start of `bytes`, as [`parse`] does. `connection` is its descriptor, which
     /// selects the slot.
-    pub fn parse<'a>(&mut self, connection: usize, bytes: &'a [u8]) -> ParseOutcome<'a> {
-        let section = &mut self.sections[connection % SECTIONS_CACHED];
+    pub fn parse<'a>(&mut self, connection: RawFd, bytes: &'a [u8]) -> ParseOutcome<'a> {
+        let section = &mut self.sections[connection as usize % SECTIONS_CACHED];
         if let Some((head, length)) = section.head(bytes) {
             return build_request(head, length);
         }

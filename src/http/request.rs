@@ -6,6 +6,7 @@
 
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 use std::time::Instant;
 
 pub use super::framing::BodyFraming;
@@ -74,7 +75,7 @@ pub struct RequestMeta {
     /// The surface of the address that received the request.
     pub surface: Surface,
     /// The descriptor of the connection.
-    pub connection: usize,
+    pub connection: RawFd,
     /// When the last byte of the request was received.
     pub received_at: Instant,
 }

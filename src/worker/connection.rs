@@ -5,6 +5,7 @@
 //! its read buffer. Output buffers belong to the worker.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +20,7 @@ use super::bodies::BodyGuard;
 use super::memory::Reservation;
 use super::pending::PendingResponse;
 use super::rejection::{MEMORY_LIMIT_REACHED, drain, end_unread, reject_input};
+use super::shutdown::OpenConnection;
 use super::state::WorkerState;
 use super::timeouts::{Phase, TimeoutGuard};
 use crate::clock;
@@ -55,22 +57,35 @@ struct SubmittedRequest {
     close: bool,
 }
 
-pub(super) async fn serve<S: Service>(mut stream: TcpStream, from: RequestMeta, shared: Rc<WorkerState<S>>) {
-    // Declared after the stream and therefore dropped first: the descriptor is still open then.
-    let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
-    let mut input = ReadBuffer::new();
-    let mut memory = InputMemory::new(shared.memory.reserve(0));
-    run(&mut stream, from, &mut input, &mut memory, &watched, &shared).await;
-    // Only write timeouts are counted here. An idle timeout is a normal close, and timeouts that got a 408
-    // are counted with it.
-    if watched.expired_phase() == Some(Phase::Write) {
-        shared.count_event(ConnectionEvent::TimedOut);
+/// Serves a connection until it is closed. `open` counts it until then.
+///
+/// The future is the largest part of an idle connection beside its read buffer. An `async fn` would contain its
+/// arguments twice.
+#[expect(clippy::manual_async_fn, reason = "the future is smaller")]
+pub(super) fn serve<S: Service>(
+    mut stream: TcpStream,
+    from: RequestMeta,
+    open: OpenConnection,
+    shared: Rc<WorkerState<S>>,
+) -> impl Future<Output = ()> {
+    async move {
+        // Dropped before the stream, so that the descriptor is still open then.
+        let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
+        let mut input = ReadBuffer::new();
+        let mut memory = InputMemory::new(shared.memory.reserve(0));
+        run(&mut stream, &from, &mut input, &mut memory, &watched, &shared).await;
+        // Only write timeouts are counted here. An idle timeout is a normal close, and timeouts that got a 408
+        // are counted with it.
+        if watched.expired_phase() == Some(Phase::Write) {
+            shared.count_event(ConnectionEvent::TimedOut);
+        }
+        drop((watched, stream, open));
     }
 }
 
 async fn run<S: Service>(
     stream: &mut TcpStream,
-    from: RequestMeta,
+    from: &RequestMeta,
     input: &mut ReadBuffer,
     memory: &mut InputMemory,
     watched: &TimeoutGuard,
@@ -89,7 +104,7 @@ async fn run<S: Service>(
             return end_unread(stream, from, (input, memory), watched, shared).await;
         }
         shared.busy_poller.on_activity();
-        let mut meta = RequestMeta { received_at: clock::instant(), ..from };
+        let mut meta = RequestMeta { received_at: clock::instant(), ..*from };
         let mut buffered = None;
         loop {
             let mut output = shared.take_output();

@@ -161,7 +161,7 @@ pub(super) async fn accept<S: Service>(
                 shared.busy_poller.on_activity();
                 spare = spare.or_else(self::reserve_fd);
                 failing &= spare.is_none();
-                let connection = stream.as_raw_fd() as usize;
+                let connection = stream.as_raw_fd();
                 let from =
                     RequestMeta { peer: peer.ip(), surface, connection, received_at: clock::instant() };
                 on_accept(stream, from, spare.is_some(), &shared);
@@ -201,10 +201,7 @@ fn on_accept<S: Service>(
     let open = has_descriptors.then(|| shared.lifecycle.try_open_connection(limits.max, make_room));
     if let Some(open) = open.flatten() {
         shared.count_event(ConnectionEvent::Accepted);
-        monoio::spawn(async move {
-            connection::serve(stream, from, shared).await;
-            drop(open);
-        });
+        monoio::spawn(connection::serve(stream, from, open, shared));
     } else {
         shared.count_event(ConnectionEvent::Refused);
         let sentence = match has_descriptors {

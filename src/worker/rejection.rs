@@ -25,7 +25,7 @@ pub(super) const MEMORY_LIMIT_REACHED: Problem<'_> =
 /// Otherwise the client closed, or already has a response.
 pub(super) async fn end_unread<S: Service>(
     stream: &mut TcpStream,
-    from: RequestMeta,
+    from: &RequestMeta,
     input: (&mut ReadBuffer, &mut InputMemory),
     watched: &TimeoutGuard,
     shared: &WorkerState<S>,
@@ -49,7 +49,7 @@ fn head_timed_out<S: Service>(shared: &WorkerState<S>) -> Problem<'static> {
 /// the input is freed before the client reads anything.
 pub(super) async fn reject_input<S: Service>(
     stream: &mut TcpStream,
-    from: RequestMeta,
+    from: &RequestMeta,
     (input, memory): (&mut ReadBuffer, &mut InputMemory),
     problem: &Problem<'_>,
     watched: &TimeoutGuard,
@@ -59,12 +59,13 @@ pub(super) async fn reject_input<S: Service>(
         shared.count_event(ConnectionEvent::TimedOut);
     }
     let mut output = shared.take_output();
-    let meta = RequestMeta { received_at: clock::instant(), ..from };
+    let meta = RequestMeta { received_at: clock::instant(), ..*from };
     shared.reject(problem, input.pending(), &meta, &mut output);
     input.release();
     memory.release();
-    send_last(stream, output, watched, shared).await;
-    drain(stream, input, watched).await;
+    // Boxed, so that the future of an idle connection has no room for it.
+    Box::pin(send_last(stream, output, watched, shared)).await;
+    Box::pin(drain(stream, input, watched)).await;
 }
 
 /// Sends the last response of a connection.

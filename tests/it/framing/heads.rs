@@ -106,7 +106,7 @@ fn a_remembered_header_section_changes_no_result() {
     let mut complete = 0;
     for _ in 0..100_000 {
         let bytes = any_head(&mut dice);
-        let outcome = heads.parse(dice.below(3), &bytes);
+        let outcome = heads.parse(dice.below(3) as i32, &bytes);
         complete += usize::from(matches!(outcome, ParseOutcome::Complete(..)));
         let alone = parse(&bytes, Some("cf-ipcountry"));
         assert_eq!(format!("{outcome:?}"), format!("{alone:?}"), "{}", bytes.escape_ascii());
