@@ -17,6 +17,10 @@ const SECTIONS_CACHED: usize = 256;
 /// Largest size of a cached section. Browsers send 500 to 1,000 bytes. A longer section is parsed each time.
 const SECTION_BYTES_MAX: usize = 1024;
 
+/// Longest request line for which the parser tries whether the received bytes are one request. With pipelined
+/// requests, most of the bytes would be read for nothing.
+const LINE_BYTES_EXPECTED_MAX: usize = 512;
+
 /// A parser of the request heads of one worker.
 pub struct HeadParser {
     /// In lower case.
@@ -58,8 +62,19 @@ impl CachedSection {
     /// Returns the head at the start of `bytes` and its length. `None` if its section is another one, or its request
     /// line is not a usual one.
     fn head<'a>(&self, bytes: &'a [u8]) -> Option<(Head<'a>, usize)> {
-        let line_bytes = memchr::memchr(b'\n', bytes)? + 1;
-        let (line, after) = bytes.split_at(line_bytes);
+        // Most clients wait for the response. Then the bytes end with the section, and no search is needed.
+        let line_bytes = bytes.len().saturating_sub(self.length);
+        if line_bytes <= LINE_BYTES_EXPECTED_MAX
+            && let Some(head) = self.head_after(line_bytes, bytes)
+        {
+            return Some(head);
+        }
+        self.head_after(memchr::memchr(b'\n', bytes)? + 1, bytes)
+    }
+
+    /// Returns the same, if the request line has `line_bytes` bytes.
+    fn head_after<'a>(&self, line_bytes: usize, bytes: &'a [u8]) -> Option<(Head<'a>, usize)> {
+        let (line, after) = bytes.split_at_checked(line_bytes)?;
         // A cached section ends with the empty line, so equal bytes are the whole section.
         let section = after.get(..self.length).filter(|section| !section.is_empty())?;
         if section != &self.bytes[..self.length] {

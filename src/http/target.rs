@@ -4,6 +4,7 @@ use wide::u8x16;
 
 use super::authority::is_authority;
 use super::request::Method;
+use super::short_search;
 use crate::problem::{self, Problem};
 
 /// A request target before it is split into path and query. It is plain if it consists of visible ASCII without '#'.
@@ -38,7 +39,8 @@ pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, 
         }
         None => (None, target),
     };
-    let (path, query) = match memchr::memchr(b'?', origin_form.as_bytes()) {
+    // The paths of the endpoints are short.
+    let (path, query) = match short_search::position(origin_form.as_bytes(), *b"?") {
         Some(at) => (&origin_form[..at], &origin_form[at + 1..]),
         None => (origin_form, ""),
     };

@@ -58,7 +58,6 @@ const FENCES: &[(&str, &[&str])] = &[
             "http/chunked.rs",
             "http/head_parser.rs",
             "http/request.rs",
-            "http/target.rs",
             "visitors/events/document.rs",
             "visitors/events/scalars.rs",
             "percent.rs",
