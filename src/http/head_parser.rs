@@ -17,8 +17,8 @@ const SECTIONS_CACHED: usize = 256;
 /// Largest size of a cached section. Browsers send 500 to 1,000 bytes. A longer section is parsed each time.
 const SECTION_BYTES_MAX: usize = 1024;
 
-/// Longest request line for which the parser tries whether the received bytes are one request. With pipelined
-/// requests, most of the bytes would be read for nothing.
+/// Longest request line, in bytes, whose length follows from that of the section. For a longer one the parser searches
+/// for the end of the line. Otherwise it would read many pipelined requests for nothing.
 const LINE_BYTES_EXPECTED_MAX: usize = 512;
 
 /// A parser of the request heads of one worker.
@@ -62,7 +62,8 @@ impl CachedSection {
     /// Returns the head at the start of `bytes` and its length. `None` if its section is another one, or its request
     /// line is not a usual one.
     fn head<'a>(&self, bytes: &'a [u8]) -> Option<(Head<'a>, usize)> {
-        // Most clients wait for the response. Then the bytes end with the section, and no search is needed.
+        // Most clients wait for the response. Then the bytes end with the section, and no search is needed. A wrong
+        // length never matches, because a usual line has no other line end in it.
         let line_bytes = bytes.len().saturating_sub(self.length);
         if line_bytes <= LINE_BYTES_EXPECTED_MAX
             && let Some(head) = self.head_after(line_bytes, bytes)

@@ -59,7 +59,7 @@ struct SubmittedRequest {
 
 /// Serves a connection until it is closed. `open` counts it until then.
 ///
-/// The future is the largest part of an idle connection beside its read buffer. An `async fn` would contain its
+/// The future is the largest part of an idle connection after its read buffer. An `async fn` would contain its
 /// arguments twice.
 #[expect(clippy::manual_async_fn, reason = "the future is smaller")]
 pub(super) fn serve<S: Service>(
@@ -69,7 +69,6 @@ pub(super) fn serve<S: Service>(
     shared: Rc<WorkerState<S>>,
 ) -> impl Future<Output = ()> {
     async move {
-        // Dropped before the stream, so that the descriptor is still open then.
         let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
         let mut input = ReadBuffer::new();
         let mut memory = InputMemory::new(shared.memory.reserve(0));
@@ -79,7 +78,8 @@ pub(super) fn serve<S: Service>(
         if watched.expired_phase() == Some(Phase::Write) {
             shared.count_event(ConnectionEvent::TimedOut);
         }
-        drop((watched, stream, open));
+        // The guards first, because they use the descriptor. The count last.
+        drop((memory, watched, stream, open));
     }
 }
 

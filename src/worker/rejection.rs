@@ -63,7 +63,7 @@ pub(super) async fn reject_input<S: Service>(
     shared.reject(problem, input.pending(), &meta, &mut output);
     input.release();
     memory.release();
-    // Boxed, so that the future of an idle connection has no room for it.
+    // Boxed, so that the future of an idle connection reserves no space for these.
     Box::pin(send_last(stream, output, watched, shared)).await;
     Box::pin(drain(stream, input, watched)).await;
 }

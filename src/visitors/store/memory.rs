@@ -83,8 +83,8 @@ pub(super) fn prefetch(address: usize, lines: usize) {
     let _ = (address, lines);
 }
 
-/// Asks the system for huge pages in a region. A lookup reads a random record, and with small pages most of its time is
-/// the translation of the address. An error is ignored: a system without huge pages uses small ones.
+/// Asks the system for huge pages in a region. A lookup reads a random record. With small pages, the translation of its
+/// address takes most of the time. An error is ignored: a system without huge pages uses small ones.
 fn use_huge_pages(region: NonNull<u8>) {
     // Miri does not know the call.
     if !cfg!(miri) {

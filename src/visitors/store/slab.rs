@@ -14,7 +14,8 @@ use super::entry::TABLE_ENTRY_BYTES_MAX;
 /// Bytes of a region. A region is allocated at once and never freed before the table. The system
 /// provides its pages when they are first used.
 pub(super) const REGION_BYTES: usize = 64 << 20;
-/// Bytes of a huge page on x86-64, and on ARM with the usual small pages. The blocks in use can end within one.
+/// Bytes of a huge page on x86-64, and on ARM with the usual small pages. Regions are aligned to it. The last one in use
+/// is resident as a whole.
 pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes of a block. Large enough that the unused end after the last slot is at most a 15th. Small
 /// enough that one block per class is little memory.

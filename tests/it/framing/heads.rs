@@ -94,6 +94,7 @@ fn any_head(dice: &mut Dice) -> Vec<u8> {
         0 => bytes.truncate(dice.below(length)),
         1 => bytes[dice.below(length)] = *dice.pick(b"\r\n :a"),
         2 => bytes.extend_from_slice(b"GET / HTTP/1.1\r\n"),
+        3 => bytes.extend_from_within(..),
         _ => {}
     }
     bytes
@@ -112,6 +113,21 @@ fn a_remembered_header_section_changes_no_result() {
         assert_eq!(format!("{outcome:?}"), format!("{alone:?}"), "{}", bytes.escape_ascii());
     }
     assert!(complete > 20_000, "{complete} of 100,000 heads are complete");
+}
+
+#[test]
+fn a_request_line_of_any_length_before_a_known_section_has_the_same_result() {
+    let mut heads = HeadParser::new(None);
+    // The longest line whose length follows from the section has 512 bytes.
+    for path_bytes in 1..1_024 {
+        let head = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(path_bytes - 1));
+        for bytes in [head.clone(), head.repeat(2)] {
+            let ParseOutcome::Complete(request, length) = heads.parse(7, bytes.as_bytes()) else {
+                panic!("{path_bytes}");
+            };
+            assert_eq!((request.path.len(), length), (path_bytes, head.len()));
+        }
+    }
 }
 
 #[test]
