@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::metrics_text::MetricsText;
 use crate::clock;
 use crate::cluster::era::FOLD_VERSION;
-use crate::metrics::cluster::{ClusterMetrics, ClusterState, NotReady};
+use crate::metrics::cluster::{ClusterMetrics, ClusterState, NodeStatus, NotReady};
 use crate::visitors::events::time;
 
 /// Age of an event that the stream has not returned from which the profiles count as stale, in ms.
@@ -103,7 +103,7 @@ const TIMES: [(&str, &str, Number); 2] = [
 /// Writes the metrics of a node.
 pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
     page.begin_family("parallax_cluster_connected", "gauge", "1 while the node reads the stream");
-    page.sample(&[], u64::from(node.state().0 != ClusterState::Alone));
+    page.sample(&[], u64::from(node.state() != ClusterState::Alone));
     for (name, kind, help, value) in METRICS {
         page.begin_family(name, kind, help);
         page.sample(&[], value(node).load(Ordering::Relaxed));
@@ -129,17 +129,10 @@ pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
     page.sample(&[("era", &node.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
 }
 
-/// Returns the status of a node that serves a site and is not ready.
-pub(super) fn not_ready_status(node: &ClusterMetrics) -> Option<&'static str> {
-    Some(match node.not_ready()? {
-        NotReady::Joining => "joining",
-        NotReady::Lagging => "lagging",
-    })
-}
-
-/// Adds the state of a node to the body of `/readyz`.
-pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) {
-    let (state, since_ms, reason) = node.state();
+/// Adds the state of a node to the body of `/readyz`. Returns the status of a node that serves a site and is not
+/// ready.
+pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) -> Option<&'static str> {
+    let NodeStatus { state, since_ms, reason, not_ready } = node.status();
     let stale_ms = node.stale_ms();
     body["cluster"] = match state {
         ClusterState::Joining => json!("joining"),
@@ -161,6 +154,10 @@ pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) {
         }
     };
     body["position"] = json!(node.position.load(Ordering::Relaxed).to_string());
+    Some(match not_ready? {
+        NotReady::Joining => "joining",
+        NotReady::Lagging => "lagging",
+    })
 }
 
 fn time_text(ms: i64) -> String {

@@ -16,11 +16,9 @@ const JSON: &str = "application/json";
 pub(super) struct Recording<'a> {
     /// True if events can be recorded.
     pub(super) is_recording: bool,
-    /// The status of a node of a cluster that lacks messages of the stream. `None`: it is ready, or the
-    /// server is alone.
-    pub(super) not_ready: Option<&'static str>,
-    /// Adds the state of the node to the body.
-    pub(super) add_members: &'a dyn Fn(&mut Value),
+    /// Adds the state of a node of a cluster to an object. Returns its status if it lacks messages of the stream.
+    /// `None`: it is ready, or the server is alone.
+    pub(super) add_members: &'a dyn Fn(&mut Value) -> Option<&'static str>,
 }
 
 /// Answers a request for one of the two paths. Returns whether it did.
@@ -55,9 +53,11 @@ fn write_readiness(
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
-    let Recording { is_recording, not_ready, add_members } = recording;
+    let Recording { is_recording, add_members } = recording;
     let sites = handler.catalog().sites().len();
     let (listening, draining) = (lifecycle.is_accepting(), lifecycle.is_draining());
+    let mut node = json!({});
+    let not_ready = add_members(&mut node);
     let (code, status) = match (draining, listening, sites, not_ready) {
         (true, ..) => (503, "draining"),
         (_, false, ..) => (503, "starting"),
@@ -74,6 +74,8 @@ fn write_readiness(
     if let Some(reading) = reading {
         body["reading"] = reading.to_json();
     }
-    add_members(&mut body);
+    if let (Value::Object(body), Value::Object(node)) = (&mut body, &mut node) {
+        body.append(node);
+    }
     handler.write_text(request, code, JSON, &body.to_string(), out);
 }

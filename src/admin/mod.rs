@@ -131,12 +131,12 @@ impl Service for AdminService {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         let add_members = |body: &mut serde_json::Value| self.metrics.add_readiness(body);
-        let (is_recording, not_ready) = (self.metrics.is_recording(), self.metrics.not_ready_status());
+        let is_recording = self.metrics.is_recording();
         if health::handle(
             &mut self.handler,
             self.startup.as_ref(),
             &self.lifecycle,
-            health::Recording { is_recording, not_ready, add_members: &add_members },
+            health::Recording { is_recording, add_members: &add_members },
             request,
             out,
         ) || self.metrics.handle(&mut self.handler, request, out)

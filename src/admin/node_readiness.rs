@@ -14,22 +14,16 @@ impl Metrics {
         Self { is_node, ..self }
     }
 
-    /// Adds the state of a node to the body of `/readyz`.
-    pub(super) fn add_readiness(&self, body: &mut serde_json::Value) {
+    /// Adds the state of a node to the body of `/readyz`. Returns the status of a node that lacks messages of the
+    /// stream, so that it is not ready.
+    pub(super) fn add_readiness(&self, body: &mut serde_json::Value) -> Option<&'static str> {
         #[cfg(feature = "cluster")]
         if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
-            cluster::add_readiness(node, body);
+            return cluster::add_readiness(node, body);
         } else if self.is_node {
             body["cluster"] = cluster::LOADING.into();
         }
         let _ = body;
-    }
-
-    /// Returns the status of a node that lacks messages of the stream, so that it is not ready.
-    pub(super) fn not_ready_status(&self) -> Option<&'static str> {
-        #[cfg(feature = "cluster")]
-        return cluster::not_ready_status(self.server.as_ref()?.cluster.as_ref()?);
-        #[cfg(not(feature = "cluster"))]
         None
     }
 
@@ -37,7 +31,7 @@ impl Metrics {
     pub(super) fn is_loading(&self) -> bool {
         #[cfg(feature = "cluster")]
         if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
-            return node.state().0 == ClusterState::Loading;
+            return node.state() == ClusterState::Loading;
         }
         false
     }

@@ -9,7 +9,7 @@ use super::erase_limits::{in_rounds, while_changed};
 use super::erasing::{ErasureProgress, append, random_id};
 use super::seal::{self, SealKey};
 use crate::clock;
-use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::metrics::cluster::{ClusterMetrics, ClusterState, NodeStatus};
 use crate::visitors::apply::KeyHasher;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser, ErasureError};
 use crate::visitors::log::bloom::IdKind;
@@ -70,7 +70,7 @@ struct Round {
 impl ClusterEraser {
     /// Checks that this node and all known nodes can be reached. A node that is away would keep the visitor.
     fn check_reachable(&self) -> Result<(), ClusterErasureError> {
-        let (state, _, reason) = self.metrics.state();
+        let NodeStatus { state, reason, .. } = self.metrics.status();
         if state != ClusterState::Connected {
             return Err(ClusterErasureError::Alone(reason));
         }

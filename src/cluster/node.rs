@@ -24,7 +24,7 @@ use super::acknowledge::WaitingRequests;
 use super::erasing::{ErasureLink, read_erased};
 use super::follow::{Follower, Head, OwnLog, ReturnHistory};
 use super::forward::{Forwarder, fill_run};
-use super::join::{Progress, Readiness};
+use super::join::{NotReady, Progress, Readiness};
 use super::link::{Command, StreamEnd, WriterLink};
 use super::message::{Decoder, Encoder, Header, Kind};
 use super::own_log::OwnRecords;
@@ -366,9 +366,10 @@ impl Node {
         }
     }
 
-    /// Notes the state of the node, and logs a change.
-    fn set_state(&self, state: ClusterState, reason: &str, clock: &dyn Clock) {
-        if !self.metrics.set_state(state, reason, clock.now_ms()) {
+    /// Publishes the state of the node with the readiness that follows from it, and logs a change.
+    fn set_state(&mut self, state: ClusterState, reason: &str, clock: &dyn Clock) {
+        let not_ready = self.decide_readiness(state, clock);
+        if !self.metrics.set_state(state, reason, not_ready, clock.now_ms()) {
             return;
         }
         match state {
@@ -396,13 +397,18 @@ impl Node {
         (self.end.last_ms - self.last_message_ms.unwrap_or(state.clock_ms)).max(0)
     }
 
+    /// Publishes the readiness, which also depends on the lag and on the time since the start.
     fn publish_readiness(&mut self, clock: &dyn Clock) {
-        let (state, ..) = self.metrics.state();
+        let not_ready = self.decide_readiness(self.metrics.state(), clock);
+        self.metrics.set_not_ready(not_ready);
+    }
+
+    /// Returns why a node in this state is not ready. Logs if it has become ready without the end of the stream.
+    fn decide_readiness(&mut self, state: ClusterState, clock: &dyn Clock) -> Option<NotReady> {
         let lag_ms = self.lag_ms();
         let (is_alone, is_caught_up) = (state == ClusterState::Alone, self.is_caught_up());
         let had_joined = self.readiness.has_joined();
         let not_ready = self.readiness.look(Progress { is_alone, is_caught_up, lag_ms }, monotonic_ms(clock));
-        self.metrics.set_not_ready(not_ready);
         if self.readiness.has_joined() && !had_joined && !is_caught_up {
             tracing::warn!(
                 position = self.position(),
@@ -411,6 +417,7 @@ impl Node {
                 "--join-timeout is over before this node has read the stream to its end; its profiles are stale"
             );
         }
+        not_ready
     }
 
     fn publish_metrics(&self, clock: &dyn Clock) {

@@ -106,8 +106,7 @@ impl StartingNode {
         let (producer, is_producer_saved) = load_producer(data, log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
-        metrics.set_state(ClusterState::Joining, "", clock::now_ms());
-        metrics.set_not_ready(Some(NotReady::Joining));
+        metrics.set_state(ClusterState::Joining, "", Some(NotReady::Joining), clock::now_ms());
         let positions = PositionsFile::open(data);
         let orders = positions.orders();
         let (erasure_link, erasures) = erasing::link(self.keys.seal.clone(), orders.clone(), data.to_owned());

@@ -1,42 +1,48 @@
 //! The metrics of a node of a cluster. The log writer writes them; the admin address reads them.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The relation of a node to the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClusterState {
     /// The node reads the stream, and has not reached its end yet.
-    Joining = 0,
+    #[default]
+    Joining,
     /// The node has read to the end of the stream.
-    Connected = 1,
+    Connected,
     /// The stream is away, or the node must not follow it.
-    Alone = 2,
+    Alone,
     /// The node reads a checkpoint of its directory.
-    Loading = 3,
+    Loading,
 }
 
 /// The reason for which a node that serves a site is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum NotReady {
     /// The start waits until the node has read the stream.
-    Joining = 1,
+    Joining,
     /// The lag exceeds the setting.
-    Lagging = 2,
+    Lagging,
+}
+
+/// The state of a node and its readiness. They change together, so that no reader combines a new state with an old
+/// readiness.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct NodeStatus {
+    pub(crate) state: ClusterState,
+    /// The time of the last change of the state, in milliseconds since 1970.
+    pub(crate) since_ms: i64,
+    /// The reason for being alone.
+    pub(crate) reason: String,
+    /// `None`: the node is ready.
+    pub(crate) not_ready: Option<NotReady>,
 }
 
 /// The metrics of a node.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterMetrics {
-    state: AtomicU8,
-    /// The time of the last change of the state, in milliseconds since 1970.
-    state_since_ms: AtomicI64,
-    /// A [`NotReady`]. 0: the node is ready.
-    not_ready: AtomicU8,
-    /// The reason for being alone.
-    reason: Mutex<String>,
+    status: Mutex<NodeStatus>,
     era: Mutex<String>,
     pub(crate) position: AtomicU64,
     pub(crate) head_position: AtomicU64,
@@ -61,42 +67,43 @@ pub(crate) struct ClusterMetrics {
 }
 
 impl ClusterMetrics {
-    /// Returns the state, the time since when it holds in milliseconds since 1970, and the reason for being alone.
-    pub(crate) fn state(&self) -> (ClusterState, i64, String) {
-        let state = match self.state.load(Ordering::Relaxed) {
-            0 => ClusterState::Joining,
-            1 => ClusterState::Connected,
-            3 => ClusterState::Loading,
-            _ => ClusterState::Alone,
-        };
-        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        (state, self.state_since_ms.load(Ordering::Relaxed), reason)
+    /// Returns the state, its reason and the readiness, all of the same moment.
+    pub(crate) fn status(&self) -> NodeStatus {
+        self.lock_status().clone()
     }
 
-    /// Sets the state. Returns whether it has changed.
-    pub(crate) fn set_state(&self, state: ClusterState, reason: &str, now_ms: i64) -> bool {
-        let mut present = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = self.state.swap(state as u8, Ordering::Relaxed) != state as u8;
-        if is_new || self.state_since_ms.load(Ordering::Relaxed) == 0 {
-            self.state_since_ms.store(now_ms, Ordering::Relaxed);
+    /// Returns the state.
+    pub(crate) fn state(&self) -> ClusterState {
+        self.lock_status().state
+    }
+
+    /// Sets the state and the readiness. Returns whether the state or its reason has changed.
+    pub(crate) fn set_state(
+        &self,
+        state: ClusterState,
+        reason: &str,
+        not_ready: Option<NotReady>,
+        now_ms: i64,
+    ) -> bool {
+        let mut status = self.lock_status();
+        let is_new = status.state != state;
+        if is_new || status.since_ms == 0 {
+            status.since_ms = now_ms;
         }
-        let has_other_reason = *present != reason;
-        reason.clone_into(&mut present);
+        let has_other_reason = status.reason != reason;
+        status.state = state;
+        status.not_ready = not_ready;
+        reason.clone_into(&mut status.reason);
         is_new || has_other_reason
     }
 
-    /// Returns why the node is not ready. `None`: it is ready.
-    pub(crate) fn not_ready(&self) -> Option<NotReady> {
-        match self.not_ready.load(Ordering::Relaxed) {
-            0 => None,
-            1 => Some(NotReady::Joining),
-            _ => Some(NotReady::Lagging),
-        }
+    /// Sets the reason for which the node is not ready. The state has not changed.
+    pub(crate) fn set_not_ready(&self, reason: Option<NotReady>) {
+        self.lock_status().not_ready = reason;
     }
 
-    /// Sets the reason for which the node is not ready.
-    pub(crate) fn set_not_ready(&self, reason: Option<NotReady>) {
-        self.not_ready.store(reason.map_or(0, |reason| reason as u8), Ordering::Relaxed);
+    fn lock_status(&self) -> MutexGuard<'_, NodeStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the ID of the era, in hex. Empty before the node knows it.
