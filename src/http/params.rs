@@ -3,6 +3,8 @@
 //! A value without escapes borrows from the request target. The others are decoded into a buffer that the
 //! caller reuses for the next request.
 
+use std::ops::Range;
+
 use super::body::JsonObject;
 use super::short_search;
 use crate::limits::QUERY_PARAMS_MAX;
@@ -23,8 +25,8 @@ macro_rules! params {
         }
 
         /// Returns the parameter of this name. Comparing lengths first leaves one or two texts to compare.
-        fn named(name: &str) -> Option<Param> {
-            $(if name.len() == $text.len() && name == $text { return Some(Param::$name); })*
+        fn named(name: &[u8]) -> Option<Param> {
+            $(if name.len() == $text.len() && name == $text.as_bytes() { return Some(Param::$name); })*
             None
         }
     };
@@ -90,15 +92,13 @@ impl<'a> Params<'a> {
         // Many queries have no escape at all. Then names and values need no check for escapes.
         let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
         let mut escaped = 0;
-        let mut rest = query;
-        while !rest.is_empty() {
-            let (name, value);
-            (name, value, rest) = split_pair(rest);
+        for pair in PairRanges::new(query) {
+            let (name, value) = (&query.as_bytes()[pair.name], &query[pair.value]);
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if self.values[param as usize].replace(value).is_some() {
                 return Err(repeated_param(param));
             }
-            escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
+            escaped |= u32::from(has_escapes && is_escaped(value.as_bytes())) << param as u32;
         }
         if escaped != 0 {
             self.decode(escaped, decoded)?;
@@ -127,7 +127,7 @@ impl<'a> Params<'a> {
     pub fn from_object(object: &'a JsonObject<'_>) -> Self {
         let mut values = [None; NAMES.len()];
         for member in object.members() {
-            let Some(param) = named(member.name()) else { continue };
+            let Some(param) = named(member.name().as_bytes()) else { continue };
             let text = if param == Param::Limit { member.raw() } else { member.text() };
             values[param as usize] = (!member.is_absent()).then_some(text);
         }
@@ -179,21 +179,18 @@ pub(crate) struct EncodedName<'a> {
 impl EncodedName<'_> {
     /// Returns whether the name decodes to `plain`.
     pub(crate) fn is(self, plain: &str) -> bool {
-        if self.is_escaped { decodes_to(self.text, plain) } else { self.text == plain }
+        if self.is_escaped { decodes_to(self.text.as_bytes(), plain) } else { self.text == plain }
     }
 }
 
 /// Returns the names of the parameters that are not empty.
 pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName<'_>> {
     let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
-    let mut rest = query;
-    let pairs = std::iter::from_fn(move || {
-        let (name, value);
-        (name, value, rest) = (!rest.is_empty()).then(|| split_pair(rest))?;
-        Some((name, value))
-    });
-    let names = pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| name);
-    names.map(move |text| EncodedName { text, is_escaped: has_escapes && is_escaped(text) })
+    let pairs = PairRanges::new(query).filter(|pair| !pair.value.is_empty());
+    pairs.map(move |pair| {
+        let text = &query[pair.name];
+        EncodedName { text, is_escaped: has_escapes && is_escaped(text.as_bytes()) }
+    })
 }
 
 /// The parameters `group.name` of a query string, in order.
@@ -217,11 +214,12 @@ impl<'a> ParamGroup<'a> {
         decoded.clear();
         let mut places = [(TextLocation::Borrowed(""), TextLocation::Borrowed("")); GROUP_PARAMS_MAX];
         let mut count = 0;
-        let mut rest = query;
-        while !rest.is_empty() && count < GROUP_PARAMS_MAX {
-            let (name, value);
-            (name, value, rest) = split_pair(rest);
-            if let Some(name) = strip_group(name, group) {
+        for pair in PairRanges::new(query) {
+            if count == GROUP_PARAMS_MAX {
+                break;
+            }
+            if let Some(name) = strip_group(&query[pair.name], group) {
+                let value = &query[pair.value];
                 places[count] = (TextLocation::of(name, decoded), TextLocation::of(value, decoded));
                 count += 1;
             }
@@ -265,18 +263,46 @@ fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     Some(&name[name.len() - rest.len()..])
 }
 
-/// Returns the name and the value of the first pair of a query string, and the text after the pair. `a=1&b=2`
-/// gives `a`, `1` and `b=2`. A missing part is empty.
-#[inline]
-fn split_pair(query: &str) -> (&str, &str, &str) {
-    let Some(at) = short_search::position(query.as_bytes(), *b"=&") else { return (query, "", "") };
-    let (name, after) = (&query[..at], &query[at + 1..]);
-    if query.as_bytes()[at] == b'&' {
-        return (name, "", after);
+/// An iterator over the pairs of a query string.
+struct PairRanges<'a> {
+    query: &'a [u8],
+    /// Offset of the next pair.
+    next: usize,
+}
+
+/// The ranges of the name and the value of a pair. In `a=1&b=2`, the first pair has the ranges of `a` and `1`. A missing
+/// part is empty. All ranges end at a separator, so they are on character boundaries.
+struct PairRange {
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+impl<'a> PairRanges<'a> {
+    fn new(query: &'a str) -> Self {
+        Self { query: query.as_bytes(), next: 0 }
     }
-    match short_search::position(after.as_bytes(), *b"&") {
-        Some(end) => (name, &after[..end], &after[end + 1..]),
-        None => (name, after, ""),
+}
+
+impl Iterator for PairRanges<'_> {
+    type Item = PairRange;
+
+    // A call would pass the ranges through memory.
+    #[inline(always)]
+    fn next(&mut self) -> Option<PairRange> {
+        let Self { query, next: begin } = *self;
+        if begin >= query.len() {
+            return None;
+        }
+        let name_end = short_search::position(query, begin, *b"=&").unwrap_or(query.len());
+        let value = match query.get(name_end) {
+            Some(b'=') => {
+                let value_end = short_search::position(query, name_end + 1, *b"&");
+                name_end + 1..value_end.unwrap_or(query.len())
+            }
+            _ => name_end..name_end,
+        };
+        self.next = value.end + 1;
+        Some(PairRange { name: begin..name_end, value })
     }
 }
 
@@ -289,7 +315,7 @@ enum TextLocation<'a> {
 
 impl<'a> TextLocation<'a> {
     fn of(value: &'a str, decoded: &mut Vec<u8>) -> Self {
-        if !is_escaped(value) {
+        if !is_escaped(value.as_bytes()) {
             return Self::Borrowed(value);
         }
         let from = decoded.len();
@@ -305,13 +331,13 @@ impl<'a> TextLocation<'a> {
     }
 }
 
-fn param_by_name(name: &str) -> Option<Param> {
+fn param_by_name(name: &[u8]) -> Option<Param> {
     if !is_escaped(name) {
         return named(name);
     }
     // Clients rarely escape our names, so an escaped name is nearly always unknown. Escapes are still
     // allowed.
-    NAMES.iter().find(|ours| decodes_to(name, ours)).and_then(|n| named(n))
+    NAMES.iter().find(|ours| decodes_to(name, ours)).and_then(|ours| named(ours.as_bytes()))
 }
 
 /// Returns the indexes of the set bits.
@@ -321,12 +347,12 @@ fn set_bits(set: u32) -> impl Iterator<Item = usize> {
 
 /// Returns whether `text` has an escape or a plus. It never returns early, so that the compiler can vectorize
 /// the loop.
-fn is_escaped(text: &str) -> bool {
-    text.bytes().fold(false, |found, b| found | (b == b'%') | (b == b'+'))
+fn is_escaped(text: &[u8]) -> bool {
+    text.iter().fold(false, |found, b| found | (*b == b'%') | (*b == b'+'))
 }
 
-fn decodes_to(name: &str, plain: &str) -> bool {
-    let mut rest = name.as_bytes();
+fn decodes_to(name: &[u8], plain: &str) -> bool {
+    let mut rest = name;
     plain.bytes().all(|wanted| {
         let Some((byte, behind)) = percent::decode_first_form_byte(rest) else {
             return false;

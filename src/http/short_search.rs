@@ -3,18 +3,33 @@
 
 use wide::u8x16;
 
-/// Returns the position of the first byte of `text` that is one of `wanted`.
+/// Returns the position of the first byte of `text` at or after `from` that is one of `wanted`. `from` is at most the
+/// length of the text.
 #[inline]
-pub fn position<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -> Option<usize> {
-    let (blocks, rest) = text.as_chunks::<16>();
-    for (block_index, block) in blocks.iter().enumerate() {
+pub fn position<const WANTED: usize>(text: &[u8], from: usize, wanted: [u8; WANTED]) -> Option<usize> {
+    let mut at = from;
+    while let Some(block) = text[at..].first_chunk::<16>() {
         let found = match_mask(*block, wanted).to_bitmask();
         if found != 0 {
-            return Some(block_index * 16 + found.trailing_zeros() as usize);
+            return Some(at + found.trailing_zeros() as usize);
         }
+        at += 16;
     }
-    let in_rest = rest.iter().position(|byte| wanted.contains(byte))?;
-    Some(text.len() - rest.len() + in_rest)
+    // The last 16 bytes begin before `at`, so that no byte is compared alone.
+    let begin = text.len().saturating_sub(16);
+    let block = text.last_chunk::<16>().copied().unwrap_or_else(|| padded(text));
+    let found = match_mask(block, wanted).to_bitmask() >> (at - begin);
+    // Without a match, the distance is the width of the mask, which is greater than the number of bytes left.
+    let at = at + found.trailing_zeros() as usize;
+    (at < text.len()).then_some(at)
+}
+
+/// Returns a text of fewer than 16 bytes, with zeros after it.
+#[inline]
+fn padded(text: &[u8]) -> [u8; 16] {
+    let mut block = [0; 16];
+    block[..text.len()].copy_from_slice(text);
+    block
 }
 
 /// Returns whether `text` has one of the bytes `wanted`.

@@ -40,7 +40,7 @@ pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, 
         None => (None, target),
     };
     // The paths of the endpoints are short.
-    let (path, query) = match short_search::position(origin_form.as_bytes(), *b"?") {
+    let (path, query) = match short_search::position(origin_form.as_bytes(), 0, *b"?") {
         Some(at) => (&origin_form[..at], &origin_form[at + 1..]),
         None => (origin_form, ""),
     };

@@ -89,8 +89,7 @@ impl RoutePath {
         // One byte more than the limit shows that the path is too long.
         let bytes = &value.as_bytes()[..value.len().min(ROUTE_BYTES_MAX + 1)];
         let (mut segment_start, mut search_from) = (1, 1);
-        while let Some(distance) = short_search::position(&bytes[search_from..], *b"/%?#") {
-            let at = search_from + distance;
+        while let Some(at) = short_search::position(bytes, search_from, *b"/%?#") {
             search_from = at + 1;
             match bytes[at] {
                 b'/' if at == segment_start => {

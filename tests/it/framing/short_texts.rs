@@ -13,15 +13,14 @@ fn a_search_finds_the_first_wanted_byte_of_a_text_of_any_length() {
     for _ in 0..100_000 {
         let length = dice.below(70);
         let text: Vec<u8> = (0..length).map(|_| *dice.pick(b"aaaaaaaaaaaaaaaa\x00\xff=&%+")).collect();
-        for wanted in [*b"&=", *b"%+", *b"&&"] {
+        for wanted in [*b"&=", *b"%+", *b"&&", *b"&\0"] {
+            let from = dice.below(length + 1);
+            for from in [0, from, length] {
+                let naive = (from..length).find(|at| wanted.contains(&text[*at]));
+                let texts = (wanted.escape_ascii(), text.escape_ascii());
+                assert_eq!(position(&text, from, wanted), naive, "{} in {} from {from}", texts.0, texts.1);
+            }
             let naive = text.iter().position(|byte| wanted.contains(byte));
-            assert_eq!(
-                position(&text, wanted),
-                naive,
-                "{} in {}",
-                wanted.escape_ascii(),
-                text.escape_ascii()
-            );
             assert_eq!(contains(&text, wanted), naive.is_some(), "{}", text.escape_ascii());
             found += usize::from(naive.is_some_and(|at| at >= 16));
         }
