@@ -163,7 +163,12 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
             let section = &head_bytes[from..];
             let fields = head.headers.iter().map(|field| (field.name, field.value));
             let index = FieldIndex::read(section, fields, country_header);
-            build_request(Head::new(&head, Headers { section, index }), length)
+            let headers = Headers { section, index };
+            let line = RequestLine::new(&head);
+            match check_fields(&line, &headers, head.version == Some(0), length) {
+                Ok(fields) => build_request(line, fields, headers, length),
+                Err(problem) => ParseOutcome::Rejected(problem),
+            }
         }
         Ok(httparse::Status::Partial) => check_partial(bytes, head.path),
         Err(error) => check_malformed(bytes, error),
@@ -237,59 +242,87 @@ fn parse_problem<'a>(error: httparse::Error) -> Problem<'a> {
     }
 }
 
-/// The parts of a complete head.
-pub(super) struct Head<'a> {
+/// A request line.
+pub(super) struct RequestLine<'a> {
     pub(super) method: &'a str,
     pub(super) target: Target<'a>,
-    /// True for HTTP/1.0.
-    pub(super) is_old: bool,
-    pub(super) headers: Headers<'a>,
 }
 
-impl<'a> Head<'a> {
-    /// Creates a head from a parsed request line.
-    fn new(line: &httparse::Request<'_, 'a>, headers: Headers<'a>) -> Self {
-        let (method, target) = (line.method.unwrap_or_default(), Target::new(line.path.unwrap_or_default()));
-        Self { method, target, is_old: line.version == Some(0), headers }
+impl<'a> RequestLine<'a> {
+    fn new(head: &httparse::Request<'_, 'a>) -> Self {
+        Self { method: head.method.unwrap_or_default(), target: Target::new(head.path.unwrap_or_default()) }
+    }
+
+    /// Checks the length of the target, and that of the head.
+    fn check_lengths(&self, head_bytes: usize) -> Result<(), Problem<'a>> {
+        if self.target.text.len() > TARGET_BYTES_MAX {
+            return Err(target_too_long());
+        }
+        if head_bytes > HEAD_BYTES_MAX {
+            return Err(head_too_large());
+        }
+        Ok(())
+    }
+
+    /// Returns the method, the path and the query.
+    fn parts(self, head_bytes: usize) -> Result<(Method, &'a str, &'a str), Problem<'a>> {
+        self.check_lengths(head_bytes)?;
+        let method = parse_method(self.method)?;
+        let (path, query) = target_parts(self.target, method)?;
+        Ok((method, path, query))
     }
 }
 
-/// Checks a complete head of `length` bytes.
-pub(super) fn build_request(head: Head<'_>, length: usize) -> ParseOutcome<'_> {
-    match check_head(head, length) {
-        Ok(request) => ParseOutcome::Complete(request, length),
-        Err(problem) => ParseOutcome::Rejected(problem),
-    }
+/// The checked fields of a header section. They depend on the section and the version alone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CheckedFields {
+    pub(super) body_framing: BodyFraming,
+    pub(super) close: bool,
+    pub(super) expects_continue: bool,
 }
 
-fn check_head(head: Head<'_>, length: usize) -> Result<Request<'_>, Problem<'_>> {
-    let Head { target, is_old, headers, .. } = head;
-    let body_framing = body_framing(&headers, is_old)?;
-    check_host(&headers, is_old)?;
-    if target.text.len() > TARGET_BYTES_MAX {
-        return Err(target_too_long());
-    }
-    if length > HEAD_BYTES_MAX {
-        return Err(head_too_large());
-    }
+/// Checks the fields of a complete head of `head_bytes` bytes. `is_old` says that the request is HTTP/1.0. An error of the
+/// framing precedes that of a limit, and a limit precedes an expectation.
+fn check_fields<'a>(
+    line: &RequestLine<'a>,
+    headers: &Headers<'a>,
+    is_old: bool,
+    head_bytes: usize,
+) -> Result<CheckedFields, Problem<'a>> {
+    let body_framing = body_framing(headers, is_old)?;
+    check_host(headers, is_old)?;
+    line.check_lengths(head_bytes)?;
     // An HTTP/1.0 client does not understand the interim response (RFC 9110 section 10.1.1).
     let expectation = headers.get(Field::Expect).filter(|_| !is_old);
     check_expectation(expectation)?;
     if matches!(body_framing, BodyFraming::Length(length) if length > BODY_BYTES_MAX) {
         return Err(Problem::new(problem::BODY_TOO_LARGE, "The body is larger than 524288 bytes."));
     }
-    let method = parse_method(head.method)?;
-    let (path, query) = target_parts(target, method)?;
-    Ok(Request {
-        method,
-        path,
-        query,
-        close: is_old || headers.index.connection_close,
+    Ok(CheckedFields {
         body_framing,
+        close: is_old || headers.index.connection_close,
         expects_continue: expectation.is_some() && body_framing != BodyFraming::Length(0),
-        body: &[],
-        headers,
     })
+}
+
+/// Builds the request of a complete head of `head_bytes` bytes, whose fields are checked. It is inlined, so that the headers
+/// are copied once.
+#[inline]
+pub(super) fn build_request<'a>(
+    line: RequestLine<'a>,
+    fields: CheckedFields,
+    headers: Headers<'a>,
+    head_bytes: usize,
+) -> ParseOutcome<'a> {
+    let CheckedFields { body_framing, close, expects_continue } = fields;
+    match line.parts(head_bytes) {
+        Ok((method, path, query)) => {
+            let request =
+                Request { method, path, query, close, body_framing, expects_continue, body: &[], headers };
+            ParseOutcome::Complete(request, head_bytes)
+        }
+        Err(problem) => ParseOutcome::Rejected(problem),
+    }
 }
 
 fn check_host<'a>(headers: &Headers<'_>, is_old: bool) -> Result<(), Problem<'a>> {

@@ -74,6 +74,7 @@ const FIELDS: &[&str] = &[
     "Content-Length: 3\r\n",
     "Transfer-Encoding: chunked\r\n",
     "Expect: 100-continue\r\n",
+    "Expect: tea\r\n",
     "X-Anon-Id: v1\r\n",
     "X-Forwarded-For: 10.0.0.1\r\n",
     "CF-IPCountry: SE\r\n",
