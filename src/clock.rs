@@ -1,6 +1,8 @@
 //! The only module that reads the clock. Times are Unix milliseconds; durations are monotonic.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A source of time for the log. Tests provide their own.
 pub trait Clock: Send + Sync {
@@ -87,19 +89,16 @@ impl Clock for SystemClock {
 
 /// Returns the milliseconds since 1970, UTC; 0 if the system clock is set before 1970.
 pub fn now_ms() -> i64 {
-    since_epoch().as_millis() as i64
+    let now = clock_gettime(ClockId::Realtime);
+    (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).max(0)
 }
 
 /// Returns the seconds since 1970, UTC.
 pub(crate) fn now_s() -> u64 {
-    since_epoch().as_secs()
+    clock_gettime(ClockId::Realtime).tv_sec.max(0) as u64
 }
 
 /// Returns the current instant, to measure durations from.
 pub fn instant() -> Instant {
     Instant::now()
-}
-
-fn since_epoch() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -100,7 +100,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "site/snapshot/hash_index.rs",
         ],
     ),
-    ("rustix", &["ids.rs", "storage/", "visitors/store/memory.rs", "worker/mod.rs"]),
+    ("rustix", &["clock.rs", "ids.rs", "storage/", "visitors/store/memory.rs", "worker/mod.rs"]),
     ("schemars", &["site/source/pattern.rs", "site/source/schema.rs", "site/source/types/"]),
     ("serde", &[""]),
     ("serde_json", &[""]),
