@@ -105,8 +105,10 @@ pub fn hash128(bytes: &[u8]) -> u128 {
 /// longest kind fit. Longer texts take the streaming hasher, which prepares 576 bytes of state first.
 pub const COPIED_BYTES_MAX: usize = 256;
 
-/// Returns the [`hash128`] of the concatenation of `parts`.
-pub fn hash128_parts(parts: &[&[u8]]) -> u128 {
+/// Returns the [`hash128`] of the concatenation of `parts`. It is inlined, so that a part whose length the caller knows is
+/// copied without a call.
+#[inline]
+pub fn hash128_parts<const PARTS: usize>(parts: [&[u8]; PARTS]) -> u128 {
     if parts.iter().map(|part| part.len()).sum::<usize>() > COPIED_BYTES_MAX {
         let mut hasher = Xxh3::new();
         parts.iter().for_each(|part| hasher.update(part));
@@ -117,7 +119,7 @@ pub fn hash128_parts(parts: &[&[u8]]) -> u128 {
         text[end..end + part.len()].copy_from_slice(part);
         end += part.len();
     }
-    xxh3_128(&text[..end])
+    hash128(&text[..end])
 }
 
 /// Returns a 64-bit hash for hash tables.

@@ -255,7 +255,7 @@ impl RunRecord<'_> {
 /// server generated has a key too, and takes effect once although a new producer ID sends it again.
 pub fn dedup_key(record: &Record<'_>) -> u128 {
     match (record.key, record.site, record.message_id) {
-        (0, Some(site), Some(message_id)) => hash128_parts(&[site.as_bytes(), &[0], message_id.as_bytes()]),
+        (0, Some(site), Some(message_id)) => hash128_parts([site.as_bytes(), &[0], message_id.as_bytes()]),
         (key, ..) => key,
     }
 }

@@ -44,7 +44,7 @@ impl RecordIdentity {
     /// Returns the running hash after this record.
     pub fn extend(&self, hash: u128) -> u128 {
         let fields = [self.length.to_le_bytes().as_slice(), &self.received_ms.to_le_bytes()].concat();
-        hash128_parts(&[&hash.to_le_bytes(), &fields, &self.key.to_le_bytes()])
+        hash128_parts([&hash.to_le_bytes(), &fields, &self.key.to_le_bytes()])
     }
 }
 

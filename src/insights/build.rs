@@ -32,12 +32,12 @@ impl VisitorKey {
 
     /// Returns the ID of the key, which is in the column files.
     pub(super) fn id(&self) -> u32 {
-        hash128_parts(&[&self.0]) as u32
+        hash128_parts([&self.0]) as u32
     }
 
     /// Returns the hash of an anonymous ID, or of a user ID.
     fn hash(&self, site: &str, kind: u8, id: &str) -> u64 {
-        hash128_parts(&[&self.0, site.as_bytes(), &[0, kind], id.as_bytes()]) as u64
+        hash128_parts([&self.0, site.as_bytes(), &[0, kind], id.as_bytes()]) as u64
     }
 
     /// Returns the hash of the visitor of a record.

@@ -49,7 +49,7 @@ impl KeyHasher {
     /// Returns the key of an ID.
     pub fn key(&self, site: &str, id_kind: IdKind, id: &str) -> Key {
         let [site, id_kind, id] = hash_parts(site.as_bytes(), id_kind, id.as_bytes());
-        let hash = checksum::hash128_parts(&[&self.secret, site, id_kind, id]);
+        let hash = checksum::hash128_parts([&self.secret, site, id_kind, id]);
         Key([hash as u64, (hash >> 64) as u64])
     }
 }

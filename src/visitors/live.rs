@@ -488,5 +488,5 @@ impl ProfileTable {
 
 /// Hashes an entry of the table for its digest.
 fn hash_entry(Key([low, high]): Key, value: &[u8], class: EvictionClass) -> u128 {
-    hash128_parts(&[&low.to_le_bytes(), &high.to_le_bytes(), &[class as u8], value])
+    hash128_parts([&low.to_le_bytes(), &high.to_le_bytes(), &[class as u8], value])
 }

@@ -70,7 +70,7 @@ impl Arms {
             return ArmNumber(*number);
         }
         if self.names.len() - self.known >= UNKNOWN_ARMS_MAX {
-            return ArmNumber(hash128_parts(&[arm.as_bytes()]) as u32 | UNNAMED);
+            return ArmNumber(hash128_parts([arm.as_bytes()]) as u32 | UNNAMED);
         }
         let number = self.names.len() as u32;
         self.names.push(arm.to_owned());

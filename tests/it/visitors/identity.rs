@@ -237,6 +237,6 @@ fn the_hash_of_parts_is_that_of_their_concatenation() {
     let text = [7; COPIED_BYTES_MAX + 1];
     for length in [0, 1, COPIED_BYTES_MAX - 1, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1] {
         let (before, after) = text[..length].split_at(length / 3);
-        assert_eq!(hash128_parts(&[before, b"", after]), hash128(&text[..length]), "{length}");
+        assert_eq!(hash128_parts([before, b"", after]), hash128(&text[..length]), "{length}");
     }
 }
