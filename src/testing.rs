@@ -305,6 +305,9 @@ pub mod storage {
         pub use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, RealDisk};
     }
 }
+pub mod varint {
+    pub use crate::varint::{Decoder, put_number};
+}
 pub mod visitors {
     pub mod apply {
         pub use crate::visitors::apply::{KeyHasher, ProfileUpdater};

@@ -7,7 +7,7 @@
 /// A decoder that takes values from the front of a buffer. Its methods return `None` if the buffer is
 /// too short or malformed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Decoder<'a>(pub &'a [u8]);
+pub struct Decoder<'a>(pub &'a [u8]);
 
 impl<'a> Decoder<'a> {
     pub(crate) fn byte(&mut self) -> Option<u8> {
@@ -16,9 +16,9 @@ impl<'a> Decoder<'a> {
         Some(*byte)
     }
 
-    /// Reads a varint. Most are below 128 and take one byte.
+    /// Reads a varint of at most 10 bytes. Most are below 128 and take one byte.
     #[inline]
-    pub(crate) fn number(&mut self) -> Option<u64> {
+    pub fn number(&mut self) -> Option<u64> {
         match self.0 {
             [byte @ ..0x80, rest @ ..] => {
                 self.0 = rest;
@@ -28,7 +28,23 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    // A call, so that the short path of `number` is inlined everywhere.
+    #[inline(never)]
     fn long_number(&mut self) -> Option<u64> {
+        if let [low, high @ ..0x80, rest @ ..] = self.0 {
+            self.0 = rest;
+            return Some(u64::from(*low & 0x7F) | u64::from(*high) << 7);
+        }
+        let Some((number, bytes)) = self.0.first_chunk().and_then(|chunk| number_in(*chunk)) else {
+            return self.long_number_bytewise();
+        };
+        self.0 = &self.0[bytes..];
+        Some(number)
+    }
+
+    /// Reads a varint near the end of the buffer, or one of more than 8 bytes.
+    #[cold]
+    fn long_number_bytewise(&mut self) -> Option<u64> {
         let (mut number, mut shift) = (0, 0);
         while shift < u64::BITS {
             let byte = self.byte()?;
@@ -69,9 +85,28 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// Returns the varint at the start of `chunk`, and its length in bytes. `None` if it does not end in the chunk. It joins the
+/// groups of 7 bits in pairs, so there is no loop.
+#[inline]
+fn number_in(chunk: [u8; 8]) -> Option<(u64, usize)> {
+    const TOP_BITS: u64 = 0x8080_8080_8080_8080;
+    let word = u64::from_le_bytes(chunk);
+    let last = !word & TOP_BITS;
+    if last == 0 {
+        return None;
+    }
+    // The bits up to the lowest one that is set: the bytes up to the last one of the varint.
+    let groups = word & (last ^ (last - 1)) & !TOP_BITS;
+    let pairs = groups & 0x007F_007F_007F_007F | (groups & 0x7F00_7F00_7F00_7F00) >> 1;
+    let fours = pairs & 0x0000_3FFF_0000_3FFF | (pairs & 0x3FFF_0000_3FFF_0000) >> 2;
+    let number = fours & 0x0FFF_FFFF | (fours & 0x0FFF_FFFF_0000_0000) >> 4;
+    Some((number, last.trailing_zeros() as usize / 8 + 1))
+}
+
 const SECTION_LENGTH_BYTES: usize = 2;
 
-pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+/// Appends a number as a varint.
+pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;

@@ -11,6 +11,7 @@ mod shown;
 mod touches;
 mod traits;
 mod unread;
+mod varints;
 
 use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
 use parallax::testing::visitors::log::bloom::IdKind;
