@@ -209,6 +209,8 @@ where
         }
     }
 
+    // Most conditions have one test. Calls of this function and of `passes` would cost as much as the test.
+    #[inline(always)]
     fn test_holds(&mut self, operations: &'a [ArchivedOperation], at: usize, element: Value<'a>) -> bool {
         let test = &operations[at].test;
         match test {
@@ -265,6 +267,7 @@ where
         }
     }
 
+    #[inline(always)]
     fn passes(&self, check: &ArchivedCheck, operator: Operator, actual: Value<'_>) -> bool {
         let asks_for_it = matches!(operator, Operator::Regex | Operator::Regexi | Operator::InGroup);
         match check {
