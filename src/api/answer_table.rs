@@ -16,7 +16,7 @@ use super::class::ResponseClass;
 use crate::checksum;
 use crate::http::etag::Etag;
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, KEY_BYTES_MAX, ZONES_MAX};
-use crate::site::snapshot::pieces::Pieces;
+use crate::site::snapshot::pieces::{PieceRange, Pieces};
 
 /// The kind of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,9 @@ const ANSWER_KEY_BYTES_MAX: usize = FIXED_KEY_BYTES + ZONES_MAX + 2 * KEY_BYTES_
 /// The empty line between the fields and the body.
 pub(super) const EMPTY_LINE: &[u8] = b"\r\n";
 
-/// Everything that an answer depends on.
-#[derive(Debug, Clone, Copy)]
+/// Everything that an answer depends on. Each handler has one and sets it for each request, because it is too large to be
+/// returned.
+#[derive(Debug)]
 pub(super) struct AnswerKey {
     bytes: [u8; ANSWER_KEY_BYTES_MAX],
     length: usize,
@@ -50,18 +51,24 @@ pub(super) struct AnswerKey {
 }
 
 impl AnswerKey {
-    /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each
-    /// zone of the route's page, so its length needs no separator. Returns `None` if the text of the
-    /// experiments is too long.
+    /// Creates a key that is not set yet.
+    pub(super) fn new() -> Self {
+        Self { bytes: [0; ANSWER_KEY_BYTES_MAX], length: 0, kind: AnswerKind::ForcedLayout, slot: 0 }
+    }
+
+    /// Sets the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of
+    /// the route's page, so its length needs no separator. Returns `None` if the text of the experiments is too
+    /// long.
     #[inline]
-    pub(super) fn new(
+    pub(super) fn set(
+        &mut self,
         (kind, accepts_gzip): (AnswerKind, bool),
         snapshot_hash: &[u8; 32],
         route_index: u32,
         choice: &[u8],
         experiments: &[u8],
-    ) -> Option<Self> {
-        let mut bytes = [0; ANSWER_KEY_BYTES_MAX];
+    ) -> Option<()> {
+        let bytes = &mut self.bytes;
         let choice_end = FIXED_KEY_BYTES + choice.len();
         let length = choice_end + experiments.len();
         bytes[..2].copy_from_slice(&[kind as u8, u8::from(accepts_gzip)]);
@@ -69,8 +76,9 @@ impl AnswerKey {
         bytes[6..FIXED_KEY_BYTES].copy_from_slice(snapshot_hash);
         bytes.get_mut(FIXED_KEY_BYTES..choice_end)?.copy_from_slice(choice);
         bytes.get_mut(choice_end..length)?.copy_from_slice(experiments);
-        let slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
-        Some(Self { bytes, length, kind, slot })
+        self.slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
+        (self.length, self.kind) = (length, kind);
+        Some(())
     }
 
     /// Returns the class of the response.
@@ -97,10 +105,8 @@ pub(super) struct PreparedAnswer<'t> {
     pub(super) shared_end: usize,
     /// End of the content fields.
     pub(super) content_end: usize,
-    /// True if the body has the coding gzip. A short body never has it.
-    pub(super) gzip: bool,
-    /// The indices of the pieces.
-    pub(super) pieces: &'t [u32],
+    /// The pieces of the body, in the coding of the answer.
+    pub(super) pieces: &'t [PieceRange],
     /// The bytes of the body after its pieces.
     pub(super) after_pieces: &'t [u8],
 }
@@ -136,8 +142,8 @@ impl PreparedAnswer<'_> {
     }
 
     fn write_pieces(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
-        for index in self.pieces {
-            out.extend_from_slice(if self.gzip { pieces.deflate(*index) } else { pieces.text(*index) });
+        for range in self.pieces {
+            out.extend_from_slice(pieces.bytes(*range));
         }
         out.extend_from_slice(self.after_pieces);
     }
@@ -148,7 +154,7 @@ pub(super) struct AnswerTable {
     slots: Box<[Slot]>,
     /// The bytes of each slot: the key, the bytes before the pieces, and the bytes after the pieces.
     bytes: Box<[[u8; ANSWER_BYTES_MAX]]>,
-    pieces: Box<[[u32; ANSWER_PIECES_MAX]]>,
+    pieces: Box<[[PieceRange; ANSWER_PIECES_MAX]]>,
 }
 
 /// The description of the answer in a slot. An empty slot matches no key, because a key is not empty.
@@ -166,7 +172,6 @@ struct Slot {
     end: u16,
     /// Number of pieces.
     pieces: u8,
-    gzip: bool,
 }
 
 impl AnswerTable {
@@ -175,7 +180,7 @@ impl AnswerTable {
         Self {
             slots: vec![Slot::default(); ANSWERS_PREPARED].into(),
             bytes: vec![[0; ANSWER_BYTES_MAX]; ANSWERS_PREPARED].into(),
-            pieces: vec![[0; ANSWER_PIECES_MAX]; ANSWERS_PREPARED].into(),
+            pieces: vec![[PieceRange::default(); ANSWER_PIECES_MAX]; ANSWERS_PREPARED].into(),
         }
     }
 
@@ -190,7 +195,6 @@ impl AnswerTable {
             before_pieces: part(slot.key_end, slot.pieces_at),
             shared_end: usize::from(slot.shared_end),
             content_end: usize::from(slot.content_end),
-            gzip: slot.gzip,
             pieces: &self.pieces[key.slot][..usize::from(slot.pieces)],
             after_pieces: part(slot.pieces_at, slot.end),
         })
@@ -212,7 +216,7 @@ impl AnswerTable {
             written as u16
         });
         let (shared_end, content_end) = (answer.shared_end as u16, answer.content_end as u16);
-        let (pieces, gzip) = (answer.pieces.len() as u8, answer.gzip);
-        self.slots[key.slot] = Slot { key_end, shared_end, content_end, pieces_at, end, pieces, gzip };
+        let pieces = answer.pieces.len() as u8;
+        self.slots[key.slot] = Slot { key_end, shared_end, content_end, pieces_at, end, pieces };
     }
 }

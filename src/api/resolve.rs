@@ -1,6 +1,6 @@
 //! `GET /v1/resolve`: the layout of a route, decided or forced, or its redirect.
 
-use super::answer_table::{AnswerKey, AnswerKind};
+use super::answer_table::AnswerKind;
 use super::context::RequestContext;
 use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
@@ -37,17 +37,18 @@ pub(super) fn handle<'a>(
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
             let selection = selection::select_variants(context, page, explain, scratch)?;
-            let experiments = scratch.decision_buffers.experiments.text();
+            let Scratch { decision_buffers, answer_key, response: buffers, .. } = scratch;
             let (kind, experiments) = match selection.is_decided {
-                true => (AnswerKind::DecidedLayout, experiments),
+                true => (AnswerKind::DecidedLayout, decision_buffers.experiments.text()),
                 false => (AnswerKind::ForcedLayout, &[][..]),
             };
-            let key = selection.answer_key(context, kind, (route_index, route), experiments);
-            if response::write_prepared(context, key.as_ref(), &mut scratch.response, out)? {
+            let route_at = (route_index, route);
+            let has_key = selection.set_answer_key(context, kind, route_at, experiments, answer_key);
+            if has_key && response::write_prepared(context, answer_key, buffers, out)? {
                 return Ok(());
             }
             build_layout(context, route, &selection, scratch);
-            write_layout(context, &selection, key.as_ref(), scratch, out)
+            write_layout(context, &selection, has_key, scratch, out)
         }
     }
 }
@@ -101,11 +102,11 @@ fn write_opening(context: &RequestContext<'_>, pattern: &str, path: &RoutePath, 
 fn write_layout(
     context: &RequestContext<'_>,
     selection: &Selection<'_>,
-    answer_key: Option<&AnswerKey>,
+    has_key: bool,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { plan, path, canonical, decision_buffers, response: buffers, location, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, answer_key, location, response, .. } = scratch;
     let is_decided = selection.is_decided;
     let unknown = !is_decided && selection.has_unknown_pairs();
     if unknown {
@@ -123,10 +124,10 @@ fn write_layout(
         experiments: is_decided.then_some(decision_buffers.experiments.text()),
         tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
-        answer_key,
+        answer_key: has_key.then_some(answer_key),
     };
     let body = Body::Planned(plan, context.pieces());
-    response::write_response(context, &fields, &body, buffers, out)
+    response::write_response(context, &fields, &body, response, out)
 }
 
 /// Writes the URL under which the same content has its full cache time.

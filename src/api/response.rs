@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
 use crate::site::snapshot::format::ArchivedRoute;
-use crate::site::snapshot::pieces::Pieces;
+use crate::site::snapshot::pieces::{PieceRange, Pieces};
 
 /// The caches that may store a response.
 #[derive(Debug, Clone, Copy)]
@@ -140,19 +140,19 @@ pub(super) fn write_response(
     Ok(())
 }
 
-/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if
-/// there is no key, or no answer is stored.
+/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if no answer
+/// is stored.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
 pub(super) fn write_prepared(
     context: &RequestContext<'_>,
-    key: Option<&AnswerKey>,
+    key: &AnswerKey,
     buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<bool, Problem<'static>> {
     let ResponseBuffers { answers, ids, .. } = buffers;
-    let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
+    let Some(answer) = answers.get(key) else { return Ok(false) };
     let (class, etag) = (key.class(), answer.etag());
     let (mut head, is_unchanged) = begin_head(context, class, Some(&etag), ids, out)?;
     let has_body = !is_unchanged && !context.is_head();
@@ -181,7 +181,7 @@ fn prepare_answer(
     prepared: &mut Vec<u8>,
     answers: &mut AnswerTable,
 ) {
-    let mut indices = [0; ANSWER_PIECES_MAX];
+    let mut ranges = [PieceRange::default(); ANSWER_PIECES_MAX];
     let shared_end = prepared.len();
     write_content_fields(gzip, body.bytes(gzip), prepared);
     let content_end = prepared.len();
@@ -194,24 +194,23 @@ fn prepare_answer(
         return;
     }
     prepared.extend_from_slice(EMPTY_LINE);
-    let Some((pieces_at, count)) = write_around_pieces(body, gzip, &mut indices, prepared) else { return };
+    let Some((pieces_at, count)) = write_around_pieces(body, gzip, &mut ranges, prepared) else { return };
     let answer = PreparedAnswer {
         before_pieces: &prepared[..pieces_at],
         shared_end,
         content_end,
-        gzip,
-        pieces: &indices[..count],
+        pieces: &ranges[..count],
         after_pieces: &prepared[pieces_at..],
     };
     answers.insert(key, &answer);
 }
 
-/// Appends the bytes of a body that are not pieces: those before them, and those after them. Writes the indices of the
+/// Appends the bytes of a body that are not pieces: those before them, and those after them. Writes the ranges of the
 /// pieces. Returns the end of the bytes before them, and the number of the pieces. `None` if the body cannot be stored.
 fn write_around_pieces(
     body: &Body<'_>,
     gzip: bool,
-    indices: &mut [u32; ANSWER_PIECES_MAX],
+    ranges: &mut [PieceRange; ANSWER_PIECES_MAX],
     out: &mut Vec<u8>,
 ) -> Option<(usize, usize)> {
     match body {
@@ -223,7 +222,7 @@ fn write_around_pieces(
         Body::Planned(plan, pieces) => {
             let mut count = 0;
             for index in plan.pieces_after_text()? {
-                *indices.get_mut(count)? = index;
+                *ranges.get_mut(count)? = pieces.range(index, gzip);
                 count += 1;
             }
             plan.write_start(gzip, out);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::answer_table::AnswerTable;
+use super::answer_table::{AnswerKey, AnswerTable};
 use super::token_bucket::RateLimiter;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
@@ -52,6 +52,8 @@ pub(super) struct Scratch {
     pub(super) user_agent_parser: Arc<UserAgentParser>,
     pub(super) user_agent_cache: UserAgentCache,
     pub(super) response: ResponseBuffers,
+    /// The key of the answer to the present request, if it has one.
+    pub(super) answer_key: AnswerKey,
     /// A cookie's value without escapes.
     pub(super) cookie: Vec<u8>,
     /// The canonical `variants` of the response.
@@ -120,6 +122,7 @@ impl Scratch {
             user_agent_parser,
             user_agent_cache: UserAgentCache::new(),
             response: ResponseBuffers::new(),
+            answer_key: AnswerKey::new(),
             cookie: Vec::with_capacity(ANON_ID_COOKIE_BYTES_MAX),
             canonical: Vec::with_capacity(HEAD_BYTES_MAX),
             location: Vec::with_capacity(HEAD_BYTES_MAX),

@@ -65,9 +65,10 @@ pub(super) fn select_for_visitor<'a>(
     scratch: &mut Scratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
     context.params.flag(Param::Strict)?;
-    let overrides = context.params.get(Param::Override);
-    let forced =
-        overrides.map(|text| parse_forced_variants(context, Param::Override, text, page)).transpose()?;
+    let forced = match context.params.get(Param::Override) {
+        Some(text) => Some(parse_forced_variants(context, Param::Override, text, page)?),
+        None => None,
+    };
     let decided = with_visitor(context, scratch, |visitor, buffers| {
         let patterns = context.published.patterns();
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
@@ -207,25 +208,23 @@ impl Selection<'_> {
         }
     }
 
-    /// Returns the key of the answer with this selection. Returns `None` if the answer depends on more than a key.
+    /// Sets `key` to that of the answer with this selection. Returns false if the answer depends on more than a key.
     /// `experiments` are empty if no rules decided.
     #[inline]
-    pub(super) fn answer_key(
+    pub(super) fn set_answer_key(
         &self,
         context: &RequestContext<'_>,
         kind: AnswerKind,
         (index, route): (u32, &ArchivedRoute),
         experiments: &[u8],
-    ) -> Option<AnswerKey> {
+        key: &mut AnswerKey,
+    ) -> bool {
         let has_key = self.explanation.is_none()
             && !self.has_unknown_pairs()
             && !route.is_pattern
             && self.page.embedded.is_empty();
-        if !has_key {
-            return None;
-        }
         let (choice, hash) = (self.choice.as_bytes(self.page), context.published.hash());
-        AnswerKey::new((kind, context.accepts_gzip()), &hash, index, choice, experiments)
+        has_key && key.set((kind, context.accepts_gzip()), &hash, index, choice, experiments).is_some()
     }
 
     /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the

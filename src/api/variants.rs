@@ -57,11 +57,11 @@ fn write_decision<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let selection = selection::select_for_visitor(context, page, explain, scratch)?;
-    let Scratch { plan, path, canonical, decision_buffers, response: buffers, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, answer_key, response: buffers, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
-    let key = selection.answer_key(context, kind, (route_index, route), experiments);
-    if response::write_prepared(context, key.as_ref(), buffers, out)? {
+    let has_key = selection.set_answer_key(context, kind, (route_index, route), experiments, answer_key);
+    if has_key && response::write_prepared(context, answer_key, buffers, out)? {
         return Ok(());
     }
     plan.clear();
@@ -85,7 +85,7 @@ fn write_decision<'a>(
         experiments: Some(experiments),
         tag: Some(CacheTag::Page(path)),
         location: None,
-        answer_key: key.as_ref(),
+        answer_key: has_key.then_some(answer_key),
     };
     response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }

@@ -31,8 +31,8 @@ const MAIN_STACK_BYTES: u64 = 8 << 20;
 /// doubled while the buffer grows), buffers for a page of routes and its lists (5 MiB), histograms (0.9 MiB),
 /// the cache of User-Agents (0.5 MiB), header sections (0.3 MiB), an inflated body (1 MiB), and smaller things.
 const HANDLER_BYTES: u64 = 24 << 20;
-/// A table of prepared answers: for each its bytes, the indices of its pieces, and 12 bytes of lengths.
-const ANSWERS_BYTES: u64 = (ANSWERS_PREPARED * (ANSWER_BYTES_MAX + 4 * ANSWER_PIECES_MAX + 12)) as u64;
+/// A table of prepared answers: for each its bytes, the ranges of its pieces, and 12 bytes of lengths.
+const ANSWERS_BYTES: u64 = (ANSWERS_PREPARED * (ANSWER_BYTES_MAX + 16 * ANSWER_PIECES_MAX + 12)) as u64;
 /// The program, its libraries, the demo site, log lines, and the scan of a directory of 100,000 names, which
 /// needs about 1 KB for each.
 const PROGRAM_BYTES: u64 = 160 << 20;

@@ -27,15 +27,30 @@ impl<'s> Pieces<'s> {
 
     /// Returns the text of a piece.
     pub(crate) fn text(&self, index: u32) -> &'s [u8] {
-        let piece = self.get(index);
-        let start = piece.text_offset.to_native() as usize;
-        &self.data[start..][..piece.text_bytes.to_native() as usize]
+        self.bytes(self.range(index, false))
     }
 
     /// Returns the compressed text of a piece.
     pub(crate) fn deflate(&self, index: u32) -> &'s [u8] {
+        self.bytes(self.range(index, true))
+    }
+
+    /// Returns the range of the text of a piece, or that of the compressed text.
+    pub(crate) fn range(&self, index: u32, is_compressed: bool) -> PieceRange {
         let piece = self.get(index);
-        let start = piece.deflate_offset.to_native() as usize;
-        &self.data[start..][..piece.deflate_bytes.to_native() as usize]
+        let (offset, bytes) = match is_compressed {
+            true => (piece.deflate_offset, piece.deflate_bytes),
+            false => (piece.text_offset, piece.text_bytes),
+        };
+        [offset.to_native(), bytes.to_native().into()]
+    }
+
+    /// Returns the bytes of a range of the same snapshot.
+    pub(crate) fn bytes(&self, [offset, bytes]: PieceRange) -> &'s [u8] {
+        &self.data[offset as usize..][..bytes as usize]
     }
 }
+
+/// A range of the piece data: its offset and its length. It saves the access to the table of the pieces. An array of integers,
+/// so that an empty table of them is memory that the system provides when it is used.
+pub(crate) type PieceRange = [u64; 2];
