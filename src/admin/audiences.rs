@@ -131,7 +131,7 @@ impl AudienceCount {
 impl Sizes {
     fn add(&mut self, snapshot: &Snapshot, profile: &Profile<'_>, url: &PageUrl) {
         let site = snapshot.site();
-        if profile.site() != site.site.as_str() {
+        if profile.site() != site.site.get() {
             return;
         }
         self.profiles += 1;

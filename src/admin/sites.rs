@@ -41,7 +41,7 @@ fn site_json(published: &PublishedSite) -> Json {
         published.versions.iter().map(|listed| listed.version.to_string()).collect();
     versions.reverse();
     json!({
-        "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(), "name": site.name.as_str(),
+        "site": site.site.get(), "trackingId": site.tracking_id.as_str(), "name": site.name.as_str(),
         "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
         "version": published.version().to_string(), "servedSince": time_text(published.served_since_ms),
         "versions": versions, "routes": site.routes.len(),

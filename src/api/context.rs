@@ -258,7 +258,7 @@ pub(super) fn find_site<'c, 'a>(
                 }
             })?;
             match site {
-                Some(site) if found.site().site != *site => {
+                Some(site) if *found.site().site != *site => {
                     let sentence = "'trackingId' and 'site' name different sites; 'site' is {}.";
                     let problem = Problem::with_value(problem::SITE_MISMATCH, sentence, site);
                     Err(problem.at(Param::Site.name()))

@@ -306,7 +306,7 @@ fn changes<'a>(
                 (None, None) => return None,
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(route), Some(listed)) => route.path.as_str().cmp(&listed.key),
+                (Some(route), Some(listed)) => route.path.get().cmp(&listed.key),
             };
             match order {
                 std::cmp::Ordering::Less => return now.next().map(Change::Published),

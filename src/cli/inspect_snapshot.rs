@@ -33,11 +33,11 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let audiences = site.audiences.iter().map(|a| json!({ "key": a.key.as_str(), "name": a.name.as_str() }));
     let experiments = site.experiments.iter().map(|e| {
         let ranges = e.ranges.iter().map(|r| [r.from.to_native(), r.to.to_native()]);
-        json!({ "key": e.key.as_str(), "seed": e.seed.as_str(), "arms": e.arms.iter().map(|arm| arm.as_str()).collect::<Vec<_>>(),
+        json!({ "key": e.key.get(), "seed": e.seed.as_str(), "arms": e.arms.iter().map(|arm| arm.as_str()).collect::<Vec<_>>(),
             "ranges": ranges.collect::<Vec<_>>(), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
     });
     let document = json!({
-        "kind": "snapshot", "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(),
+        "kind": "snapshot", "site": site.site.get(), "trackingId": site.tracking_id.as_str(),
         "name": site.name.as_str(), "preview": site.preview.as_ref().map(|name| name.as_str()), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
         "hash": HEXLOWER.encode(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
         "audiences": audiences.collect::<Vec<_>>(), "experiments": experiments.collect::<Vec<_>>(),
@@ -94,16 +94,16 @@ fn indexed_params(query: &ArchivedQuery) -> impl Iterator<Item = &str> {
 fn route_json(site: &ArchivedSite, route: &ArchivedRoute) -> Json {
     match &route.target {
         ArchivedRouteTarget::Redirect(leads) => {
-            json!({ "path": route.path.as_str(), "to": leads.to.as_str(), "status": leads.status.to_native() })
+            json!({ "path": route.path.get(), "to": leads.to.as_str(), "status": leads.status.to_native() })
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &site.pages[index.to_native() as usize];
             let zones = page.zones.iter().map(|zone| {
-                let keys = zone.variants.iter().map(|v| v.key.as_str());
+                let keys = zone.variants.iter().map(|v| v.key.get());
                 json!({ "name": zone.name.as_str(), "variants": keys.collect::<Vec<_>>(), "rules": zone.rules.len() })
             });
             let (text, deflate) = page_sizes(site, page);
-            json!({ "path": route.path.as_str(), "pattern": page.path.as_str(), "zones": zones.collect::<Vec<_>>(),
+            json!({ "path": route.path.get(), "pattern": page.path.as_str(), "zones": zones.collect::<Vec<_>>(),
                 "textBytes": text, "deflateBytes": deflate })
         }
     }
@@ -140,7 +140,7 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
             }
             ArchivedRouteTarget::Page(index) => {
                 let page = &site.pages[index.to_native() as usize];
-                if route.path != page.path {
+                if *route.path != *page.path {
                     let _ = writeln!(out, "route        {}  of {}", route.path, page.path);
                     continue;
                 }
@@ -148,7 +148,7 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
                 let _ =
                     writeln!(out, "route        {}  {text} bytes of text, {deflate} deflated", route.path);
                 for zone in page.zones.iter() {
-                    let keys: Vec<_> = zone.variants.iter().map(|v| v.key.as_str()).collect();
+                    let keys: Vec<_> = zone.variants.iter().map(|v| v.key.get()).collect();
                     let _ = writeln!(
                         out,
                         "  zone       {}: {}; {} rules",

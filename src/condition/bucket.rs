@@ -18,11 +18,21 @@ pub fn hash(seed: &[&str], value: &str, version: u8) -> Option<f64> {
             Some(f64::from(hash.0 % 1_000) / 1_000.0)
         }
         2 => {
-            let inner = seed.iter().fold(Fnv::OFFSET_BASIS, |hash, part| hash.add(part)).add(value);
-            Some(f64::from(inner.rehash_decimal().0 % 10_000) / 10_000.0)
+            let after_seed = seed.iter().fold(Fnv::OFFSET_BASIS, |hash, part| hash.add(part));
+            Some(number_after(after_seed.0, value))
         }
         _ => None,
     }
+}
+
+/// Returns the state of version 2 of [`hash`] after a seed. The hash of each value continues from it.
+pub fn seed_hash(seed: &str) -> u32 {
+    Fnv::OFFSET_BASIS.add(seed).0
+}
+
+/// Returns the number of `value` by version 2 of [`hash`], under the seed with this [`seed_hash`].
+pub fn number_after(seed_hash: u32, value: &str) -> f64 {
+    f64::from(Fnv(seed_hash).add(value).rehash_decimal().0 % 10_000) / 10_000.0
 }
 
 /// Returns the ranges of an experiment's variants in order. The length of a range is its weight times the

@@ -36,7 +36,9 @@ mod tree;
 pub(crate) mod value;
 mod verify;
 
-pub use bucket::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
+pub use bucket::{
+    bucket_ranges, choose_variation, equal_weights, hash, in_namespace, number_after, seed_hash,
+};
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo, NoAudiences};

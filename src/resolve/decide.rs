@@ -177,7 +177,7 @@ impl Assignment {
             return Self::HeldOut;
         }
         let ranges = experiment.ranges.iter().map(range);
-        let arm = bucket(experiment, id).and_then(|n| condition::choose_variation(n, ranges));
+        let arm = condition::choose_variation(bucket(experiment, id), ranges);
         arm.map_or(Self::OutsideCoverage, Self::Arm)
     }
 
@@ -191,8 +191,8 @@ impl Assignment {
 }
 
 /// Returns the number in [0, 1) that determines the arm.
-pub(super) fn bucket(experiment: &ArchivedExperiment, id: &str) -> Option<f64> {
-    condition::hash(&[experiment.seed.as_str()], id, 2)
+pub(super) fn bucket(experiment: &ArchivedExperiment, id: &str) -> f64 {
+    condition::number_after(experiment.seed_hash.to_native(), id)
 }
 
 fn range(range: &ArchivedRange) -> (f64, f64) {

@@ -43,7 +43,7 @@ pub(crate) fn explain(
             true => ("crawler", Vec::new()),
             false => explainer.explain_zone(zone),
         };
-        json!({ "zone": zone.name.as_str(), "key": variant.key.as_str(), "source": source, "rules": rules })
+        json!({ "zone": zone.name.as_str(), "key": variant.key.get(), "source": source, "rules": rules })
     });
     (decisions.collect(), document.to_json())
 }
@@ -127,7 +127,7 @@ fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment)
         json!([n.name.as_str(), from, to])
     });
     json!({
-        "key": experiment.key.as_str(), "hash": bucket(experiment, id),
+        "key": experiment.key.get(), "hash": bucket(experiment, id),
         "ranges": experiment.ranges.iter().map(pair).collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
         "in": match place {

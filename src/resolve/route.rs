@@ -22,7 +22,7 @@ pub(crate) fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<(u32,
 /// Finds a literal route by the whole path. The pattern tree would find the same route, because a literal
 /// precedes a parameter in each segment.
 fn find_literal(site: &ArchivedSite, text: &str) -> Option<u32> {
-    hash_index::find(&site.literals, text.as_bytes(), |at| site.routes[at].path == *text)
+    hash_index::find(&site.literals, text.as_bytes(), |at| *site.routes[at].path == *text)
 }
 
 /// Searches the pattern tree from `branch` on. Visits each branch at most once, because a branch has only one

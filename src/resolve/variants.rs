@@ -184,5 +184,5 @@ fn find_zone(page: &ArchivedPage, name: &str) -> Option<usize> {
 
 /// Returns the index of the variant with this key.
 fn find_variant(zone: &ArchivedZone, key: &str) -> Option<u8> {
-    zone.variants.iter().position(|v| v.key == *key).map(|at| at as u8)
+    zone.variants.iter().position(|v| *v.key == *key).map(|at| at as u8)
 }

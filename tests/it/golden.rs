@@ -116,8 +116,8 @@ fn the_golden_file_opens_and_has_the_authored_site() {
     let path = directory.path().join("golden.snapshot");
     fs::write(&path, unhex(&fs::read_to_string(golden_path()).expect("the golden file"))).expect("written");
     let opened = Snapshot::open(&path, &SnapshotBudget::new(u64::MAX)).expect("the snapshot opens");
-    assert_eq!((opened.version(), opened.site().site.as_str()), (1, "a"));
-    assert_eq!(opened.site().routes.iter().map(|r| r.path.as_str()).collect::<Vec<_>>(), ["/"]);
+    assert_eq!((opened.version(), opened.site().site.get()), (1, "a"));
+    assert_eq!(opened.site().routes.iter().map(|r| r.path.get()).collect::<Vec<_>>(), ["/"]);
     let checked = inspect_snapshot::check(&path).expect("the file is readable");
     assert_eq!(checked[0].1.as_deref(), Ok("sound, site a version 1"));
 }

@@ -85,7 +85,7 @@ impl KnownSite<'_> {
     /// Returns the experiment with this key. It may be unknown.
     pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);
-        let found = experiments.binary_search_by(|experiment| experiment.key.as_str().cmp(key));
+        let found = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));
         let published = found.ok().and_then(|at| PublishedExperiment::of(&experiments[at]));
         KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
     }
@@ -95,7 +95,7 @@ impl KnownSite<'_> {
         let mut places = self.published.map(places).unwrap_or_default();
         let published = self.published.iter().flat_map(|site| site.experiments.iter());
         let keys: BTreeSet<&str> = published
-            .map(|experiment| experiment.key.as_str())
+            .map(|experiment| experiment.key.get())
             .chain(self.phases.experiments(self.id).map(|(key, _)| key))
             .collect();
         keys.into_iter().map(|key| (self.experiment(key), places.remove(key).unwrap_or_default())).collect()
@@ -135,7 +135,7 @@ fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
         for zone in page.zones.iter() {
             for rule in zone.rules.iter() {
                 let ArchivedRule::Experiment { experiment, .. } = rule else { continue };
-                let key = site.experiments[usize::from(experiment.to_native())].key.as_str();
+                let key = site.experiments[usize::from(experiment.to_native())].key.get();
                 used.insert(key);
                 let zones = &mut places.entry(key).or_default().zones;
                 if zones.len() < PLACES_SHOWN_MAX && !zones.contains(zone.name.as_str()) {

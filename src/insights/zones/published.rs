@@ -43,7 +43,7 @@ fn is_chance(rule: &ArchivedRule) -> bool {
 }
 
 fn rule_json(site: &ArchivedSite, zone: &ArchivedZone, rule: &ArchivedRule) -> Json {
-    let variant = |index: &u8| zone.variants[usize::from(*index)].key.as_str();
+    let variant = |index: &u8| zone.variants[usize::from(*index)].key.get();
     match rule {
         ArchivedRule::Audience { audience, variant: index, .. } => {
             let audience = site.audiences[usize::from(audience.to_native())].key.as_str();
@@ -53,7 +53,7 @@ fn rule_json(site: &ArchivedSite, zone: &ArchivedZone, rule: &ArchivedRule) -> J
             json!({ "when": authored_json(when), "variant": variant(index) })
         }
         ArchivedRule::Experiment { experiment, arms, when } => {
-            let key = site.experiments[usize::from(experiment.to_native())].key.as_str();
+            let key = site.experiments[usize::from(experiment.to_native())].key.get();
             let variants: Vec<&str> = arms.iter().map(variant).collect();
             let mut rule = json!({ "experiment": { "key": key, "variants": variants } });
             if let Some(when) = when.as_ref() {

@@ -57,7 +57,7 @@ impl Catalog {
         let mut sites: Vec<PublishedSite> = snapshots
             .map(|(snapshot, versions)| PublishedSite { snapshot, versions, served_since_ms })
             .collect();
-        sites.sort_by(|a, b| a.site().site.as_str().cmp(&b.site().site));
+        sites.sort_by(|a, b| a.site().site.get().cmp(&b.site().site));
         let mut tracking_ids = Vec::with_capacity(sites.len());
         for (index, site) in sites.iter().enumerate() {
             tracking_ids.push((Box::from(site.site().tracking_id.as_str()), index));
@@ -88,7 +88,7 @@ impl Catalog {
 
     /// Returns the site with this site ID.
     pub fn by_site_id(&self, id: &str) -> Option<&PublishedSite> {
-        let at = self.sites.binary_search_by(|s| s.site().site.as_str().cmp(id)).ok()?;
+        let at = self.sites.binary_search_by(|s| s.site().site.get().cmp(id)).ok()?;
         Some(&self.sites[at])
     }
 

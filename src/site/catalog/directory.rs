@@ -258,7 +258,7 @@ impl SnapshotDirectory {
     fn log_superseded(&mut self) {
         let mut superseded = BTreeSet::new();
         for (name, snapshot) in self.files.iter().filter_map(|(n, k)| Some((n, k.last_valid.as_ref()?))) {
-            let served = self.served.get(snapshot.site().site.as_str());
+            let served = self.served.get(snapshot.site().site.get());
             if served.is_some_and(|served| served.version() > snapshot.version()) {
                 let (version, site) = (snapshot.version(), &snapshot.site().site);
                 superseded.insert(format!(
@@ -363,7 +363,7 @@ impl SnapshotDirectory {
         reasons: &BTreeMap<OsString, String>,
     ) -> FileState {
         let is_served = |snapshot: &Arc<Snapshot>| {
-            let served = self.served.get(snapshot.site().site.as_str());
+            let served = self.served.get(snapshot.site().site.get());
             served.is_some_and(|served| served.hash() == snapshot.hash())
         };
         if file.last_valid.as_ref().is_some_and(is_served) {

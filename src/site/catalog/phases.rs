@@ -104,7 +104,7 @@ impl Phases {
         for site in served.filter(|site| site.preview.is_none()) {
             for experiment in site.experiments.iter() {
                 let Some(phase) = Phase::begin(experiment, now_ms.max(0)) else { continue };
-                current.insert((site.site.as_str(), experiment.key.as_str()));
+                current.insert((site.site.get(), experiment.key.get()));
                 self.add(&site.site, &experiment.key, phase);
             }
         }

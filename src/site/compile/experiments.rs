@@ -214,9 +214,11 @@ fn compile_experiment(collected: &CollectedExperiment<'_>) -> Experiment {
         name: name.to_string(),
         range: Range { from: from.0, to: to.0 },
     });
+    let seed = experiment.seed.clone().unwrap_or_else(|| experiment.key.to_string());
     Experiment {
-        key: experiment.key.to_string(),
-        seed: experiment.seed.clone().unwrap_or_else(|| experiment.key.to_string()),
+        key: (*experiment.key).into(),
+        seed_hash: condition::seed_hash(&seed),
+        seed,
         arms: experiment.variants.iter().map(|variant| variant.to_string()).collect(),
         ranges: ranges.map(|(from, to)| Range { from, to }).collect(),
         namespace,

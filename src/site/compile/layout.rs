@@ -328,7 +328,7 @@ impl LayoutCompiler<'_, '_, '_> {
         self.nodes(nodes, pointer, &mut parts, depth);
         self.end_piece(&mut parts);
         let pair = if key == "default" { String::new() } else { format!("{zone}:{key}") };
-        Variant { key: key.to_owned(), pair, selected: format!("\"{zone}\":\"{key}\""), parts }
+        Variant { key: key.into(), pair, selected: format!("\"{zone}\":\"{key}\""), parts }
     }
 
     fn rules(&mut self, zone: &PersonalizedZone, variants: &[Variant], pointer: &str) -> Vec<Rule> {
@@ -374,10 +374,10 @@ impl LayoutCompiler<'_, '_, '_> {
 
     /// Returns the index of a variant. An unknown variant is reported and replaced by `default`.
     fn key(&mut self, key: &str, variants: &[Variant], pointer: &str) -> u8 {
-        if let Some(at) = variants.iter().position(|variant| variant.key == key) {
+        if let Some(at) = variants.iter().position(|variant| *variant.key == *key) {
             return at as u8;
         }
-        self.unknown(pointer, "a variant of this zone", key, variants.iter().map(|v| v.key.as_str()));
+        self.unknown(pointer, "a variant of this zone", key, variants.iter().map(|v| &*v.key));
         0
     }
 

@@ -82,7 +82,7 @@ pub fn compile(
         pieces.finish(&|done, all| progress(routes + routes * done / all, 2 * routes));
     site.pieces = table;
     let bytes = archive::archive_site(&site, file, version)?;
-    let routes = site.routes.into_iter().map(|route| (route.path, route.content)).collect();
+    let routes = site.routes.into_iter().map(|route| (route.path.into(), route.content)).collect();
     Ok(CompiledSite { bytes, routes, warnings })
 }
 
@@ -116,7 +116,7 @@ fn compile_site(
     check_origins(site, mistakes);
     let (patterns, audiences, sees_url) = conditions.finish(mistakes);
     let site = Site {
-        site: site.site.to_string(),
+        site: (*site.site).into(),
         tracking_id: site.tracking_id.clone(),
         name: site.name.clone(),
         preview: site.preview.clone(),

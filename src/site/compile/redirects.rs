@@ -122,7 +122,7 @@ struct RouteFinder<'r> {
 impl<'r> RouteFinder<'r> {
     fn new(routes: &'r [Route], tree: &'r [Branch]) -> Self {
         let literals = routes.iter().enumerate().filter(|(_, route)| !route.is_pattern);
-        Self { routes, literals: literals.map(|(at, route)| (route.path.as_str(), at)).collect(), tree }
+        Self { routes, literals: literals.map(|(at, route)| (&*route.path, at)).collect(), tree }
     }
 
     fn never_ends(&self, path: &str) -> bool {
@@ -132,7 +132,7 @@ impl<'r> RouteFinder<'r> {
             None => segment.to_owned(),
         };
         let mut segments: Vec<String> = path[1..].split('/').filter(|s| !s.is_empty()).map(value).collect();
-        let route = self.routes.binary_search_by(|route| route.path.as_str().cmp(path)).ok();
+        let route = self.routes.binary_search_by(|route| (*route.path).cmp(path)).ok();
         let Some(mut redirect) = route.and_then(|route| self.redirect(route)) else { return false };
         for _ in 0..REDIRECTS_IN_A_ROW_MAX {
             let Some(next) = target_segments(redirect, &segments) else { return false };

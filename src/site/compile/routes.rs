@@ -139,7 +139,7 @@ impl RouteCompiler<'_, '_, '_> {
             listing.extend_from_slice(b",\"pattern\":true");
         }
         let listing = String::from_utf8(listing).expect("all parts are strings");
-        self.output.routes.push(Route { path, content, is_pattern, listing, target });
+        self.output.routes.push(Route { path: path.into(), content, is_pattern, listing, target });
     }
 }
 

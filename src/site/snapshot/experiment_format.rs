@@ -7,9 +7,11 @@ use rkyv::{Archive, Serialize};
 #[derive(Debug, Archive, Serialize)]
 pub struct Experiment {
     /// The key that rules refer to.
-    pub key: String,
+    pub key: Box<str>,
     /// Hashed with the anon ID: the authored seed, or the key if there is none.
     pub seed: String,
+    /// The [`crate::condition::seed_hash`] of the seed.
+    pub seed_hash: u32,
     /// The variant key of each arm.
     pub arms: Vec<String>,
     /// The range of each arm in [0, 1).

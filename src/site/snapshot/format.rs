@@ -74,7 +74,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -133,7 +133,7 @@ impl Header {
 #[derive(Debug, Archive, Serialize)]
 pub struct Site {
     /// The site ID: `[A-Za-z0-9_-]{1,64}`.
-    pub site: String,
+    pub site: Box<str>,
     /// `track_` and the same characters.
     pub tracking_id: String,
     /// Display name.
@@ -214,7 +214,7 @@ pub struct Audience {
 #[derive(Debug, Archive, Serialize)]
 pub struct Route {
     /// As authored (`/pricing`, `/docs/*`), or generated from a pattern by its `each` (`/blog/stoves`).
-    pub path: String,
+    pub path: Box<str>,
     /// Identifies the content: everything that can appear in its responses, and its rules.
     pub content: [u8; 16],
     /// True if the path is a pattern.

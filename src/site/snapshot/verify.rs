@@ -43,7 +43,7 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
         return Err("the policy for crawlers or addresses is not 0, 1 or 2");
     }
     // Responses list experiments in this order, each once.
-    if !site.experiments.is_sorted_by(|a, b| a.key.as_str() < b.key.as_str()) {
+    if !site.experiments.is_sorted_by(|a, b| a.key.get() < b.key.get()) {
         return Err("the experiments are not sorted by key");
     }
     verify_header_texts(site)?;
@@ -73,7 +73,7 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
         }
     }
     // The file of the versions has the distances between entries. A list of differences compares two sorted lists.
-    if !site.routes.is_sorted_by(|a, b| a.path.as_str() < b.path.as_str())
+    if !site.routes.is_sorted_by(|a, b| a.path.get() < b.path.get())
         || !site.queries.is_sorted_by(|a, b| a.key.as_str() < b.key.as_str())
     {
         return Err("the routes or the queries are not sorted, or one occurs twice");
@@ -147,6 +147,9 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
     }
     if experiment.seed.chars().count() > SEED_CHARS_MAX {
         return Err("an experiment has a seed that is too long");
+    }
+    if experiment.seed_hash != condition::seed_hash(&experiment.seed) {
+        return Err("an experiment has a hash that is not of its seed");
     }
     let metrics = &experiment.metrics;
     let goal = metrics.goal.as_ref().map(|goal| Goal::parse(goal));
@@ -222,7 +225,7 @@ fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static 
             ArchivedRule::When { variant, .. } => is_variant(*variant),
             ArchivedRule::Experiment { experiment, arms, .. } => {
                 let experiment = site.experiments.get(usize::from(experiment.to_native()));
-                let key = |arm: &u8| zone.variants.get(usize::from(*arm)).map(|variant| variant.key.as_str());
+                let key = |arm: &u8| zone.variants.get(usize::from(*arm)).map(|variant| variant.key.get());
                 // An exposure names the variant, and the result of the experiment names the arm.
                 experiment
                     .is_some_and(|e| arms.iter().map(key).eq(e.arms.iter().map(|arm| Some(arm.as_str()))))

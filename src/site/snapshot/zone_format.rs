@@ -37,7 +37,7 @@ impl ArchivedZonePlace {
 #[derive(Debug, Archive, Serialize)]
 pub struct Variant {
     /// `default`, or as authored.
-    pub key: String,
+    pub key: Box<str>,
     /// `zone:key`. Empty for `default`, which canonical `variants` omit.
     pub pair: String,
     /// `"zone":"key"`

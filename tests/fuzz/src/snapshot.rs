@@ -87,7 +87,7 @@ pub fn request_everything(snapshot: Snapshot) {
         surface: Surface::Admin,
         received_at: clock::instant(),
     };
-    let id = snapshot.site().site.as_str();
+    let id = snapshot.site().site.get();
     let mut get = |target: &str| {
         for coding in ["gzip", "identity"] {
             let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parallax::testing::checksum;
 use parallax::testing::cli::inspect_snapshot;
-use parallax::testing::condition::encode;
 use parallax::testing::condition::program::Program;
+use parallax::testing::condition::{encode, seed_hash};
 use parallax::testing::site::snapshot::format::{
     ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header,
     Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect,
@@ -30,7 +30,7 @@ const PATTERN: usize = 2;
 pub(super) fn site() -> Site {
     let text = String::new;
     let route = |path: &str, is_pattern, page| Route {
-        path: path.to_owned(),
+        path: path.into(),
         content: [0; 16],
         is_pattern,
         listing: format!("{{\"path\":\"{path}\""),
@@ -39,7 +39,7 @@ pub(super) fn site() -> Site {
     let branch = Branch { route: Some(PATTERN as u32), ..Branch::default() };
     let root = Branch { param: Some(1), rest: Some(REST as u32), ..Branch::default() };
     Site {
-        site: "hand".to_owned(),
+        site: "hand".into(),
         tracking_id: "track_hand".to_owned(),
         name: text(),
         preview: None,
@@ -60,8 +60,9 @@ pub(super) fn site() -> Site {
         patterns: vec!["a+".to_owned()],
         audiences: Vec::new(),
         experiments: vec![Experiment {
-            key: "e".to_owned(),
+            key: "e".into(),
             seed: "e".to_owned(),
+            seed_hash: seed_hash("e"),
             arms: vec!["default".to_owned(), "b".to_owned()],
             ranges: vec![Range { from: 0.0, to: 0.5 }, Range { from: 0.5, to: 1.0 }],
             namespace: None,
@@ -140,7 +141,7 @@ fn query() -> Query {
 /// A page with the parts `[piece, outer[inner], query]`. The query uses a part of the path.
 fn page(path: &str) -> Page {
     let variant = |key: &str, parts: Vec<Part>| Variant {
-        key: key.to_owned(),
+        key: key.into(),
         pair: String::new(),
         selected: format!("\"z\":\"{key}\""),
         parts,
@@ -254,7 +255,7 @@ fn an_invalid_route_tree_is_refused() {
 #[test]
 fn a_path_without_a_leading_slash_is_refused() {
     for path in ["", "é", "a/b"] {
-        assert_refused(|site| site.routes[LITERAL].path = path.to_owned(), "does not begin with a slash");
+        assert_refused(|site| site.routes[LITERAL].path = path.into(), "does not begin with a slash");
     }
 }
 
@@ -271,9 +272,9 @@ fn a_text_that_would_break_a_header_field_is_refused() {
     assert_refused(|site| site.cache_routes = text(), "the text of a cache time");
     assert_refused(|site| site.cache_query = text(), "the text of a cache time");
     let why = "the key of an experiment, a zone or a variant";
-    assert_refused(|site| site.experiments[0].key = text(), why);
+    assert_refused(|site| site.experiments[0].key = text().into(), why);
     assert_page_refused(|page| page.zones[0].name = text(), why);
-    assert_page_refused(|page| page.zones[0].variants[1].key = text(), why);
+    assert_page_refused(|page| page.zones[0].variants[1].key = text().into(), why);
     assert_page_refused(|page| page.zones[0].variants[1].pair = text(), why);
 }
 

@@ -1,5 +1,6 @@
 //! Handmade experiments with a valid hash: their order, arms and metrics.
 
+use parallax::testing::condition::seed_hash;
 use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
 use parallax::testing::site::snapshot::format::{Experiment, Guardrail, Metrics, Site};
 
@@ -10,8 +11,9 @@ use crate::fuzz::snapshot::request_everything;
 fn unsorted_experiments_are_refused() {
     for key in ["e", "d"] {
         let experiment = || Experiment {
-            key: key.to_owned(),
+            key: key.into(),
             seed: "e".to_owned(),
+            seed_hash: seed_hash("e"),
             arms: Vec::new(),
             ranges: Vec::new(),
             namespace: None,
@@ -34,10 +36,17 @@ fn an_experiment_with_other_arms_than_its_ranges_or_its_rules_is_refused() {
 }
 
 #[test]
+fn an_experiment_with_the_hash_of_another_seed_is_refused() {
+    assert_refused(|site| site.experiments[0].seed_hash ^= 1, "a hash that is not of its seed");
+    assert_refused(|site| site.experiments[0].seed.push('f'), "a hash that is not of its seed");
+}
+
+#[test]
 fn a_seed_that_is_too_long_is_refused() {
     for length in [SEED_CHARS_MAX - 1, SEED_CHARS_MAX] {
         let mut site = site();
-        site.experiments[0].seed = "é".repeat(length);
+        let seed = "é".repeat(length);
+        (site.experiments[0].seed_hash, site.experiments[0].seed) = (seed_hash(&seed), seed);
         request_everything(open_site(&site).expect("the snapshot opens"));
     }
     let with_longer = |site: &mut Site| site.experiments[0].seed = "é".repeat(SEED_CHARS_MAX + 1);

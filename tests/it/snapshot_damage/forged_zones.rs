@@ -37,7 +37,7 @@ fn zones_nest_up_to_their_depth_limit() {
             .map(|i| {
                 let inner = if i + 1 < depth { vec![Part::Zone(i as u8 + 1)] } else { Vec::new() };
                 let default = Variant {
-                    key: "default".to_owned(),
+                    key: "default".into(),
                     pair: String::new(),
                     selected: "\"z\":\"default\"".to_owned(),
                     parts: inner,

@@ -21,8 +21,8 @@ impl<'r> PublishedPaths<'r> {
         let (patterns, literals): (Vec<&Route>, Vec<&Route>) =
             routes.iter().partition(|route| route.is_pattern);
         Self {
-            literals: literals.into_iter().map(|route| route.path.as_str()).collect(),
-            patterns: patterns.into_iter().map(|route| route.path.as_str()).collect(),
+            literals: literals.into_iter().map(|route| &*route.path).collect(),
+            patterns: patterns.into_iter().map(|route| &*route.path).collect(),
         }
     }
 
