@@ -89,6 +89,7 @@ impl Clock for SystemClock {
 
 /// Returns the milliseconds since 1970, UTC; 0 if the system clock is set before 1970.
 pub fn now_ms() -> i64 {
+    // `SystemTime` checks each reading and each subtraction. This function runs for each request.
     let now = clock_gettime(ClockId::Realtime);
     (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).max(0)
 }

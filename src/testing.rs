@@ -56,7 +56,7 @@ pub mod condition {
     pub use crate::condition::{
         Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
         NoAudiences, Operator, Patterns, References, Value, Vocabulary, bucket_ranges, choose_variation,
-        encode, equal_weights, find_overlong_chain, hash, in_namespace, number_after, operator_names,
+        encode, equal_weights, find_overlong_chain, hash, hash_after_seed, in_namespace, operator_names,
         parse_lenient, parse_strict, seed_hash, verify, verify_audiences,
     };
     pub mod program {

@@ -28,7 +28,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    // A call, so that the short path of `number` is inlined everywhere.
+    // Not inlined, so that the code of `number` stays small in its callers.
     #[inline(never)]
     fn long_number(&mut self) -> Option<u64> {
         if let [low, high @ ..0x80, rest @ ..] = self.0 {
@@ -85,22 +85,23 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Returns the varint at the start of `chunk`, and its length in bytes. `None` if it does not end in the chunk. It joins the
-/// groups of 7 bits in pairs, so there is no loop.
+/// Returns the varint at the start of `chunk` and its length in bytes. Returns `None` if it does not end in the chunk.
+/// Instead of a loop, three steps join neighboring groups of bits: 7 to 14, 14 to 28, 28 to 56.
 #[inline]
 fn number_in(chunk: [u8; 8]) -> Option<(u64, usize)> {
     const TOP_BITS: u64 = 0x8080_8080_8080_8080;
     let word = u64::from_le_bytes(chunk);
-    let last = !word & TOP_BITS;
-    if last == 0 {
+    // The top bit of each byte that ends a varint.
+    let ends = !word & TOP_BITS;
+    if ends == 0 {
         return None;
     }
-    // The bits up to the lowest one that is set: the bytes up to the last one of the varint.
-    let groups = word & (last ^ (last - 1)) & !TOP_BITS;
+    // The mask keeps the bits up to the lowest bit of `ends`. They are the bytes of the first varint.
+    let groups = word & (ends ^ (ends - 1)) & !TOP_BITS;
     let pairs = groups & 0x007F_007F_007F_007F | (groups & 0x7F00_7F00_7F00_7F00) >> 1;
     let fours = pairs & 0x0000_3FFF_0000_3FFF | (pairs & 0x3FFF_0000_3FFF_0000) >> 2;
     let number = fours & 0x0FFF_FFFF | (fours & 0x0FFF_FFFF_0000_0000) >> 4;
-    Some((number, last.trailing_zeros() as usize / 8 + 1))
+    Some((number, ends.trailing_zeros() as usize / 8 + 1))
 }
 
 const SECTION_LENGTH_BYTES: usize = 2;

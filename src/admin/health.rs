@@ -16,8 +16,8 @@ const JSON: &str = "application/json";
 pub(super) struct Recording<'a> {
     /// True if events can be recorded.
     pub(super) is_recording: bool,
-    /// Adds the state of a node of a cluster to an object. Returns its status if it lacks messages of the stream.
-    /// `None`: it is ready, or the server is alone.
+    /// Adds the state of the node of a cluster to the members of an object. Returns the status of a node that is not
+    /// ready. Returns `None` if the node is ready, or if the server is not in a cluster.
     pub(super) add_members: &'a dyn Fn(&mut Value) -> Option<&'static str>,
 }
 
@@ -56,8 +56,8 @@ fn write_readiness(
     let Recording { is_recording, add_members } = recording;
     let sites = handler.catalog().sites().len();
     let (listening, draining) = (lifecycle.is_accepting(), lifecycle.is_draining());
-    let mut node = json!({});
-    let not_ready = add_members(&mut node);
+    let mut members = json!({});
+    let not_ready = add_members(&mut members);
     let (code, status) = match (draining, listening, sites, not_ready) {
         (true, ..) => (503, "draining"),
         (_, false, ..) => (503, "starting"),
@@ -74,8 +74,8 @@ fn write_readiness(
     if let Some(reading) = reading {
         body["reading"] = reading.to_json();
     }
-    if let (Value::Object(body), Value::Object(node)) = (&mut body, &mut node) {
-        body.append(node);
+    if let (Value::Object(body), Value::Object(members)) = (&mut body, &mut members) {
+        body.append(members);
     }
     handler.write_text(request, code, JSON, &body.to_string(), out);
 }

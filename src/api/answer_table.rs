@@ -40,8 +40,8 @@ const ANSWER_KEY_BYTES_MAX: usize = FIXED_KEY_BYTES + ZONES_MAX + 2 * KEY_BYTES_
 /// The empty line between the fields and the body.
 pub(super) const EMPTY_LINE: &[u8] = b"\r\n";
 
-/// Everything that an answer depends on. Each handler has one and sets it for each request, because it is too large to be
-/// returned.
+/// The key of an answer: everything that the answer depends on. A handler reuses one, so that its bytes are not copied
+/// from function to function. A key of length 0 is not set.
 #[derive(Debug)]
 pub(super) struct AnswerKey {
     bytes: [u8; ANSWER_KEY_BYTES_MAX],
@@ -53,12 +53,22 @@ pub(super) struct AnswerKey {
 impl AnswerKey {
     /// Creates a key that is not set yet.
     pub(super) fn new() -> Self {
-        Self { bytes: [0; ANSWER_KEY_BYTES_MAX], length: 0, kind: AnswerKind::ForcedLayout, slot: 0 }
+        Self { bytes: [0; ANSWER_KEY_BYTES_MAX], length: 0, kind: AnswerKind::DecidedLayout, slot: 0 }
+    }
+
+    /// Marks the key as not set.
+    pub(super) fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Returns the key if it is set.
+    pub(super) fn if_set(&self) -> Option<&Self> {
+        (self.length > 0).then_some(self)
     }
 
     /// Sets the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of
-    /// the route's page, so its length needs no separator. Returns `None` if the text of the experiments is too
-    /// long.
+    /// the route's page, so its length needs no separator. Does not set the key if the text of the experiments
+    /// is too long.
     #[inline]
     pub(super) fn set(
         &mut self,
@@ -67,18 +77,19 @@ impl AnswerKey {
         route_index: u32,
         choice: &[u8],
         experiments: &[u8],
-    ) -> Option<()> {
+    ) {
+        self.clear();
         let bytes = &mut self.bytes;
-        let choice_end = FIXED_KEY_BYTES + choice.len();
-        let length = choice_end + experiments.len();
+        let length = FIXED_KEY_BYTES + choice.len() + experiments.len();
         bytes[..2].copy_from_slice(&[kind as u8, u8::from(accepts_gzip)]);
         bytes[2..6].copy_from_slice(&route_index.to_le_bytes());
         bytes[6..FIXED_KEY_BYTES].copy_from_slice(snapshot_hash);
-        bytes.get_mut(FIXED_KEY_BYTES..choice_end)?.copy_from_slice(choice);
-        bytes.get_mut(choice_end..length)?.copy_from_slice(experiments);
+        let Some(rest) = bytes.get_mut(FIXED_KEY_BYTES..length) else { return };
+        let (choice_bytes, experiments_bytes) = rest.split_at_mut(choice.len());
+        choice_bytes.copy_from_slice(choice);
+        experiments_bytes.copy_from_slice(experiments);
         self.slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
         (self.length, self.kind) = (length, kind);
-        Some(())
     }
 
     /// Returns the class of the response.

@@ -42,13 +42,12 @@ pub(super) fn handle<'a>(
                 true => (AnswerKind::DecidedLayout, decision_buffers.experiments.text()),
                 false => (AnswerKind::ForcedLayout, &[][..]),
             };
-            let route_at = (route_index, route);
-            let has_key = selection.set_answer_key(context, kind, route_at, experiments, answer_key);
-            if has_key && response::write_prepared(context, answer_key, buffers, out)? {
+            selection.set_answer_key(context, kind, (route_index, route), experiments, answer_key);
+            if response::write_prepared(context, answer_key.if_set(), buffers, out)? {
                 return Ok(());
             }
             build_layout(context, route, &selection, scratch);
-            write_layout(context, &selection, has_key, scratch, out)
+            write_layout(context, &selection, scratch, out)
         }
     }
 }
@@ -102,7 +101,6 @@ fn write_opening(context: &RequestContext<'_>, pattern: &str, path: &RoutePath, 
 fn write_layout(
     context: &RequestContext<'_>,
     selection: &Selection<'_>,
-    has_key: bool,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
@@ -124,7 +122,7 @@ fn write_layout(
         experiments: is_decided.then_some(decision_buffers.experiments.text()),
         tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
-        answer_key: has_key.then_some(answer_key),
+        answer_key: answer_key.if_set(),
     };
     let body = Body::Planned(plan, context.pieces());
     response::write_response(context, &fields, &body, response, out)

@@ -140,19 +140,19 @@ pub(super) fn write_response(
     Ok(())
 }
 
-/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if no answer
-/// is stored.
+/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if
+/// there is no key, or no answer is stored.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
 pub(super) fn write_prepared(
     context: &RequestContext<'_>,
-    key: &AnswerKey,
+    key: Option<&AnswerKey>,
     buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<bool, Problem<'static>> {
     let ResponseBuffers { answers, ids, .. } = buffers;
-    let Some(answer) = answers.get(key) else { return Ok(false) };
+    let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
     let (class, etag) = (key.class(), answer.etag());
     let (mut head, is_unchanged) = begin_head(context, class, Some(&etag), ids, out)?;
     let has_body = !is_unchanged && !context.is_head();

@@ -52,7 +52,7 @@ pub(super) struct Scratch {
     pub(super) user_agent_parser: Arc<UserAgentParser>,
     pub(super) user_agent_cache: UserAgentCache,
     pub(super) response: ResponseBuffers,
-    /// The key of the answer to the present request, if it has one.
+    /// The key of the answer to the present request.
     pub(super) answer_key: AnswerKey,
     /// A cookie's value without escapes.
     pub(super) cookie: Vec<u8>,

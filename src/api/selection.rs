@@ -65,6 +65,7 @@ pub(super) fn select_for_visitor<'a>(
     scratch: &mut Scratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
     context.params.flag(Param::Strict)?;
+    // A match, because `transpose` copies the choice of all zones once more.
     let forced = match context.params.get(Param::Override) {
         Some(text) => Some(parse_forced_variants(context, Param::Override, text, page)?),
         None => None,
@@ -208,7 +209,7 @@ impl Selection<'_> {
         }
     }
 
-    /// Sets `key` to that of the answer with this selection. Returns false if the answer depends on more than a key.
+    /// Sets `key` to that of the answer with this selection, or clears it if the answer depends on more than a key.
     /// `experiments` are empty if no rules decided.
     #[inline]
     pub(super) fn set_answer_key(
@@ -218,13 +219,16 @@ impl Selection<'_> {
         (index, route): (u32, &ArchivedRoute),
         experiments: &[u8],
         key: &mut AnswerKey,
-    ) -> bool {
+    ) {
         let has_key = self.explanation.is_none()
             && !self.has_unknown_pairs()
             && !route.is_pattern
             && self.page.embedded.is_empty();
+        if !has_key {
+            return key.clear();
+        }
         let (choice, hash) = (self.choice.as_bytes(self.page), context.published.hash());
-        has_key && key.set((kind, context.accepts_gzip()), &hash, index, choice, experiments).is_some()
+        key.set((kind, context.accepts_gzip()), &hash, index, choice, experiments);
     }
 
     /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the

@@ -60,8 +60,8 @@ fn write_decision<'a>(
     let Scratch { plan, path, canonical, decision_buffers, answer_key, response: buffers, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
-    let has_key = selection.set_answer_key(context, kind, (route_index, route), experiments, answer_key);
-    if has_key && response::write_prepared(context, answer_key, buffers, out)? {
+    selection.set_answer_key(context, kind, (route_index, route), experiments, answer_key);
+    if response::write_prepared(context, answer_key.if_set(), buffers, out)? {
         return Ok(());
     }
     plan.clear();
@@ -85,7 +85,7 @@ fn write_decision<'a>(
         experiments: Some(experiments),
         tag: Some(CacheTag::Page(path)),
         location: None,
-        answer_key: has_key.then_some(answer_key),
+        answer_key: answer_key.if_set(),
     };
     response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }

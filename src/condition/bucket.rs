@@ -19,19 +19,19 @@ pub fn hash(seed: &[&str], value: &str, version: u8) -> Option<f64> {
         }
         2 => {
             let after_seed = seed.iter().fold(Fnv::OFFSET_BASIS, |hash, part| hash.add(part));
-            Some(number_after(after_seed.0, value))
+            Some(hash_after_seed(after_seed.0, value))
         }
         _ => None,
     }
 }
 
-/// Returns the state of version 2 of [`hash`] after a seed. The hash of each value continues from it.
+/// Returns the FNV-1a state after the seed. [`hash_after_seed`] continues from it.
 pub fn seed_hash(seed: &str) -> u32 {
     Fnv::OFFSET_BASIS.add(seed).0
 }
 
-/// Returns the number of `value` by version 2 of [`hash`], under the seed with this [`seed_hash`].
-pub fn number_after(seed_hash: u32, value: &str) -> f64 {
+/// Returns version 2 of [`hash`] for `value`, under a seed with this [`seed_hash`].
+pub fn hash_after_seed(seed_hash: u32, value: &str) -> f64 {
     f64::from(Fnv(seed_hash).add(value).rehash_decimal().0 % 10_000) / 10_000.0
 }
 

@@ -37,7 +37,7 @@ pub(crate) mod value;
 mod verify;
 
 pub use bucket::{
-    bucket_ranges, choose_variation, equal_weights, hash, in_namespace, number_after, seed_hash,
+    bucket_ranges, choose_variation, equal_weights, hash, hash_after_seed, in_namespace, seed_hash,
 };
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;

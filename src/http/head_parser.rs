@@ -2,7 +2,7 @@
 //!
 //! Many clients send the same header fields with each request of a connection. If a section equals the one in
 //! the slot of its connection, and the request line is a usual one, only the request line is parsed. The
-//! result is that of [`parse`], because the index of a section and its checks depend on its bytes alone. If a proxy adds
+//! result is that of [`parse`], because the index and the checked fields of an HTTP/1.1 section depend on its bytes alone. If a proxy adds
 //! `X-Forwarded-For`, sections differ. Then each request costs one comparison and one copy more.
 
 use std::os::fd::RawFd;
@@ -54,14 +54,14 @@ impl HeadParser {
     /// selects the slot.
     pub fn parse<'a>(&mut self, connection: RawFd, bytes: &'a [u8]) -> ParseOutcome<'a> {
         let section = &mut self.sections[connection as usize % SECTIONS_CACHED];
-        if let Some((line, after_line)) = section.line_before(bytes) {
+        if let Some((line, after_line)) = section.split_line(bytes) {
             let headers = Headers { section: &after_line[..section.length], index: section.index };
             let length = bytes.len() - after_line.len() + section.length;
             return build_request(line, section.fields, headers, length);
         }
         let outcome = parse(bytes, self.country_header.as_deref());
         if let ParseOutcome::Complete(request, length) = &outcome {
-            // The fields of an HTTP/1.0 request have other checks.
+            // The checks of an HTTP/1.0 section differ, so only sections of HTTP/1.1 are cached.
             let line = &bytes[..length - request.headers.section.len()];
             if line.ends_with(USUAL_LINE_END) {
                 section.store(request);
@@ -72,22 +72,22 @@ impl HeadParser {
 }
 
 impl CachedSection {
-    /// Returns the request line at the start of `bytes`, and the bytes after it, which begin with the section. `None` if
-    /// they do not, or if the request line is not a usual one.
-    fn line_before<'a>(&self, bytes: &'a [u8]) -> Option<(RequestLine<'a>, &'a [u8])> {
+    /// Splits the request line from `bytes`. The rest begins with the cached section. Returns `None` if it begins with
+    /// other bytes, or if the line is not a usual one.
+    fn split_line<'a>(&self, bytes: &'a [u8]) -> Option<(RequestLine<'a>, &'a [u8])> {
         // Most clients wait for the response. Then the bytes end with the section, and no search is needed. A wrong
         // length never matches, because a usual line has no other line end in it.
         let line_bytes = bytes.len().saturating_sub(self.length);
         if line_bytes <= LINE_BYTES_EXPECTED_MAX
-            && let Some(found) = self.line_of(line_bytes, bytes)
+            && let Some(found) = self.split_line_at(line_bytes, bytes)
         {
             return Some(found);
         }
-        self.line_of(memchr::memchr(b'\n', bytes)? + 1, bytes)
+        self.split_line_at(memchr::memchr(b'\n', bytes)? + 1, bytes)
     }
 
-    /// Returns the same, if the request line has `line_bytes` bytes.
-    fn line_of<'a>(&self, line_bytes: usize, bytes: &'a [u8]) -> Option<(RequestLine<'a>, &'a [u8])> {
+    /// Splits a request line of `line_bytes` bytes from `bytes`. Returns `None` like [`Self::split_line`].
+    fn split_line_at<'a>(&self, line_bytes: usize, bytes: &'a [u8]) -> Option<(RequestLine<'a>, &'a [u8])> {
         let (line, after) = bytes.split_at_checked(line_bytes)?;
         // A cached section ends with the empty line, so equal bytes are the whole section.
         let section = after.get(..self.length).filter(|section| !section.is_empty())?;

@@ -92,7 +92,7 @@ impl<'a> Params<'a> {
         // Many queries have no escape at all. Then names and values need no check for escapes.
         let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
         let mut escaped = 0;
-        for pair in PairRanges::new(query) {
+        for pair in Pairs::new(query) {
             let (name, value) = (&query.as_bytes()[pair.name], &query[pair.value]);
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if self.values[param as usize].replace(value).is_some() {
@@ -186,7 +186,7 @@ impl EncodedName<'_> {
 /// Returns the names of the parameters that are not empty.
 pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName<'_>> {
     let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
-    let pairs = PairRanges::new(query).filter(|pair| !pair.value.is_empty());
+    let pairs = Pairs::new(query).filter(|pair| !pair.value.is_empty());
     pairs.map(move |pair| {
         let text = &query[pair.name];
         EncodedName { text, is_escaped: has_escapes && is_escaped(text.as_bytes()) }
@@ -214,7 +214,7 @@ impl<'a> ParamGroup<'a> {
         decoded.clear();
         let mut places = [(TextLocation::Borrowed(""), TextLocation::Borrowed("")); GROUP_PARAMS_MAX];
         let mut count = 0;
-        for pair in PairRanges::new(query) {
+        for pair in Pairs::new(query) {
             if count == GROUP_PARAMS_MAX {
                 break;
             }
@@ -264,7 +264,7 @@ fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
 }
 
 /// An iterator over the pairs of a query string.
-struct PairRanges<'a> {
+struct Pairs<'a> {
     query: &'a [u8],
     /// Offset of the next pair.
     next: usize,
@@ -272,23 +272,23 @@ struct PairRanges<'a> {
 
 /// The ranges of the name and the value of a pair. In `a=1&b=2`, the first pair has the ranges of `a` and `1`. A missing
 /// part is empty. All ranges end at a separator, so they are on character boundaries.
-struct PairRange {
+struct PairRanges {
     name: Range<usize>,
     value: Range<usize>,
 }
 
-impl<'a> PairRanges<'a> {
+impl<'a> Pairs<'a> {
     fn new(query: &'a str) -> Self {
         Self { query: query.as_bytes(), next: 0 }
     }
 }
 
-impl Iterator for PairRanges<'_> {
-    type Item = PairRange;
+impl Iterator for Pairs<'_> {
+    type Item = PairRanges;
 
-    // A call would pass the ranges through memory.
+    // Inlined, so that the ranges stay in registers.
     #[inline(always)]
-    fn next(&mut self) -> Option<PairRange> {
+    fn next(&mut self) -> Option<PairRanges> {
         let Self { query, next: begin } = *self;
         if begin >= query.len() {
             return None;
@@ -302,7 +302,7 @@ impl Iterator for PairRanges<'_> {
             _ => name_end..name_end,
         };
         self.next = value.end + 1;
-        Some(PairRange { name: begin..name_end, value })
+        Some(PairRanges { name: begin..name_end, value })
     }
 }
 

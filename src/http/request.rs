@@ -146,9 +146,9 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(httparse::Status::Complete(length)) => {
-            let head_bytes = &bytes[..length];
+            let head_text = &bytes[..length];
             let names = head.headers.iter().map(|field| field.name);
-            if !line_ends::are_crlf(head_bytes, head.method.unwrap_or_default(), names) {
+            if !line_ends::are_crlf(head_text, head.method.unwrap_or_default(), names) {
                 return ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine));
             }
             // `FieldIndex` has offsets of 16 bits.
@@ -160,7 +160,7 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
                 .headers
                 .first()
                 .map_or(length - 2, |field| field.name.as_ptr().addr() - bytes.as_ptr().addr());
-            let section = &head_bytes[from..];
+            let section = &head_text[from..];
             let fields = head.headers.iter().map(|field| (field.name, field.value));
             let index = FieldIndex::read(section, fields, country_header);
             let headers = Headers { section, index };
@@ -264,8 +264,9 @@ impl<'a> RequestLine<'a> {
         Ok(())
     }
 
-    /// Returns the method, the path and the query.
+    /// Checks the lengths and the target. Returns the method, the path and the query.
     fn parts(self, head_bytes: usize) -> Result<(Method, &'a str, &'a str), Problem<'a>> {
+        // Also here, because a line before a cached section has no other check.
         self.check_lengths(head_bytes)?;
         let method = parse_method(self.method)?;
         let (path, query) = target_parts(self.target, method)?;

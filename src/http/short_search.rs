@@ -15,11 +15,12 @@ pub fn position<const WANTED: usize>(text: &[u8], from: usize, wanted: [u8; WANT
         }
         at += 16;
     }
-    // The last 16 bytes begin before `at`, so that no byte is compared alone.
+    // The last block may begin before `at`. The shift drops those bytes, so no byte is compared alone.
     let begin = text.len().saturating_sub(16);
     let block = text.last_chunk::<16>().copied().unwrap_or_else(|| padded(text));
     let found = match_mask(block, wanted).to_bitmask() >> (at - begin);
-    // Without a match, the distance is the width of the mask, which is greater than the number of bytes left.
+    // Without a match, `trailing_zeros` is 32, which is more than the at most 15 bytes left. A zero that matches the
+    // padding is after the end, too.
     let at = at + found.trailing_zeros() as usize;
     (at < text.len()).then_some(at)
 }

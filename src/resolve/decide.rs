@@ -192,7 +192,7 @@ impl Assignment {
 
 /// Returns the number in [0, 1) that determines the arm.
 pub(super) fn bucket(experiment: &ArchivedExperiment, id: &str) -> f64 {
-    condition::number_after(experiment.seed_hash.to_native(), id)
+    condition::hash_after_seed(experiment.seed_hash.to_native(), id)
 }
 
 fn range(range: &ArchivedRange) -> (f64, f64) {

@@ -3,7 +3,7 @@
 //! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
 //! the directory unpublishes the site. It is a build product: for an unknown format version the server asks
 //! to compile the site again. From the first release on a server also reads the version before its own.
-//! Version 1 was never released.
+//! Versions 1 and 2 were never released.
 //!
 //! **Bounds.** The archive has at most 2^30 bytes (its offsets are signed 32-bit numbers). The piece data has at most
 //! 2^40 bytes. The limit in practice is the memory of the server (`--snapshots-memory`). All numbers are little-endian,
@@ -23,7 +23,7 @@
 //!
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
-//! 8       4     format version  2
+//! 8       4     format version  3
 //! 12      4     header length   80; the payload begins here: piece data, then archive
 //! 16      8     payload length  bytes after the header; the file ends there
 //! 24      8     site version    as published, at most 2^53
@@ -37,6 +37,9 @@
 //! The piece data is not part of the archive, because it is most of a large site, and the offsets of an archive end at
 //! 2^31. A [`Piece`] refers to it with 64-bit offsets.
 //!
+//! Texts that requests compare are boxed. rkyv stores a `String` of up to 8 bytes in place, and each access searches for
+//! its end.
+//!
 //! **Checks on reading**, in this order:
 //!
 //! 1. The magic.
@@ -49,7 +52,8 @@
 //! 7. The structure of the archive: every offset is inside, every text is UTF-8.
 //! 8. The references between its parts: every index is in range, every piece is within the piece data, every zone has
 //!    exactly one place, every branch of the pattern tree has exactly one parent, every route is as deep in the tree as
-//!    its path has segments, every list is sorted, every condition is a valid program (`condition::verify`).
+//!    its path has segments, every list is sorted, every seed hash is that of its seed, every condition is a valid program
+//!    (`condition::verify`).
 //!
 //! Only then does the server serve anything from the file.
 //!

@@ -51,6 +51,6 @@ impl<'s> Pieces<'s> {
     }
 }
 
-/// A range of the piece data: its offset and its length. It saves the access to the table of the pieces. An array of integers,
-/// so that an empty table of them is memory that the system provides when it is used.
+/// A range of the piece data: its offset and its length in bytes. A stored range saves the lookup in the table of the
+/// pieces. It is an array of integers, because `vec!` then gets zeroed pages from the system and does not write them.
 pub(crate) type PieceRange = [u64; 2];

@@ -149,7 +149,7 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         return Err("an experiment has a seed that is too long");
     }
     if experiment.seed_hash != condition::seed_hash(&experiment.seed) {
-        return Err("an experiment has a hash that is not of its seed");
+        return Err("the seed hash of an experiment is not that of its seed");
     }
     let metrics = &experiment.metrics;
     let goal = metrics.goal.as_ref().map(|goal| Goal::parse(goal));

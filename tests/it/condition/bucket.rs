@@ -1,6 +1,6 @@
 //! The shares of visitors in experiments, beyond GrowthBook's cases.
 
-use parallax::testing::condition::{bucket_ranges, choose_variation, hash, number_after, seed_hash};
+use parallax::testing::condition::{bucket_ranges, choose_variation, hash, hash_after_seed, seed_hash};
 use proptest::prelude::*;
 
 /// Returns the FNV-1a hash, as its authors describe it.
@@ -20,7 +20,7 @@ proptest! {
         let inner = fnv(&format!("{a}{b}{id}")).to_string();
         let second = f64::from(fnv(&inner) % 10_000) / 10_000.0;
         prop_assert_eq!(hash(&[&a, &b], &id, 2), Some(second));
-        prop_assert_eq!(number_after(seed_hash(&format!("{a}{b}")), &id), second);
+        prop_assert_eq!(hash_after_seed(seed_hash(&format!("{a}{b}")), &id), second);
     }
 
     #[test]

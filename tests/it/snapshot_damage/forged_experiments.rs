@@ -37,8 +37,8 @@ fn an_experiment_with_other_arms_than_its_ranges_or_its_rules_is_refused() {
 
 #[test]
 fn an_experiment_with_the_hash_of_another_seed_is_refused() {
-    assert_refused(|site| site.experiments[0].seed_hash ^= 1, "a hash that is not of its seed");
-    assert_refused(|site| site.experiments[0].seed.push('f'), "a hash that is not of its seed");
+    assert_refused(|site| site.experiments[0].seed_hash ^= 1, "is not that of its seed");
+    assert_refused(|site| site.experiments[0].seed.push('f'), "is not that of its seed");
 }
 
 #[test]
