@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use nix::sys::time::TimeSpec;
+use nix::time::ClockId;
 
 /// A source of time for the log. Tests provide their own.
 pub trait Clock: Send + Sync {
@@ -89,14 +90,19 @@ impl Clock for SystemClock {
 
 /// Returns the milliseconds since 1970, UTC; 0 if the system clock is set before 1970.
 pub fn now_ms() -> i64 {
-    // `SystemTime` checks each reading and each subtraction. This function runs for each request.
-    let now = clock_gettime(ClockId::Realtime);
-    (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).max(0)
+    let now = since_epoch();
+    (now.tv_sec() * 1_000 + now.tv_nsec() / 1_000_000).max(0)
 }
 
 /// Returns the seconds since 1970, UTC.
 pub(crate) fn now_s() -> u64 {
-    clock_gettime(ClockId::Realtime).tv_sec.max(0) as u64
+    since_epoch().tv_sec().max(0) as u64
+}
+
+/// Reads the wall clock. This runs for each request, and `SystemTime` checks each reading and each subtraction. It calls the
+/// C library, so that a library that is loaded before it can set another time, as the tests of nodes do.
+fn since_epoch() -> TimeSpec {
+    ClockId::CLOCK_REALTIME.now().unwrap_or(TimeSpec::new(0, 0))
 }
 
 /// Returns the current instant, to measure durations from.
