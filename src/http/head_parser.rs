@@ -2,8 +2,9 @@
 //!
 //! Many clients send the same header fields with each request of a connection. If a section equals the one in
 //! the slot of its connection, and the request line is a usual one, only the request line is parsed. The
-//! result is that of [`parse`], because the index and the checked fields of an HTTP/1.1 section depend on its bytes alone. If a proxy adds
-//! `X-Forwarded-For`, sections differ. Then each request costs one comparison and one copy more.
+//! result is that of [`parse`], because the index and the checked fields of an HTTP/1.1 section depend on its
+//! bytes alone. If a proxy adds `X-Forwarded-For`, sections differ. Then each request costs one comparison and
+//! one copy more.
 
 use std::os::fd::RawFd;
 
@@ -56,8 +57,8 @@ impl HeadParser {
         let section = &mut self.sections[connection as usize % SECTIONS_CACHED];
         if let Some((line, after_line)) = section.split_line(bytes) {
             let headers = Headers { section: &after_line[..section.length], index: section.index };
-            let length = bytes.len() - after_line.len() + section.length;
-            return build_request(line, section.fields, headers, length);
+            let head_bytes = bytes.len() - after_line.len() + section.length;
+            return build_request(line, section.fields, headers, head_bytes);
         }
         let outcome = parse(bytes, self.country_header.as_deref());
         if let ParseOutcome::Complete(request, length) = &outcome {
