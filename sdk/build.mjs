@@ -1,6 +1,6 @@
-// Writes `dist`: one JavaScript module and one declaration file for each source file.
+// Writes `dist`: one JavaScript module with a source map and one declaration file for each source file. Copies the licences.
 import { execFileSync } from 'node:child_process';
-import { readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
 
@@ -12,6 +12,7 @@ function sources() {
   return names.filter((name) => /\.tsx?$/.test(name)).map((name) => path.join(here, 'src', name));
 }
 
+for (const name of ['LICENSE-APACHE', 'LICENSE-MIT']) copyFileSync(path.join(here, '..', name), path.join(here, name));
 rmSync(path.join(here, 'dist'), { recursive: true, force: true });
 await build({
   entryPoints: sources(),
@@ -19,7 +20,10 @@ await build({
   outdir: path.join(here, 'dist'),
   format: 'esm',
   target: 'es2022',
+  // Keeps `process.env.NODE_ENV`, which the bundler of the site or Node decides. The default platform replaces it by "development".
+  platform: 'neutral',
   jsx: 'automatic',
+  sourcemap: true,
   logLevel: 'warning',
 });
 execFileSync(process.execPath, [path.join(here, 'node_modules/typescript/bin/tsc'), '-p', path.join(here, 'tsconfig.build.json')], { stdio: 'inherit' });

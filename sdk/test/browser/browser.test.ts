@@ -5,17 +5,22 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { createClient, handOver, visitorFrom } from '../../src/index.js';
 import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type TestServer, startServer } from '../server.js';
 
+const { packedModules } = await import(pathToFileURL(path.join(process.env.PARALLAX_SDK!, 'test/packed.mjs')).href);
+
 /** Bundles the scripts of the pages. */
 async function bundle(): Promise<string> {
   const { outputFiles } = await build({
-    entryPoints: [path.join(process.env.PARALLAX_SDK!, 'test/browser/app.tsx')],
+    // Resolved in the project, so that the page has one React.
+    stdin: { contents: readFileSync(path.join(process.env.PARALLAX_SDK!, 'test/browser/app.tsx'), 'utf8'), loader: 'tsx', resolveDir: process.env.PARALLAX_PACKED! },
     bundle: true,
+    plugins: [packedModules(process.env.PARALLAX_PACKED!, false)],
     write: false,
     format: 'iife',
     target: 'es2022',

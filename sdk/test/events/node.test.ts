@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { createNodeEvents } from '../../src/node.js';
 import { type TestServer, startServer } from '../server.js';
@@ -67,10 +66,9 @@ describe('events in Node with a real server', () => {
   });
 
   test('a program that ends sends its queue first', async () => {
-    const dist = path.join(process.env.PARALLAX_SDK!, 'dist/node.js');
-    const code = `import { createNodeEvents } from ${JSON.stringify(dist)};
+    const code = `import { createNodeEvents } from '@parallax/sdk/node';
       createNodeEvents({ eventsUrl: ${JSON.stringify(server.url)}, trackingId: 'track_demo', flushMs: 60000 }).visitor({ anonId: 'node-6' }).track('Left');`;
-    execFileSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 20_000 });
+    execFileSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 20_000, cwd: process.env.PARALLAX_PACKED });
     const left = await server.recorded((records) => records.some(({ anonId }) => anonId === 'node-6'));
     assert.deepEqual(left.filter(({ anonId }) => anonId === 'node-6').map(({ event }) => event), ['Left']);
   });

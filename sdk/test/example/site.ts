@@ -113,14 +113,12 @@ function next(directory: string, args: string[], environment: Record<string, str
   return { child, log: () => text, exited };
 }
 
-/** Builds the example with the package of this source, which the installation copied earlier. */
+/** Builds the example with the packed package in place of the copy that the installation made. */
 async function buildExample(directory: string, environment: Record<string, string>): Promise<void> {
   const installed = path.join(directory, 'node_modules/@parallax/sdk');
   if (!existsSync(installed)) throw new Error('The packages of example/ are not installed; run `npm ci` there, or `sdk/run`.');
-  for (const name of ['dist', 'package.json']) {
-    rmSync(path.join(installed, name), { recursive: true, force: true });
-    cpSync(path.join(process.env.PARALLAX_SDK!, name), path.join(installed, name), { recursive: true });
-  }
+  rmSync(installed, { recursive: true, force: true });
+  cpSync(path.join(process.env.PARALLAX_PACKED!, 'node_modules/@parallax/sdk'), installed, { recursive: true });
   rmSync(path.join(directory, '.next'), { recursive: true, force: true });
   const begin = Date.now();
   const { child, log, exited } = next(directory, ['build'], environment);
