@@ -1,10 +1,11 @@
 import { CONSENT_COOKIE, consentOf, consentText } from './consent.js';
-import { cookieOf, cookieText } from './cookies.js';
+import { EXPERIMENTS_COOKIE, cookieText, expireCookies } from './cookies.js';
 import type { ParallaxError } from './errors.js';
 import { type EventMethods, type Members, eventMethods } from './event.js';
-import { isUsableId, uuid } from './ids.js';
-import { LONG_SECONDS } from './limits.js';
+import { idOf, uuid } from './ids.js';
+import { EVENT_WAIT_MS, LONG_SECONDS } from './limits.js';
 import { createQueue } from './queue.js';
+import type { QueuedEvent } from './sender.js';
 import type { Consent, Receipt } from './types.js';
 import { VERSION } from './version.js';
 
@@ -36,36 +37,47 @@ export interface EventsOptions {
   dev?: 'send';
   /** Wait before a batch. Default 0: at once. */
   flushMs?: number;
-  onReceipt?(receipt: Receipt | { suppressed: Suppression }): void;
+  /** `sent` are the events of the receipt. */
+  onReceipt?(receipt: Receipt | { suppressed: Suppression }, sent?: readonly QueuedEvent[]): void;
   onError?(error: ParallaxError): void;
+  /** Called by `reset`, when the page must be rendered for the next visitor. */
+  onReset?(): void;
 }
 
 export interface Events extends EventMethods {
   /** Names the variants that the page shows. Later page and track events carry them. */
   shown(page: { variants: string; experiments?: string; preview?: boolean }): void;
-  /** Returns the visitor's ID and mints one if there is none. Null without any consent, and in a preview. */
+  /** Returns the visitor's ID and mints one if there is none. Null without any consent, in a preview, and for a new visitor on a prerendered page. */
   anonId(): string | null;
   consent(change: Partial<Consent>): void;
   flush(): Promise<void>;
-  /** For sign-out: sends the queue, then deletes the queue and the ID. */
+  /** For sign-out: ends all that belongs to the visitor and begins a new one. Queued events are still sent, under the old ID. */
   reset(): void;
   readonly pending: number;
 }
 
 const LOOPBACK = /(^|\.)localhost$|^127\.0\.0\.1$|^\[::1]$/;
 
+/** Returns whether the browser renders the page ahead, and the visitor does not see it yet. */
+function isPrerendering(): boolean | undefined {
+  return (document as { prerendering?: boolean }).prerendering;
+}
+
 export function createEvents(options: EventsOptions): Events {
   const idName = options.cookie ?? 'anon_id';
   /** The text of the consent cookie, for a browser without one. */
   let consentAbsent = options.consentDefault === 'denied' ? '0' : '1';
-  let mintedId: string | undefined;
+  /** The ID of a browser that refuses cookies. */
+  let unstoredId: string | undefined;
   let shown: { variants?: string; experiments?: string } = {};
+  /** The visitor whom `shown` names. A sign-out in another tab changes the visitor of this page, too. */
+  let shownTo: string | undefined;
   let isPreviewPage: boolean | undefined;
   /** The view of the current page that was suppressed for want of consent. */
   let heldView: Members | undefined;
   let previousUrl = document.referrer;
 
-  const queue = createQueue(options, () => !suppression());
+  const queue = createQueue(options, () => !suppression(), knownId);
 
   function consentNow(): Consent {
     const { globalPrivacyControl } = navigator as { globalPrivacyControl?: boolean };
@@ -89,27 +101,37 @@ export function createEvents(options: EventsOptions): Events {
     return !options.dev && LOOPBACK.test(location.hostname) ? 'development' : undefined;
   }
 
-  function setCookie(name: string, value: string, maxAge = LONG_SECONDS) {
-    document.cookie = cookieText(name, value, maxAge, options.cookieDomain, location.protocol === 'https:');
+  /** Replaces a cookie. One of the same name in another scope could be read first. */
+  function setCookie(name: string, value: string) {
+    expireCookies(name);
+    document.cookie = cookieText(name, value, LONG_SECONDS, options.cookieDomain, location.protocol === 'https:');
+  }
+
+  function knownId(): string | undefined {
+    return idOf(document.cookie, idName) ?? unstoredId;
   }
 
   function anonId(): string | null {
     const { personalize, measure } = consentNow();
     if (isPreview() || !(personalize || measure)) return null;
-    const known = cookieOf(document.cookie, idName);
-    if (known && isUsableId(known)) return known;
-    mintedId ??= uuid();
-    setCookie(idName, mintedId);
-    return mintedId;
+    const known = knownId();
+    if (known || isPrerendering()) return known ?? null;
+    const minted = uuid();
+    setCookie(idName, minted);
+    if (!knownId()) unstoredId = minted;
+    return minted;
   }
 
   function forgetId() {
-    mintedId = undefined;
-    setCookie(idName, '', 0);
+    unstoredId = undefined;
+    expireCookies(idName);
+    expireCookies(EXPERIMENTS_COOKIE);
   }
 
   async function send(type: string, members: Members): Promise<Receipt | null> {
     const isPage = type === 'page';
+    // The visitor may never see the page. Without `await` otherwise: the event is queued before the caller goes on.
+    if (isPrerendering()) await new Promise((resolve) => document.addEventListener('prerenderingchange', resolve, { once: true }));
     const suppressed = suppression();
     if (isPage) heldView = suppressed && members;
     if (suppressed) {
@@ -118,12 +140,13 @@ export function createEvents(options: EventsOptions): Events {
       return null;
     }
     const { pathname: path, search, href: url } = location;
+    const id = anonId();
     const event = {
       type,
       messageId: uuid(),
       timestamp: new Date().toISOString(),
-      anonId: anonId(),
-      ...(isPage || type === 'track' ? shown : {}),
+      anonId: id,
+      ...((isPage || type === 'track') && (shownTo ?? id) === id ? shown : {}),
       ...members,
       context: {
         page: { path, search, url, title: document.title, referrer: previousUrl },
@@ -132,13 +155,15 @@ export function createEvents(options: EventsOptions): Events {
       },
     };
     if (isPage) previousUrl = url;
-    return queue.push(event);
+    const wait = new Promise<null>((resolve) => setTimeout(resolve, EVENT_WAIT_MS, null));
+    return Promise.race([queue.push(event), wait]);
   }
 
   return {
     ...eventMethods(send),
     shown({ variants, experiments, preview }) {
       shown = { variants, experiments };
+      shownTo = knownId();
       isPreviewPage = preview;
     },
     anonId,
@@ -156,10 +181,12 @@ export function createEvents(options: EventsOptions): Events {
     },
     flush: () => queue.flush(true),
     reset() {
-      queue.beacon();
-      queue.clear();
       forgetId();
-      heldView = undefined;
+      shown = {};
+      shownTo = heldView = undefined;
+      anonId(); // the next decision may come before the next event
+      queue.store();
+      options.onReset?.();
     },
     get pending() {
       return queue.queue.length;

@@ -1,3 +1,5 @@
+import { cookiesOf } from './cookies.js';
+
 /**
  * The form of an ID that the server accepts (`interface.md` section 5): visible ASCII, 1 to 128 bytes, and no text that broken
  * clients send in place of an ID. One such ID would merge strangers. `[object Object]` has a space.
@@ -7,6 +9,11 @@ const USABLE = /^(?!(anonymous|null|undefined|none|nil|[0-]+|true|false|nan|\{\}
 /** Returns whether the server records events with this ID. */
 export function isUsableId(id: string): boolean {
   return USABLE.test(id);
+}
+
+/** Returns the first usable ID of a cookie, as Edge does: of two scopes, one may hold a placeholder. */
+export function idOf(cookies: string, name: string): string | undefined {
+  return cookiesOf(cookies, name).find(isUsableId);
 }
 
 /** Returns a version 4 UUID. `crypto.randomUUID` is undefined on plain http. */

@@ -15,6 +15,8 @@ export const QUEUE_IDLE_MS = 30_000;
 export const STORE_MS = 10_000;
 /** Deadline of a request with events. */
 export const SEND_MS = 10_000;
+/** The longest wait of a page for the receipt of an event. After it the event is on its way and in the queue, and the page may leave. */
+export const EVENT_WAIT_MS = 300;
 /** The bounds of the wait before events are sent again. The wait doubles from the first to the second, with full jitter. */
 export const SEND_BACKOFF_MIN_MS = 1_000;
 export const SEND_BACKOFF_MAX_MS = 30_000;
@@ -47,12 +49,18 @@ export const HAND_OVER_MS = 100;
 
 /** Deadline of a decision in development, where the first compile of a page takes longer. */
 export const DECISION_DEVELOPMENT_MS = 2_000;
+/** Deadline of the content of a page that was never rendered, for which a visitor waits. At the deadline the visitor gets an error page. */
+export const RENDER_MS = 250;
 /** Age of the route table at which the next request refreshes it. A publication is noticed after this time. */
 export const ROUTES_SECONDS = 5;
 /** `x-nextjs-stale-time`: the time for which Next.js may show a prefetched page. */
 export const EXPERIMENTS_SECONDS = 300;
 /** Browsers refuse a cookie over 4,096 bytes, and send all cookies of a page with each request for it. */
 export const EXPERIMENTS_CHARS_MAX = 1_000;
+/** Life of a link to a preview, unless it names another one. */
+export const PREVIEW_LINK_DAYS = 7;
+/** The name of a reviewer is a part of a URL and of a cookie. A longer one is refused. */
+export const REVIEWER_CHARS_MAX = 64;
 /** Life of the cookie of a preview. */
 export const PREVIEW_SECONDS = 3_600;
 /** Next.js allows 256 characters for a tag. */

@@ -5,6 +5,8 @@ import { type QueuedEvent, type Sender, type SenderOptions, bodyOf, createSender
 export interface Queue extends Sender {
   /** Deletes the events of this page. `everywhere` also deletes those of other pages and of closed ones. */
   clear(everywhere?: boolean): void;
+  /** Stores the events for the next page, after a change of the visitor too. */
+  store(): void;
 }
 
 export interface QueueOptions extends SenderOptions {
@@ -12,7 +14,7 @@ export interface QueueOptions extends SenderOptions {
 }
 
 /** The event queue of a page. It is kept in localStorage under a key of its own, so that two pages never overwrite each other. */
-export function createQueue(options: QueueOptions, maySend: () => boolean): Queue {
+export function createQueue(options: QueueOptions, maySend: () => boolean, knownId: () => string | undefined): Queue {
   const prefix = `px:${options.trackingId}:`;
   const key = prefix + Math.random();
   let storage: Record<string, string> = {};
@@ -35,8 +37,9 @@ export function createQueue(options: QueueOptions, maySend: () => boolean): Queu
       else delete storage[key];
     } catch {} // the storage is full: the queue stays in memory
 
-    // The newest page and track events that are not acknowledged, for the site's server.
-    const newest = queue.filter(({ type }) => /^(page|track)$/.test(type)).slice(-PENDING_EVENTS_MAX);
+    // The newest page and track events of the visitor that are not acknowledged, for the site's server.
+    const id = knownId();
+    const newest = queue.filter(({ type, anonId }) => /^(page|track)$/.test(type) && anonId === id).slice(-PENDING_EVENTS_MAX);
     let value: string;
     do value = newest.length ? base64(bodyOf(options.trackingId, newest)) : '';
     while (value.length > PENDING_CHARS_MAX && newest.shift());
@@ -72,6 +75,7 @@ export function createQueue(options: QueueOptions, maySend: () => boolean): Queu
     adopt();
   }, STORE_MS);
   return Object.assign(sender, {
+    store,
     clear(everywhere?: boolean) {
       sender.drop(sender.queue);
       if (everywhere) forEachStored((name) => delete storage[name]);

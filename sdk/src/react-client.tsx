@@ -1,20 +1,23 @@
 'use client';
-import { type ReactNode, createContext, createElement, useContext, useEffect, useRef, useState } from 'react';
+import { type ReactNode, createContext, createElement, useContext, useEffect, useState } from 'react';
 import { type Events, type EventsOptions, createEvents } from './browser.js';
 import { createClient } from './client.js';
-import { cookieOf } from './cookies.js';
+import { EXPERIMENTS_COOKIE, cookiesOf } from './cookies.js';
 import type { ParallaxError } from './errors.js';
 import { eventMethods } from './event.js';
-import { fnv1a } from './hash.js';
+import { decisionHash } from './hash.js';
 import type { NodeProps } from './react.js';
 import type { Item, Receipt } from './types.js';
 
-export interface ParallaxEventsProps extends Omit<EventsOptions, 'preview' | 'onReceipt' | 'onError'> {
+/** The reasons to render the page again: a receipt for a track, identify or profile event, and a sign-out. */
+export type RefreshReason = 'receipt' | 'reset';
+
+export interface ParallaxEventsProps extends Omit<EventsOptions, 'preview' | 'onReceipt' | 'onError' | 'onReset'> {
   /** For `useMore`. Default: `eventsUrl`. */
   edgeUrl?: string;
-  /** Refreshes the page after a receipt for a track, identify or profile event. For sites without Cache Components. */
+  /** Renders the page again. Called after `reset`, and with `refreshOn` after receipts. */
+  refresh?: (reason: RefreshReason) => void;
   refreshOn?: 'receipt';
-  refresh?: () => void;
   children: ReactNode;
 }
 
@@ -25,39 +28,42 @@ interface Shared {
 }
 
 const Context = createContext<Shared | null>(null);
+/** The events of a browser tab, and the function of the newest provider that renders the page again. */
+interface Tab {
+  events: Events;
+  refresh?: (reason: RefreshReason) => void;
+}
+
 /** One Events object for each tab and site, so that a remount does not make a second queue. */
-const tab = new Map<string, Events>();
+const tabs = new Map<string, Tab>();
 
 /** Provides the events of the page to `PageView`, `useParallax` and `useMore`. */
 export function ParallaxEvents({ edgeUrl, refreshOn, refresh, children, ...options }: ParallaxEventsProps): ReactNode {
   const { eventsUrl, trackingId } = options;
-  const key = `${eventsUrl} ${trackingId}`;
-  if (typeof document === 'object' && !tab.has(key)) tab.set(key, createEvents(options));
-  const own = tab.get(key) ?? INERT;
-  const latest = useRef(refresh);
-  latest.current = refresh;
-  const [shared] = useState(() => ({
-    events: refreshOn ? refreshing(own, () => latest.current?.()) : own,
-    edgeUrl: edgeUrl ?? eventsUrl,
-    trackingId,
-  }));
+  const tab: Tab = typeof document === 'object' ? tabOf(options) : { events: INERT };
+  useEffect(() => {
+    tab.refresh = (reason) => (reason === 'reset' || refreshOn) && refresh?.(reason);
+  });
+  const [shared] = useState(() => ({ events: tab.events, edgeUrl: edgeUrl ?? eventsUrl, trackingId }));
   return createElement(Context.Provider, { value: shared }, children);
 }
 
-/**
- * Calls `refresh` after a receipt for an event other than a page view, and after `reset`. A prefetch may have handed the event over
- * before, so that the receipt counts it as a duplicate.
- */
-function refreshing(events: Events, refresh: () => void): Events {
-  const send = async (type: string, sent: Promise<Receipt | null>) => {
-    const receipt = await sent;
-    if (type !== 'page' && receipt && receipt.accepted + receipt.duplicates) refresh();
-    return receipt;
+/** Returns the events of the tab. Those of an earlier call stay. */
+function tabOf(options: EventsOptions): Tab {
+  const key = `${options.eventsUrl} ${options.trackingId}`;
+  const known = tabs.get(key);
+  if (known) return known;
+  // A prefetch may have handed an event over before, so that the receipt counts it as a duplicate.
+  const isKept = (receipt: Partial<Receipt>) => receipt.accepted! + receipt.duplicates! > 0;
+  const tab: Tab = {
+    events: createEvents({
+      ...options,
+      onReceipt: (receipt, sent) => isKept(receipt as Receipt) && sent?.some(({ type }) => type !== 'page') && tab.refresh?.('receipt'),
+      onReset: () => tab.refresh?.('reset'),
+    }),
   };
-  const names = ['track', 'identify', 'set', 'setOnce', 'unset', 'increment', 'append', 'union', 'remove'] as const;
-  const methods = names.map((name) => [name, (...values: [any, any?]) => send(name, events[name](...values))]);
-  const reset = () => (events.reset(), refresh());
-  return Object.create(events, Object.getOwnPropertyDescriptors(Object.fromEntries([...methods, ['reset', reset]])));
+  tabs.set(key, tab);
+  return tab;
 }
 
 /** The events of a server render, which sends nothing. */
@@ -99,30 +105,27 @@ export function PageView({ path, variants, experiments, preview }: PageViewProps
   const events = useParallax();
   useEffect(() => {
     const view = (isRestored?: boolean) => {
-      events.shown({ variants, experiments: experiments ?? experimentsOf(path, variants), preview });
+      events.shown({ variants, experiments: experiments ?? experimentsOf(path, variants, events), preview });
       const url = path + location.search;
       if (url === lastView && !isRestored) return;
       lastView = url;
       void events.page({ path });
     };
     const restored = (event: PageTransitionEvent) => event.persisted && view(true);
-    const begin = () => view();
-    if ((document as { prerendering?: boolean }).prerendering) document.addEventListener('prerenderingchange', begin, { once: true });
-    else begin();
+    view();
     addEventListener('pageshow', restored);
-    return () => {
-      document.removeEventListener('prerenderingchange', begin);
-      removeEventListener('pageshow', restored);
-    };
+    return () => removeEventListener('pageshow', restored);
   }, [events, path, variants, experiments, preview]);
   return null;
 }
 
-/** Returns the experiments that the proxy named for this page and these variants: `px_experiments`, `<hash>.<experiments>`. */
-function experimentsOf(path: string, variants: string): string | undefined {
-  const hash = fnv1a(`${path}\n${variants}`);
-  for (const pair of document.cookie.split(/;\s*/)) {
-    const [found, text] = cookieOf(pair, 'px_experiments')?.split('.') ?? [];
+/** Returns the experiments that the proxy named for this page, these variants and this visitor. Without any, it mints no ID. */
+function experimentsOf(path: string, variants: string, events: Events): string | undefined {
+  const values = cookiesOf(document.cookie, EXPERIMENTS_COOKIE);
+  if (!values.length && !remembered.size) return undefined;
+  const hash = decisionHash(path, variants, events.anonId());
+  for (const value of values) {
+    const [found, text] = value.split('.');
     if (found === hash && text) remembered.set(hash, text);
   }
   return remembered.get(hash);

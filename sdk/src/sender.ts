@@ -14,6 +14,7 @@ export interface QueuedEvent {
   type: string;
   messageId: string;
   timestamp: string;
+  anonId?: string | null;
   context?: Json;
   /** Completes the promise of the event. JSON leaves it out. */
   done?(receipt: Receipt | null): void;
@@ -24,7 +25,7 @@ export interface SenderOptions {
   trackingId: string;
   /** Wait before a batch, so that it collects events. Default 0: at once. */
   flushMs?: number;
-  onReceipt?(receipt: Receipt): void;
+  onReceipt?(receipt: Receipt, sent: readonly QueuedEvent[]): void;
   onError?(error: ParallaxError): void;
 }
 
@@ -113,7 +114,7 @@ export function createSender(options: SenderOptions, maySend: () => boolean, cha
     attempt = 0;
     batchMax = BATCH_EVENTS_MAX;
     drop(batch, '', isReceipt && receipt);
-    if (isReceipt) options.onReceipt?.(receipt);
+    if (isReceipt) options.onReceipt?.(receipt, batch);
     return true;
   }
 

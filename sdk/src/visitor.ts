@@ -1,8 +1,8 @@
 import { consentOf, defaultText } from './consent.js';
 import { cookieOf, cookieText } from './cookies.js';
-import { isUsableId, uuid } from './ids.js';
+import { idOf, uuid } from './ids.js';
 import { LONG_SECONDS } from './limits.js';
-import { PREVIEW_COOKIE, isSignedPreview } from './signature.js';
+import { PREVIEW_COOKIE, verifyPreview } from './signature.js';
 import type { Consent, Visitor } from './types.js';
 
 /** The headers of a visitor's request that Edge reads. */
@@ -46,7 +46,7 @@ export interface RequestVisitor {
   isPreview: boolean;
   /** True with the signed cookie of `previewHandler`. */
   isDraft: boolean;
-  /** Null for a response that sets no ID: not a document, no consent, or a preview. */
+  /** Null for a response that sets no ID: not a document, a prefetch, no consent, or a preview. */
   setCookie: IdCookie | null;
 }
 
@@ -56,16 +56,15 @@ export async function visitorFrom(request: Request, options: VisitorOptions = {}
   const cookies = headers.get('cookie') ?? '';
   const url = pageUrl(request, options.siteUrl);
   const consent = consentFrom(request, cookies, options);
-  const isDraft = await isSignedPreview(options.previewSecret, cookieOf(cookies, PREVIEW_COOKIE));
+  const isDraft = (await verifyPreview(options.previewSecret, cookieOf(cookies, PREVIEW_COOKIE))) !== null;
   const isPreview = isDraft || (url.search !== '' && url.searchParams.has('px-preview'));
   const isDocument = (headers.get('sec-fetch-dest') ?? 'document') === 'document';
   const mayHaveId = consent.personalize || consent.measure;
 
   const name = options.cookie ?? 'anon_id';
-  const known = cookieOf(cookies, name);
-  const isKnown = known !== undefined && isUsableId(known);
-  const mayMint = isDocument && mayHaveId && !isPreview;
-  const id = isKnown ? known : mayMint ? uuid() : undefined;
+  const known = idOf(cookies, name);
+  const mayMint = isDocument && mayHaveId && !isPreview && !isPrefetch(headers);
+  const id = known ?? (mayMint ? uuid() : undefined);
   const anonId = mayHaveId ? id : undefined;
 
   return {
@@ -79,12 +78,17 @@ export async function visitorFrom(request: Request, options: VisitorOptions = {}
     },
     request: { init: { headers: copied(headers) } },
     anonId,
-    isKnown: isKnown && mayHaveId,
+    isKnown: known !== undefined && mayHaveId,
     consent,
     isPreview,
     isDraft,
     setCookie: mayMint && anonId ? idCookie(name, anonId, options.cookieDomain, url.protocol === 'https:') : null,
   };
+}
+
+/** Returns whether the browser loads the document ahead. The visitor may never see it, so it makes no visitor. */
+function isPrefetch(headers: Headers): boolean {
+  return /prefetch/i.test(`${headers.get('sec-purpose')} ${headers.get('purpose')}`);
 }
 
 function consentFrom(request: Request, cookies: string, options: VisitorOptions): Consent {

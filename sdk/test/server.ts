@@ -6,6 +6,8 @@ import path from 'node:path';
 
 /** Bound of the start of a server. It takes under a second on a laptop. */
 const START_MS = 20_000;
+/** Bound of the records of a test, as JSON. */
+const EXPORT_BYTES_MAX = 64 << 20;
 /** The server refuses unknown variables of its prefix, such as those of these tests. */
 const ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PARALLAX_'))) as NodeJS.ProcessEnv;
 const ROOT = path.resolve(process.env.PARALLAX_SDK!, '..');
@@ -48,6 +50,9 @@ export interface TestServer {
   records(): RecordedEvent[];
   /** Polls until the records satisfy the condition, and returns them. */
   recorded(isComplete: (records: RecordedEvent[]) => boolean): Promise<RecordedEvent[]>;
+  /** Stops the process without an end of its connections: it is silent until `resume`. */
+  pause(): void;
+  resume(): void;
   stop(): Promise<void>;
 }
 
@@ -74,7 +79,7 @@ export async function startServer(flags: string[] = []): Promise<TestServer> {
   process.once('exit', kill);
   const { url, admin } = await addresses(child);
   const records = () => {
-    const text = execFileSync(parallax, ['export', data, '--format', 'ndjson'], { encoding: 'utf8', env: ENVIRONMENT });
+    const text = execFileSync(parallax, ['export', data, '--format', 'ndjson'], { encoding: 'utf8', env: ENVIRONMENT, maxBuffer: EXPORT_BYTES_MAX });
     return text.split('\n').filter(Boolean).map((line) => JSON.parse(line));
   };
   return {
@@ -92,6 +97,8 @@ export async function startServer(flags: string[] = []): Promise<TestServer> {
         if (Date.now() > endsAt) throw new Error(`Not recorded in time. The records: ${JSON.stringify(now)}`);
       }
     },
+    pause: () => void child.kill('SIGSTOP'),
+    resume: () => void child.kill('SIGCONT'),
     async stop() {
       process.removeListener('exit', kill);
       child.kill('SIGKILL');

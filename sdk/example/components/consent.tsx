@@ -1,5 +1,5 @@
 'use client';
-import { useParallax } from '@parallax/sdk/react/client';
+import { useParallax } from '@parallax/sdk/next/client';
 import { useEffect, useState } from 'react';
 
 /** Asks once. The answer is the cookie `px_consent`. */

@@ -1,5 +1,5 @@
 'use client';
-import { useParallax } from '@parallax/sdk/react/client';
+import { useParallax } from '@parallax/sdk/next/client';
 import { type ReactNode, useState } from 'react';
 import { Block } from './blocks';
 import type { Node } from './types';

@@ -1,5 +1,5 @@
 'use client';
-import { useMore } from '@parallax/sdk/react/client';
+import { useMore } from '@parallax/sdk/next/client';
 import { ProductCards } from './cards';
 import type { Node } from './types';
 

@@ -1,5 +1,5 @@
 'use client';
-import { useParallax } from '@parallax/sdk/react/client';
+import { useParallax } from '@parallax/sdk/next/client';
 import Link from 'next/link';
 import { useEffect, useState } from 'react';
 import { Block } from './blocks';

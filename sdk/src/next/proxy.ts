@@ -3,8 +3,9 @@ import { createBreaker } from '../breaker.js';
 import type { Client } from '../client.js';
 import { toSegments, wellFormed } from '../combination.js';
 import { type Choice, createDecide } from '../decide.js';
+import { EXPERIMENTS_COOKIE, cookieText } from '../cookies.js';
 import { handOver } from '../hand-over.js';
-import { fnv1a } from '../hash.js';
+import { decisionHash } from '../hash.js';
 import { DECISION_DEVELOPMENT_MS, DECISION_MS, EXPERIMENTS_CHARS_MAX, EXPERIMENTS_SECONDS, ROUTES_SECONDS } from '../limits.js';
 import type { Decision, Redirect } from '../types.js';
 import { type RequestVisitor, type VisitorOptions, visitorFrom } from '../visitor.js';
@@ -48,8 +49,6 @@ export interface Proxy {
 const SHARED = 'public, max-age=0, s-maxage=60, stale-while-revalidate=600';
 /** One URL has many bodies, and a cookie. A shared cache would give one visitor's page to all. */
 const PRIVATE = 'private, no-cache';
-/** `<hash of route and variants>.<experiments>`, for `PageView`. */
-const EXPERIMENTS_COOKIE = 'px_experiments';
 /** The cookie with which Next.js turns draft mode on. */
 const BYPASS_COOKIE = '__prerender_bypass';
 
@@ -184,16 +183,16 @@ function redirectTo({ to, status }: Pick<Redirect, 'to' | 'status'>, req: NextRe
 function setCookies(response: NextResponse, req: NextRequest, v: RequestVisitor, decision: Decision | null): void {
   if (v.isPreview) return;
   if (v.setCookie && !decision?.crawler) response.headers.append('set-cookie', v.setCookie.header);
-  const value = decision && v.consent.measure ? experimentsOf(decision) : null;
+  const value = decision && v.consent.measure ? experimentsOf(decision, v.anonId) : null;
   if (value === null && !req.cookies.has(EXPERIMENTS_COOKIE)) return;
   const text = experimentsCookie(req, v, value ?? '');
   if (text) response.headers.append('set-cookie', text);
 }
 
 /** Returns the value of the cookie that tells the static page why it was chosen, or null for a decision without an experiment. */
-function experimentsOf({ route, variants, experiments }: Decision): string | null {
+function experimentsOf({ route, variants, experiments }: Decision, anonId?: string): string | null {
   if (!experiments) return null;
-  const value = encodeURIComponent(`${fnv1a(`${route}\n${variants}`)}.${experiments}`);
+  const value = encodeURIComponent(`${decisionHash(route, variants, anonId)}.${experiments}`);
   if (value.length <= EXPERIMENTS_CHARS_MAX) return value;
   if (process.env.NODE_ENV === 'development') {
     console.warn(`Parallax: the experiments of ${route} take ${value.length} characters; the limit is ${EXPERIMENTS_CHARS_MAX}.`);
@@ -209,6 +208,5 @@ function experimentsCookie(req: NextRequest, v: RequestVisitor, value: string): 
   const { basePath, pathname } = req.nextUrl;
   const path = (basePath + pathname).replace(/(?<=.)\/$/, '');
   if (path.includes(';')) return null; // it would end the attribute
-  const secure = v.visitor.url?.startsWith('https:') ? '; Secure' : '';
-  return `${EXPERIMENTS_COOKIE}=${value}; Path=${path}; SameSite=Lax; Max-Age=${value ? EXPERIMENTS_SECONDS : 0}${secure}`;
+  return cookieText(EXPERIMENTS_COOKIE, value, value ? EXPERIMENTS_SECONDS : 0, undefined, v.visitor.url?.startsWith('https:'), path);
 }

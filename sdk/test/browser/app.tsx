@@ -1,5 +1,5 @@
 // The scripts of the pages in the browser suite.
-import { StrictMode } from 'react';
+import { StrictMode, useEffect } from 'react';
 import { createRoot } from 'react-dom/client';
 import { createEvents } from '../../src/browser.js';
 import { createClient } from '../../src/client.js';
@@ -22,6 +22,16 @@ function Expose() {
   return null;
 }
 
+/** A component of an arm that sends its visitors elsewhere. */
+function Away({ to, delayMs }: { to: string; delayMs: number }) {
+  useEffect(() => {
+    const leave = () => location.replace(to);
+    if (delayMs) setTimeout(leave, delayMs);
+    else leave();
+  }, [to, delayMs]);
+  return null;
+}
+
 Object.assign(window, {
   createClient,
   createEvents,
@@ -37,6 +47,14 @@ Object.assign(window, {
           <Layout tree={data} components={{ ProductGrid: Grid }} fallback={({ zones }) => <div>{Object.values(zones)}</div>} />
         </ParallaxEvents>
       </StrictMode>,
+    );
+  },
+  renderRedirectingArm(eventsUrl: string, to: string, delayMs: number) {
+    createRoot(document.body).render(
+      <ParallaxEvents eventsUrl={eventsUrl} trackingId="track_demo">
+        <Away to={to} delayMs={delayMs} />
+        <PageView path="/" variants="hero:away" experiments="redirect:away" />
+      </ParallaxEvents>,
     );
   },
 });

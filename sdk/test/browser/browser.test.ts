@@ -5,30 +5,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pathToFileURL } from 'node:url';
-import { build } from 'esbuild';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { createClient, handOver, visitorFrom } from '../../src/index.js';
 import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type TestServer, startServer } from '../server.js';
-
-const { packedModules } = await import(pathToFileURL(path.join(process.env.PARALLAX_SDK!, 'test/packed.mjs')).href);
-
-/** Bundles the scripts of the pages. */
-async function bundle(): Promise<string> {
-  const { outputFiles } = await build({
-    // Resolved in the project, so that the page has one React.
-    stdin: { contents: readFileSync(path.join(process.env.PARALLAX_SDK!, 'test/browser/app.tsx'), 'utf8'), loader: 'tsx', resolveDir: process.env.PARALLAX_PACKED! },
-    bundle: true,
-    plugins: [packedModules(process.env.PARALLAX_PACKED!, false)],
-    write: false,
-    format: 'iife',
-    target: 'es2022',
-    jsx: 'automatic',
-    define: { 'process.env.NODE_ENV': '"development"' },
-  });
-  return outputFiles[0]!.text;
-}
+import { bundleApp } from './pages.js';
 
 /** Renders the greeting of a visitor, as the server of a site does. */
 async function personalized(edgeUrl: string, request: Request): Promise<{ html: string; setCookie?: string }> {
@@ -41,7 +22,7 @@ async function personalized(edgeUrl: string, request: Request): Promise<{ html: 
 
 /** Serves an empty page with the scripts at every path. `/account/membership` is rendered for its visitor. */
 async function startSite(edge: { url: string }) {
-  const script = await bundle();
+  const script = await bundleApp();
   const tag = readFileSync(path.join(process.env.PARALLAX_SDK!, 'parallax.js'));
   const requests: { url: string; cookie: string }[] = [];
   const server = createServer(async ({ url, headers }, response) => {

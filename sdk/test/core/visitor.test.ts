@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { signPreview } from '../../src/signature.js';
+import { previewLink } from '../../src/index.js';
+import { REVIEWER_CHARS_MAX } from '../../src/limits.js';
+import { signPreview, verifyPreview } from '../../src/signature.js';
 import { type VisitorOptions, visitorFrom } from '../../src/visitor.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -25,6 +27,22 @@ for (const value of ['%20', 'undefined', 'NULL', '[object%20Object]', '00000000-
     assert.match((await read({ cookie: `anon_id=${value}` })).anonId!, UUID);
   });
 }
+
+test('of two cookies of one name the first usable one counts', async () => {
+  const placeholder = await read({ cookie: 'anon_id=null; anon_id=undefined; anon_id=real; anon_id=later' });
+  assert.deepEqual([placeholder.anonId, placeholder.isKnown], ['real', true]);
+  assert.match(placeholder.setCookie!.header, /^anon_id=real;/);
+  assert.deepEqual((await read({ cookie: 'px_consent=yes; px_consent=m' })).consent, { personalize: false, measure: true });
+  assert.deepEqual((await read({ cookie: 'px_consent=yes' })).consent, { personalize: false, measure: false });
+});
+
+test('a document that the browser loads ahead mints no ID, and a known visitor is recognized', async () => {
+  for (const headers of [{ 'sec-purpose': 'prefetch;prerender' }, { 'sec-purpose': 'prefetch' }, { purpose: 'prefetch' }] as Record<string, string>[]) {
+    const v = await read(headers);
+    assert.deepEqual([v.anonId, v.isKnown, v.setCookie], [undefined, false, null]);
+    assert.equal((await read({ ...headers, cookie: 'anon_id=known' })).anonId, 'known');
+  }
+});
 
 test('a request that is no document gets no ID', async () => {
   const v = await read({ 'sec-fetch-dest': 'empty' });
@@ -76,7 +94,22 @@ test('a forged, expired or unverifiable preview cookie is an ordinary visitor', 
   const previewSecret = 'a secret of the site';
   const later = Math.floor(Date.now() / 1000) + 60;
   const valid = await signPreview(previewSecret, later);
-  const forged = [await signPreview('another secret', later), await signPreview(previewSecret, 1), valid.replace(/^\d+/, '99999999999'), '__x', `${valid}x`];
+  const forged = [await signPreview('another secret', later), await signPreview(previewSecret, 1), valid.replace(/^\d+/, '99999999999'), valid.replace('..', '.YW5h.'), '__x', `${valid}x`];
   for (const cookie of forged) assert.equal((await read({ cookie: `px_preview=${cookie}` }, { previewSecret })).isDraft, false);
   assert.equal((await read({ cookie: `px_preview=${valid}` })).isDraft, false);
+});
+
+test('a link to a preview names its reviewer and expires', async () => {
+  const link = new URL(await previewLink({ secret: 'key', siteUrl: 'https://shop.example/base/', reviewer: 'Zoë', days: 2, to: '/tents?a=1' }));
+  assert.deepEqual([link.origin + link.pathname, link.searchParams.get('to')], ['https://shop.example/base/api/parallax/preview', '/tents?a=1']);
+  const token = link.searchParams.get('token');
+  const { reviewer, expiry } = (await verifyPreview('key', token))!;
+  assert.deepEqual([reviewer, Math.round(expiry - Date.now() / 1000 - 2 * 86_400) <= 0], ['Zoë', true]);
+  assert.equal(await verifyPreview('another key', token), null);
+  assert.equal(await verifyPreview('key', await signPreview('key', Math.floor(Date.now() / 1000), 'Zoë')), null);
+  for (const [length, isValid] of [[REVIEWER_CHARS_MAX - 1, true], [REVIEWER_CHARS_MAX, true], [REVIEWER_CHARS_MAX + 1, false]] as const) {
+    const signed = signPreview('key', 1, 'x'.repeat(length)).then(() => true, () => false);
+    assert.equal(await signed, isValid, String(length));
+  }
+  await assert.rejects(previewLink({ secret: '', siteUrl: 'https://shop.example', reviewer: 'ana' }), /`secret` is empty/);
 });

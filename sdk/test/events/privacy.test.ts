@@ -159,15 +159,58 @@ describe('consent, preview and the visitor ID', () => {
     assert.notEqual(await browser.open({}, 'https://notlocalhost/').track('a'), null);
   });
 
-  test('reset sends the queue, then deletes it and the ID', async () => {
+  test('reset begins a new visitor: its events carry neither the old ID nor the old decision, and those of the old one are kept', async () => {
     browser.answer = offline;
-    const events = browser.open();
-    await events.track('a');
+    let resets = 0;
+    const events = browser.open({ onReset: () => resets++ });
+    browser.cookies.set('px_experiments', '12345678.front%3Ab');
+    events.shown({ variants: 'hero:b', experiments: 'front:b' });
+    await events.track('before');
     const before = events.anonId();
+    assert.equal(pendingCookie(browser).batch[0].anonId, before);
     events.reset();
-    assert.deepEqual(browser.beacons.map(({ batch }) => batch[0]!.anonId), [before]);
-    assert.deepEqual([events.pending, [...browser.cookies], Object.keys(browser.storage)], [0, [], []]);
-    assert.notEqual(events.anonId(), before);
+    assert.deepEqual([resets, events.pending, [...browser.cookies.keys()]], [1, 1, ['anon_id']]);
+    const after = events.anonId();
+    assert.notEqual(after, before);
+    browser.answer = accept;
+    await events.track('after');
+    await clock.pass(60_000);
+    const sent = browser.sent.slice(1).map(({ event, anonId, experiments = null }: any) => [event, anonId, experiments]);
+    assert.deepEqual(sent, [['before', before, 'front:b'], ['after', after, null]]);
+    assert.equal(events.pending, 0);
+  });
+
+  test('without consent reset mints no ID', () => {
+    const events = browser.open({ consentDefault: 'denied' });
+    events.reset();
+    assert.equal(browser.cookies.has('anon_id'), false);
+  });
+
+  test('a sign-out in another tab ends the ID and the decision of this page', async () => {
+    const events = browser.open();
+    events.anonId();
+    events.shown({ variants: 'hero:b', experiments: 'front:b' });
+    browser.cookies.set('anon_id', 'minted-by-the-other-tab');
+    await events.track('a');
+    const [{ anonId, variants, experiments }] = browser.sent as any[];
+    assert.deepEqual([anonId, variants, experiments], ['minted-by-the-other-tab', undefined, undefined]);
+    browser.cookies.delete('anon_id');
+    assert.notEqual(events.anonId(), 'minted-by-the-other-tab');
+  });
+
+  test('a silent server delays no page by more than 300 ms: the event is kept and on its way', async () => {
+    let isSettled = false;
+    browser.answer = () => new Promise(() => {});
+    const events = browser.open();
+    const sent = events.identify('user-7', { plan: 'member' }).then((receipt) => {
+      isSettled = true;
+      return receipt;
+    });
+    await clock.pass(299);
+    assert.deepEqual([isSettled, browser.requests.length], [false, 1]);
+    await clock.pass(1);
+    assert.deepEqual([isSettled, await sent, events.pending], [true, null, 1]);
+    assert.match(Object.values(browser.storage).join(), /"user-7"/);
   });
 
   test('the newest page and track events that are not acknowledged are in a cookie for the next page', async () => {

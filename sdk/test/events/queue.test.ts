@@ -260,9 +260,9 @@ describe('the event queue of a page', () => {
   });
 
   test('flushMs collects events', async () => {
-    const events = browser.open({ flushMs: 500 });
+    const events = browser.open({ flushMs: 200 });
     const receipts = [events.track('a'), events.track('b')];
-    await clock.pass(499);
+    await clock.pass(199);
     assert.equal(browser.requests.length, 0);
     await clock.pass(1);
     assert.deepEqual(browser.requests.map(({ batch }) => batch.length), [2]);

@@ -6,6 +6,7 @@ import { eventCases } from './events.js';
 import { failureCases } from './failure.js';
 import { firstViewCases } from './first-view.js';
 import { publishingCases } from './publishing.js';
+import { signOutCases } from './sign-out.js';
 import { type Site, startSite } from './site.js';
 
 describe('the example', () => {
@@ -20,6 +21,7 @@ describe('the example', () => {
   const current = () => site;
   firstViewCases(current);
   eventCases(current);
+  signOutCases(current);
   consentCases(current);
   attackCases(current);
   publishingCases(current);

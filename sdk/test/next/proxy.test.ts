@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
+import { decisionHash } from '../../src/hash.js';
 import { signPreview } from '../../src/signature.js';
 import { EXPERIMENTS_CHARS_MAX, NOTIFY_MS } from '../../src/limits.js';
 import { withParallax } from '../../src/next/proxy.js';
@@ -212,6 +213,14 @@ test('the experiments of a page are a cookie with the path of the page', async (
     experiments = 'e'.repeat(length - overhead);
     assert.equal((await named('/%C3%B6')) !== null, isSet, String(length));
   }
+});
+
+test('the cookie of the experiments is that of one visitor', async () => {
+  const proxy = withParallax(fakeEdge().client);
+  const hashOf = async (id: string) => (await visit(proxy, '/', { cookie: `anon_id=${id}` })).cookies.find((text) => text.startsWith('px_experiments'))!.slice(15, 23);
+  const hashes = [await hashOf('v1'), await hashOf('v2'), await hashOf('v1')];
+  assert.deepEqual(hashes, ['v1', 'v2', 'v1'].map((id) => decisionHash('/', 'hero:de', id)));
+  assert.notEqual(hashes[0], hashes[1]);
 });
 
 test('a page without an experiment expires the cookie of an earlier one', async () => {
