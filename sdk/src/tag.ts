@@ -1,4 +1,5 @@
-// The one-tag build: `<script async src=".../v1/parallax.js" data-tracking-id="track_demo">` records the views of a plain page.
+// The one-tag build: `<script async src=".../v1/parallax.js" data-tracking-id="track_demo">` records the views of a plain page, and calls
+// the functions of `Parallax.queue`, which a page fills before the script arrives.
 import { type Events, type EventsOptions, createEvents } from './browser.js';
 
 const FORM = /^track_[A-Za-z0-9_-]{1,64}$/;
@@ -35,8 +36,7 @@ function recordViews(events: Events) {
   };
   addEventListener('popstate', () => view());
   addEventListener('pageshow', ({ persisted }) => persisted && view(true));
-  if ((document as { prerendering?: boolean }).prerendering) document.addEventListener('prerenderingchange', () => view(), { once: true });
-  else view();
+  view();
 }
 
 function start(): Events | undefined {
@@ -48,8 +48,27 @@ function start(): Events | undefined {
     return undefined;
   }
   const events = createEvents(optionsOf(script!));
-  recordViews(events);
+  if (script!.dataset.views !== 'manual') recordViews(events);
   return events;
 }
 
-Object.assign(window, { Parallax: { createEvents, events: start() } });
+type Queued = (events: Events) => void;
+
+const events = start();
+
+/** Calls queued functions with the events of the page. One that throws does not stop the others. */
+function push(...functions: Queued[]) {
+  for (const each of functions) {
+    try {
+      if (!events) throw new Error('Parallax: the queue needs a script tag with data-tracking-id.');
+      each(events);
+    } catch (error) {
+      reportError(error);
+    }
+  }
+}
+
+const global = window as { Parallax?: { queue?: Queued[] } };
+const waiting = global.Parallax?.queue ?? [];
+Object.assign(window, { Parallax: { createEvents, events, queue: { push } } });
+push(...waiting);
