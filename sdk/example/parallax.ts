@@ -16,5 +16,11 @@ export const instance = { secret: process.env.SITE_SECRET, instanceUrl: process.
 /** Signs the cookie of a preview. Without it there are no previews. */
 export const previewSecret = process.env.PREVIEW_SECRET;
 
+/** Reviewers whose links no longer begin a preview. */
+export const closedReviewers = process.env.CLOSED_REVIEWERS?.split(',') ?? [];
+
+/** The deadline of a decision, and that of a page that was never rendered. Absent: those of the SDK. */
+export const timeoutMs = Number(process.env.DECISION_MS) || undefined;
+
 /** A visitor who has not answered the banner is not measured and not recognized. */
 export const consentDefault = 'denied';

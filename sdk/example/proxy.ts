@@ -1,11 +1,11 @@
 import { withParallax } from '@parallax/sdk/next';
-import { client, consentDefault, instance, previewSecret } from './parallax';
+import { client, consentDefault, instance, previewSecret, timeoutMs } from './parallax';
 
 export const proxy = withParallax(client, {
   ...instance,
   previewSecret,
   consentDefault,
-  timeoutMs: Number(process.env.DECISION_MS) || undefined,
+  timeoutMs,
   country: (request) => request.headers.get('cf-ipcountry') ?? undefined,
 });
 

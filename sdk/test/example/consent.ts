@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { previewLink } from '../../src/index.js';
 import { type Site, PREVIEW_SECRET, get, open, visitor } from './site.js';
 
 const stored = (page: Page) => page.evaluate(() => Object.keys(localStorage));
@@ -53,8 +54,7 @@ export function consentCases(site: () => Site): void {
     const page = await context.newPage();
     const requests: string[] = [];
     page.on('request', (request) => request.url().startsWith(site().gateway.url) && requests.push(request.url()));
-    const query = new URLSearchParams({ secret: PREVIEW_SECRET, to: '/?px-variants=hero:slow' });
-    await page.goto(`${site().url}/api/parallax/preview?${query}`);
+    await page.goto(await previewLink({ secret: PREVIEW_SECRET, siteUrl: site().url, reviewer: 'ana', to: '/?px-variants=hero:slow' }));
     assert.equal(await page.textContent('h1'), 'Walk less. Stay longer.');
     await page.waitForLoadState('networkidle');
     assert.ok(site().gateway.requests.some((target) => target.includes('trackingId=track_demo--draft')));
@@ -69,13 +69,20 @@ export function consentCases(site: () => Site): void {
     await context.close();
   });
 
-  test('a preview needs the secret, and its target stays on the site', async () => {
+  test('a preview needs a valid link, and its target stays on the site', async () => {
     const begin = (query: string) => get(site(), `/api/parallax/preview?${query}`);
-    assert.equal((await begin('secret=wrong&to=/')).status, 401);
-    assert.equal((await begin('')).status, 401);
-    const secret = encodeURIComponent(PREVIEW_SECRET);
-    for (const to of ['//evil.example', 'https://evil.example', '/\\evil.example']) {
-      assert.equal((await begin(`secret=${secret}&to=${encodeURIComponent(to)}`)).status, 400, to);
+    const link = (secret: string, to = '/', days = 1) => previewLink({ secret, siteUrl: site().url, reviewer: 'ana', to, days });
+    for (const query of ['', `secret=${PREVIEW_SECRET}&to=/`, new URL(await link('wrong')).search.slice(1), new URL(await link(PREVIEW_SECRET, '/', -1)).search.slice(1)]) {
+      assert.equal((await begin(query)).status, 401, query);
     }
+    for (const to of ['//evil.example', 'https://evil.example', '/\\evil.example']) {
+      assert.equal((await begin(new URL(await link(PREVIEW_SECRET, to)).search.slice(1))).status, 400, to);
+    }
+  });
+
+  test('a reviewer for whom previews are closed is refused by name', async () => {
+    const query = new URL(await previewLink({ secret: PREVIEW_SECRET, siteUrl: site().url, reviewer: 'left-the-team' })).search;
+    const refused = await get(site(), `/api/parallax/preview${query}`);
+    assert.deepEqual([refused.status, refused.text], [403, 'Previews are closed for left-the-team; ask for a new link.']);
   });
 }

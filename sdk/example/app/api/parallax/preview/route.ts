@@ -1,4 +1,4 @@
 import { previewHandler } from '@parallax/sdk/next';
-import { previewSecret } from '../../../../parallax';
+import { closedReviewers, previewSecret } from '../../../../parallax';
 
-export const GET = previewHandler({ secret: previewSecret ?? '' });
+export const GET = previewHandler({ secret: previewSecret ?? '', mayPreview: (reviewer) => !closedReviewers.includes(reviewer) });
