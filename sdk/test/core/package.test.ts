@@ -20,8 +20,8 @@ const tag = await import(pathToFileURL(path.join(sdk, 'tag.mjs')).href);
 const sizeOf = async (code: string, external: string[] = []): Promise<number> => (await sizes.measure(code, project, external)).gzip;
 const NEXT = ['next/cache.js', 'next/headers.js', 'next/server.js'];
 const SIZES: [string, number, () => Promise<number>][] = [
-  ['events', 3072, () => sizeOf(sizes.EVENTS)],
-  ['events and client', 4096, () => sizeOf(sizes.EVENTS + sizes.CLIENT)],
+  ['events', 3584, () => sizeOf(sizes.EVENTS)],
+  ['events and client', 4608, () => sizeOf(sizes.EVENTS + sizes.CLIENT)],
   ['react/client beyond events and client', 1024, async () =>
     (await sizeOf(sizes.EVENTS + sizes.CLIENT + sizes.REACT, ['react'])) - (await sizeOf(sizes.EVENTS + sizes.CLIENT))],
   ['the proxy of Next.js', 8192, () => sizeOf(sizes.PROXY, NEXT)],
@@ -51,6 +51,12 @@ test('the package has no runtime dependency, and every export exists', () => {
   assert.equal(manifest.dependencies, undefined);
   for (const { types, default: module } of Object.values(manifest.exports) as { types: string; default: string }[]) {
     for (const file of [types, module]) assert.ok(existsSync(path.join(installed, file)), `${file} is missing`);
+  }
+});
+
+test('TypeScript without `exports`, as with the resolution `node10`, finds the types of each export', () => {
+  for (const [entry, { types }] of Object.entries(manifest.exports) as [string, { types: string }][]) {
+    assert.equal(entry === '.' ? manifest.types : manifest.typesVersions['*'][entry.slice(2)]?.[0], types, entry);
   }
 });
 
