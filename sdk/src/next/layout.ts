@@ -1,7 +1,7 @@
 import type { Client } from '../client.js';
 import { fromSegments, staticCombinations, toSegments } from '../combination.js';
 import { ParallaxError } from '../errors.js';
-import { CLASSIC_PAGE_SECONDS } from '../limits.js';
+import { CLASSIC_PAGE_SECONDS, RENDER_MS } from '../limits.js';
 import type { Layout, Redirect, RequestOptions, SiteTypes } from '../types.js';
 import { marksOf } from './marks.js';
 import { storedRoutes } from './stored-routes.js';
@@ -43,24 +43,31 @@ export function segmentsOf(path: string, variants: string): string[] {
 export interface GetLayoutOptions<S extends SiteTypes> {
   /** The client of the preview site, in draft mode. */
   preview?: Client<S>;
+  /** The deadline of the call while the site serves visitors. Default 250. A build and the development server wait for 2 s. */
+  timeoutMs?: number;
 }
 
 /** Returns the layout of a page, or null for a path that is not published. Throws on any other failure: Next.js keeps the last good page. */
 export async function getLayout<S extends SiteTypes>(
   client: Client<S>,
   segments: string[],
-  { preview }: GetLayoutOptions<S> = {},
+  { preview, timeoutMs = RENDER_MS }: GetLayoutOptions<S> = {},
 ): Promise<Layout<S> | Redirect | null> {
   const { path, variants } = fromSegments(segments);
   if (path === `/${PLACEHOLDER}`) return null;
   try {
-    const { data, version } = await (preview ?? client).resolve(encodePath(path), { variants }, requestOf(client, path, !preview));
+    const { data, version } = await (preview ?? client).resolve(encodePath(path), { variants }, { ...requestOf(client, path, !preview), ...(isServing() ? { timeoutMs } : {}) });
     if (!preview) marksOf(client).get(pathTag(client, path))?.rendered.set(variants, version);
     return data;
   } catch (error) {
     if (error instanceof ParallaxError && error.code === 'route_not_found') return null;
     throw error;
   }
+}
+
+/** Returns whether a visitor may wait for the page, and not a build or a developer. */
+function isServing(): boolean {
+  return process.env.NODE_ENV === 'production' && process.env.NEXT_PHASE !== 'phase-production-build';
 }
 
 /** With Cache Components the page caches the layout, and else Next.js caches the response. Next.js replaces the variable in a build. */

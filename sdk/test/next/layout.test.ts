@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { fromSegments } from '../../src/combination.js';
-import { TAG_CHARS_MAX } from '../../src/limits.js';
+import { CALL_MS, RENDER_MS, TAG_CHARS_MAX } from '../../src/limits.js';
 import { getLayout, segmentsOf, staticParams, tagsOf } from '../../src/next/layout.js';
 import { pathTag, queryTag, siteTag } from '../../src/next/tags.js';
 import { fakeEdge } from './request.js';
@@ -40,6 +40,27 @@ test('a layout of a page, a redirect, an unknown path and a failure', async () =
   assert.equal(await getLayout(client, ['-', 'nothing']), null);
   parallax.fail(500, 9);
   await assert.rejects(getLayout(client, ['-']), { status: 500 });
+});
+
+test('a visitor waits 250 ms for a page that was never rendered, and a build waits longer', async () => {
+  const { NODE_ENV, NEXT_PHASE } = process.env;
+  const { client, parallax } = fakeEdge();
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+  /** Returns the error of a layout whose Parallax is silent. */
+  const failureIn = async (environment: string, phase: string, options = {}) => {
+    Object.assign(process.env, { NODE_ENV: environment, NEXT_PHASE: phase });
+    parallax.fail('timeout');
+    const failure = getLayout(client, ['-'], options).then(() => 'a layout', (error: Error) => error.message);
+    mock.timers.tick(CALL_MS);
+    return failure;
+  };
+  assert.match(await failureIn('production', ''), new RegExp(` in ${RENDER_MS} ms`));
+  assert.match(await failureIn('production', '', { timeoutMs: 1_000 }), / in 1000 ms/);
+  for (const [environment, phase] of [['production', 'phase-production-build'], ['development', '']] as const) {
+    assert.match(await failureIn(environment, phase), new RegExp(` in ${CALL_MS} ms`));
+  }
+  mock.timers.reset();
+  Object.assign(process.env, { NODE_ENV: NODE_ENV ?? 'test', NEXT_PHASE: NEXT_PHASE ?? '' });
 });
 
 test('the preview client is asked in place of the other, and nothing is cached', async () => {
