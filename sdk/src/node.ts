@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { ParallaxError } from './errors.js';
 import { type EventMethods, type Members, eventMethods } from './event.js';
 import { uuid } from './ids.js';
@@ -20,6 +21,17 @@ export interface NodeEventsOptions {
   queueMax?: number;
   onReceipt?(receipt: Receipt): void;
   onError?(error: ParallaxError): void;
+}
+
+/** Returns the web request that `visitorFrom` reads, from a request of Node, of Express, or of the Pages Router of Next.js. */
+export function webRequest(request: IncomingMessage & { originalUrl?: string }): Request {
+  const { method, headers, url = '/', originalUrl = url } = request;
+  const pairs = Object.entries(headers).flatMap(([name, value]) => [value ?? []].flat().map((each): [string, string] => [name, each]));
+  const isEncrypted = (request.socket as { encrypted?: boolean }).encrypted;
+  const base = `${isEncrypted ? 'https' : 'http'}://${headers.host ?? 'localhost'}`;
+  // Not the two-argument form of `new URL`: for the path `//other.example/` it takes the host from the path.
+  const target = URL.canParse(base + originalUrl) ? base + originalUrl : base;
+  return new Request(target, { method: method === 'HEAD' ? 'HEAD' : 'GET', headers: pairs });
 }
 
 /** A visitor, and the context of the page for which the events are sent. */
