@@ -50,7 +50,7 @@ export async function startSite(directory = EXAMPLE): Promise<Site> {
   const edge = await startServer(['--on-publish', `${pushes.url}/api/parallax/revalidate`, '--on-publish-token', SECRET]);
   const gateway = await startGateway(edge.url);
   // The machine of the tests is busy. Another test shows the deadline of 150 ms with a fake clock.
-  const environment = { DECISION_MS: '1000', EDGE_URL: gateway.url, SITE_URL: url, SITE_SECRET: SECRET, PREVIEW_SECRET, EXAMPLE_ROUTES: process.env.EXAMPLE_ROUTES ?? ROUTES };
+  const environment = { DECISION_MS: '1000', EDGE_URL: gateway.url, SITE_URL: url, SITE_SECRET: SECRET, PREVIEW_SECRET, CLOSED_REVIEWERS: 'left-the-team', EXAMPLE_ROUTES: process.env.EXAMPLE_ROUTES ?? ROUTES };
   await buildExample(directory, environment);
   await release();
   let server = await startNext(directory, port, environment);
@@ -129,8 +129,8 @@ async function buildExample(directory: string, environment: Record<string, strin
   console.log(`built the example in ${Math.round((Date.now() - begin) / 1000)} s`);
 }
 
-export async function startNext(directory: string, port: number, environment: Record<string, string>): Promise<NextProcess> {
-  const { child, log, exited } = next(directory, ['start', '-H', 'localhost', '-p', String(port)], environment);
+export async function startNext(directory: string, port: number, environment: Record<string, string>, command: 'start' | 'dev' = 'start'): Promise<NextProcess> {
+  const { child, log, exited } = next(directory, [command, '-H', 'localhost', '-p', String(port)], environment);
   let hasExited = false;
   void exited.then(() => (hasExited = true));
   await until(() => log().includes('Ready in') || hasExited, START_MS);
