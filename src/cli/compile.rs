@@ -1,33 +1,46 @@
 //! `parallax compile`: compiles the directory of a site to a snapshot, or reports all its errors at once.
 
+use std::cmp::Reverse;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::site_directory::{
-    CompiledDirectory, compile_files, counted, print_warnings, read_files, warn_about_higher_versions,
+    CompiledDirectory, compile_files, counted, print_warning, print_warnings, read_files,
+    warn_about_higher_versions, warn_about_replacement,
 };
+use super::snapshot_list::{SnapshotId, parse_name, snapshot_name};
 use super::{CliError, print_line};
-use crate::config::SNAPSHOTS_DIRECTORY_DEFAULT;
 use crate::limits::PREVIEW_NAME_CHARS_MAX;
+use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::snapshot::format::VERSION_MAX;
 use crate::site::source::pattern::is_name_byte;
 use crate::site::source::read::Source;
 use crate::{clock, storage};
 
+/// Versions of a site that stay in the output directory by default. A server has all of them in memory.
+const KEEP_DEFAULT: u64 = 5;
+
 #[derive(Debug, Args)]
 pub(super) struct CompileArgs {
     /// The directory of the site: site.json, audiences.json, routes/ ...
     site: PathBuf,
-    /// The snapshot file to write [default: snapshots/SITE-VERSION.snapshot].
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    /// The directory to write SITE-VERSION.snapshot to, so that `parallax rollback` finds the version before. A path
+    /// that ends with / is created. Any other path is the snapshot file itself.
+    #[arg(short, long, value_name = "DIR/", default_value = "snapshots/")]
+    output: PathBuf,
+    /// Versions of the site that stay in the output directory, the new one included, at least 2. Older ones are deleted
+    /// if they have the name that compile gave them: a server has every file of its directory in memory [default: 5].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..))]
+    keep: Option<u64>,
     /// The version of this publication. The server serves the highest version of a site [default: the version
     /// in site.json, else SOURCE_DATE_EPOCH, else the current Unix time in seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=VERSION_MAX))]
     version: Option<u64>,
     /// Compile a preview: a separate site for drafts, with the site ID SITE--NAME and the tracking ID
-    /// track_...--NAME. Its events are dropped, and no cache keeps its pages. Delete its file to end it.
+    /// track_...--NAME. Its events are dropped, and no cache keeps its pages. `parallax rollback` with --unpublish
+    /// ends it.
     #[arg(long, value_name = "NAME", value_parser = parse_preview_name)]
     preview: Option<String>,
 }
@@ -40,25 +53,77 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
         origin = from;
         Ok(version)
     })?;
-    let default = || {
-        let name = format!("{}-{}.snapshot", directory.site, directory.version);
-        Path::new(SNAPSHOTS_DIRECTORY_DEFAULT).join(name)
-    };
-    let path = args.output.clone().unwrap_or_else(default);
+    let path = output_path(args, &directory.site, directory.version)?;
     warn_about_higher_versions(&path, &mut directory);
+    warn_about_replacement(&path, &mut directory);
     let CompiledDirectory { site, version, compiled, .. } = directory;
     print_warnings(&compiled.warnings, &files);
-    let created =
-        if args.output.is_none() { std::fs::create_dir_all(SNAPSHOTS_DIRECTORY_DEFAULT) } else { Ok(()) };
-    created.and_then(|()| storage::write_atomic(&path, &compiled.bytes)).map_err(|error| {
-        CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
+    storage::write_atomic(&path, &compiled.bytes).map_err(|error| {
+        CliError::System(format!(
+            "cannot write {}: {error}; choose another directory with -o",
+            path.display()
+        ))
     })?;
     print_line(&format!(
         "{}: site {site}, version {version} ({origin}), {}, {} bytes",
         path.display(),
         counted(compiled.routes.len(), "route"),
         compiled.bytes.len(),
-    ))
+    ))?;
+    if is_directory(&args.output) {
+        delete_older(&args.output, (&site, version), args.keep.unwrap_or(KEEP_DEFAULT))?;
+    }
+    Ok(())
+}
+
+/// Returns whether the output path is a directory, which gets a file per version.
+fn is_directory(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir()
+}
+
+/// Returns the file to write. Creates its directory if the output path is one.
+fn output_path(args: &CompileArgs, site: &str, version: u64) -> Result<PathBuf, CliError> {
+    let output = &args.output;
+    if is_directory(output) {
+        fs::create_dir_all(output).map_err(|error| {
+            CliError::System(format!(
+                "cannot create {}: {error}; choose another directory with -o",
+                output.display()
+            ))
+        })?;
+        return Ok(output.join(snapshot_name(site, version)));
+    }
+    if args.keep.is_some() {
+        let shown = output.display();
+        let text = format!(
+            "--keep is for an output directory, and {shown} is a file; use -o {shown}/ for a directory"
+        );
+        return Err(CliError::Usage(text));
+    }
+    Ok(output.clone())
+}
+
+/// Deletes the oldest versions of a site from the output directory, so that `keep` of them stay up to `version`. Only
+/// files with the name and the content of an older version are deleted.
+///
+/// # Errors
+/// Standard output cannot be written. A file that cannot be deleted is a warning: the new version is published.
+fn delete_older(directory: &Path, (site, version): (&str, u64), keep: u64) -> Result<(), CliError> {
+    let names = list_snapshot_names(directory).unwrap_or_default();
+    let names = names.iter().filter_map(|name| parse_name(name.to_str()?));
+    let of_site = names.filter(|found| found.0 == site && found.1 <= version);
+    let mut versions: Vec<u64> = of_site.map(|found| found.1).collect();
+    versions.sort_unstable_by_key(|version| Reverse(*version));
+    for older in versions.into_iter().skip(keep as usize) {
+        let path = directory.join(snapshot_name(site, older));
+        if SnapshotId::read(&path).is_ok_and(|id| id.site == site && id.version == older) {
+            match fs::remove_file(&path) {
+                Ok(()) => print_line(&format!("deleted {}: --keep {keep}", path.display()))?,
+                Err(error) => print_warning(&format!("cannot delete {}: {error}", path.display())),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Accepts the name of a preview.

@@ -45,7 +45,8 @@ pub(super) fn init(args: &InitArgs) -> Result<(), CliError> {
         "wrote the site {id} to {shown}. Next:\n\n  \
          parallax dev {shown}        serve it, and compile it again after each change\n  \
          parallax lint {shown}       report all errors and warnings\n  \
-         parallax compile {shown} -o snapshots/{id}.snapshot\n\n\
+         parallax compile {shown} -o snapshots/    publish it to a server\n  \
+         parallax rollback snapshots/ {id}    serve the version before again\n\n\
          {shown}/README.md describes the files."
     ))
 }

@@ -20,7 +20,7 @@ use crate::visitors::log::format::{FORMAT_VERSION, SEGMENT_MAGIC};
 use crate::visitors::log::{self, Damage, SegmentSummary};
 
 pub(super) const EXAMPLES: &str = "\
-  parallax inspect snapshots/shop.snapshot
+  parallax inspect snapshots/shop-43.snapshot
   parallax inspect data/00000000000000000001.segment --json
   parallax inspect data/00000000000000000100.checkpoint
 

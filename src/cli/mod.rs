@@ -23,10 +23,12 @@ mod progress;
 #[cfg(feature = "cluster")]
 mod publish;
 mod restore;
+mod rollback;
 mod schema;
 mod serve;
 pub(crate) mod settings;
 mod site_directory;
+mod snapshot_list;
 mod types;
 
 use std::ffi::OsString;
@@ -70,8 +72,13 @@ enum Command {
     Lint(lint::LintArgs),
     /// Compile the directory of a site to a snapshot. Reports all errors at once.
     #[command(after_help = "Publish by compiling into the snapshots directory of a running server:\n  \
-        parallax compile site/ -o /srv/parallax/snapshots/site.snapshot")]
+        parallax compile site/ -o /srv/parallax/snapshots/")]
     Compile(compile::CompileArgs),
+    /// Remove the newest version of a site from a snapshots directory, so that the server serves the one before.
+    ///
+    /// Shows the versions and the one that is served then, and asks. The file gets the ending .removed.
+    #[command(after_help = rollback::EXAMPLES)]
+    Rollback(rollback::RollbackArgs),
     /// Publish a snapshot on all nodes that pull from a source, or roll back.
     #[cfg(feature = "cluster")]
     #[command(after_help = publish::EXAMPLES)]
@@ -187,6 +194,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         }
         Some(Command::Lint(args)) => lint::lint(&args),
         Some(Command::Compile(args)) => compile::compile_site(&args),
+        Some(Command::Rollback(args)) => rollback::rollback(&args),
         #[cfg(feature = "cluster")]
         Some(Command::Publish(args)) => publish::publish(&args),
         Some(Command::Types(args)) => types::write_types(&args),

@@ -16,8 +16,8 @@ const KEEP_MAX: u64 = 100;
 
 pub(super) const EXAMPLES: &str = "\
 Publish a version on all nodes, which run with --snapshots-from nats://nats-1,nats-2,nats-3/snapshots:
-  parallax compile site/ -o site.snapshot
-  parallax publish site.snapshot --to nats://nats-1,nats-2,nats-3/snapshots
+  parallax compile site/ --version 43 -o build/
+  parallax publish build/acme-43.snapshot --to nats://nats-1,nats-2,nats-3/snapshots
 
 Go back to the version before:
   parallax publish --list --to nats://nats-1/snapshots

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::CliError;
 use super::inspect_snapshot::open_snapshot;
 use super::progress::Progress;
+use super::snapshot_list::SnapshotId;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::compile::{CompiledSite, compile};
 use crate::site::snapshot::open::read_version;
@@ -76,6 +77,12 @@ pub(super) fn print_warnings(warnings: &Diagnostics, files: &Files) {
     }
 }
 
+/// Prints one warning to standard error.
+pub(super) fn print_warning(text: &str) {
+    // Ignore the error: if standard error is closed, nobody can read the warning.
+    let _ = writeln!(std::io::stderr(), "warning: {text}");
+}
+
 /// Adds a warning for each file beside `output` that has an equal or higher version of the site, so that the
 /// server does not serve `output`.
 pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut CompiledDirectory) {
@@ -105,6 +112,31 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
             directory.compiled.warnings.add(diagnostic.with_title(title));
         }
     }
+}
+
+/// Adds a warning if `output` has another version of the site, or another site. Its content is lost, so a rollback
+/// cannot serve it again.
+pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDirectory) {
+    let Ok(old) = SnapshotId::read(output) else { return };
+    let (site, version) = (&directory.site, directory.version);
+    let (title, expected) = if old.site != *site {
+        let title = format!(
+            "site {site} replaces site {} in this file, so a server no longer finds version {} of it here",
+            old.site, old.version
+        );
+        (title, "a file of the same site, or a directory such as `-o snapshots/`")
+    } else if old.version != version {
+        let title = format!(
+            "version {version} of site {site} replaces version {} in this file, so a rollback cannot serve it again",
+            old.version
+        );
+        (title, "a directory such as `-o snapshots/`, which gets a file for each version")
+    } else {
+        return;
+    };
+    let actual = format!("version {} of site {}", old.version, old.site);
+    let diagnostic = Diagnostic::at_value(&output.display().to_string(), "", expected, actual);
+    directory.compiled.warnings.add(diagnostic.with_title(title));
 }
 
 fn report_progress(bar: &Progress, what: &'static str, done: usize, all: usize) {

@@ -68,7 +68,7 @@ pub struct CommandResult {
 }
 
 impl CommandResult {
-    fn of(output: &Output) -> Self {
+    pub fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
         let code = output.status.code().expect("the program exits without a signal");
         Self { code, out: text(&output.stdout), err: text(&output.stderr) }

@@ -2,8 +2,8 @@
 //! with the demo site.
 //!
 //! A command is a line of an indented block or of an `sh` block that begins with one of [`PROGRAMS`]. A file is a
-//! `json` block after a line that only names it. Commands that build are not run, and `parallax dev` has its own
-//! tests.
+//! `json` block after a line that only names it. Commands that build are not run. `parallax dev` and `parallax
+//! rollback` have their own tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::harness::{Server, temporary_directory};
 /// The programs that are run. `target/release/parallax` is the same program as `parallax`.
 const PROGRAMS: [&str; 4] = ["parallax", "target/release/parallax", "curl", "cp"];
 
-/// Commands of these programs that are not run here: they run until a signal.
-const UNTIL_SIGNAL: [&str; 2] = ["parallax dev ", "parallax serve"];
+/// Commands that are not run here: they run until a signal, or ask a question on the terminal.
+const NOT_RUN: [&str; 3] = ["parallax dev ", "parallax serve", "parallax rollback "];
 
 /// The token in the commands about visitors.
 const TOKEN: &str = "...";
@@ -62,7 +62,8 @@ fn steps(page: &str) -> Vec<Step> {
             named_file = name.filter(|name| name.ends_with(".json")).map(str::to_owned);
         }
     }
-    let runs = |step: &Step| !matches!(step, Step::Run(text) if UNTIL_SIGNAL.iter().any(|own| text.starts_with(own)));
+    let runs =
+        |step: &Step| !matches!(step, Step::Run(text) if NOT_RUN.iter().any(|own| text.starts_with(own)));
     steps.into_iter().filter(runs).collect()
 }
 

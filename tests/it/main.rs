@@ -135,6 +135,8 @@ mod demo_traffic;
 mod command_line;
 // The commands of authors: init, lint, previews, and the warnings of compile.
 mod site_commands;
+// `parallax rollback`, and the directories into which `compile` publishes.
+mod rollback;
 // The TypeScript types of a site.
 mod typescript;
 // The server that compiles a site again after each change.

@@ -185,7 +185,7 @@ function skip(event) {
 const NoSite = ({ id }) => html`
   <${Empty}>
     ${id ? html`No published site has the ID <bdi>${id}</bdi>.` : 'No site is published. Compile one into the snapshots directory:'}
-    ${!id && html`<pre>parallax compile my-site -o snapshots/my-site.snapshot</pre>`}
+    ${!id && html`<pre>parallax compile my-site -o snapshots/</pre>`}
   <//>
 `;
 

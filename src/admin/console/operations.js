@@ -22,8 +22,10 @@ function Published({ data, site }) {
     ${site && html`<${Changes} site=${data.sites.find((one) => one.site === site.site) ?? site} />`}
     <${Card} title="Files" note="of the snapshots directory" wide><${Files} files=${data.files} /><//>
     <${Card} title="Publish a new version">
-      <p class="dim small">Compile into the snapshots directory. The server serves the file within a second. Delete the newest file to roll back.</p>
-      <${Code} label="Command" text=${`parallax compile my-site -o snapshots/${site?.site ?? 'my-site'}.snapshot`} />
+      <p class="dim small">Compile into the snapshots directory. The server serves the file within a second.</p>
+      <${Code} label="Command to publish" text="parallax compile my-site -o snapshots/" />
+      <p class="dim small">Go back to the version before:</p>
+      <${Code} label="Command to roll back" text=${`parallax rollback snapshots/ ${site?.site ?? 'my-site'}`} />
     <//>
   `;
 }

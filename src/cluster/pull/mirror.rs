@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 
 use super::list::{SourceFile, is_snapshot_name};
 use crate::checksum::{FileHash, FileHasher};
+use crate::site::catalog::directory::PULLED_NAME;
 use crate::site::catalog::files::{FileList, FileState};
 use crate::storage;
 
-/// Name of the list in the snapshots directory.
-const PULLED_NAME: &str = ".pulled";
 /// Bytes that are hashed at once.
 const READ_BYTES: usize = 1 << 20;
 

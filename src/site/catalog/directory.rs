@@ -35,6 +35,9 @@ const SITES_REMEMBERED_MAX: usize = 1_000;
 /// count.
 const REJECTIONS_LOGGED_MAX: usize = 20;
 
+/// Name of the file that lists the pulled snapshots of a directory, one name in a line.
+pub(crate) const PULLED_NAME: &str = ".pulled";
+
 /// The state of the snapshots directory.
 pub struct SnapshotDirectory {
     budget: SnapshotBudget,
