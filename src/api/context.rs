@@ -269,8 +269,8 @@ pub(super) fn find_site<'c, 'a>(
     }
 }
 
-/// Returns the anon ID of a request: from a parameter, a header, or the cookie of the site. A cookie with escapes is
-/// decoded into `decoded`, which is cleared first.
+/// Returns the anon ID of a request: from a parameter, a header, or the first cookie of the site's name that has a
+/// usable one. A cookie with escapes is decoded into `decoded`, which is cleared first.
 ///
 /// # Errors
 /// `invalid_anon_id`, only for a parameter. An invalid header or cookie is ignored.
@@ -291,8 +291,17 @@ pub(super) fn anon_id<'v, 'a: 'v>(
     if let Some(id) = fields.get(Field::AnonId).and_then(usable_anon_id) {
         return Ok(Some(id));
     }
-    let cookie = fields.cookie_lines().find_map(|line| cookie(line, &site.cookie));
-    Ok(cookie.and_then(|value| usable_anon_id(decode_cookie(value, decoded))))
+    // A browser sends each cookie of a name that the page can reach. The first one may be that of another scope, or one
+    // into which a script wrote "null".
+    let mut found = None;
+    for value in fields.cookie_lines().flat_map(|line| cookies(line, &site.cookie)) {
+        let is_escaped = decode_cookie(value, decoded);
+        if usable_anon_id(if is_escaped { decoded } else { value }).is_some() {
+            found = Some((value, is_escaped));
+            break;
+        }
+    }
+    Ok(found.and_then(|(value, is_escaped)| usable_anon_id(if is_escaped { decoded } else { value })))
 }
 
 fn usable_anon_id(id: &[u8]) -> Option<&str> {
@@ -300,14 +309,15 @@ fn usable_anon_id(id: &[u8]) -> Option<&str> {
     (is_anon_id(id) && !is_placeholder(id)).then_some(id)
 }
 
-/// Decodes the escapes of a cookie's value into `decoded`. A value that is too long for an ID stays as it is.
-fn decode_cookie<'v>(value: &'v [u8], decoded: &'v mut Vec<u8>) -> &'v [u8] {
+/// Decodes a cookie's value into `decoded` if it has escapes. Returns whether it has. A value that is too long for an ID
+/// stays as it is.
+fn decode_cookie(value: &[u8], decoded: &mut Vec<u8>) -> bool {
     if value.len() > ANON_ID_COOKIE_BYTES_MAX || !value.contains(&b'%') {
-        return value;
+        return false;
     }
     decoded.clear();
     percent::decode(value, decoded);
-    decoded
+    true
 }
 
 pub(super) fn is_tracking_id(id: &str) -> bool {
@@ -320,9 +330,9 @@ pub(super) fn is_site_id(id: &str) -> bool {
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Returns the value of the first cookie with this name (RFC 6265 section 5.4), without quotes.
-fn cookie<'a>(cookies: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    cookies.split(|b| *b == b';').find_map(|pair| {
+/// Iterates over the values of the cookies with this name (RFC 6265 section 5.4), without quotes.
+fn cookies<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
+    line.split(|b| *b == b';').filter_map(move |pair| {
         let value = pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
         let inner = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
         Some(inner.unwrap_or(value))

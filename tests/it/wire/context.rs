@@ -335,6 +335,47 @@ fn the_escapes_of_a_cookie_are_decoded() {
 }
 
 #[test]
+fn of_several_cookies_of_one_name_the_first_usable_one_counts() {
+    let long = "v".repeat(129);
+    let escaped = "%76".repeat(129);
+    let unusable = [
+        "null",
+        "undefined",
+        "NaN",
+        "anonymous",
+        "\"null\"",
+        "%6Eull",
+        "",
+        "\"\"",
+        "a%20b",
+        "%FF",
+        "a b",
+        "\u{e4}",
+        "%00",
+        "00000000-0000-0000-0000-000000000000",
+        &long,
+        &escaped,
+    ];
+    for first in unusable {
+        for id in ["usable", "\"usable\"", "%75sable"] {
+            let one_line = format!("anon_id={first}; a=b; anon_id={id}; anon_id=later");
+            assert_eq!(anon_id("", &[("Cookie", &one_line)]), "usable", "{one_line}");
+        }
+        let lines = [format!("anon_id={first}"), "anon_id=usable".to_owned()];
+        let lines = [("Cookie", &*lines[0]), ("Cookie", "a=b"), ("Cookie", &*lines[1])];
+        assert_eq!(anon_id("", &lines), "usable", "{first}");
+        let none = format!("anon_id={first}; anon_id=null; anon_id={first}");
+        assert_eq!(anon_id("", &[("Cookie", &none)]), json!(null), "{none}");
+    }
+    assert_eq!(anon_id("", &[("Cookie", "anon_id=first; anon_id=%73econd")]), "first");
+    assert_eq!(anon_id("", &[("X-Anon-Id", "null"), ("Cookie", "anon_id=null; anon_id=usable")]), "usable");
+    let fields = [("Cookie", "anon_id=null; anon_id=usable")];
+    let resolved =
+        Client::to(SERVER.get().admin).request("GET", "/v1/resolve?site=acme&route=/&explain=1", &fields);
+    assert_eq!(resolved.json()["visitor"]["anonId"], "usable");
+}
+
+#[test]
 fn a_cookie_may_escape_each_byte_of_the_longest_id() {
     for (length, id) in [(127, Some(127)), (128, Some(128)), (129, None)] {
         let cookie = format!("anon_id={}", "%61".repeat(length));

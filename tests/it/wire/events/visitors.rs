@@ -24,6 +24,21 @@ fn the_anon_id_comes_from_event_then_parameter_then_header_then_cookie() {
 }
 
 #[test]
+fn an_event_takes_the_first_usable_cookie_of_the_name() {
+    for first in ["null", "undefined", "", "a b", "%6eull"] {
+        let id = unique_id("cookie");
+        let cookies = format!("vid={first}; other=x; vid={id}; vid=later");
+        only_record(
+            &post_with("/v1/track?site=closed", &[("Cookie", &cookies)], &json!({ "event": "e" })),
+            &id,
+        );
+    }
+    let refused =
+        post_with("/v1/track?site=closed", &[("Cookie", "vid=null; vid=")], &json!({ "event": "e" }));
+    assert_eq!(refused.status, 400, "{}", refused.text());
+}
+
+#[test]
 fn an_event_needs_a_valid_anon_id_or_a_user_id() {
     for (fields, body, expected) in [
         (vec![], json!({}), expected_problem(400, "missing_visitor", "/anonId")),
