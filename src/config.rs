@@ -211,6 +211,9 @@ pub struct Config {
     /// Answer explain=1 on the public address. It shows visitor profiles to every client.
     #[arg(long, help_heading = RESPONSES)]
     pub explain: bool,
+    /// True in `parallax dev`, where the public address answers `now`. No flag sets it.
+    #[arg(skip)]
+    pub is_dev: bool,
     /// The header in which your proxy sends the visitor's country, such as CF-IPCountry.
     #[arg(long, value_name = "HEADER", help_heading = RESPONSES, value_parser = parse_header_name)]
     pub country_header: Option<String>,

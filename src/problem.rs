@@ -89,6 +89,9 @@ kinds! {
          localhost."
     EXPLAIN_NOT_ALLOWED "explain_not_allowed" 403 "Explanations are not allowed here"
         "Explanations show visitor profiles. Ask the admin address, or start the server with --explain."
+    NOW_NOT_ALLOWED "now_not_allowed" 403 "A time cannot be previewed here"
+        "The parameter 'now' decides as at another time. Ask the admin address, compile a preview site, or \
+         use 'parallax dev'."
     UNKNOWN_ENDPOINT "unknown_endpoint" 404 "Unknown endpoint"
         "The address has no such endpoint. /v1/openapi.json describes the public endpoints."
     SITE_NOT_FOUND "site_not_found" 404 "The site is not published here"

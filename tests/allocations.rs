@@ -161,6 +161,7 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/resolve?site=acme&route=/nowhere-#", "Origin: https://stranger.example\r\n"),
     ("GET", "/v1/resolve?site=nobody-#&route=/", ""),
     ("GET", "/v1/resolve?site=acme&route=/&explain=1", ""),
+    ("GET", "/v1/resolve?site=acme&route=/&now=2026-12-24T18:00:00Z", ""),
     ("GET", "/v1/nothing-#", ""),
     ("POST", "/v1/resolve", "Content-Length: 3\r\n\r\nabc"),
     ("OPTIONS", "/v1/resolve", "Origin: https://acme.example\r\nAccess-Control-Request-Method: GET\r\n"),
@@ -366,6 +367,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         driver,
         busy_poll: Duration::ZERO,
         explain: false,
+        is_dev: false,
         country_header: Some("cf-ipcountry".to_owned()),
         profiles_memory: ByteSize(64 << 20),
         // The thread that looks for missing column files allocates once a second.

@@ -28,9 +28,12 @@ impl ResponseClass {
             Endpoint::Query => matches!(method, Method::Get | Method::Head),
             Endpoint::Resolve => {
                 let is_forced = params.get_even_if_empty(Param::Variants).is_some();
-                is_forced && params.get(Param::Override).is_none() && !explains()
+                is_forced
+                    && params.get(Param::Override).is_none()
+                    && params.get(Param::Now).is_none()
+                    && !explains()
             }
-            Endpoint::Variants => params.get(Param::Include).is_some(),
+            Endpoint::Variants => params.get(Param::Include).is_some() && params.get(Param::Now).is_none(),
             Endpoint::LibrarySettings | Endpoint::Events(_) => false,
         };
         if is_public { Self::Public } else { Self::Private }
@@ -54,6 +57,7 @@ impl ResponseClass {
                 .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
                 .find(|pair| pair.0 == name)
         };
+        let is_given = |name: &str| value_of(name).is_some_and(|(_, value)| !value.is_empty());
         let is_public = match Endpoint::of(path) {
             None => true,
             Some(
@@ -66,10 +70,9 @@ impl ResponseClass {
             Some(Endpoint::Query) => is_get,
             Some(Endpoint::Resolve) => {
                 let explains = value_of("explain").is_some_and(|(_, value)| !matches!(value, "" | "0"));
-                let overrides = value_of("override").is_some_and(|(_, value)| !value.is_empty());
-                value_of("variants").is_some() && !overrides && !explains
+                value_of("variants").is_some() && !is_given("override") && !is_given("now") && !explains
             }
-            Some(Endpoint::Variants) => value_of("include").is_some_and(|(_, value)| !value.is_empty()),
+            Some(Endpoint::Variants) => is_given("include") && !is_given("now"),
             Some(Endpoint::LibrarySettings | Endpoint::Events(_)) => false,
         };
         if is_public { Self::Public } else { Self::Private }

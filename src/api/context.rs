@@ -10,7 +10,9 @@ use crate::http::negotiate;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request, Surface};
 use crate::http::request_id::is_request_id;
-use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
+use crate::limits::{
+    ANON_ID_COOKIE_BYTES_MAX, CLOCK_FROM_S, CLOCK_UNTIL_S, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX,
+};
 use crate::percent;
 use crate::problem::{self, Problem};
 use crate::resolve::path::{PathError, RoutePath};
@@ -20,6 +22,7 @@ use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::snapshot::pieces::Pieces;
+use crate::visitors::events::time::parse_instant;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::IdKind;
 
@@ -31,6 +34,23 @@ pub(super) struct RequestContext<'a> {
     pub(super) date: &'a DateLine,
     pub(super) started: Option<std::time::Instant>,
     explain_allowed: bool,
+    now_allowed: bool,
+}
+
+/// The parameters with which an author looks at a decision. No cache may store the response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inspection {
+    /// True if the response has the reasons of the decision.
+    pub(super) explain: bool,
+    /// The time at which the decision is made, in Unix milliseconds; `None` for the present.
+    pub(super) now_ms: Option<i64>,
+}
+
+impl Inspection {
+    /// Returns whether the request has one of the parameters.
+    pub(super) fn is_requested(self) -> bool {
+        self.explain || self.now_ms.is_some()
+    }
 }
 
 /// The IDs of a visitor. The user ID counts only without an anon ID.
@@ -57,13 +77,15 @@ impl<'a> RequestContext<'a> {
         settings: &Settings,
         date: &'a DateLine,
     ) -> Result<Self, Problem<'a>> {
+        let is_admin = surface == Surface::Admin;
         Ok(Self {
             request,
             params,
             published: find_site(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
             date,
             started: request.headers.get(Field::DebugTiming).filter(|v| *v == b"1").map(|_| clock::instant()),
-            explain_allowed: surface == Surface::Admin || settings.explain,
+            explain_allowed: is_admin || settings.explain,
+            now_allowed: is_admin || settings.is_dev,
         })
     }
 
@@ -92,11 +114,33 @@ impl<'a> RequestContext<'a> {
             && negotiate::accepts_gzip(headers.accept_encoding_lines())
     }
 
-    /// Returns whether `explain=1` is requested.
+    /// Returns `explain` and `now`.
     ///
     /// # Errors
-    /// `explain_not_allowed`.
-    pub(super) fn explain_requested(&self) -> Result<bool, Problem<'a>> {
+    /// `explain_not_allowed`, `now_not_allowed`, `invalid_param`.
+    pub(super) fn inspection(&self) -> Result<Inspection, Problem<'a>> {
+        let now_ms = match self.params.get(Param::Now) {
+            Some(text) => Some(self.parse_now(text)?),
+            None => None,
+        };
+        Ok(Inspection { explain: self.explain_requested()?, now_ms })
+    }
+
+    #[cold]
+    fn parse_now(&self, text: &'a str) -> Result<i64, Problem<'a>> {
+        if !self.now_allowed && self.site().preview.is_none() {
+            let sentence =
+                "now=... is only available on the admin address, for a preview site, and in 'parallax dev'.";
+            return Err(Problem::new(problem::NOW_NOT_ALLOWED, sentence).at(Param::Now.name()));
+        }
+        parse_instant(text).filter(|now_ms| (1_000 * CLOCK_FROM_S..1_000 * CLOCK_UNTIL_S).contains(now_ms)).ok_or_else(|| {
+            let expected = "a time with an offset, such as 2026-12-24T18:00:00Z or 2026-12-24T19:00:00%2B01:00, of the \
+                            years 2020 to 2099";
+            Problem::invalid_value(problem::INVALID_PARAM, expected, text).at(Param::Now.name())
+        })
+    }
+
+    fn explain_requested(&self) -> Result<bool, Problem<'a>> {
         let is_requested = self.params.flag(Param::Explain)?;
         if is_requested && !self.explain_allowed {
             let sentence = "explain=1 is only available on the admin address or with --explain.";
@@ -155,8 +199,13 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Returns the visitor as the request describes it. Its profile is not looked up yet.
-    pub(super) fn visitor<'v>(&self, ids: VisitorIds<'v>, agent: UserAgentInfo) -> Visitor<'v>
+    /// Returns the visitor as the request describes it, now or at `now_ms`. Its profile is not looked up yet.
+    pub(super) fn visitor<'v>(
+        &self,
+        ids: VisitorIds<'v>,
+        agent: UserAgentInfo,
+        now_ms: Option<i64>,
+    ) -> Visitor<'v>
     where
         'a: 'v,
     {
@@ -171,7 +220,7 @@ impl<'a> RequestContext<'a> {
             country: country.and_then(country_code),
             url: self.params.get(Param::Url).map(str::as_bytes).or(fields.get(Field::Referer)),
             referrer: self.params.get(Param::Referrer),
-            now_ms: clock::now_ms(),
+            now_ms: now_ms.unwrap_or_else(clock::now_ms),
         }
     }
 

@@ -22,13 +22,13 @@ pub(super) fn handle<'a>(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let explain = context.explain_requested()?;
+    let inspection = context.inspection()?;
     let is_forced = has_forced_variants(context)?;
     let (route_index, route) = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
             let cache_policy = match is_forced {
-                _ if explain => CachePolicy::NoStore,
+                _ if inspection.is_requested() => CachePolicy::NoStore,
                 true => CachePolicy::Public(&context.site().cache_resolve),
                 false => CachePolicy::Private,
             };
@@ -36,7 +36,7 @@ pub(super) fn handle<'a>(
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
-            let selection = selection::select_variants(context, page, explain, scratch)?;
+            let selection = selection::select_variants(context, page, inspection, scratch)?;
             let Scratch { decision_buffers, answer_key, response: buffers, .. } = scratch;
             let (kind, experiments) = match selection.is_decided {
                 true => (AnswerKind::DecidedLayout, decision_buffers.experiments.text()),
@@ -110,11 +110,11 @@ fn write_layout(
     if unknown {
         write_canonical_url(context, path, canonical, location);
     }
-    let cache_policy = match selection.explanation {
-        Some(_) => CachePolicy::NoStore,
-        None if is_decided => CachePolicy::Private,
-        None if unknown && context.site().preview.is_none() => CachePolicy::Public(CACHE_SHORT),
-        None => CachePolicy::Public(&context.site().cache_resolve),
+    let cache_policy = match selection.is_inspected {
+        true => CachePolicy::NoStore,
+        false if is_decided => CachePolicy::Private,
+        false if unknown && context.site().preview.is_none() => CachePolicy::Public(CACHE_SHORT),
+        false => CachePolicy::Public(&context.site().cache_resolve),
     };
     let fields = ResponseFields {
         cache_policy,

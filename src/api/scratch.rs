@@ -22,6 +22,8 @@ use crate::visitors::lookup::ProfileReader;
 pub struct Settings {
     /// True if the public address answers `explain=1`.
     pub explain: bool,
+    /// True in `parallax dev`, where the public address answers `now`.
+    pub is_dev: bool,
     /// The header in which a proxy sends the visitor's country, in lower case.
     pub country_header: Option<Box<str>>,
     /// The proxies whose `X-Forwarded-For` is trusted.

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::answer_table::{AnswerKey, AnswerKind};
-use super::context::RequestContext;
+use super::context::{Inspection, RequestContext};
 use super::scratch::Scratch;
 use crate::http::params::Param;
 use crate::json;
@@ -26,8 +26,10 @@ pub(super) struct Selection<'a> {
     pub(super) is_crawler: bool,
     /// The pairs of `variants` or `override`.
     forced: Option<ForcedVariants<'a>>,
+    /// True if the request has `explain=1` or `now`, so that no cache may store the response.
+    pub(super) is_inspected: bool,
     /// The members `decisions` and `visitor`, if the request has `explain=1`. Boxed, because few requests have it.
-    pub(super) explanation: Option<Box<(Json, Json)>>,
+    explanation: Option<Box<(Json, Json)>>,
 }
 
 /// Selects the variants of `variants`, or decides for the visitor.
@@ -37,21 +39,23 @@ pub(super) struct Selection<'a> {
 pub(super) fn select_variants<'a>(
     context: &RequestContext<'a>,
     page: &'a ArchivedPage,
-    explain: bool,
+    inspection: Inspection,
     scratch: &mut Scratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
     let Some(text) = context.params.get_even_if_empty(Param::Variants) else {
-        return select_for_visitor(context, page, explain, scratch);
+        return select_for_visitor(context, page, inspection, scratch);
     };
     let forced = parse_forced_variants(context, Param::Variants, text, page)?;
     let choice = decide::choose_forced(page, &forced);
-    let explanation = explain.then(|| {
-        with_visitor(context, scratch, |visitor, buffers| {
+    let explanation = inspection.explain.then(|| {
+        with_visitor(context, inspection, scratch, |visitor, buffers| {
             explain_choice(context, page, visitor, (&choice, &|_| true), buffers)
         })
     });
     let explanation = explanation.transpose()?.map(Box::new);
-    Ok(Selection { page, choice, is_decided: false, is_crawler: false, forced: Some(forced), explanation })
+    let is_inspected = inspection.is_requested();
+    let (is_decided, is_crawler, forced) = (false, false, Some(forced));
+    Ok(Selection { page, choice, is_decided, is_crawler, forced, is_inspected, explanation })
 }
 
 /// Decides for the visitor, except in the zones of `override`. Ignores `variants`.
@@ -61,7 +65,7 @@ pub(super) fn select_variants<'a>(
 pub(super) fn select_for_visitor<'a>(
     context: &RequestContext<'a>,
     page: &'a ArchivedPage,
-    explain: bool,
+    inspection: Inspection,
     scratch: &mut Scratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
     context.params.flag(Param::Strict)?;
@@ -70,22 +74,25 @@ pub(super) fn select_for_visitor<'a>(
         Some(text) => Some(parse_forced_variants(context, Param::Override, text, page)?),
         None => None,
     };
-    let decided = with_visitor(context, scratch, |visitor, buffers| {
+    let decided = with_visitor(context, inspection, scratch, |visitor, buffers| {
         let patterns = context.published.patterns();
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
         let is_forced =
             |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
-        let explanation =
-            explain.then(|| Box::new(explain_choice(context, page, visitor, (&choice, &is_forced), buffers)));
+        let explanation = inspection
+            .explain
+            .then(|| Box::new(explain_choice(context, page, visitor, (&choice, &is_forced), buffers)));
         (choice, visitor.agent.is_crawler, explanation)
     });
     let (choice, is_crawler, explanation) = decided?;
-    Ok(Selection { page, choice, is_decided: true, is_crawler, forced, explanation })
+    let is_inspected = inspection.is_requested();
+    Ok(Selection { page, choice, is_decided: true, is_crawler, forced, is_inspected, explanation })
 }
 
-/// Calls `then` with the visitor as the request and the profile describe it now.
+/// Calls `then` with the visitor as the request and the profile describe it, now or at the time of `inspection`.
 fn with_visitor<'a, R>(
     context: &RequestContext<'a>,
+    inspection: Inspection,
     scratch: &mut Scratch,
     then: impl FnOnce(&Visitor<'_>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
@@ -103,7 +110,7 @@ fn with_visitor<'a, R>(
     if let Some((pinned, key)) = known {
         pinned.prefetch_record(key);
     }
-    let mut visitor = context.visitor(ids, agent.unwrap_or_default());
+    let mut visitor = context.visitor(ids, agent.unwrap_or_default(), inspection.now_ms);
     // A crawler gets the baseline, also with the ID of a visitor.
     if !visitor.agent.is_crawler {
         visitor.profile = known.and_then(|(pinned, key)| pinned.profile(key));
@@ -220,7 +227,7 @@ impl Selection<'_> {
         experiments: &[u8],
         key: &mut AnswerKey,
     ) {
-        let has_key = self.explanation.is_none()
+        let has_key = !self.is_inspected
             && !self.has_unknown_pairs()
             && !route.is_pattern
             && self.page.embedded.is_empty();

@@ -2,7 +2,7 @@
 //! `include=combinations`, all combinations of a route.
 
 use super::answer_table::AnswerKind;
-use super::context::RequestContext;
+use super::context::{Inspection, RequestContext};
 use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
 use super::{resolve, selection};
@@ -15,14 +15,14 @@ pub(super) fn handle<'a>(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let explain = context.explain_requested()?;
+    let inspection = context.inspection()?;
     let combinations = includes_combinations(context)?;
     let (route_index, route) = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
             let cache_policy = match combinations {
-                true => CachePolicy::Public(&context.site().cache_routes),
-                false if explain => CachePolicy::NoStore,
+                true => combinations_policy(context, inspection),
+                false if inspection.is_requested() => CachePolicy::NoStore,
                 false => CachePolicy::Private,
             };
             resolve::write_redirect(context, route, redirect, cache_policy, scratch, out)
@@ -30,8 +30,8 @@ pub(super) fn handle<'a>(
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
             match combinations {
-                true => write_combinations(context, route, page, scratch, out),
-                false => write_decision(context, (route_index, route), page, explain, scratch, out),
+                true => write_combinations(context, route, page, inspection, scratch, out),
+                false => write_decision(context, (route_index, route), page, inspection, scratch, out),
             }
         }
     }
@@ -52,11 +52,11 @@ fn write_decision<'a>(
     context: &RequestContext<'a>,
     (route_index, route): (u32, &ArchivedRoute),
     page: &'a ArchivedPage,
-    explain: bool,
+    inspection: Inspection,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let selection = selection::select_for_visitor(context, page, explain, scratch)?;
+    let selection = selection::select_for_visitor(context, page, inspection, scratch)?;
     let Scratch { plan, path, canonical, decision_buffers, answer_key, response: buffers, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
@@ -77,8 +77,7 @@ fn write_decision<'a>(
     response::write_etag_prefix(&mut buffers.etag_input, b'v', route, path);
     selection.write_etag_input(experiments, &mut buffers.etag_input);
     buffers.etag_input.push(u8::from(selection.is_crawler));
-    let cache_policy =
-        if selection.explanation.is_some() { CachePolicy::NoStore } else { CachePolicy::Private };
+    let cache_policy = if selection.is_inspected { CachePolicy::NoStore } else { CachePolicy::Private };
     let fields = ResponseFields {
         cache_policy,
         variants: Some(canonical),
@@ -90,10 +89,20 @@ fn write_decision<'a>(
     response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }
 
+/// Returns the policy of a response with all combinations. They depend neither on the visitor nor on the time, but no
+/// response to `now` may be public.
+fn combinations_policy<'a>(context: &RequestContext<'a>, inspection: Inspection) -> CachePolicy<'a> {
+    match inspection.now_ms {
+        Some(_) => CachePolicy::NoStore,
+        None => CachePolicy::Public(&context.site().cache_routes),
+    }
+}
+
 fn write_combinations(
     context: &RequestContext<'_>,
     route: &ArchivedRoute,
     page: &ArchivedPage,
+    inspection: Inspection,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
@@ -106,7 +115,7 @@ fn write_combinations(
     plan.push_piece(&context.site().pieces, page.combinations.to_native());
     plan.finish();
     response::write_etag_prefix(&mut buffers.etag_input, b'c', route, path);
-    let cache_policy = CachePolicy::Public(&context.site().cache_routes);
+    let cache_policy = combinations_policy(context, inspection);
     let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
     let body = Body::Planned(plan, context.pieces());
     response::write_response(context, &fields, &body, buffers, out)

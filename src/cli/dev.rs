@@ -27,9 +27,10 @@ Write a site and serve it:
   parallax init my-site
   parallax dev my-site
 
-Each save compiles the site, prints errors and warnings, and prints the URL of each changed page. After an error
-the last version without errors stays. Snapshots and events are in a temporary directory, which is deleted at the
-end, unless --snapshots or --data name another one. Ctrl-C ends the server.";
+Each save compiles the site, prints errors and warnings, and prints the URL of each changed page.
+After an error the last version without errors stays. With &now=2026-12-24T18:00:00Z a URL shows
+its page as at that time. Snapshots and events are in a temporary directory, which is deleted at
+the end, unless --snapshots or --data name another one. Ctrl-C ends the server.";
 
 /// Longest time between two readings of the site directory. It finds changes that inotify does not report.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,6 +52,7 @@ pub(super) struct DevArgs {
 /// Serves until a signal. `data_given` is true if the command line names the data directory.
 pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
     let DevArgs { site, mut config } = args;
+    config.is_dev = true;
     serve::init_logging(config.log_format);
     let temporary = TemporaryDirectory::create()?;
     if !data_given {

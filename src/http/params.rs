@@ -57,6 +57,7 @@ params! {
     Override = "override"
     Personalize = "personalize"
     ContentHash = "h"
+    Now = "now"
 }
 
 impl Param {

@@ -53,6 +53,11 @@ pub const URL_BYTES_MAX: usize = 4 * 1024;
 /// Number of query parameters of the page's own URL that rules can see. Further parameters are ignored.
 pub const URL_PARAMS_MAX: usize = 32;
 
+/// The period of whose UTC offsets a snapshot knows the changes, in seconds since 1970: from 2020-01-01 to before
+/// 2100-01-01. A time in the parameter `now` outside of it gets 400.
+pub(crate) const CLOCK_FROM_S: i64 = 1_577_836_800;
+pub(crate) const CLOCK_UNTIL_S: i64 = 4_102_444_800;
+
 /// Length of a zone's name and of a variant's key. Both are part of URLs, unescaped.
 pub const KEY_BYTES_MAX: usize = 64;
 /// Number of answers that a worker prepares. A site with thousands of pages has a few thousand pairs of page

@@ -314,6 +314,7 @@ fn handler_settings(config: &Config) -> Settings {
     let limiter = |limit: u32| Arc::new(RateLimiter::new(limit, clock::instant(), ids::random_u64()));
     Settings {
         explain: config.explain,
+        is_dev: config.is_dev,
         country_header: config.country_header.as_deref().map(Box::from),
         trusted_proxies: config.trusted_proxy.as_slice().into(),
         rate_limit_per_ip: config.rate_limit_per_ip.map(limiter),

@@ -90,6 +90,18 @@ fn page(path: &str, title: &str) -> String {
 }
 
 #[test]
+fn a_time_can_be_previewed() {
+    let page = r#"{"path":"/","layout":{"root":{"props":{}},"zones":{"z":{"default":[],"variants":{"b":[]},
+        "rules":[{"when":{"now.date":"2040-12-24"},"variant":"b"}]}}}}"#;
+    let server = DevServer::start(&[SITE, ("routes/index.json", page)]);
+    for (now, selected) in [("2040-12-24T00:00:00Z", "b"), ("2040-12-25T00:00:00Z", "default")] {
+        let response = server.get(&format!("/&now={now}"));
+        assert_eq!(response.json()["selected"]["z"], selected);
+        assert_eq!(response.field("cache-control"), Some("no-store"));
+    }
+}
+
+#[test]
 fn a_saved_file_is_served_and_its_url_is_printed() {
     let server = DevServer::start(&[
         SITE,

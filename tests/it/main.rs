@@ -143,6 +143,8 @@ mod typescript;
 mod dev;
 // Preview sites on the wire.
 mod previews;
+// Decisions as at another time.
+mod preview_times;
 // Insights: column files, questions and their answers.
 mod insights;
 // Commands on the log: export, inspect, check and search.

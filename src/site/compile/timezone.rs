@@ -4,15 +4,13 @@
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, db};
 
+use crate::limits::{CLOCK_FROM_S, CLOCK_UNTIL_S};
 use crate::nearest::nearest;
 use crate::site::snapshot::format::ClockOffset;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
-/// The covered period, in seconds since 1970: 2020-01-01 to 2100-01-01. A snapshot is served in the years
-/// after its compilation. After the last change in this period, the last offset stays in use.
-const FROM_S: i64 = 1_577_836_800;
-const UNTIL_S: i64 = 4_102_444_800;
-
+/// Returns the offsets of the covered period. A snapshot is served in the years after its compilation. After the last
+/// change in this period, the last offset stays in use.
 pub(super) fn clock_offsets(name: &str, mistakes: &mut Diagnostics) -> Vec<ClockOffset> {
     let Ok(zone) = TimeZone::get(name) else {
         let known: Vec<String> = db().available().map(|known| known.to_string()).collect();
@@ -23,12 +21,12 @@ pub(super) fn clock_offsets(name: &str, mistakes: &mut Diagnostics) -> Vec<Clock
         mistakes.add(diagnostic.with_nearest(nearest));
         return Vec::new();
     };
-    let from = Timestamp::from_second(FROM_S).expect("2020 is in range");
-    let first = ClockOffset { from_s: FROM_S, offset_s: zone.to_offset(from).seconds() };
+    let from = Timestamp::from_second(CLOCK_FROM_S).expect("2020 is in range");
+    let first = ClockOffset { from_s: CLOCK_FROM_S, offset_s: zone.to_offset(from).seconds() };
     let changes = zone
         .following(from)
         .map(|change| (change.timestamp().as_second(), change.offset().seconds()))
-        .take_while(|(from_s, _)| *from_s < UNTIL_S)
+        .take_while(|(from_s, _)| *from_s < CLOCK_UNTIL_S)
         .map(|(from_s, offset_s)| ClockOffset { from_s, offset_s });
     std::iter::once(first).chain(changes).collect()
 }

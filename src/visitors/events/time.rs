@@ -64,6 +64,15 @@ pub fn parse(text: &str) -> Option<i64> {
     parse_usual(text.as_bytes()).or_else(|| parse_any(text.as_bytes()))
 }
 
+/// Parses an instant of RFC 3339: a date, `T`, a time with seconds, and `Z` or an offset such as `+01:00`.
+pub(crate) fn parse_instant(text: &str) -> Option<i64> {
+    let bytes = text.as_bytes();
+    let has_time = matches!(bytes.get(10), Some(b'T' | b't')) && bytes.get(16) == Some(&b':');
+    let has_offset = matches!(bytes, [.., b'Z' | b'z'] | [.., b'+' | b'-', _, _, b':', _, _]);
+    // ISO 8601 allows a comma before the fraction, RFC 3339 does not.
+    if has_time && has_offset && !bytes.contains(&b',') { parse(text) } else { None }
+}
+
 /// Parses a time in the format of JavaScript's `toISOString`: "2026-01-05T10:00:00.000Z". Most clients send
 /// it, and with all digits at fixed places it takes a quarter of the instructions. Its result must be that of
 /// [`parse_any`], which reads all other texts.
