@@ -7,6 +7,7 @@ mod limits;
 mod mistakes;
 mod patterns;
 mod properties;
+mod puck;
 mod reading;
 mod schemas;
 mod warnings;

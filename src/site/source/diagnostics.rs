@@ -36,6 +36,8 @@ pub struct Diagnostic {
     pub actual: String,
     /// The most similar valid name.
     pub nearest: Option<String>,
+    /// Steps that remove the fault, a line each.
+    pub help: &'static [&'static str],
 }
 
 /// The part of the source that the carets underline.
@@ -66,6 +68,7 @@ impl Diagnostic {
             expected,
             actual,
             nearest: None,
+            help: &[],
         }
     }
 
@@ -119,6 +122,10 @@ impl Diagnostics {
         self.0.is_empty()
     }
 
+    pub(super) fn into_vec(self) -> Vec<Diagnostic> {
+        self.0
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -137,6 +144,12 @@ impl Diagnostics {
             located.extend(locate_first(group, files.bytes(&group[0].file), room));
         }
         Report { hidden_count: self.len() - located.len(), diagnostics: located, severity: Severity::Error }
+    }
+}
+
+impl From<Vec<Diagnostic>> for Diagnostics {
+    fn from(diagnostics: Vec<Diagnostic>) -> Self {
+        Self(diagnostics)
     }
 }
 
@@ -232,7 +245,8 @@ impl fmt::Display for LocatedDiagnostic {
         let note = mistake.note().map(|note| format!("note: {note}"));
         let nearest = mistake.nearest.as_deref().map(replace_control_chars);
         let help = nearest.map(|name| format!("help: did you mean `{name}`?"));
-        let remarks: Vec<String> = note.into_iter().chain(help).collect();
+        let steps = mistake.help.iter().map(|step| format!("help: {step}"));
+        let remarks: Vec<String> = note.into_iter().chain(help).chain(steps).collect();
         if let Some(excerpt) = &self.excerpt {
             let indent = excerpt.before.chars().count();
             let carets = "^".repeat(excerpt.highlight.chars().count().max(1));

@@ -7,6 +7,7 @@ pub(crate) mod diagnostics;
 pub(crate) mod files;
 mod json_schema;
 pub(crate) mod pattern;
+mod puck;
 pub(crate) mod read;
 pub(crate) mod schema;
 mod syntax;

@@ -12,6 +12,7 @@ use super::consistency;
 use super::diagnostics::{Diagnostic, Diagnostics, Target};
 use super::files::{FileError, Files};
 use super::pattern::{NAME, Name};
+use super::puck;
 use super::schema::{FileKind, SCHEMA_MEMBER};
 use super::syntax::{self, ParseError};
 use super::types::{Audiences, Content, Groups, Queries, Route, Site};
@@ -215,11 +216,13 @@ impl FileParser {
         bytes: &[u8],
         diagnostics: &mut Diagnostics,
     ) -> Result<Option<T>, ParseError> {
-        let before = diagnostics.len();
         let text = syntax::decode_utf8(bytes)?;
         let tree = syntax::parse(text)?;
-        self.validators[&kind].check(file, &tree, diagnostics);
-        if diagnostics.len() > before {
+        let mut found = Diagnostics::default();
+        self.validators[&kind].check(file, &tree, &mut found);
+        if !found.is_empty() {
+            let is_route = kind == FileKind::Route;
+            diagnostics.append(if is_route { puck::replace_mistakes(file, &tree, found) } else { found });
             return Ok(None);
         }
         let text = syntax::blank_member(text, &tree, SCHEMA_MEMBER);

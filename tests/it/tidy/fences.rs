@@ -70,6 +70,7 @@ const FENCES: &[(&str, &[&str])] = &[
         "jsonc_parser",
         &[
             "site/source/json_schema.rs",
+            "site/source/puck.rs",
             "site/source/diagnostics.rs",
             "site/source/validate.rs",
             "site/source/syntax.rs",
