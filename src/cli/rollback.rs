@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::site_directory::counted;
 use super::snapshot_list::{ListedSnapshot, SnapshotId, list_snapshots, of_site, site_ids};
 use super::{CliError, print_line};
 use crate::nearest::nearest;
@@ -77,12 +76,7 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<(), CliError> {
     for file in removal.files.iter().rev() {
         remove(&args.directory, &file.path)?;
     }
-    print_line(&format!("removed {names}: {outcome}"))?;
-    print_line(&format!(
-        "{} has {} under {REMOVED_ENDING}: rename to publish again, or delete",
-        args.directory.display(),
-        counted(removal.files.len(), "file")
-    ))
+    print_line(&format!("removed {names}: {outcome}"))
 }
 
 fn read_directory(directory: &Path) -> Result<Vec<ListedSnapshot>, CliError> {
@@ -205,10 +199,14 @@ fn confirm(question: &str) -> Result<(), CliError> {
     Err(CliError::Input("nothing was removed".to_owned()))
 }
 
-/// Gives a file a name that the server does not read.
+/// Gives a file a name that the server does not read, and prints the name.
 fn remove(directory: &Path, path: &Path) -> Result<(), CliError> {
     let mut target = path.as_os_str().to_owned();
     target.push(REMOVED_ENDING);
     let renamed = fs::rename(path, &target).and_then(|()| File::open(directory)?.sync_all());
-    renamed.map_err(|error| CliError::System(format!("cannot rename {}: {error}", path.display())))
+    renamed.map_err(|error| CliError::System(format!("cannot rename {}: {error}", path.display())))?;
+    print_line(&format!(
+        "{} is kept; rename it to publish it again, or delete it",
+        Path::new(&target).display()
+    ))
 }

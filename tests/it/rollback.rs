@@ -66,7 +66,8 @@ fn a_rollback_serves_the_version_before_and_keeps_the_removed_file() {
         &[
             "acme-3.snapshot  version 3\n",
             "acme-2.snapshot  version 2  <- served next\n",
-            "removed acme-3.snapshot: a server of this directory then serves version 2 of site acme",
+            "/acme-3.snapshot.removed is kept; rename it to publish it again, or delete it\n",
+            "removed acme-3.snapshot: a server of this directory then serves version 2 of site acme\n",
         ],
     );
     serves("title-2");
