@@ -36,7 +36,7 @@ const actual = (text: string) =>
 
 /** Runs the commands of a block with the program and the published directory of the tests. */
 function run(commands: string, directory: string): void {
-  const script = actual(commands).replace('../parallax/target/release/parallax', `"${edge.binary}"`).replace('../parallax/snapshots/demo.snapshot', `"${edge.snapshots}/demo.snapshot"`);
+  const script = actual(commands).replace('../parallax/target/release/parallax', `"${edge.binary}"`).replace('-o ../parallax/snapshots/', `-o "${edge.snapshots}/"`);
   try {
     execFileSync('bash', ['-euo', 'pipefail', '-c', script], { cwd: directory, encoding: 'utf8', stdio: 'pipe', env: edge.environment });
   } catch (error) {
