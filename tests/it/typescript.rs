@@ -70,6 +70,23 @@ fn all_nodes_of_a_type_are_joined() {
 }
 
 #[test]
+fn values_of_items_have_the_types_of_the_fields() {
+    let workspace = Workspace::new();
+    let items = json!([
+        { "id": "1", "type": "t", "fields": { "slug": "a", "tags": ["x"] } },
+        { "id": "2", "type": "t", "fields": { "slug": "b", "tags": [2] } },
+    ]);
+    workspace.write("site/content/posts.json", &items.to_string());
+    let props =
+        json!({ "tags": { "$item": "fields.tags" }, "in": [{ "$item": "id" }], "text": "{$item.id}." });
+    let mut route: Value =
+        serde_json::from_str(&page("/a/:slug", json!({ "m": [node("A", props)] }))).expect("JSON");
+    route["each"] = json!({ "collection": "posts", "slug": "fields.slug" });
+    workspace.write("site/routes/a.json", &route.to_string());
+    assert_lines(&types(&workspace), &["A: { tags: (string | number)[]; in: string[]; text: string };"]);
+}
+
+#[test]
 fn an_array_that_is_always_empty_has_no_elements() {
     let workspace = Workspace::new();
     workspace.write("site/routes/a.json", &page("/a", json!({ "m": [node("A", json!({ "tags": [] }))] })));

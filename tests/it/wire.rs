@@ -19,6 +19,7 @@ mod fields;
 mod forced;
 mod gzip;
 mod histories;
+mod items;
 mod known;
 mod library_settings;
 mod listing;

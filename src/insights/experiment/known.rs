@@ -130,7 +130,11 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
 /// Returns the pages and zones of each experiment of a site, by key.
 fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
     let mut places: BTreeMap<&str, Places> = BTreeMap::new();
-    for page in site.pages.iter() {
+    for (at, page) in site.pages.iter().enumerate() {
+        // The pages of a route's items follow each other and have the same zones.
+        if at > 0 && site.pages[at - 1].path == page.path {
+            continue;
+        }
         let mut used = BTreeSet::new();
         for zone in page.zones.iter() {
             for rule in zone.rules.iter() {

@@ -10,23 +10,34 @@ use crate::condition::Value;
 use crate::limits::{DIAGNOSTIC_TEXT_CHARS_MAX, ROUTE_BYTES_MAX};
 use crate::nearest::nearest;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token, truncate};
-use crate::site::source::types::{EachItem, ItemPath};
+use crate::site::source::types::{EachItem, Item, ItemPath};
 
 /// A path generated from a pattern.
-pub(super) struct ConcretePath {
+pub(super) struct ConcretePath<'c> {
     pub(super) path: String,
+    /// The item, its number in its collection, and the file of the collection.
+    pub(super) item: &'c Item,
+    pub(super) number: usize,
+    pub(super) file: &'c str,
     /// The values of the pattern's parameters, by name.
     pub(super) values: BTreeMap<String, String>,
 }
 
+impl ConcretePath<'_> {
+    /// Creates a diagnostic for the item.
+    pub(super) fn at_item(&self, expected: String, actual: String) -> Diagnostic {
+        Diagnostic::at_value(self.file, format!("/{}", self.number), expected, actual)
+    }
+}
+
 /// Generates the paths of `pattern`, which is defined in `file`.
-pub(super) fn make_paths(
+pub(super) fn make_paths<'c>(
     file: &str,
     pattern: &str,
     each: &EachItem,
-    collections: &Collections<'_>,
+    collections: &'c Collections<'_>,
     mistakes: &mut Diagnostics,
-) -> Vec<ConcretePath> {
+) -> Vec<ConcretePath<'c>> {
     let before = mistakes.len();
     check_params(file, pattern, each, mistakes);
     let condition = each.condition.as_ref().and_then(|written| {
@@ -49,21 +60,21 @@ pub(super) fn make_paths(
         if !filter.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[])) {
             continue;
         }
-        let concrete = match make_path(pattern, each, entry) {
-            Ok(concrete) => concrete,
+        let (path, values) = match make_path(pattern, each, entry) {
+            Ok(made) => made,
             Err((ItemPath(path), expected)) => {
                 mistakes.add(unusable_value(collection.file, number, entry, path, expected));
                 continue;
             }
         };
-        if let Some(other) = makers.insert(concrete.path.clone(), &entry.item.id) {
+        if let Some(other) = makers.insert(path.clone(), &entry.item.id) {
             let expected = format!("values that generate a unique path from `{pattern}`");
-            let actual = format!("{:?}, which the item {other:?} also generates", concrete.path);
+            let actual = format!("{path:?}, which the item {other:?} also generates");
             let diagnostic = Diagnostic::at_value(collection.file, format!("/{number}"), expected, actual);
-            mistakes.add(diagnostic.with_title(format!("duplicate path {:?}", concrete.path)));
+            mistakes.add(diagnostic.with_title(format!("duplicate path {path:?}")));
             continue;
         }
-        made.push(concrete);
+        made.push(ConcretePath { path, item: entry.item, number, file: collection.file, values });
     }
     made
 }
@@ -100,11 +111,12 @@ fn display_param(name: &str) -> String {
     if name == "*" { name.to_owned() } else { format!(":{name}") }
 }
 
+/// Returns the path of an item and the values of the parameters.
 fn make_path<'e>(
     pattern: &str,
     each: &'e EachItem,
     entry: &Entry<'_>,
-) -> Result<ConcretePath, (&'e ItemPath, String)> {
+) -> Result<(String, BTreeMap<String, String>), (&'e ItemPath, String)> {
     let mut values = BTreeMap::new();
     let mut path = String::new();
     for segment in pattern[1..].split('/') {
@@ -126,7 +138,7 @@ fn make_path<'e>(
         let from = each.params.values().next().expect("a pattern has a parameter");
         return Err((from, format!("values that generate a path of at most {ROUTE_BYTES_MAX} bytes")));
     }
-    Ok(ConcretePath { path, values })
+    Ok((path, values))
 }
 
 /// Creates the diagnostic for an item's value that cannot be part of a path. Points to the item if it has no

@@ -1,9 +1,12 @@
 //! Compiles layouts to pieces of finished JSON, with gaps for personalized zones.
 
+mod items;
 mod queries;
 
 use std::collections::BTreeMap;
 
+use self::items::ItemGap;
+pub(super) use self::items::{ItemGaps, remove_unknown_fields};
 use super::combinations;
 use super::conditions::ConditionCompiler;
 use super::embed::EmbeddedQueries;
@@ -18,7 +21,7 @@ use crate::nearest::nearest;
 use crate::site::snapshot::format::{Condition, Page, Part, QueryCall, Rule, Variant, Zone, ZonePlace};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
-use crate::site::source::types::{self, Layout, Members, Node, PersonalizedZone};
+use crate::site::source::types::{self, Layout, Members, Node, PageRoute, PersonalizedZone};
 
 /// A compiler for the layouts of a site, used for one page after the other.
 pub(super) struct PageCompiler<'a, 's> {
@@ -28,6 +31,8 @@ pub(super) struct PageCompiler<'a, 's> {
     pieces: &'a mut PieceBuilder,
     description: Vec<u8>,
     combinations_counted: usize,
+    /// The maximum size of the last page, without the values of an item.
+    body_bytes_max: usize,
 }
 
 impl<'a, 's> PageCompiler<'a, 's> {
@@ -44,32 +49,37 @@ impl<'a, 's> PageCompiler<'a, 's> {
             pieces,
             description: Vec::new(),
             combinations_counted: 0,
+            body_bytes_max: 0,
         }
     }
 
+    /// Compiles the page of a route. If its paths are generated from items, the page has gaps for their values.
     pub(super) fn compile_page(
         &mut self,
         file: &str,
-        path: &str,
-        layout: &Layout,
+        route: &PageRoute,
         mistakes: &mut Diagnostics,
-    ) -> Page {
+    ) -> (Page, ItemGaps) {
+        let PageRoute { path, layout, .. } = route;
         let mut drafting = LayoutCompiler {
             page_compiler: self,
             file,
             path,
+            has_item: route.each.is_some(),
             diagnostics: mistakes,
             text: Vec::new(),
+            text_gaps: Vec::new(),
+            item_gaps: ItemGaps::new(),
             zones: Vec::new(),
             embedded: Vec::new(),
             evaluations: 0,
         };
         let parts = drafting.compile_layout(layout);
-        let LayoutCompiler { zones, embedded, .. } = drafting;
+        let LayoutCompiler { zones, embedded, item_gaps, .. } = drafting;
         let (parts, zones) = sort_zones_by_name(parts, zones);
         self.write_description(&parts, &zones, &embedded);
         let mut page = Page {
-            path: path.to_owned(),
+            path: path.clone(),
             zone_places: list_zone_places(&parts, &zones),
             parts,
             zones: zones.into_iter().map(|drafted| drafted.zone).collect(),
@@ -81,7 +91,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         self.check_sizes(file, &page, mistakes);
         experiments::check_text_length(file, layout, mistakes);
         self.list_combinations(&mut page);
-        page
+        (page, item_gaps)
     }
 
     /// Returns the contents of the last page and its rules, in bytes that differ for different contents. The
@@ -152,7 +162,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         page.combinations = self.pieces.add(&text);
     }
 
-    fn check_sizes(&self, file: &str, page: &Page, mistakes: &mut Diagnostics) {
+    fn check_sizes(&mut self, file: &str, page: &Page, mistakes: &mut Diagnostics) {
         let bytes = |part: &Part| match part {
             Part::Piece(index) => self.pieces.text(*index).len(),
             Part::Zone(_) => 0,
@@ -162,6 +172,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
             }
         };
         let body = max_total(page, &page.parts, &|_| 0, &bytes);
+        self.body_bytes_max = body;
         if body > BODY_RENDERED_BYTES_MAX {
             let expected =
                 format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
@@ -191,9 +202,14 @@ struct LayoutCompiler<'d, 'a, 's> {
     file: &'d str,
     /// The path of the route.
     path: &'d str,
+    /// True if the route has `each`.
+    has_item: bool,
     diagnostics: &'d mut Diagnostics,
     /// Text that is not part of a piece yet.
     text: Vec<u8>,
+    /// The gaps in `text`.
+    text_gaps: Vec<ItemGap>,
+    item_gaps: ItemGaps,
     zones: Vec<CompiledZone>,
     embedded: Vec<QueryCall>,
     /// The maximum number of items that these queries evaluate, over all variants.
@@ -204,7 +220,7 @@ impl LayoutCompiler<'_, '_, '_> {
     fn compile_layout(&mut self, layout: &Layout) -> Vec<Part> {
         let mut parts = Vec::new();
         self.text.extend_from_slice(b"\"layout\":{\"root\":{\"props\":");
-        json::write_minified(&mut self.text, layout.root.props.get());
+        self.props(&layout.root.props, "/layout/root");
         self.text.push(b'}');
         self.members(&layout.zones, "/layout", &mut parts, 0);
         self.text.extend_from_slice(b"}}");
@@ -215,7 +231,11 @@ impl LayoutCompiler<'_, '_, '_> {
     fn end_piece(&mut self, parts: &mut Vec<Part>) {
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
-            parts.push(Part::Piece(self.page_compiler.pieces.add(&text)));
+            let piece = self.page_compiler.pieces.add(&text);
+            parts.push(Part::Piece(piece));
+            if !self.text_gaps.is_empty() {
+                self.item_gaps.insert(piece, std::mem::take(&mut self.text_gaps));
+            }
         }
     }
 
@@ -265,7 +285,7 @@ impl LayoutCompiler<'_, '_, '_> {
         self.text.extend_from_slice(b",\"type\":");
         json::write_string(&mut self.text, &node.kind);
         self.text.extend_from_slice(b",\"props\":");
-        json::write_minified(&mut self.text, node.props.get());
+        self.props(&node.props, pointer);
         if let Some(query) = &node.query {
             self.query(query, pointer, parts);
         }

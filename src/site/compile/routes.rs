@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::content::Collections;
 use super::each::{self, ConcretePath};
-use super::layout::PageCompiler;
+use super::layout::{ItemGaps, PageCompiler, remove_unknown_fields};
 use super::{paths, redirects};
 use crate::checksum;
 use crate::ids;
@@ -92,7 +92,7 @@ impl RouteCompiler<'_, '_, '_> {
     }
 
     fn compile_page(&mut self, file: &str, route: &PageRoute, updated: Option<&str>) {
-        let page = self.layouts.compile_page(file, &route.path, &route.layout, self.diagnostics);
+        let (page, mut gaps) = self.layouts.compile_page(file, route, self.diagnostics);
         let described = checksum::hash128(self.layouts.description()).to_be_bytes();
         match &route.each {
             None => {
@@ -102,17 +102,36 @@ impl RouteCompiler<'_, '_, '_> {
             }
             Some(each) => {
                 let made = each::make_paths(file, &route.path, each, self.collections, self.diagnostics);
-                for ConcretePath { path, values } in made {
-                    if !self.taken.insert(path.clone()) {
-                        continue;
-                    }
-                    let mut found = described.to_vec();
-                    self.layouts.write_found_items(&page.embedded, &values, &mut found);
-                    self.add_page_route(path, &page, &found, updated);
+                remove_unknown_fields(file, &mut gaps, &made, self.diagnostics);
+                for concrete in made {
+                    self.add_item_route((&page, &gaps), concrete, &described, updated);
                 }
             }
         }
-        self.output.pages.push(page);
+        if gaps.is_empty() {
+            self.output.pages.push(page);
+        }
+    }
+
+    /// Adds the route of an item. It has a page of its own if `page` has gaps. Otherwise all items share `page`.
+    fn add_item_route(
+        &mut self,
+        (page, gaps): (&Page, &ItemGaps),
+        concrete: ConcretePath<'_>,
+        described: &[u8],
+        updated: Option<&str>,
+    ) {
+        if !self.taken.insert(concrete.path.clone()) {
+            return;
+        }
+        let mut found = described.to_vec();
+        self.layouts.write_found_items(&page.embedded, &concrete.values, &mut found);
+        if gaps.is_empty() {
+            return self.add_page_route(concrete.path, page, &found, updated);
+        }
+        let own = self.layouts.compile_item_page(page, gaps, &concrete, &mut found, self.diagnostics);
+        self.add_page_route(concrete.path, &own, &found, updated);
+        self.output.pages.push(own);
     }
 
     /// Adds a route for the page that is pushed next.

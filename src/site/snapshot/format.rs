@@ -261,7 +261,7 @@ pub enum TargetPart {
 }
 
 /// A layout: pieces of finished JSON, with placeholders for personalized zones.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub struct Page {
     /// The path as authored: `/pricing`, `/blog/:slug`.
     pub path: String,
@@ -314,7 +314,7 @@ pub enum Part {
 }
 
 /// A content query in a node, with parameter values from the author.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub struct QueryCall {
     /// Index of the site's query.
     pub query: u32,
@@ -323,7 +323,7 @@ pub struct QueryCall {
 }
 
 /// The value of one parameter of an embedded query.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub enum Argument {
     /// No value: the parameter's default applies.
     Nothing,

@@ -6,7 +6,7 @@ use super::format::Part;
 use crate::condition::program::Program;
 
 /// A personalized zone.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub struct Zone {
     /// Unique within its route.
     pub name: String,
@@ -34,7 +34,7 @@ impl ArchivedZonePlace {
 }
 
 /// A variant of a zone.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub struct Variant {
     /// `default`, or as authored.
     pub key: Box<str>,
@@ -47,7 +47,7 @@ pub struct Variant {
 }
 
 /// A rule: a test, and the variants that it selects. Variants are indices into the zone's variants.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub enum Rule {
     /// Matches if the visitor belongs to an audience.
     Audience {
@@ -75,7 +75,7 @@ pub enum Rule {
 }
 
 /// A condition of a rule or an audience.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Archive, Serialize)]
 pub struct Condition {
     /// The compiled condition.
     pub program: Program,

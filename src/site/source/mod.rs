@@ -5,6 +5,7 @@ mod condition_schema;
 mod consistency;
 pub(crate) mod diagnostics;
 pub(crate) mod files;
+pub(crate) mod item_reference;
 mod json_schema;
 pub(crate) mod pattern;
 mod puck;

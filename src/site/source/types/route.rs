@@ -125,7 +125,8 @@ pub struct Layout {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
-    /// The props of the page, such as its title. Responses contain them as written.
+    /// The props of the page, such as its title. Responses contain them as written. In a route with `each`,
+    /// `{"$item": "fields.title"}` is a value of the item, and so is `{$item.fields.title}` inside a text.
     #[schemars(with = "AnyObject")]
     pub props: RawJson,
 }
@@ -191,7 +192,8 @@ pub struct Node {
     #[serde(rename = "type")]
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// The props of the component. Responses contain them as written.
+    /// The props of the component. Responses contain them as written. In a route with `each`,
+    /// `{"$item": "fields.title"}` is a value of the item, and so is `{$item.fields.title}` inside a text.
     #[schemars(with = "AnyObject")]
     pub props: RawJson,
     /// Zones inside this component.
