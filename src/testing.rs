@@ -55,9 +55,9 @@ pub mod cluster {
 pub mod condition {
     pub use crate::condition::{
         Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
-        NoAudiences, Operator, Patterns, References, Value, Vocabulary, bucket_ranges, choose_variation,
-        encode, equal_weights, find_overlong_chain, hash, hash_after_seed, in_namespace, operator_names,
-        parse_lenient, parse_strict, seed_hash, verify, verify_audiences,
+        NoAudiences, Operator, Patterns, References, Value, Vocabulary, authored_shares, bucket_ranges,
+        choose_variation, encode, equal_weights, find_overlong_chain, hash, hash_after_seed, in_namespace,
+        operator_names, parse_lenient, parse_strict, seed_hash, verify, verify_audiences,
     };
     pub mod program {
         pub use crate::condition::program::*;

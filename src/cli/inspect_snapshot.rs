@@ -10,6 +10,7 @@ use flate2::read::DeflateDecoder;
 use serde_json::{Value as Json, json};
 
 use crate::checksum;
+use crate::condition::without_residue;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{
@@ -32,7 +33,7 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let site = snapshot.site();
     let audiences = site.audiences.iter().map(|a| json!({ "key": a.key.as_str(), "name": a.name.as_str() }));
     let experiments = site.experiments.iter().map(|e| {
-        let ranges = e.ranges.iter().map(|r| [r.from.to_native(), r.to.to_native()]);
+        let ranges = e.ranges.iter().map(|r| [r.from.to_native(), r.to.to_native()].map(without_residue));
         json!({ "key": e.key.get(), "seed": e.seed.as_str(), "arms": e.arms.iter().map(|arm| arm.as_str()).collect::<Vec<_>>(),
             "ranges": ranges.collect::<Vec<_>>(), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
     });
@@ -124,7 +125,9 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
         let _ = writeln!(out, "audience     {}  {}", audience.key, audience.name);
     }
     for experiment in site.experiments.iter() {
-        let ranges = experiment.ranges.iter().map(|r| format!("{}-{}", r.from, r.to));
+        let ranges = experiment.ranges.iter().map(|r| {
+            format!("{}-{}", without_residue(r.from.to_native()), without_residue(r.to.to_native()))
+        });
         let _ = writeln!(out, "experiment   {}  {}", experiment.key, ranges.collect::<Vec<_>>().join(" "));
     }
     for (name, items) in collections(site, snapshot.pieces()) {

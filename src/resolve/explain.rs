@@ -8,9 +8,10 @@ use serde_json::{Value as Json, json};
 use super::decide::{Assignment, DecisionBuffers, SiteAudiences, bucket};
 use super::variants::Choice;
 use super::visitor_context::{Visitor, VisitorContext};
-use crate::condition::{DecidingTest, Evaluator, Memo, Patterns};
+use crate::condition::{DecidingTest, Evaluator, Memo, Patterns, without_residue};
 use crate::site::snapshot::format::{
-    ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
+    ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRange, ArchivedRule, ArchivedSite,
+    ArchivedZone,
 };
 
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
@@ -120,8 +121,7 @@ fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
 }
 
 fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment) -> Json {
-    let pair =
-        |range: &crate::site::snapshot::format::ArchivedRange| [range.from.to_native(), range.to.to_native()];
+    let pair = |range: &ArchivedRange| [range.from, range.to].map(|end| without_residue(end.to_native()));
     let namespace = experiment.namespace.as_ref().map(|n| {
         let [from, to] = pair(&n.range);
         json!([n.name.as_str(), from, to])

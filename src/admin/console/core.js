@@ -209,6 +209,12 @@ export const shortCount = (value) => (Math.abs(value) < 100_000 ? whole.format(v
 // Returns one number with its noun: "1 visitor", "2 visitors".
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
 
+// A share that an author wrote, such as 0.125 or 0.005, with all its digits. A third has one digit.
+export function writtenPercent(share) {
+  const exact = Number((share * 100).toPrecision(12));
+  return String(exact).length > 8 ? percent(share) : `${exact} %`;
+}
+
 // Rounds first, so that a small negative change is "0.0 %" and not "-0.0 %".
 export function percent(share, digits = 1) {
   if (share === null || share === undefined || !Number.isFinite(share)) return '–';

@@ -1,6 +1,6 @@
 // Experiments: a list, and one experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
-import { ago, change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer } from './core.js';
+import { ago, change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {
@@ -31,7 +31,7 @@ function ExperimentList({ site }) {
   `;
 }
 
-const armsInWords = (arms) => (arms ?? []).map(({ key, weight }) => `${key} ${percent(weight, 0)}`).join(', ');
+const armsInWords = (arms) => (arms ?? []).map(({ key, weight }) => `${key} ${writtenPercent(weight)}`).join(', ');
 
 function Summary({ experiment, site }) {
   const { key, published, routes, arms, goal, planned, phase, lastExposure, exposed, both, alarms } = experiment;
@@ -104,7 +104,7 @@ function Result({ data, site, choice, csv }) {
     ${isEmpty(data) && html`<${NoExposure} choice=${choice} />`}
     ${!data.published && html`<${Notice}>The published site does not have this experiment any more.<//>`}
     <div class="tiles">
-      ${data.arms.map(({ key, weight, exposed }) => html`<${Tile} key=${key} label=${html`Visitors saw <bdi>${key}</bdi>`} value=${exposed} note=${weight === null ? 'planned share unknown' : `${percent(weight)} planned, ${percent(shareOf(exposed, data.arms))} seen`} />`)}
+      ${data.arms.map(({ key, weight, exposed }) => html`<${Tile} key=${key} label=${html`Visitors saw <bdi>${key}</bdi>`} value=${exposed} note=${weight === null ? 'planned share unknown' : `${writtenPercent(weight)} planned, ${percent(shareOf(exposed, data.arms))} seen`} />`)}
       <${Tile} label="Shares as planned" ...${srmInWords(data)} />
       <${Tile} label="In both arms" value=${data.both} note=${`${percent(shareOf(data.both, data.arms, data.both), 2)} of visitors, left out`} />
       ${data.daysLeft !== undefined && html`<${Tile} label="Days left" value=${daysInWords(data.daysLeft)} note=${choice.lift ? `to find a change of ${percent(Number(choice.lift), 0)}` : 'choose a change below'} />`}
@@ -152,7 +152,7 @@ function Exposures({ data, site }) {
   return html`
     <${Card} title="New visitors of each arm" wide>
       <${Chart} label="New visitors of each arm" t=${series.t} series=${lines} marks=${marks} by="day" timeZone=${site.timeZone} isRunning=${Date.parse(data.to) > Date.now()} />
-      ${phases.map((phase) => html`<p key=${phase.from} class="dim small">Phase since ${day(phase.from, site.timeZone)}: <bdi>${armsInWords(phase.arms)}</bdi>, coverage ${percent(phase.coverage, 0)}.</p>`)}
+      ${phases.map((phase) => html`<p key=${phase.from} class="dim small">Phase since ${day(phase.from, site.timeZone)}: <bdi>${armsInWords(phase.arms)}</bdi>, coverage ${writtenPercent(phase.coverage)}.</p>`)}
     <//>
   `;
 }
@@ -234,7 +234,7 @@ function Metrics({ data, choice }) {
 
 const MetricName = ({ metric }) => html`
   <bdi>${metric.goal}</bdi>${metric.value && html`, <bdi>${metric.value}</bdi> per visitor`}
-  <div class="dim small">${ROLES[metric.role]}${metric.margin ? `, margin ${percent(metric.margin)}` : ''}${metric.lowerIsBetter ? ', lower is better' : ''}</div>
+  <div class="dim small">${ROLES[metric.role]}${metric.margin ? `, margin ${writtenPercent(metric.margin)}` : ''}${metric.lowerIsBetter ? ', lower is better' : ''}</div>
 `;
 
 function intervalInWords({ low, high, estimate }) {

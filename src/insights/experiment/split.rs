@@ -2,6 +2,7 @@
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
+use crate::condition::without_residue;
 use crate::insights::statistics::metric::has_too_many_in_both;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
 use crate::site::catalog::phases::Phase;
@@ -71,16 +72,20 @@ impl Split {
 
 /// Returns the weight of each arm. An arm that the phase does not have has none.
 fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
-    visitors.arms.iter().map(|(arm, _)| weight_of(phase, arm)).collect()
-}
-
-fn weight_of(phase: &Phase, arm: &str) -> f64 {
-    let arms = phase.arms.iter().zip(phase.weights());
-    arms.filter(|(own, _)| own.key == arm).map(|(_, weight)| weight).sum()
+    let weights: Vec<f64> = phase.weights().collect();
+    let weight_of = |key: &str| {
+        let arms = phase.arms.iter().zip(&weights).filter(|(arm, _)| arm.key == key);
+        // The sum of no f64 is -0.
+        without_residue(arms.fold(0.0, |sum, (_, weight)| sum + weight))
+    };
+    visitors.arms.iter().map(|(arm, _)| weight_of(arm)).collect()
 }
 
 /// Returns whether a visitor saw an arm that no phase shows.
 fn saw_zero_weight(visitors: &Visitors<'_>, phases: &[Phase]) -> bool {
-    let is_shown = |arm: &str| phases.iter().any(|phase| weight_of(phase, arm) > 0.0);
+    let is_shown = |arm: &str| {
+        let mut arms = phases.iter().flat_map(|phase| &phase.arms);
+        arms.any(|shown| shown.key == arm && shown.length() > 0.0)
+    };
     visitors.unnamed > 0 || visitors.arms.iter().any(|(arm, exposed)| *exposed > 0 && !is_shown(arm))
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::snapshot::format::{ArchivedExperiment, ArchivedSite};
+use crate::condition;
 use crate::limits::{PHASES_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 
 /// An arm of a phase.
@@ -16,6 +17,13 @@ pub struct PhaseArm {
     pub key: String,
     /// The start and the end of its range of visitors, from 0 to 1.
     pub range: (f64, f64),
+}
+
+impl PhaseArm {
+    /// Returns the share of all visitors that see the arm.
+    pub(crate) fn length(&self) -> f64 {
+        self.range.1 - self.range.0
+    }
 }
 
 /// A time in which the arms, the ranges and the seed of an experiment did not change.
@@ -44,19 +52,27 @@ impl Phase {
         self.arms == other.arms && self.seed == other.seed
     }
 
-    /// Returns the share of visitors that take part.
+    /// Returns the share of visitors that take part, as authored.
     pub fn coverage(&self) -> f64 {
-        self.arms.iter().map(|arm| arm.range.1 - arm.range.0).sum()
+        self.shares().1
     }
 
-    /// Returns the share of each arm in the visitors that take part. All are 0 if nobody takes part.
+    /// Returns the share of each arm in the visitors that take part, as authored. All are 0 if nobody takes part.
     pub fn weights(&self) -> impl Iterator<Item = f64> {
-        let coverage = self.coverage();
-        self.arms.iter().map(
-            move |arm| {
-                if coverage > 0.0 { (arm.range.1 - arm.range.0) / coverage } else { 0.0 }
-            },
-        )
+        self.shares().0.into_iter()
+    }
+
+    /// Returns the weights and the coverage. For ranges that no authored numbers give, such as those of a forged
+    /// snapshot, they are calculated from the lengths of the ranges.
+    fn shares(&self) -> (Vec<f64>, f64) {
+        let ranges: Vec<_> = self.arms.iter().map(|arm| arm.range).collect();
+        condition::authored_shares(&ranges).unwrap_or_else(|| {
+            let lengths = || self.arms.iter().map(PhaseArm::length);
+            let coverage: f64 = lengths().sum();
+            let weight = |length: f64| if coverage > 0.0 { length / coverage } else { 0.0 };
+            let weights = lengths().map(weight).map(condition::without_residue);
+            (weights.collect(), condition::without_residue(coverage))
+        })
     }
 
     /// Returns the memory of a phase of this experiment. Its part of the file is smaller.

@@ -1,6 +1,8 @@
 //! The shares of visitors in experiments, beyond GrowthBook's cases.
 
-use parallax::testing::condition::{bucket_ranges, choose_variation, hash, hash_after_seed, seed_hash};
+use parallax::testing::condition::{
+    authored_shares, bucket_ranges, choose_variation, hash, hash_after_seed, seed_hash,
+};
 use proptest::prelude::*;
 
 /// Returns the FNV-1a hash, as its authors describe it.
@@ -36,6 +38,32 @@ proptest! {
         };
         let before = chosen(low);
         prop_assert!(before.is_none() || before == chosen(low + more * (1.0 - low)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_ranges_give_the_authored_weights_and_coverage_back(
+        cuts in proptest::collection::btree_set(1..10_000_u32, 0..6),
+        coverage in 1..=10_000_u32,
+    ) {
+        let ends: Vec<u32> = cuts.into_iter().chain([10_000]).collect();
+        let starts = [0].into_iter().chain(ends.iter().copied());
+        let decimal = |number: u32| f64::from(number) / 10_000.0;
+        let weights: Vec<f64> = starts.zip(&ends).map(|(start, end)| decimal(end - start)).collect();
+        let ranges: Vec<_> = bucket_ranges(weights.len(), decimal(coverage), Some(&weights)).collect();
+        prop_assert_eq!(authored_shares(&ranges), Some((weights, decimal(coverage))));
+    }
+}
+
+#[test]
+fn equal_weights_without_a_decimal_form_are_given_back_as_equal_ones() {
+    for arms in 1..=64 {
+        let ranges: Vec<_> = bucket_ranges(arms, 0.3, None).collect();
+        assert_eq!(authored_shares(&ranges), Some((vec![1.0 / arms as f64; arms], 0.3)), "{arms}");
+    }
+    for forged in [vec![], vec![(0.2, 0.1)], vec![(0.0, 0.1), (0.5, 0.7)], vec![(0.5, 0.5), (0.0, 1.0)]] {
+        assert_eq!(authored_shares(&forged), None, "{forged:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::served::{ask, send, without_time};
-use crate::harness::{Client, Server, eventually};
+use crate::harness::{Client, Server, eventually, snapshot};
 
 fn exposure(visitor: &str, experiments: &str) -> Value {
     json!({"type": "page", "anonId": visitor, "experiments": experiments, "properties": {"path": "/"}})
@@ -66,6 +66,47 @@ fn the_list_has_the_published_experiments_with_their_places() {
     assert_eq!(lines[0], "key,published,phase,firstExposure,lastExposure,exposed,both,alarms");
     let line = lines.iter().find(|line| line.starts_with("slow-front,true,")).expect("the line");
     assert!(line.ends_with(",60,1,srm both_arms"), "{line}");
+}
+
+#[test]
+fn weights_coverage_holdout_and_ranges_print_as_written() {
+    let experiment = |key: &str, weights: &str| {
+        let arms = &["default", "b", "c"][..weights.split(',').count()];
+        format!(
+            r#"{{"experiment":{{"key":"{key}","variants":{},"weights":[{weights}],"coverage":0.1,"holdout":0.05}}}}"#,
+            json!(arms)
+        )
+    };
+    let rules = [experiment("small", "0.95,0.05"), experiment("three", "0.1,0.2,0.7")].join(",");
+    let zone = format!(r#"{{"default":[],"variants":{{"b":[],"c":[]}},"rules":[{rules}]}}"#);
+    let route = format!(r#"{{"path":"/","layout":{{"root":{{"props":{{}}}},"zones":{{"z":{zone}}}}}}}"#);
+    let site = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
+    let bytes = snapshot(&[("site.json", site), ("routes/index.json", &route)], 1);
+    let server = Server::start(&[("acme.snapshot", &bytes)], &[]);
+    let list = server.admin_get("/insights/experiments?site=acme");
+    for part in [
+        r#"[{"key":"default","weight":0.95},{"key":"b","weight":0.05}],"coverage":0.1,"holdout":0.05"#,
+        r#"[{"key":"default","weight":0.1},{"key":"b","weight":0.2},{"key":"c","weight":0.7}],"coverage":0.1"#,
+    ] {
+        assert!(list.body_contains(part), "{}", list.text());
+    }
+    let one = server.admin_get("/insights/experiment?site=acme&key=small&goal=Order+Placed");
+    let arms =
+        r#""arms":[{"key":"default","weight":0.95,"exposed":0},{"key":"b","weight":0.05,"exposed":0}]"#;
+    assert!(one.body_contains(arms), "{}", one.text());
+    let ranges = "[[0.0,0.01],[0.1,0.12],[0.3,0.37]]";
+    let explained = server.admin_get("/v1/resolve?site=acme&route=/&explain=1&anonId=v");
+    assert!(explained.body_contains(ranges), "{}", explained.text());
+    let inspect = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
+        command.arg("inspect").args(flags).arg(server.snapshots_directory().join("acme.snapshot"));
+        String::from_utf8(command.output().expect("the program runs").stdout).expect("UTF-8")
+    };
+    let text = inspect(&[]);
+    assert!(text.contains("experiment   small  0-0.095 0.95-0.955\n"), "{text}");
+    assert!(text.contains("experiment   three  0-0.01 0.1-0.12 0.3-0.37\n"), "{text}");
+    let json = inspect(&["--json"]).split_whitespace().collect::<String>();
+    assert!(json.contains(ranges), "{json}");
 }
 
 #[test]
