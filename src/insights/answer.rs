@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::{Map, Value as Json, json};
 
 use super::ask::{CountedAnswer, Numbers, Series};
+use super::calendar::Zone;
 use super::count::{GroupTotals, Totals};
 use super::format::TextColumn;
 use super::question::Question;
@@ -54,7 +55,7 @@ pub(crate) fn write(
     now_ms: i64,
 ) -> Answer {
     let mut document = begin_document(&question.range, site, log);
-    let (header, lines) = add_numbers(&mut document, &counted.numbers);
+    let (header, lines) = add_numbers(&mut document, &counted.numbers, &site.zone);
     let sql = sql::query(question, site, now_ms);
     end_document(&mut document, &counted.other, counted.rows, log, sql);
     Answer { document: Json::Object(document), header, lines, seq: log.seq }
@@ -89,7 +90,11 @@ pub(super) fn end_document(
     document.insert("sql".to_owned(), json!(sql));
 }
 
-fn add_numbers(document: &mut Map<String, Json>, numbers: &Numbers) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
+fn add_numbers(
+    document: &mut Map<String, Json>,
+    numbers: &Numbers,
+    zone: &Zone,
+) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
     match numbers {
         Numbers::Overview { totals, series, comparison, compared } => {
             document.insert("totals".to_owned(), totals_json(totals));
@@ -101,7 +106,7 @@ fn add_numbers(document: &mut Map<String, Json>, numbers: &Numbers) -> (Vec<&'st
                 "to": time_json(comparison.range.end), "totals": totals_json(&compared[0]), "before": before,
             });
             document.insert("comparison".to_owned(), compared);
-            add_series(document, series, &[VISITORS, VISITS, VIEWS, EVENTS])
+            add_series(document, series, zone, &[VISITORS, VISITS, VIEWS, EVENTS])
         }
         Numbers::Top { rows, total, more } => {
             let row = |(value, group): &(Option<String>, GroupTotals)| {
@@ -121,7 +126,7 @@ fn add_numbers(document: &mut Map<String, Json>, numbers: &Numbers) -> (Vec<&'st
         }
         Numbers::Live { visitors, series, pages, more } => {
             document.insert("visitors".to_owned(), json!(visitors));
-            let lines = add_series(document, series, &[VISITORS, VIEWS, EVENTS]);
+            let lines = add_series(document, series, zone, &[VISITORS, VIEWS, EVENTS]);
             let page = |(value, visitors): &(String, u64)| json!({ "value": value, "visitors": visitors });
             document.insert("pages".to_owned(), pages.iter().map(page).collect());
             document.insert("more".to_owned(), json!(more));
@@ -141,6 +146,7 @@ const EVENTS: SeriesMember = ("events", |totals| totals.events);
 fn add_series(
     document: &mut Map<String, Json>,
     series: &Series,
+    zone: &Zone,
     members: &[SeriesMember],
 ) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
     let seconds: Vec<i64> = series.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
@@ -152,9 +158,10 @@ fn add_series(
     document.insert("series".to_owned(), Json::Object(columns));
     let line = |(second, totals): (&i64, &Totals)| {
         let numbers = members.iter().map(|(_, number)| Cell::Number(number(totals) as i64));
-        [Cell::Number(*second)].into_iter().chain(numbers).collect()
+        let time = Cell::Text(Some(zone.local_time(*second)));
+        [Cell::Number(*second), time].into_iter().chain(numbers).collect()
     };
-    let header = ["t"].into_iter().chain(members.iter().map(|(name, _)| *name)).collect();
+    let header = ["t", "time"].into_iter().chain(members.iter().map(|(name, _)| *name)).collect();
     (header, seconds.iter().zip(&series.totals).map(line).collect())
 }
 
@@ -221,6 +228,18 @@ pub(crate) fn write_csv(header: &[&str], lines: &[Vec<Cell>]) -> String {
     out
 }
 
+/// The first characters of a formula. A spreadsheet takes the full-width ones for the others.
+const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
+/// Returns whether a spreadsheet may run a text as a formula. A spreadsheet removes blanks before it looks for one.
+fn is_formula(text: &str) -> bool {
+    let is_blank = |c: char| c.is_whitespace() || c.is_control() || INVISIBLE.contains(&c);
+    text.starts_with(['\t', '\r']) || text.trim_start_matches(is_blank).starts_with(FORMULA_STARTS)
+}
+
+/// Characters without a width that Unicode does not count as white space: the byte order mark and its relatives.
+const INVISIBLE: [char; 5] = ['\u{feff}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}'];
+
 /// Returns a cell of CSV. A text that a spreadsheet would run as a formula gets an apostrophe.
 fn csv_cell(cell: &Cell) -> String {
     match cell {
@@ -228,8 +247,7 @@ fn csv_cell(cell: &Cell) -> String {
         Cell::Decimal(number) => number.to_string(),
         Cell::Text(None) => String::new(),
         Cell::Text(Some(text)) => {
-            let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-            let text = if is_formula { format!("'{text}") } else { text.clone() };
+            let text = if is_formula(text) { format!("'{text}") } else { text.clone() };
             match text.contains([',', '"', '\r', '\n']) {
                 true => format!("\"{}\"", text.replace('"', "\"\"")),
                 false => text,

@@ -50,9 +50,26 @@ impl Zone {
     /// Returns the local day of a time.
     pub fn day_of(&self, time_ms: i64) -> i64 {
         let time_s = time_ms.div_euclid(SECOND_MS);
+        (time_s + self.offset_s(time_s)).div_euclid(DAY_S)
+    }
+
+    /// Returns the offset from UTC at a time.
+    fn offset_s(&self, time_s: i64) -> i64 {
         let passed = self.offsets.partition_point(|(from_s, _)| *from_s <= time_s);
-        let offset_s = self.offsets.get(passed.saturating_sub(1)).map_or(0, |(_, offset_s)| *offset_s);
-        (time_s + offset_s).div_euclid(DAY_S)
+        self.offsets.get(passed.saturating_sub(1)).map_or(0, |(_, offset_s)| *offset_s)
+    }
+
+    /// Writes a time in ISO 8601 with the offset from UTC, such as `2026-01-05T00:00:00+01:00`.
+    pub fn local_time(&self, time_s: i64) -> String {
+        // An offset of ISO 8601 has whole minutes. The instant is the same without the seconds of an old offset.
+        let offset_min = self.offset_s(time_s) / 60;
+        let local_s = time_s + offset_min * 60;
+        let (year, month, day) = civil_from_days(local_s.div_euclid(DAY_S));
+        let in_day = local_s.rem_euclid(DAY_S);
+        let (hour, minute, second) = (in_day / 3_600, in_day / 60 % 60, in_day % 60);
+        let (sign, ahead) = (if offset_min < 0 { '-' } else { '+' }, offset_min.abs());
+        let time = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+        format!("{time}{sign}{:02}:{:02}", ahead / 60, ahead % 60)
     }
 
     /// Returns the first instant of a local day, in milliseconds.

@@ -54,6 +54,19 @@ fn a_day_begins_at_the_first_of_two_midnights() {
 }
 
 #[test]
+fn a_local_time_has_the_offset_of_its_time() {
+    let local = |zone: &Zone, text: &str| zone.local_time(ms(text) / 1000);
+    assert_eq!(local(&berlin(), "2026-03-29T00:59:59Z"), "2026-03-29T01:59:59+01:00");
+    assert_eq!(local(&berlin(), "2026-03-29T01:00:00Z"), "2026-03-29T03:00:00+02:00");
+    assert_eq!(local(&havana(), "2026-11-01T05:00:00Z"), "2026-11-01T00:00:00-05:00");
+    assert_eq!(local(&zone(345, &[]), "2026-01-01T00:00:00Z"), "2026-01-01T05:45:00+05:45");
+    assert_eq!(local(&zone(-30, &[]), "1969-12-31T23:59:59Z"), "1969-12-31T23:29:59-00:30");
+    // Before 1972, the offset of Monrovia was -00:44:30.
+    let monrovia = Zone { name: "Africa/Monrovia".to_owned(), offsets: vec![(0, -2_670)] };
+    assert_eq!(local(&monrovia, "1971-01-01T00:00:00Z"), "1970-12-31T23:16:00-00:44");
+}
+
+#[test]
 fn offsets_of_half_an_hour_work() {
     // Lord Howe changes its clock by half an hour.
     let zone = zone(660, &[("2026-04-04T15:00Z", 630)]);

@@ -114,23 +114,68 @@ fn the_command_gives_the_answers_of_the_server() {
 fn csv_texts_are_quoted_and_never_formulas() {
     let server = Server::demo();
     let event = |name: &str| json!({"type": "track", "anonId": "a", "event": name});
-    send(&mut Client::to(server.edge), &["=1+1", "+1", "-1", "@x", "a,\"b\"", "plain"].map(event));
+    let formulas = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@x",
+        " =1",
+        "\t\u{a0}+1",
+        "\n-1",
+        "\u{feff}@x",
+        "\u{3000}=1",
+        "\u{200b}=1",
+        "\u{ff1d}1",
+        " \u{ff0b}1",
+        "\u{ff0d}1",
+        "\u{ff20}x",
+    ];
+    let others = ["a,\"b\"", "plain", " a=1", "\u{a0}1-1"];
+    let names: Vec<Value> = formulas.iter().chain(&others).map(|name| event(name)).collect();
+    send(&mut Client::to(server.edge), &names);
     let response = Client::to(server.admin).request(
         "GET",
-        "/insights/top?of=event&site=fjell",
+        "/insights/top?of=event&site=fjell&limit=100",
         &[("Accept", "text/html, Text/CSV;q=1")],
     );
-    let mut lines: Vec<String> = response.text().lines().skip(1).map(str::to_owned).collect();
-    lines.sort();
-    let expected = [
-        "\"a,\"\"b\"\"\",0,1,1,1",
-        "'+1,0,1,1,1",
-        "'-1,0,1,1,1",
-        "'=1+1,0,1,1,1",
-        "'@x,0,1,1,1",
-        "plain,0,1,1,1",
-    ];
+    let mut lines: Vec<&str> = response.text().split_terminator("\r\n").skip(1).collect();
+    lines.sort_unstable();
+    let harmless = formulas.map(|text| match text.contains('\n') {
+        true => format!("\"'{text}\",0,1,1,1"),
+        false => format!("'{text},0,1,1,1"),
+    });
+    let others = ["\"a,\"\"b\"\"\"", "plain", " a=1", "\u{a0}1-1"].map(|text| format!("{text},0,1,1,1"));
+    let mut expected: Vec<String> = harmless.into_iter().chain(others).collect();
+    expected.sort_unstable();
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn csv_has_the_local_time_beside_the_seconds_since_1970() {
+    let server = Server::demo();
+    let mut edge = Client::to(server.edge);
+    send(&mut edge, &[page("a", "/")]);
+    let question = "overview?site=fjell&from=2026-03-28&to=2026-03-31";
+    let csv =
+        Client::to(server.admin).request("GET", &format!("/insights/{question}"), &[("Accept", "text/csv")]);
+    // Oslo changes its clock on 2026-03-29.
+    let lines = "t,time,visitors,visits,views,events\r\n1774652400,2026-03-28T00:00:00+01:00,0,0,0,0\r\n\
+                 1774738800,2026-03-29T00:00:00+01:00,0,0,0,0\r\n1774821600,2026-03-30T00:00:00+02:00,0,0,0,0\r\n";
+    assert_eq!(csv.text(), lines);
+    let live =
+        Client::to(server.admin).request("GET", "/insights/live?site=fjell", &[("Accept", "text/csv")]);
+    assert!(live.text().starts_with("t,time,visitors,views,events\r\n"), "{}", live.text());
+    // Without a snapshot the site has no time zone.
+    let empty = crate::harness::temporary_directory();
+    let printed = eventually("the command reads the event", || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
+        command.arg("insights").arg(server.data()).args(["overview", "site=fjell", "--format", "csv"]);
+        command.args(["from=2026-03-28", "to=2026-03-29", "--snapshots"]).arg(empty.path());
+        let output = command.output().expect("the program runs");
+        output.status.success().then(|| String::from_utf8(output.stdout).expect("UTF-8"))
+    });
+    let line = "1774656000,2026-03-28T00:00:00+00:00,0,0,0,0";
+    assert_eq!(printed.lines().collect::<Vec<_>>(), ["t,time,visitors,visits,views,events", line]);
 }
 
 #[test]
