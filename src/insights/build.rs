@@ -175,7 +175,7 @@ impl ColumnBuilder {
     fn add_texts(&mut self, record: &Record<'_>) {
         record.fold_input.unpack(&mut self.content);
         let touch = FoldParts::parse(&self.content).touch.map(|touch| touch.texts()).unwrap_or_default();
-        let [source, medium, campaign, _, _, referrer] = touch;
+        let [source, medium, campaign, term, content, referrer] = touch;
         let event = if record.kind == RecordKind::Screen { Some(SCREEN) } else { record.event };
         let texts = [
             record.site,
@@ -187,6 +187,8 @@ impl ColumnBuilder {
             source,
             medium,
             campaign,
+            term,
+            content,
             record.country.as_ref().map(Code::as_str),
             record.language.as_ref().map(Code::as_str),
         ];

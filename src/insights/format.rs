@@ -23,15 +23,15 @@
 //!
 //! ```text
 //! +--------+---------+---------+-- - - --+---------+
-//! | header | section | section |         | section |    31 sections without gaps, in the order of their numbers
-//! | (312)  |         |         |         |         |
+//! | header | section | section |         | section |    35 sections without gaps, in the order of their numbers
+//! | (344)  |         |         |         |         |
 //! +--------+---------+---------+-- - - --+---------+
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD            MEANING
 //! 0       8     magic            FF 50 4C 58 43 4F 4C 53 ("\xFFPLXCOLS")
-//! 8       4     format version   2
-//! 12      4     header length    312; the first section begins here
+//! 8       4     format version   3
+//! 12      4     header length    344; the first section begins here
 //! 16      8     first seq        of the segment
 //! 24      8     last seq         the seq before the next segment, so that a file of a longer or shorter log is noticed
 //! 32      4     rows
@@ -39,8 +39,8 @@
 //! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
 //! 48      8     newest time      largest timestamp of a row
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
-//! 60      248   sections         for each of the 31 sections: its length (4), CRC-32C of its bytes (4)
-//! 308     4     crc              CRC-32C of bytes 0..308
+//! 60      280   sections         for each of the 35 sections: its length (4), CRC-32C of its bytes (4)
+//! 340     4     crc              CRC-32C of bytes 0..340
 //!
 //! SECTIONS
 //! NUMBER  CONTENT
@@ -49,15 +49,15 @@
 //! 2       packed column: visitor, as an index into section 0 plus 1; 0 for a record without an ID
 //! 3       packed column: kind of the record, plus 64 if a crawler sent it, plus 128 for `Sec-GPC: 1`
 //! 4       packed column: device + 5 * (operating system + 7 * browser), with the numbers of the segment
-//! 5..16   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
-//!         campaign, country, language
-//! 16..27  the texts of columns 5..16: for each text its length (2) and its bytes in UTF-8
-//! 27      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
+//! 5..18   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
+//!         campaign, term, content, country, language
+//! 18..31  the texts of columns 5..18: for each text its length (2) and its bytes in UTF-8
+//! 31      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
 //!         or the smallest i64 for a value that is ignored
-//! 28      ties: row of an identify event with both IDs (4), user as an index into section 0 (4); in the order of
+//! 32      ties: row of an identify event with both IDs (4), user as an index into section 0 (4); in the order of
 //!         their seqs
-//! 29      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
-//! 30      packed column: the position of the row in the order of the seqs, from 0
+//! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
+//! 34      packed column: the position of the row in the order of the seqs, from 0
 //!
 //! PACKED COLUMN, in blocks of 1,024 rows, the last block with the rest
 //! SIZE    FIELD            MEANING
@@ -85,7 +85,8 @@
 //!
 //! **Crashes.** A crash leaves `.columns`, or a column file without its segment. A start deletes both.
 //!
-//! **Changes.** A new version may change everything. The old files are then built again.
+//! **Changes.** A new version may change everything. The old files are then built again. Version 2 had neither `term`
+//! nor `content`. `tests/golden/columns-2/` is a log with a file of it.
 //!
 //! # The smallest file
 //!
@@ -96,13 +97,13 @@ use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 /// Length of the header.
-pub(super) const HEADER_BYTES: usize = 312;
+pub(super) const HEADER_BYTES: usize = 344;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(super) const SECTIONS: usize = 31;
+pub(super) const SECTIONS: usize = 35;
 
 /// Texts of one column of a file. They bound the memory of a question: a further text becomes `(other)`.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
@@ -150,12 +151,14 @@ pub(crate) enum TextColumn {
     Source,
     Medium,
     Campaign,
+    Term,
+    Content,
     Country,
     Language,
 }
 
 impl TextColumn {
-    pub(crate) const COUNT: usize = 11;
+    pub(crate) const COUNT: usize = 13;
     /// All columns, in the order of their sections.
     pub(crate) const ALL: [Self; Self::COUNT] = [
         Self::Site,
@@ -167,6 +170,8 @@ impl TextColumn {
         Self::Source,
         Self::Medium,
         Self::Campaign,
+        Self::Term,
+        Self::Content,
         Self::Country,
         Self::Language,
     ];
@@ -183,6 +188,8 @@ impl TextColumn {
             Self::Source => "source",
             Self::Medium => "medium",
             Self::Campaign => "campaign",
+            Self::Term => "term",
+            Self::Content => "content",
             Self::Country => "country",
             Self::Language => "language",
         }

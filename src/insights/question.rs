@@ -98,7 +98,10 @@ pub enum Group {
     Exit,
     Referrer,
     Source,
+    Medium,
     Campaign,
+    Term,
+    Content,
     Country,
     Language,
     Device,
@@ -108,13 +111,16 @@ pub enum Group {
 }
 
 impl Group {
-    const NAMES: [(&'static str, Self); 12] = [
+    const NAMES: [(&'static str, Self); 15] = [
         ("page", Self::Page),
         ("entry", Self::Entry),
         ("exit", Self::Exit),
         ("referrer", Self::Referrer),
         ("source", Self::Source),
+        ("medium", Self::Medium),
         ("campaign", Self::Campaign),
+        ("term", Self::Term),
+        ("content", Self::Content),
         ("country", Self::Country),
         ("language", Self::Language),
         ("device", Self::Device),
@@ -125,7 +131,16 @@ impl Group {
 
     /// Returns whether the value is one of the visit and not of the event.
     pub(crate) fn is_of_visit(self) -> bool {
-        matches!(self, Self::Entry | Self::Exit | Self::Source | Self::Campaign)
+        matches!(
+            self,
+            Self::Entry
+                | Self::Exit
+                | Self::Source
+                | Self::Medium
+                | Self::Campaign
+                | Self::Term
+                | Self::Content
+        )
     }
 }
 

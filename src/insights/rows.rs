@@ -321,7 +321,10 @@ impl FileReader {
         };
         let column = match group {
             Group::Page | Group::Entry | Group::Exit => TextColumn::Path,
+            Group::Medium => TextColumn::Medium,
             Group::Campaign => TextColumn::Campaign,
+            Group::Term => TextColumn::Term,
+            Group::Content => TextColumn::Content,
             Group::Country => TextColumn::Country,
             Group::Language => TextColumn::Language,
             Group::Event => TextColumn::Event,

@@ -12,12 +12,13 @@ use crate::visitors::events::time;
 const EVENTS: &str = "with events as (
   select cast(seq as bigint) as seq, \"timestamp\"::timestamp as ts, type, anonId, userId,
     coalesce('a:' || anonId, 'u:' || userId) as visitor, if(type = 'screen', 'screen', event) as event, path,
-    variants, experiments, referrerHost, source, medium, campaign, device, os, browser, country, language, payload
+    variants, experiments, referrerHost, source, medium, campaign, term, content, device, os, browser, country, language,
+    payload
   from read_json('events.ndjson', format = 'newline_delimited', columns = {seq: 'VARCHAR', \"timestamp\": 'VARCHAR',
     site: 'VARCHAR', type: 'VARCHAR', anonId: 'VARCHAR', userId: 'VARCHAR', event: 'VARCHAR', path: 'VARCHAR',
     bot: 'BOOLEAN', variants: 'VARCHAR', experiments: 'VARCHAR', referrerHost: 'VARCHAR', source: 'VARCHAR',
-    medium: 'VARCHAR', campaign: 'VARCHAR', device: 'VARCHAR', os: 'VARCHAR', browser: 'VARCHAR',
-    country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
+    medium: 'VARCHAR', campaign: 'VARCHAR', term: 'VARCHAR', content: 'VARCHAR', device: 'VARCHAR', os: 'VARCHAR',
+    browser: 'VARCHAR', country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
   where site = ";
 
 /// The numbers of a set of events that have the columns of `counted`.
@@ -134,7 +135,10 @@ visits_{name} as (
     last(path order by ts, seq) filter (where type = 'page') as exit,
     first(coalesce(source, if({external}, referrerHost, null), '(direct)') order by ts, seq)
       filter (where type = 'page') as visit_source,
-    first(campaign order by ts, seq) filter (where type = 'page') as visit_campaign
+    first(medium order by ts, seq) filter (where type = 'page') as visit_medium,
+    first(campaign order by ts, seq) filter (where type = 'page') as visit_campaign,
+    first(term order by ts, seq) filter (where type = 'page') as visit_term,
+    first(content order by ts, seq) filter (where type = 'page') as visit_content
   from numbered_{name} group by visitor, visit)"
     );
 }
@@ -161,7 +165,7 @@ fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters
         sql,
         ",
 counted_{name} as (
-  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_campaign
+  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_medium, v.visit_campaign, v.visit_term, v.visit_content
   from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
     );
     for condition in event_conditions(filters) {
@@ -219,7 +223,10 @@ fn add_top(sql: &mut String, question: &Question, site: &SiteFacts) {
         Group::Exit => "exit".to_owned(),
         Group::Referrer => format!("if({}, referrerHost, null)", is_external(site)),
         Group::Source => "visit_source".to_owned(),
+        Group::Medium => "visit_medium".to_owned(),
         Group::Campaign => "visit_campaign".to_owned(),
+        Group::Term => "visit_term".to_owned(),
+        Group::Content => "visit_content".to_owned(),
         Group::Country => "country".to_owned(),
         Group::Language => "language".to_owned(),
         Group::Device => "device".to_owned(),

@@ -53,6 +53,8 @@ pub(crate) struct Event {
     experiments: Option<&'static str>,
     /// Source, campaign and referrer of the touch.
     touch: [Option<&'static str>; 3],
+    /// Medium, term and content of the touch.
+    details: [Option<&'static str>; 3],
     country: Option<&'static str>,
     device: Device,
     payload: String,
@@ -73,6 +75,7 @@ impl Event {
             variants: None,
             experiments: None,
             touch: [None; 3],
+            details: [None; 3],
             country: None,
             device: Device::Unknown,
             payload: "{}".to_owned(),
@@ -83,8 +86,9 @@ impl Event {
     fn with_record<T>(&self, take: impl FnOnce(&Record<'_>) -> T) -> T {
         let mut fold_input = FoldInputBuilder::default();
         let [source, campaign, referrer] = self.touch;
-        if self.touch.iter().any(Option::is_some) {
-            fold_input.add_touch([source, None, campaign, None, None, referrer]);
+        let [medium, term, content] = self.details;
+        if self.touch.iter().chain(&self.details).any(Option::is_some) {
+            fold_input.add_touch([source, medium, campaign, term, content, referrer]);
         }
         take(&Record {
             bot: self.bot,

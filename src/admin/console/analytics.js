@@ -151,6 +151,9 @@ const TOPS = [
   { of: 'source', title: 'Sources', unit: 'Source', filter: 'source', by: 'visits' },
   { of: 'referrer', title: 'Referrers', unit: 'Host' },
   { of: 'campaign', title: 'Campaigns', unit: 'Campaign', filter: 'campaign', by: 'visits' },
+  { of: 'medium', title: 'Campaign media', unit: 'Medium', by: 'visits' },
+  { of: 'term', title: 'Campaign terms', unit: 'Term', by: 'visits' },
+  { of: 'content', title: 'Campaign contents', unit: 'Content', by: 'visits' },
   { of: 'country', title: 'Countries', unit: 'Country', filter: 'country', text: (code) => named('country', code) },
   { of: 'language', title: 'Languages', unit: 'Language', filter: 'language', text: (code) => named('language', code) },
   { of: 'device', title: 'Devices', unit: 'Device', filter: 'device' },
@@ -158,7 +161,7 @@ const TOPS = [
   { of: 'event', title: 'Events', unit: 'Event', filter: 'event', by: 'events' },
 ];
 
-const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)' };
+const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)', medium: '(no medium)', term: '(no term)', content: '(no content)' };
 const COLUMNS = { views: 'Views', visits: 'Visits', events: 'Count' };
 
 function Top({ title, limit = 8, question, children, ...list }) {

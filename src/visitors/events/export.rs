@@ -13,6 +13,8 @@ pub(super) struct TouchColumns<'a> {
     pub source: Option<&'a str>,
     pub medium: Option<&'a str>,
     pub campaign: Option<&'a str>,
+    pub term: Option<&'a str>,
+    pub content: Option<&'a str>,
 }
 
 impl<'a> TouchColumns<'a> {
@@ -20,13 +22,13 @@ impl<'a> TouchColumns<'a> {
     pub(super) fn read(record: &Record<'_>, content: &'a mut Vec<u8>) -> Self {
         record.fold_input.unpack(content);
         let Some(touch) = FoldParts::parse(content).touch else { return Self::default() };
-        let [source, medium, campaign, _, _, referrer] = touch.texts();
-        Self { referrer_host: referrer.and_then(host), source, medium, campaign }
+        let [source, medium, campaign, term, content, referrer] = touch.texts();
+        Self { referrer_host: referrer.and_then(host), source, medium, campaign, term, content }
     }
 }
 
 /// The members of a line, in their order. The last one is JSON, the others are texts, booleans or null.
-pub(crate) const COLUMNS: [&str; 26] = [
+pub(crate) const COLUMNS: [&str; 28] = [
     "seq",
     "receivedAt",
     "timestamp",
@@ -46,6 +48,8 @@ pub(crate) const COLUMNS: [&str; 26] = [
     "source",
     "medium",
     "campaign",
+    "term",
+    "content",
     "device",
     "os",
     "browser",
@@ -82,6 +86,8 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
     write_text(out, b",\"source\":", touch.source);
     write_text(out, b",\"medium\":", touch.medium);
     write_text(out, b",\"campaign\":", touch.campaign);
+    write_text(out, b",\"term\":", touch.term);
+    write_text(out, b",\"content\":", touch.content);
     write_text(out, b",\"device\":", record.device.name());
     write_text(out, b",\"os\":", record.os.name());
     write_text(out, b",\"browser\":", record.browser.name());

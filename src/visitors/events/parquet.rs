@@ -45,6 +45,8 @@ const SCHEMA: &str = "message record {
     OPTIONAL BYTE_ARRAY source (STRING);
     OPTIONAL BYTE_ARRAY medium (STRING);
     OPTIONAL BYTE_ARRAY campaign (STRING);
+    OPTIONAL BYTE_ARRAY term (STRING);
+    OPTIONAL BYTE_ARRAY content (STRING);
     OPTIONAL BYTE_ARRAY device (STRING);
     OPTIONAL BYTE_ARRAY os (STRING);
     OPTIONAL BYTE_ARRAY browser (STRING);
@@ -65,7 +67,7 @@ pub(crate) struct Table<W: Write + Send> {
 struct Group {
     numbers: [Vec<i64>; 3],
     truths: [Vec<bool>; 2],
-    texts: [Texts; 21],
+    texts: [Texts; 23],
     rows: usize,
     text_bytes: usize,
 }
@@ -148,6 +150,8 @@ impl Group {
             touch.source,
             touch.medium,
             touch.campaign,
+            touch.term,
+            touch.content,
             record.device.name(),
             record.os.name(),
             record.browser.name(),

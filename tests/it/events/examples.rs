@@ -110,7 +110,7 @@ fn an_exported_line_has_the_documented_columns_in_order() {
     let line = "{\"seq\":\"1\",\"receivedAt\":\"2026-01-05T10:00:00.000Z\",\"timestamp\":\"2026-01-05T09:59:00.500Z\",\
         \"site\":\"acme\",\"type\":\"track\",\"messageId\":\"m1\",\"anonId\":\"v1\",\"userId\":\"7\",\"event\":\"Viewed\",\
         \"name\":null,\"path\":\"/x\",\"bot\":false,\"gpc\":false,\"variants\":\"cta:b\",\
-        \"experiments\":null,\"referrerHost\":null,\"source\":null,\"medium\":null,\"campaign\":null,\"device\":null,\
+        \"experiments\":null,\"referrerHost\":null,\"source\":null,\"medium\":null,\"campaign\":null,\"term\":null,\"content\":null,\"device\":null,\
         \"os\":null,\"browser\":null,\"country\":null,\"language\":null,\"ip\":null,\"payload\":";
     assert_eq!(post("/v1/track", &body).lines, [format!("{line}{body}}}\n")]);
 }

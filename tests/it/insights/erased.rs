@@ -101,7 +101,7 @@ fn a_damaged_or_missing_column_file_is_built_again() {
     };
     damage(&names[0], 20);
     damage(&names[1], usize::MAX);
-    damage(&names[2], 320);
+    damage(&names[2], 350);
     let target = "overview?site=fjell&from=2020-01-01&to=2100-01-01&by=month";
     assert_eq!(ask(&server, target)["totals"]["views"], 60);
     let server = server.restart(&["--segment-bytes", "65536"]);

@@ -15,7 +15,7 @@ use parallax::testing::visitors::log::{Record, RecordKind};
 
 use super::oracle::{any_event, texts_of};
 use super::{Event, KEY};
-use crate::harness::temporary_directory;
+use crate::harness::{Server, eventually, temporary_directory};
 
 fn build(events: &[Event]) -> Vec<u8> {
     let mut builder = ColumnBuilder::new(1, KEY);
@@ -46,6 +46,32 @@ fn the_smallest_column_file_equals_the_golden_file() {
         built,
         "if a change of the format is meant, raise FORMAT_VERSION and run the test with PARALLAX_BLESS=1"
     );
+}
+
+/// Starts a server on the log that format version 2 of the column files was written for.
+#[test]
+fn a_column_file_of_version_2_is_built_again_with_term_and_content() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/columns-2");
+    let data = temporary_directory();
+    for entry in fs::read_dir(golden).expect("the golden directory") {
+        let path = entry.expect("an entry").path();
+        fs::copy(&path, data.path().join(path.file_name().expect("a name"))).expect("copied");
+    }
+    let columns = data.path().join("00000000000000000001.columns");
+    let version = |path: &Path| fs::read(path).expect("a column file")[8];
+    assert_eq!(version(&columns), 2);
+    let server = Server::start_with_data(data.path(), &[], &[]);
+    let top = |of: &str| {
+        let range = "from=2026-11-01&to=2026-11-05";
+        let answer = server.admin_get(&format!("/insights/top?site=acme&of={of}&{range}")).json();
+        let rows = answer["rows"].as_array().expect("rows").clone();
+        rows.iter().map(|row| (row["value"].clone(), row["visits"].clone())).collect::<Vec<_>>()
+    };
+    let pair = |value: &str, visits: u64| (value.into(), visits.into());
+    assert_eq!(top("medium"), [pair("email", 2), pair("cpc", 1)]);
+    assert_eq!(top("term"), [pair("winter boots", 2), pair("tents", 1)]);
+    assert_eq!(top("content"), [pair("banner-a", 2), pair("banner-b", 1)]);
+    eventually("the column file is built again", || (version(&columns) == 3).then_some(()));
 }
 
 #[test]

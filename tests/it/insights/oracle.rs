@@ -18,13 +18,14 @@ pub(super) const MINUTE_MS: i64 = 60_000;
 /// 2026-01-05 00:00 in UTC, a Monday.
 pub(super) const START_MS: i64 = 1_767_571_200_000;
 pub(super) const NOW_MS: i64 = START_MS + 10 * 24 * 60 * MINUTE_MS + 125 * MINUTE_MS;
-const GROUPS: [&str; 12] = [
-    "page", "entry", "exit", "referrer", "source", "campaign", "country", "language", "device", "os",
-    "browser", "event",
+const GROUPS: [&str; 15] = [
+    "page", "entry", "exit", "referrer", "source", "medium", "campaign", "term", "content", "country",
+    "language", "device", "os", "browser", "event",
 ];
 
 /// Returns the texts of a record's columns, as a column file has them.
-pub(super) fn texts_of(event: &Event) -> [Option<String>; 11] {
+pub(super) fn texts_of(event: &Event) -> [Option<String>; 13] {
+    let [medium, term, content] = event.details;
     let [source, campaign, referrer] = event.touch;
     let host = referrer.and_then(|referrer| referrer.split('/').nth(2));
     let name = if event.kind == RecordKind::Screen { Some("screen") } else { event.event };
@@ -36,8 +37,10 @@ pub(super) fn texts_of(event: &Event) -> [Option<String>; 11] {
         event.experiments,
         host,
         source,
-        None,
+        medium,
         campaign,
+        term,
+        content,
         event.country,
         None,
     ];
@@ -66,6 +69,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
         select(vec![None, Some(""), Some("hero:x"), Some("hero:default"), Some("cta:b,hero:default")]),
         select(vec![None, None, Some("news"), Some("ads")]),
         select(vec![None, None, Some("spring")]),
+        select(vec![[None; 3], [Some("email"), None, Some("b")], [None, Some("tents"), Some("a")]]),
         select(vec![
             None,
             Some("https://www.acme.example/x"),
@@ -78,11 +82,11 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
     // Steps of 10 minutes, so that gaps of exactly 30 minutes and equal times are frequent.
     (select(kinds.to_vec()), 0..1700_i64, ids, texts).prop_map(|(kind, step, ids, texts)| {
         let (anon_id, user_id, site, bot) = ids;
-        let (event, path, variants, source, campaign, referrer, country, device) = texts;
+        let (event, path, variants, source, campaign, details, referrer, country, device) = texts;
         let touch = [source, campaign, referrer];
         let time_ms = START_MS + step * 10 * MINUTE_MS;
         let ids = Event { site, anon_id, user_id, bot, ..Event::page(time_ms) };
-        Event { kind, event, path, variants, touch, country, device, ..ids }
+        Event { kind, event, path, variants, touch, details, country, device, ..ids }
     })
 }
 
@@ -131,8 +135,8 @@ pub(super) fn site() -> SiteFacts {
 #[derive(Clone)]
 struct NaiveVisit {
     began_ms: i64,
-    /// Entry, exit, source and campaign. `None` without a page event.
-    page: Option<[Option<String>; 4]>,
+    /// Entry, exit, source, campaign, medium, term and content. `None` without a page event.
+    page: Option<[Option<String>; 7]>,
 }
 
 /// Views, events, visitors and visits by value. An absent value is the last one.
@@ -269,6 +273,9 @@ impl<'e> Naive<'e> {
             "exit" => of_visit(1),
             "source" => of_visit(2),
             "campaign" => of_visit(3),
+            "medium" => of_visit(4),
+            "term" => of_visit(5),
+            "content" => of_visit(6),
             "referrer" => external_host(event).map(str::to_owned),
             "country" => event.country.map(str::to_owned),
             "device" => device_of(event).map(str::to_owned),
@@ -315,7 +322,9 @@ fn naive_visit(events: &[&Event]) -> NaiveVisit {
     let page = pages.next().map(|first| {
         let source = first.touch[0].or(external_host(first)).unwrap_or("(direct)");
         let last = pages.next_back().unwrap_or(first);
-        [path(first), path(last), Some(source.to_owned()), first.touch[1].map(str::to_owned)]
+        let [medium, term, content] = first.details.map(|text| text.map(str::to_owned));
+        let (source, campaign) = (Some(source.to_owned()), first.touch[1].map(str::to_owned));
+        [path(first), path(last), source, campaign, medium, term, content]
     });
     NaiveVisit { began_ms: events[0].time_ms, page }
 }
@@ -380,7 +389,7 @@ fn naive_top(events: &[Event], question: &Question, of: &str) -> Value {
     let (groups, total) = Naive::new(events, question, question.range.clone()).groups(of);
     let rank = match of {
         "event" => 1,
-        "entry" | "exit" | "source" | "campaign" => 3,
+        "entry" | "exit" | "source" | "medium" | "campaign" | "term" | "content" => 3,
         _ => 0,
     };
     let mut groups: Vec<_> = groups.into_iter().collect();

@@ -179,6 +179,42 @@ fn csv_has_the_local_time_beside_the_seconds_since_1970() {
 }
 
 #[test]
+fn visits_are_listed_by_medium_term_and_content_of_their_first_page() {
+    let server = Server::demo();
+    let page = |visitor: &str, query: &str| {
+        let url = format!("https://fjell.example/{query}");
+        json!({"type": "page", "anonId": visitor, "properties": {"path": "/", "url": url}})
+    };
+    let mail =
+        "?utm_source=news&utm_medium=email&utm_campaign=may&utm_term=winter%20boots&utm_content=banner-a";
+    let advert = "?utm_medium=cpc&utm_term=tents&utm_content=banner-b";
+    send(
+        &mut Client::to(server.edge),
+        &[page("a", mail), page("a", advert), page("b", mail), page("c", advert), page("d", "")],
+    );
+    for (of, mail, advert) in
+        [("medium", "email", "cpc"), ("term", "winter boots", "tents"), ("content", "banner-a", "banner-b")]
+    {
+        let question = format!("top?site=fjell&of={of}");
+        let row = |value: Value, views: u64, visitors: u64| json!({"value": value, "views": views, "events": 0, "visitors": visitors, "visits": visitors});
+        let answer = ask(&server, &question);
+        let rows = [row(json!(mail), 3, 2), row(json!(advert), 1, 1), row(Value::Null, 1, 1)];
+        assert_eq!(answer["rows"], json!(rows), "{of}");
+        let column = format!("top as (select visit_{of} as value,");
+        assert!(answer["sql"].as_str().is_some_and(|sql| sql.contains(&column)), "{answer}");
+        let csv = Client::to(server.admin).request(
+            "GET",
+            &format!("/insights/{question}"),
+            &[("Accept", "text/csv")],
+        );
+        let lines = format!(
+            "value,views,events,visitors,visits\r\n{mail},3,0,2,2\r\n{advert},1,0,1,1\r\n,1,0,1,1\r\n"
+        );
+        assert_eq!(csv.text(), lines);
+    }
+}
+
+#[test]
 fn an_unchanged_answer_is_304_until_an_event_is_acknowledged() {
     let server = Server::demo();
     let (mut edge, mut admin) = (Client::to(server.edge), Client::to(server.admin));

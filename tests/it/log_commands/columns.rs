@@ -56,6 +56,8 @@ mod built_in {
             ("source", Field::Null),
             ("medium", Field::Null),
             ("campaign", Field::Null),
+            ("term", Field::Null),
+            ("content", Field::Null),
             ("device", text((row.device != Device::Unknown).then(|| row.device.as_str()))),
             ("os", Field::Null),
             ("browser", Field::Null),
@@ -122,7 +124,7 @@ mod built_in {
     fn parquet_and_ndjson_have_the_same_columns_with_the_same_values() {
         let demo = parallax::testing::cli::demo::compile_demo().1;
         let server = Server::start(&[("demo.snapshot", &demo)], &[]);
-        let context = json!({ "country": "de", "locale": "de-AT", "campaign": { "name": "may", "medium": "letter" },
+        let context = json!({ "country": "de", "locale": "de-AT", "campaign": { "name": "may", "medium": "letter", "term": "tents", "content": "b" },
             "userAgent": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Mobile/15E148 Safari/604.1" });
         let batch = json!({ "trackingId": "track_demo", "context": context, "batch": [
             { "type": "page", "anonId": "v", "name": "Home", "variants": "", "experiments": "slow-front:~",

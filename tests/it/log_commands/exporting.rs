@@ -21,7 +21,7 @@ fn expected(seq: usize, row: &Row) -> Value {
     json!({ "seq": seq.to_string(), "receivedAt": row.received_ms, "timestamp": row.timestamp_ms, "site": site,
         "type": row.kind.name(), "messageId": message, "anonId": anon, "userId": user, "event": event, "name": name,
         "path": path, "bot": row.bot, "gpc": row.gpc, "variants": variants,
-        "experiments": experiments, "referrerHost": null, "source": null, "medium": null, "campaign": null,
+        "experiments": experiments, "referrerHost": null, "source": null, "medium": null, "campaign": null, "term": null, "content": null,
         "device": device, "os": null, "browser": null, "country": country, "language": null, "ip": ip, "payload": payload })
 }
 
@@ -68,7 +68,7 @@ fn a_record_is_exported_as_this_line() {
         r#"{"seq":"1","receivedAt":"2026-01-01T00:00:00.123Z","timestamp":"2025-12-31T23:59:59.000Z","site":"acme","#,
         r#""type":"track","messageId":null,"anonId":"v\"1","userId":null,"event":null,"name":null,"path":"/x","#,
         r#""bot":false,"gpc":true,"variants":null,"experiments":null,"referrerHost":null,"source":null,"medium":null,"#,
-        r#""campaign":null,"device":null,"os":null,"browser":null,"country":null,"language":null,"ip":null,"payload":{"event":"Viewed","anonId":"v\"1"}}"#,
+        r#""campaign":null,"term":null,"content":null,"device":null,"os":null,"browser":null,"country":null,"language":null,"ip":null,"payload":{"event":"Viewed","anonId":"v\"1"}}"#,
         "\n"
     );
     assert_eq!(run(&["export", as_arg(directory.path()), "--format", "ndjson"]).out, line);
