@@ -99,9 +99,57 @@ pub(super) fn parse_error(text: &str, error: &serde_json::Error) -> ParseError {
         _ => byte_offset(text, error.line(), error.column()),
     };
     let next = text[at..].chars().next();
+    if let Some(error) = find_look_alike(text, at, &error.to_string()) {
+        return error;
+    }
     let at = if next.is_some() { at } else { text.trim_end().len() };
     let (title, expected, actual) = describe_error(&error.to_string(), next);
     ParseError { span: at..at + next.map_or(0, char::len_utf8), title, expected, actual }
+}
+
+/// Returns the error of a character that looks like one of JSON. It is at `at`, or it is a quotation mark that ends a
+/// string before `at` for the author only.
+fn find_look_alike(text: &str, at: usize, message: &str) -> Option<ParseError> {
+    let messages = ["control character", "expected `:`", "expected `,`"];
+    let line = text[..at].trim_end_matches(['\n', '\r']).rfind('\n').map_or(0, |end| end + 1);
+    let ends_string = |(at, quote): &(usize, char)| {
+        let rest = text[at + quote.len_utf8()..].trim_start_matches([' ', '\t', '\r']);
+        let ends = rest.is_empty() || rest.starts_with([':', ',', '}', ']', '\n']);
+        ends && is_double_quote(*quote)
+    };
+    let before = text[line..at].char_indices().map(|(offset, c)| (line + offset, c)).filter(ends_string);
+    let next = text[at..].chars().next().map(|c| (at, c)).filter(|(_, c)| look_alike(*c).is_some());
+    let is_swallowed = messages.iter().any(|begin| message.starts_with(begin));
+    let (at, c) = next.or_else(|| before.last().filter(|_| is_swallowed))?;
+    let (name, expected) = look_alike(c)?;
+    let code = format!("U+{:04X}", u32::from(c));
+    let title = Some(format!("invalid JSON: {name} ({code})"));
+    Some(ParseError { span: at..at + c.len_utf8(), title, expected: expected.to_owned(), actual: code })
+}
+
+/// Returns the name of a character that looks like one of JSON, and the expected character.
+fn look_alike(c: char) -> Option<(&'static str, &'static str)> {
+    let name = match c {
+        '\u{feff}' => return Some(("a byte order mark", "UTF-8 without a byte order mark (BOM)")),
+        _ if is_double_quote(c) => {
+            return Some(("a typographic quotation mark", "the quotation mark `\"` (U+0022)"));
+        }
+        '\u{2018}'..='\u{201b}' => {
+            return Some(("a typographic apostrophe", "the quotation mark `\"` (U+0022)"));
+        }
+        '\u{a0}' => "a no-break space",
+        '\u{202f}' => "a narrow no-break space",
+        '\u{2028}' => "a line separator",
+        '\u{2029}' => "a paragraph separator",
+        '\u{200b}'..='\u{200d}' | '\u{2060}' => "an invisible character",
+        c if c.is_whitespace() && !c.is_ascii() => "a space that JSON does not know",
+        _ => return None,
+    };
+    Some((name, "a space (U+0020) or a line break between the values of JSON"))
+}
+
+fn is_double_quote(c: char) -> bool {
+    matches!(c, '\u{201c}'..='\u{201f}' | '\u{ab}' | '\u{bb}' | '\u{2033}')
 }
 
 /// Converts a position of `serde_json`: lines count from 1, columns in bytes up to and including the invalid

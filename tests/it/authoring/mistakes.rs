@@ -44,7 +44,7 @@ fn invalid_json_is_one_error_where_parsing_fails() {
             "1:9  | JSON (RFC 8259) | control character (\\u0000-\\u001F) found while parsing a string",
         ),
         ("{} []", "1:4  | JSON (RFC 8259) | trailing characters"),
-        ("\u{feff}{}", "1:1  | a JSON value | `\\u{feff}`"),
+        ("\u{feff}{}", "1:1  | UTF-8 without a byte order mark (BOM) | U+FEFF"),
     ];
     for (text, expected) in broken {
         assert_eq!(report_lines_of("groups.json", text), [format!("groups.json:{expected}")], "{text:?}");
