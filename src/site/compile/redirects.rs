@@ -19,6 +19,7 @@ pub(super) fn compile_target(
     to: &str,
     mistakes: &mut Diagnostics,
 ) -> Vec<TargetPart> {
+    check_form(file, to, mistakes);
     let (mut parts, mut text) = (Vec::new(), String::new());
     let (prefix, mut rest) = to.split_at(authority_end(to));
     text.push_str(prefix);
@@ -44,6 +45,42 @@ pub(super) fn compile_target(
         parts.push(TargetPart::Text(text));
     }
     parts
+}
+
+/// Reports a target that is neither a path nor a URL. A browser takes it as a path beside that of the page.
+fn check_form(file: &str, to: &str, mistakes: &mut Diagnostics) {
+    let (title, nearest) = match scheme(to).as_deref() {
+        _ if to.starts_with('/') => return,
+        Some(scheme) if ["http", "https"].contains(&scheme) => {
+            let host = to[scheme.len() + 1..].strip_prefix("//").unwrap_or_default();
+            if !host.is_empty() && !host.starts_with(['/', '?', '#']) {
+                return;
+            }
+            (format!("the redirect leads to {to:?}, a URL without a host"), None)
+        }
+        Some(scheme) if !["javascript", "data", "vbscript", "file"].contains(&scheme) => return,
+        Some(_) => (format!("the redirect leads to {to:?}, which no browser follows"), None),
+        None => {
+            let first = to.split(['/', '?', '#']).next().unwrap_or(to);
+            let is_host = first.contains(['.', ':']) && !first.starts_with(['.', ':']);
+            let begin = if is_host { "https://" } else { "/" };
+            let title = format!("the redirect leads to {to:?}, which is neither a path nor a URL");
+            (title, Some(format!("{begin}{to}")))
+        }
+    };
+    let expected = "a path that begins with `/`, or a URL such as `https://www.example.com/offers`";
+    let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{to:?}")).with_title(title);
+    mistakes.add(diagnostic.with_nearest(nearest));
+}
+
+/// Returns the scheme of a URL in lower case. A host name with a port has none.
+fn scheme(to: &str) -> Option<String> {
+    let (scheme, rest) = to.split_once(':')?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-".contains(&b));
+    let is_number = matches!(scheme, "tel" | "sms");
+    let is_port = rest.starts_with(|c: char| c.is_ascii_digit()) && !is_number;
+    (is_scheme && !is_port).then(|| scheme.to_ascii_lowercase())
 }
 
 /// Returns the length of the scheme and the authority of a URL (RFC 3986 section 3). A path has neither.
