@@ -233,7 +233,7 @@ pub mod site {
         }
     }
     pub mod compile {
-        pub use crate::site::compile::compile;
+        pub use crate::site::compile::{compile, warn_about_past};
     }
     pub mod experiment_metrics {
         pub use crate::site::experiment_metrics::Goal;

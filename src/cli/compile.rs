@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::site_directory::{
-    CompiledDirectory, compile_files, counted, print_warning, print_warnings, read_files,
+    CompiledDirectory, compile_files, counted, print_warning, print_warnings, read_files, source_date_epoch,
     warn_about_higher_versions, warn_about_replacement,
 };
 use super::snapshot_list::{SnapshotId, parse_name, snapshot_name};
@@ -140,11 +140,8 @@ fn choose_version(args: Option<u64>, source: &Source) -> Result<(u64, &'static s
     if let Some(version) = source.site.as_ref().and_then(|site| site.version) {
         return Ok((version, "from site.json"));
     }
-    let Some(epoch) = std::env::var_os("SOURCE_DATE_EPOCH") else {
-        return Ok((clock::now_s(), "the current time"));
-    };
-    let seconds = epoch.to_str().and_then(|text| text.parse().ok()).filter(|v| *v <= VERSION_MAX);
-    let wrong =
-        || CliError::Input(format!("SOURCE_DATE_EPOCH is {epoch:?}, expected whole seconds since 1970"));
-    Ok((seconds.ok_or_else(wrong)?, "from SOURCE_DATE_EPOCH"))
+    Ok(match source_date_epoch()? {
+        Some(seconds) => (seconds, "from SOURCE_DATE_EPOCH"),
+        None => (clock::now_s(), "the current time"),
+    })
 }

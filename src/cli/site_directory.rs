@@ -7,8 +7,10 @@ use super::CliError;
 use super::inspect_snapshot::open_snapshot;
 use super::progress::Progress;
 use super::snapshot_list::SnapshotId;
+use crate::clock;
 use crate::site::catalog::directory::list_snapshot_names;
-use crate::site::compile::{CompiledSite, compile};
+use crate::site::compile::{CompiledSite, compile, warn_about_past};
+use crate::site::snapshot::format::VERSION_MAX;
 use crate::site::snapshot::open::read_version;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::files::Files;
@@ -21,6 +23,15 @@ pub(super) struct CompiledDirectory {
     pub(super) version: u64,
     pub(super) source: Source,
     pub(super) compiled: CompiledSite,
+}
+
+/// Returns the time of the environment variable `SOURCE_DATE_EPOCH`, in seconds since 1970, if it is set.
+pub(super) fn source_date_epoch() -> Result<Option<u64>, CliError> {
+    let Some(epoch) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    let seconds = epoch.to_str().and_then(|text| text.parse().ok()).filter(|v| *v <= VERSION_MAX);
+    let wrong =
+        || CliError::Input(format!("SOURCE_DATE_EPOCH is {epoch:?}, expected whole seconds since 1970"));
+    seconds.ok_or_else(wrong).map(Some)
 }
 
 /// Reads the files of a site directory.
@@ -43,7 +54,12 @@ pub(super) fn compile_files(
     let compiled =
         compile(&source, diagnostics, version, &|done, all| report_progress(&bar, "compiling", done, all));
     drop(bar);
-    let compiled = compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(files).to_string()))?;
+    let mut compiled =
+        compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(files).to_string()))?;
+    // An invalid time is an error only where it gives the version.
+    let epoch_s = source_date_epoch().ok().flatten();
+    let now_ms = epoch_s.map_or_else(clock::now_ms, |seconds| seconds.saturating_mul(1_000) as i64);
+    warn_about_past(&source, now_ms, &mut compiled.warnings);
     let site = source.site.as_ref().map_or_else(String::new, |site| site.site.to_string());
     Ok(CompiledDirectory { site, version, source, compiled })
 }

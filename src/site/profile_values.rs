@@ -93,17 +93,22 @@ impl ValueList {
                 names.iter().any(|name| *name == text || ignores_case && name.eq_ignore_ascii_case(text))
             }
             Self::Country => is_country(text) || ignores_case && is_country(&text.to_ascii_uppercase()),
-            Self::Date => {
-                let form = text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
-                form.eq(*b"0000-00-00")
-            }
+            Self::Date => is_date(text),
         }
     }
 
-    /// Returns the value of the list that differs from `text` only in its case.
+    /// Returns the value of the list that `text` means in another notation.
     pub(crate) fn suggest(self, text: &str) -> Option<String> {
-        let upper = text.to_ascii_uppercase();
-        (self == Self::Country && is_country(&upper)).then_some(upper)
+        match self {
+            Self::Country => {
+                let upper = text.to_ascii_uppercase();
+                let assigned = ALIAS_COUNTRIES.iter().find(|(alias, _)| *alias == upper);
+                let country = assigned.map_or(upper, |(_, country)| (*country).to_owned());
+                is_country(&country).then_some(country)
+            }
+            Self::Date => rewrite_date(text),
+            _ => None,
+        }
     }
 
     pub(crate) fn names(self) -> &'static [&'static str] {
@@ -121,6 +126,57 @@ impl ValueList {
     }
 }
 
+/// Codes that people use for a country, but that no header and no address database has, with the assigned code (ISO 3166-1).
+const ALIAS_COUNTRIES: [(&str, &str); 2] = [("UK", "GB"), ("EL", "GR")];
+
 fn is_country(text: &str) -> bool {
-    text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    text.len() == 2
+        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && ALIAS_COUNTRIES.iter().all(|(alias, _)| *alias != text)
+}
+
+/// Returns whether the text is a date of the calendar, such as 2026-01-05.
+pub(crate) fn is_date(text: &str) -> bool {
+    let form = text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
+    if !form.eq(*b"0000-00-00") {
+        return false;
+    }
+    let [year, month, day] = [&text[..4], &text[5..7], &text[8..]].map(|part| part.parse().unwrap_or(0));
+    (1..=days_in_month(year, month)).contains(&day)
+}
+
+/// Returns whether the text is the beginning of a date, up to the year or the month. Dates are in order with it.
+pub(crate) fn is_date_prefix(text: &str) -> bool {
+    matches!(text.len(), 4 | 7) && is_date(&format!("{text}{}", &"0000-01-01"[text.len()..]))
+}
+
+/// Returns the number of days of a month, or 0 if there is no such month.
+fn days_in_month(year: u16, month: u16) -> u16 {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
+}
+
+/// Returns the date of a text such as `1.12.2026`, `2026-12-1`, `2026/12/01` or `2026-12-01T09:00`. Returns `None` if
+/// day and month could be confused.
+fn rewrite_date(text: &str) -> Option<String> {
+    if let Some(date) = text.get(..10).filter(|date| is_date(date)) {
+        return Some(date.to_owned());
+    }
+    let parts: Vec<&str> = text.split(['.', '-', '/']).collect();
+    let [first, second, third] = parts[..] else { return None };
+    let number = |part: &str| part.trim().parse::<u16>().ok();
+    let (first_number, second_number, third_number) = (number(first)?, number(second)?, number(third)?);
+    let (year, month, day) = match () {
+        () if first.len() == 4 => (first_number, second_number, third_number),
+        () if text.contains('.') || first_number > 12 => (third_number, second_number, first_number),
+        () if second_number > 12 => (third_number, first_number, second_number),
+        () => return None,
+    };
+    Some(format!("{year:04}-{month:02}-{day:02}")).filter(|date| is_date(date))
 }

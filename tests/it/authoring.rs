@@ -11,6 +11,7 @@ mod properties;
 mod puck;
 mod reading;
 mod schemas;
+mod silent_mistakes;
 mod warnings;
 
 use std::sync::LazyLock;

@@ -67,6 +67,18 @@ fn lint_writes_nothing_and_its_exit_code_is_the_result() {
 }
 
 #[test]
+fn lint_compares_windows_with_the_time_of_source_date_epoch() {
+    let workspace = Workspace::new();
+    workspace.write("site/audiences.json", r#"{"a":{"when":{"now.date":{"$lt":"2026-12-25"}}}}"#);
+    // 2026-12-25T00:00:00Z, and a second before.
+    for (epoch, warnings) in [("1798156799", "0 warnings"), ("1798156800", "1 warning")] {
+        let output = workspace.command(&["lint", "site"]).env("SOURCE_DATE_EPOCH", epoch).output();
+        let printed = String::from_utf8(output.expect("the program runs").stdout).expect("UTF-8");
+        assert!(printed.contains(&format!("0 errors, {warnings}")), "{printed}");
+    }
+}
+
+#[test]
 fn compile_warns_about_an_equal_or_higher_version_in_the_output_directory() {
     let workspace = Workspace::new();
     let compile = |site: &str, version: &str, output: &str| {

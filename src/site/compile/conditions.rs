@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Value as Json, json};
 
+use super::operands;
 use crate::condition::program::Program;
 use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
@@ -111,7 +112,9 @@ impl<'s> ConditionCompiler<'s> {
     }
 
     fn parse(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Diagnostics) -> Option<Condition> {
-        parse_condition(when, &self.vocabulary, (file, pointer), mistakes)
+        let condition = parse_condition(when, &self.vocabulary, (file, pointer), mistakes)?;
+        operands::check(file, pointer, when, mistakes);
+        Some(condition)
     }
 
     /// Compiles a parsed condition, which is at `pointer` in `file`, to a program.
@@ -201,6 +204,11 @@ impl Vocabulary for ProfileVocabulary<'_> {
     }
 
     fn time_ms(&self, text: &str) -> Option<i64> {
-        text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+        parse_time_ms(text)
     }
+}
+
+/// Parses a time of RFC 3339 to milliseconds since 1970.
+pub(super) fn parse_time_ms(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }

@@ -2,7 +2,8 @@
 //!
 //! All diagnostics are reported at once. The same source gives the same bytes.
 //!
-//! [`conditions`] compiles audiences and conditions to programs. [`content`] compiles items and queries, and
+//! [`conditions`] compiles audiences and conditions to programs. [`comparisons`] lists their comparisons, and
+//! [`operands`] finds those that can never be meant. [`content`] compiles items and queries, and
 //! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment, and
 //! [`metrics`] does so for the metrics of its result. [`layout`] compiles pages to pieces, and [`embed`]
 //! inserts query results into them. [`each`] generates paths from items, [`combinations`] lists the
@@ -12,6 +13,7 @@
 
 mod archive;
 mod combinations;
+mod comparisons;
 mod conditions;
 mod content;
 mod each;
@@ -21,6 +23,7 @@ pub(crate) mod index;
 mod layout;
 mod lints;
 mod metrics;
+mod operands;
 mod param_texts;
 pub(super) mod paths;
 mod piece;
@@ -84,6 +87,12 @@ pub fn compile(
     let bytes = archive::archive_site(&site, file, version)?;
     let routes = site.routes.into_iter().map(|route| (route.path.into(), route.content)).collect();
     Ok(CompiledSite { bytes, routes, warnings })
+}
+
+/// Adds a warning for each condition that does not hold again after `now_ms`, in milliseconds since 1970. It is apart
+/// from [`compile`], which has no clock.
+pub fn warn_about_past(source: &Source, now_ms: i64, warnings: &mut Diagnostics) {
+    lints::past::check(source, now_ms, warnings);
 }
 
 fn compile_site(

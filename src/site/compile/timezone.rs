@@ -9,6 +9,12 @@ use crate::nearest::nearest;
 use crate::site::snapshot::format::ClockOffset;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
+/// Returns the date in a time zone at a time in milliseconds since 1970, or `None` if there is no such time zone.
+pub(super) fn date_at(name: &str, now_ms: i64) -> Option<String> {
+    let now = Timestamp::from_millisecond(now_ms).ok()?;
+    Some(now.to_zoned(TimeZone::get(name).ok()?).date().to_string())
+}
+
 /// Returns the offsets of the covered period. A snapshot is served in the years after its compilation. After the last
 /// change in this period, the last offset stays in use.
 pub(super) fn clock_offsets(name: &str, mistakes: &mut Diagnostics) -> Vec<ClockOffset> {

@@ -16,7 +16,12 @@ fn titles(experiments: &[Value]) -> Vec<String> {
 /// Compiles a page with a zone for each experiment. Returns the errors and the warnings: the titles, and the lines of a
 /// report.
 fn compile_zones(experiments: &[Value]) -> (Vec<String>, Vec<String>) {
-    let zone = |experiment: &Value| json!({ "default": [], "variants": { "b": [], "c": [] }, "rules": [{ "experiment": experiment }] });
+    let zone = |experiment: &Value| {
+        let arms = experiment["variants"].as_array().cloned().unwrap_or_default();
+        let known = ["b", "c"].into_iter().filter(|key| arms.iter().any(|arm| arm == key));
+        let variants: serde_json::Map<String, Value> = known.map(|key| (key.to_owned(), json!([]))).collect();
+        json!({ "default": [], "variants": variants, "rules": [{ "experiment": experiment }] })
+    };
     let zones: serde_json::Map<String, Value> =
         experiments.iter().enumerate().map(|(i, experiment)| (format!("z{i}"), zone(experiment))).collect();
     let page = json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": zones } }).to_string();

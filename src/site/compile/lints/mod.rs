@@ -1,13 +1,18 @@
 //! Warnings: valid source that is probably a mistake. They do not stop a compilation.
 //!
-//! [`rules`] finds rules that are never reached and node IDs that occur twice on a page. [`values`] finds tests
-//! that compare a field with a value that it never has. [`redirects`] finds targets and goals
-//! that are not published.
+//! [`rules`] finds rules that are never reached, variants that no rule selects, and node IDs that occur twice on a
+//! page. [`values`] finds tests that compare a field with a value that it never has. [`conditions`] finds other
+//! tests that are probably wrong, and [`past`] finds windows in the past. [`redirects`] finds targets,
+//! goals and pages of conditions that are not published. [`items`] finds items that differ from the others.
 
+mod conditions;
+mod items;
+pub(super) mod past;
 mod redirects;
 mod rules;
 mod values;
 
+use self::conditions::conditions_of;
 use self::redirects::PublishedPaths;
 use self::rules::{PageLint, universal_audiences};
 use crate::site::snapshot::format;
@@ -28,10 +33,12 @@ pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Di
     }
     let none = Audiences::new();
     let audiences = source.audiences.as_ref().unwrap_or(&none);
-    for (key, audience) in audiences {
-        values::check_condition("audiences.json", &format!("/{key}/when"), &audience.when, warnings);
-    }
+    source.content.values().for_each(|collection| items::check(collection, warnings));
     let (published, universal) = (PublishedPaths::new(routes), universal_audiences(audiences));
+    for condition in conditions_of(source) {
+        values::check_condition(condition.file, &condition.pointer, condition.when, warnings);
+        conditions::check(&condition, &published, warnings);
+    }
     for (file, route) in &source.routes {
         match route {
             Route::Page(page) => {

@@ -1,4 +1,4 @@
-//! Redirects to a path of the site that is not published, and goals on such a path.
+//! Redirects to a path of the site that is not published, and goals and conditions on such a path.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -56,6 +56,34 @@ impl<'r> PublishedPaths<'r> {
             () => return,
         };
         self.warn(place, (goal, &recorded), title, warnings);
+    }
+
+    /// Adds a warning if `name`, the path in `pages.<path>` at `place`, covers no published page.
+    pub(super) fn check_page(&self, place: (&str, &str), name: &str, warnings: &mut Diagnostics) {
+        let has_param = name.split('/').any(|segment| param_name(segment).is_some_and(|param| param != "*"));
+        let title = match name.strip_suffix('*') {
+            _ if has_param => {
+                format!("the condition is on the pattern {name:?}; end the path with `*` instead")
+            }
+            Some(prefix) if !self.contains_prefix(prefix) => {
+                format!("the condition is on pages {name:?}, none of which is published")
+            }
+            None if !self.contains(name) => {
+                format!("the condition is on the page {name:?}, which is not published")
+            }
+            _ => return,
+        };
+        let path = name.trim_end_matches('*');
+        self.warn(place, (name, path), title, warnings);
+    }
+
+    /// Returns whether the server answers a path that begins with `prefix`.
+    fn contains_prefix(&self, prefix: &str) -> bool {
+        let fits = |route: &&str| {
+            let literal = route.find("/:").or_else(|| route.find("/*")).map_or(*route, |at| &route[..=at]);
+            literal.starts_with(prefix) || literal.len() < route.len() && prefix.starts_with(literal)
+        };
+        self.literals.iter().any(|route| route.starts_with(prefix)) || self.patterns.iter().any(fits)
     }
 
     /// Adds a warning about an authored text with a path that is not published.

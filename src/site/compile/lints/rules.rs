@@ -1,11 +1,11 @@
-//! Rules that are never reached, conditions of rules, goals of experiments, and node IDs that occur twice on a page.
+//! Rules that are never reached, variants that no rule selects, arms and goals of experiments, and node IDs that occur
+//! twice on a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
 use super::redirects::PublishedPaths;
-use super::values;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{
@@ -49,6 +49,27 @@ impl PageLint<'_> {
             ids.append(&mut own);
         }
         self.check_rules(&zone.rules, &format!("{pointer}/rules"));
+        self.check_unused_variants(zone, &format!("{pointer}/variants"));
+    }
+
+    fn check_unused_variants(&mut self, zone: &PersonalizedZone, pointer: &str) {
+        let mut selected = BTreeSet::new();
+        for rule in &zone.rules {
+            match rule {
+                Rule::Audience { variant, .. } | Rule::When { variant, .. } => {
+                    selected.insert(&**variant);
+                }
+                Rule::Experiment { experiment, .. } => {
+                    selected.extend(experiment.variants.iter().map(|variant| &**variant));
+                }
+            }
+        }
+        for (key, _) in zone.variants.0.iter().filter(|(key, _)| !selected.contains(&**key)) {
+            let expected = "a rule of the zone with this variant";
+            let diagnostic =
+                Diagnostic::at_key(self.file, format!("{pointer}/{key}"), expected, format!("`{key}`"));
+            self.warnings.add(diagnostic.with_title(format!("no rule selects the variant `{key}`")));
+        }
     }
 
     fn check_nodes<'s>(&mut self, nodes: &'s [Node], pointer: &str, ids: &mut NodeIds<'s>) {
@@ -73,11 +94,9 @@ impl PageLint<'_> {
     fn check_rules(&mut self, rules: &[Rule], pointer: &str) {
         for (i, rule) in rules.iter().enumerate() {
             let pointer = format!("{pointer}/{i}");
-            if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
-                values::check_condition(self.file, &format!("{pointer}/when"), when, self.warnings);
-            }
             if let Rule::Experiment { experiment, .. } = rule {
                 self.check_goals(experiment, &format!("{pointer}/experiment"));
+                self.check_arms(experiment, &format!("{pointer}/experiment/variants"));
             }
             let always = rules[..i].iter().position(|earlier| self.always_matches(earlier));
             let same = rules[..i].iter().position(|earlier| has_same_condition(earlier, rule));
@@ -98,6 +117,27 @@ impl PageLint<'_> {
         for (pointer, goal) in goal.chain(guardrails) {
             self.published.check_goal((self.file, &pointer), goal, self.warnings);
         }
+    }
+
+    /// Checks that an experiment compares at least two arms, one of them the default content.
+    fn check_arms(&mut self, experiment: &Experiment, pointer: &str) {
+        let (key, arms) = (&*experiment.key, &experiment.variants);
+        let (title, expected) = match () {
+            () if arms.len() < 2 => (
+                format!("experiment `{key}` has one arm, so it compares nothing"),
+                "two or more arms, such as `default` and one variant",
+            ),
+            () if arms.iter().all(|arm| &**arm != "default") => (
+                format!(
+                    "experiment `{key}` has no arm `default`, so it does not compare with the default content"
+                ),
+                "the arm `default` beside the variants",
+            ),
+            () => return,
+        };
+        let names: Vec<String> = arms.iter().map(|arm| format!("`{}`", &**arm)).collect();
+        let diagnostic = Diagnostic::at_value(self.file, pointer, expected, names.join(", "));
+        self.warnings.add(diagnostic.with_title(title));
     }
 
     fn always_matches(&self, rule: &Rule) -> bool {
