@@ -12,6 +12,9 @@ use crate::nearest::nearest;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token, truncate};
 use crate::site::source::types::{EachItem, Item, ItemPath};
 
+/// The values of a pattern's parameters, by name.
+type ParamValues = BTreeMap<String, String>;
+
 /// A path generated from a pattern.
 pub(super) struct ConcretePath<'c> {
     pub(super) path: String,
@@ -20,7 +23,7 @@ pub(super) struct ConcretePath<'c> {
     pub(super) number: usize,
     pub(super) file: &'c str,
     /// The values of the pattern's parameters, by name.
-    pub(super) values: BTreeMap<String, String>,
+    pub(super) values: ParamValues,
 }
 
 impl ConcretePath<'_> {
@@ -116,7 +119,7 @@ fn make_path<'e>(
     pattern: &str,
     each: &'e EachItem,
     entry: &Entry<'_>,
-) -> Result<(String, BTreeMap<String, String>), (&'e ItemPath, String)> {
+) -> Result<(String, ParamValues), (&'e ItemPath, String)> {
     let mut values = BTreeMap::new();
     let mut path = String::new();
     for segment in pattern[1..].split('/') {

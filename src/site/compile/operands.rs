@@ -54,7 +54,7 @@ fn find_wrong_operand(comparison: &Comparison<'_>) -> Option<(String, Option<Str
     let is_wrong = match list {
         ValueList::Date => {
             let text = comparison.literal.as_str()?;
-            !is_date(text) && !(is_ordering(comparison.operator) && is_date_prefix(text))
+            !(is_date(text) || is_ordering(comparison.operator) && is_date_prefix(text))
         }
         ValueList::Integers(min, max) => {
             let number = number_of(comparison.literal)?;

@@ -117,10 +117,10 @@ fn find_look_alike(text: &str, at: usize, message: &str) -> Option<ParseError> {
         let ends = rest.is_empty() || rest.starts_with([':', ',', '}', ']', '\n']);
         ends && is_double_quote(*quote)
     };
-    let before = text[line..at].char_indices().map(|(offset, c)| (line + offset, c)).filter(ends_string);
+    let mut before = text[line..at].char_indices().map(|(offset, c)| (line + offset, c)).filter(ends_string);
     let next = text[at..].chars().next().map(|c| (at, c)).filter(|(_, c)| look_alike(*c).is_some());
     let is_swallowed = messages.iter().any(|begin| message.starts_with(begin));
-    let (at, c) = next.or_else(|| before.last().filter(|_| is_swallowed))?;
+    let (at, c) = next.or_else(|| before.next_back().filter(|_| is_swallowed))?;
     let (name, expected) = look_alike(c)?;
     let code = format!("U+{:04X}", u32::from(c));
     let title = Some(format!("invalid JSON: {name} ({code})"));

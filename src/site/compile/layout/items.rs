@@ -146,7 +146,7 @@ impl PageCompiler<'_, '_> {
                 from = gap.offset;
                 let start = filled.len();
                 if let Err(diagnostic) = gap.write_value(concrete, &mut filled) {
-                    mistakes.add(diagnostic);
+                    mistakes.add(*diagnostic);
                 }
                 described.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
                 described.extend_from_slice(&filled[start..]);
@@ -181,13 +181,13 @@ impl PageCompiler<'_, '_> {
 
 impl ItemGap {
     /// Appends the value of the item.
-    fn write_value(&self, concrete: &ConcretePath<'_>, out: &mut Vec<u8>) -> Result<(), Diagnostic> {
+    fn write_value(&self, concrete: &ConcretePath<'_>, out: &mut Vec<u8>) -> Result<(), Box<Diagnostic>> {
         let Self { path, is_in_text, .. } = self;
         let id = &concrete.item.id;
         let Some(value) = item_value(concrete.item, path) else {
             let expected = format!("`{path}`, which the page {:?} shows", concrete.path);
             let diagnostic = concrete.at_item(expected, "none".to_owned());
-            return Err(diagnostic.with_title(format!("item {id:?} has no `{path}`")));
+            return Err(Box::new(diagnostic.with_title(format!("item {id:?} has no `{path}`"))));
         };
         if !is_in_text {
             json::write_minified(out, value.get());
@@ -201,9 +201,8 @@ impl ItemGap {
                     format!("a string, a number, true or false in `{path}`, which is a part of a text");
                 let actual = truncate(value.get(), DIAGNOSTIC_TEXT_CHARS_MAX);
                 let diagnostic = concrete.at_item(expected, actual);
-                return Err(
-                    diagnostic.with_title(format!("`{path}` of item {id:?} cannot be part of a text"))
-                );
+                let title = format!("`{path}` of item {id:?} cannot be part of a text");
+                return Err(Box::new(diagnostic.with_title(title)));
             }
         }
         Ok(())
