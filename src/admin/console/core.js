@@ -2,7 +2,7 @@
 //
 // The state is in the fragment of the URL, as `#page?name=value`. A fragment never reaches a server, so the link that a person
 // opens or shares leaves no visitor ID in the log of a proxy or in a referrer.
-import { useEffect, useState } from './vendor/preact-htm.js';
+import { useEffect, useLayoutEffect, useState } from './vendor/preact-htm.js';
 
 export const FILTERS = ['page', 'source', 'campaign', 'country', 'device', 'language', 'event', 'variant'];
 
@@ -39,10 +39,11 @@ export function toggleFilter(name, value) {
   change({ [name]: present.includes(value) ? present.filter((one) => one !== value) : [...present, value] });
 }
 
-// Returns the state, and renders again when it changes.
+// Returns the state, and renders again when it changes. A plain effect would begin to listen a frame after the first rendering, and
+// miss a change in between.
 export function useLocation() {
   const [state, setState] = useState(readState);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const read = () => setState(readState());
     addEventListener('hashchange', read);
     return () => removeEventListener('hashchange', read);

@@ -55,8 +55,7 @@ const MODULES: &[&str] = &[
 ];
 
 /// The names that the modules import from the library.
-const LIBRARY_IMPORT: &str =
-    "import { html, render, useEffect, useErrorBoundary, useRef, useState } from './vendor/preact-htm.js';\n";
+const LIBRARY_IMPORT: &str = "import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';\n";
 
 /// Joins the modules to one script, without their imports, the word `export`, indentation and lines that are
 /// comments. They share one scope, so a name of a module's top level is in no other module. No text of these

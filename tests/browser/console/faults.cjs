@@ -9,6 +9,7 @@ const POLL_MS = 6000;
 
 module.exports = async function faults(at) {
   await wrongUrls(at);
+  await earlyChange(at);
   await failedPoll(at);
   await notReady(at);
   await refusedFirstSnapshot(at);
@@ -33,6 +34,22 @@ async function wrongUrls(at) {
   await go(page, `#overview?site=${SITE}`);
   await page.locator('.plot canvas').waitFor();
   at.check('wrong URLs throw nothing', faults, []);
+  await context.close();
+}
+
+// The fragment changes directly after the first rendering, before the next frame.
+async function earlyChange(at) {
+  const { page, context } = await at.open('');
+  await page.addInitScript(() => {
+    new MutationObserver((_, observer) => {
+      if (!document.querySelector('main')) return;
+      observer.disconnect();
+      location.hash = '#publishing';
+    }).observe(document, { childList: true, subtree: true });
+  });
+  await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'Publishing' }).waitFor({ state: 'attached' });
+  at.check('a change directly after the first rendering is shown', await page.title(), 'Publishing – Parallax');
   await context.close();
 }
 
