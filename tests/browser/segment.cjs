@@ -110,7 +110,8 @@ async function visit(bench, caller, form) {
 
 // Tracks an event and leaves the page, as a click on a link does. The library works for a time before it has an event in its
 // hands, so a page that is left at once may lose it, with any server. Each delivery is left at its first safe moment: with
-// `batching` when the event is in the batch, with `keepalive` when the request is made and not answered.
+// `batching` when the event is in the batch, with `keepalive` when the request is made and not answered, and by default when the
+// answer arrives, because the browser cancels such a request with its page.
 async function leave(bench, caller, delivery) {
   const { page, pathname } = await openPage(bench, caller, 'snippet', delivery);
   const event = `left a page, ${delivery} delivery: ${caller.name}`;
@@ -118,17 +119,15 @@ async function leave(bench, caller, delivery) {
   await page.evaluate(
     ([event, next, delivery]) => {
       const go = () => location.assign(next);
-      if (delivery === 'keepalive') {
-        const { fetch } = window;
-        window.fetch = (...call) => {
-          const answer = fetch(...call);
-          go();
-          return answer;
-        };
-      }
+      const { fetch } = window;
+      window.fetch = (...call) => {
+        const answer = fetch(...call);
+        if (delivery === 'keepalive') go();
+        if (delivery === 'default') answer.then(go);
+        return answer;
+      };
       const tracked = analytics.track(event);
       if (delivery === 'batching') tracked.then(go);
-      if (delivery === 'default') go();
     },
     [event, next, delivery],
   );
