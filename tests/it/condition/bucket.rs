@@ -5,13 +5,32 @@ use parallax::testing::condition::{
 };
 use proptest::prelude::*;
 
-/// Returns the FNV-1a hash, as its authors describe it.
+/// Returns the FNV-1a hash, as its authors describe it, over UTF-16 code units in place of bytes.
 fn fnv(text: &str) -> u32 {
     let mut hash: u64 = 2_166_136_261;
-    for byte in text.bytes() {
-        hash = ((hash ^ u64::from(byte)) * 16_777_619) % (1 << 32);
+    for unit in text.encode_utf16() {
+        hash = ((hash ^ u64::from(unit)) * 16_777_619) % (1 << 32);
     }
     hash as u32
+}
+
+#[test]
+fn texts_outside_ascii_have_the_hash_of_the_growthbook_sdks() {
+    // The results of the JavaScript SDK, @growthbook/growthbook 1.8.0. The last text has two code units.
+    let cases = [
+        ("ana", 338_283_141),
+        ("тест", 8_839_891),
+        ("я", 3_389_371_454),
+        ("耀", 71_490_847),
+        ("😀", 3_409_036_472),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(seed_hash(text), expected, "{text}");
+    }
+    for (id, expected) in [("ana", 0.0835), ("тест", 0.4239), ("я", 0.7695), ("耀", 0.7411), ("😀", 0.9633)]
+    {
+        assert_eq!(hash(&["slow-front"], id, 2), Some(expected), "{id}");
+    }
 }
 
 proptest! {
