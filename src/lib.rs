@@ -82,6 +82,7 @@ mod url;
 // Floor 0
 mod checksum;
 mod clock;
+mod country;
 mod json;
 mod limits;
 mod nearest;

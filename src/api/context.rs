@@ -3,6 +3,7 @@
 use super::class::{Audience, ProblemContext, ResponseClass};
 use super::scratch::Settings;
 use crate::clock;
+use crate::country::country_code;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::{Field, Headers};
@@ -386,11 +387,4 @@ fn cookies<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
         let inner = value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\""));
         Some(inner.unwrap_or(value))
     })
-}
-
-/// Parses a country code in upper case: ISO 3166 alpha-2, or a code that content delivery networks send in its place
-/// (XX, T1).
-fn country_code(text: &[u8]) -> Option<[u8; 2]> {
-    let code: [u8; 2] = text.try_into().ok()?;
-    code.iter().all(u8::is_ascii_alphanumeric).then(|| code.map(|b| b.to_ascii_uppercase()))
 }

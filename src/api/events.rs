@@ -27,7 +27,7 @@ use crate::resolve::path::RoutePath;
 use crate::resolve::user_agent::{UserAgentCache, UserAgentInfo, UserAgentParser};
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::ArchivedSite;
-use crate::visitors::events::context::{country_code, primary_language};
+use crate::visitors::events::context::{country, primary_language};
 use crate::visitors::events::decode::{
     BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
 };
@@ -389,7 +389,7 @@ fn validate<'a, 'r: 'a>(
         referer: headers.get(Field::Referer).and_then(utf8),
         user_agent: context::visitor_user_agent(headers).and_then(utf8),
         language: headers.get(Field::Language).and_then(utf8).and_then(primary_language),
-        country: headers.get(Field::Country).and_then(utf8).and_then(country_code),
+        country: headers.get(Field::Country).and_then(utf8).and_then(country),
         anon_id: anon_id(&params, request, published.site(), cookie).map_err(Problem::in_query)?,
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded(), &settings.trusted_proxies)
             .unwrap_or(meta.peer),

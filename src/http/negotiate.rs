@@ -24,7 +24,7 @@ pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&[u8]> {
     let first_end =
         accept_language.iter().position(|b| matches!(b, b',' | b';')).unwrap_or(accept_language.len());
     let range = match (accept_language[..first_end].trim_ascii(), accept_language.get(first_end)) {
-        (first, Some(b',') | None) if first != b"*" => first,
+        (first, Some(b',') | None) if !matches!(first, b"*" | b"") => first,
         _ => best_range(accept_language)?,
     };
     let is_tag = !range.is_empty() && range.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
@@ -99,17 +99,17 @@ pub(crate) fn prefers_minimal(prefer: &[u8]) -> bool {
     })
 }
 
-/// Returns the items of a list with their weights in thousandths. A missing or empty weight counts as the
-/// highest.
+/// Returns the items of a list with their weights in thousandths, without empty items (RFC 9110 section 5.6.1.2). A missing or
+/// empty weight counts as the highest.
 fn weighted_items(list: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
-    list.split(|b| *b == b',').map(|item| {
+    list.split(|b| *b == b',').filter_map(|item| {
         let mut parts = item.split(|b| *b == b';');
         let name = parts.next().unwrap_or_default().trim_ascii();
         let weight = parts.find_map(|p| {
             let p = p.trim_ascii();
             p.strip_prefix(b"q=").or_else(|| p.strip_prefix(b"Q="))
         });
-        (name, weight.map_or(WEIGHT_MAX, parse_weight))
+        (!name.is_empty()).then(|| (name, weight.map_or(WEIGHT_MAX, parse_weight)))
     })
 }
 

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::profile_fields::ProfileField;
+use crate::country::country_code;
 
 /// The type of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,12 @@ impl ValueList {
             Self::Names(names) => {
                 names.iter().any(|name| *name == text || ignores_case && name.eq_ignore_ascii_case(text))
             }
-            Self::Country => is_country(text) || ignores_case && is_country(&text.to_ascii_uppercase()),
+            Self::Country => {
+                let code = country_code(text.as_bytes());
+                code.is_some_and(|code| {
+                    code == *text.as_bytes() || ignores_case && code.eq_ignore_ascii_case(text.as_bytes())
+                })
+            }
             Self::Date => is_date(text),
         }
     }
@@ -100,12 +106,7 @@ impl ValueList {
     /// Returns the value of the list that `text` means in another notation.
     pub(crate) fn suggest(self, text: &str) -> Option<String> {
         match self {
-            Self::Country => {
-                let upper = text.to_ascii_uppercase();
-                let assigned = ALIAS_COUNTRIES.iter().find(|(alias, _)| *alias == upper);
-                let country = assigned.map_or(upper, |(_, country)| (*country).to_owned());
-                is_country(&country).then_some(country)
-            }
+            Self::Country => country_code(text.as_bytes()).map(|code| code.map(char::from).iter().collect()),
             Self::Date => rewrite_date(text),
             _ => None,
         }
@@ -124,15 +125,6 @@ impl ValueList {
             Self::Date => "a date such as \"2026-01-05\"".to_owned(),
         }
     }
-}
-
-/// Codes that people use for a country, but that no header and no address database has, with the assigned code (ISO 3166-1).
-const ALIAS_COUNTRIES: [(&str, &str); 2] = [("UK", "GB"), ("EL", "GR")];
-
-fn is_country(text: &str) -> bool {
-    text.len() == 2
-        && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
-        && ALIAS_COUNTRIES.iter().all(|(alias, _)| *alias != text)
 }
 
 /// Returns whether the text is a date of the calendar, such as 2026-01-05.

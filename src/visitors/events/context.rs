@@ -6,6 +6,7 @@
 
 use super::document::{Member, Value, write_member_name};
 use super::refusal::{Location, Refusal};
+use crate::country::country_code;
 use crate::limits::CONTEXT_MEMBERS_MAX;
 use crate::problem;
 use crate::visitors::log::Code;
@@ -189,9 +190,9 @@ impl<'d> Context<'d> {
             page: layered(known.page, known_under.page),
             campaign: layered(known.campaign, known_under.campaign),
             locale: layered(known.locale, known_under.locale).as_str(),
-            country: layered(known.country, known_under.country).as_str().and_then(country_code).or_else(
-                || layered(known.location, known_under.location).get_str("country").and_then(country_code),
-            ),
+            country: layered(known.country, known_under.country).as_str().and_then(country).or_else(|| {
+                layered(known.location, known_under.location).get_str("country").and_then(country)
+            }),
             user_agent: layered(known.user_agent, known_under.user_agent).as_str(),
             ip: layered(known.ip, known_under.ip).as_str(),
             names_ip: known.names_ip,
@@ -208,11 +209,9 @@ impl Context<'_> {
     }
 }
 
-/// Returns a country code in upper case: ISO 3166 alpha-2, or a code that content delivery networks send in its
-/// place (XX, T1).
-pub(crate) fn country_code(text: &str) -> Option<Code<2>> {
-    let code: [u8; 2] = text.as_bytes().try_into().ok()?;
-    Code::new(&code.map(|byte| byte.to_ascii_uppercase()))
+/// Returns the code of a country. `None` if the text names none.
+pub(crate) fn country(text: &str) -> Option<Code<2>> {
+    country_code(text.as_bytes()).and_then(|code| Code::new(&code))
 }
 
 /// Returns the primary language of a language tag (RFC 5646) in lower case: `de` of `de-DE`. Languages have two

@@ -68,6 +68,10 @@ fn the_locale_is_the_parameter_or_the_preferred_language() {
         ("*, fr;q=0.1", json!("fr")),
         ("fr;q=0, en;q=0.001", json!("en")),
         ("fr;q=0", json!(null)),
+        (", de", json!("de")),
+        (",,fr;q=0.5, ,en", json!("en")),
+        (";q=0.9, fr;q=0.1", json!("fr")),
+        (" , ", json!(null)),
         ("*", json!(null)),
         ("", json!(null)),
     ] {
@@ -87,6 +91,10 @@ fn the_country_is_the_parameter_or_the_configured_header() {
     assert_eq!(visitor("&country=", &[("X-VISITOR-COUNTRY", "CH")])["country"], "CH");
     assert_eq!(visitor("", &[("CF-IPCountry", "CH")])["country"], json!(null));
     assert_eq!(visitor("", &[("X-Visitor-Country", "Switzerland")])["country"], json!(null));
+    for unknown in ["XX", "T1", "ZZ", "A1", "A2", "O1", "xx"] {
+        assert_eq!(visitor("", &[("X-Visitor-Country", unknown)])["country"], json!(null), "{unknown}");
+    }
+    assert_eq!(visitor("", &[("X-Visitor-Country", "uk")])["country"], "GB");
     assert_eq!(matched_zones("", &[("X-Visitor-Country", "CH")]), "swiss");
     assert_eq!(matched_zones("&country=ch", &[]), "swiss");
 }

@@ -41,6 +41,20 @@ fn a_referrer_on_a_host_of_the_site_is_not_external() {
 }
 
 #[test]
+fn the_country_of_an_event_is_an_assigned_code() {
+    for (context, expected) in [
+        (json!({ "country": "uk" }), json!("GB")),
+        (json!({ "country": "T1" }), Value::Null),
+        (json!({ "country": "XX", "location": { "country": "de" } }), json!("DE")),
+        (json!({ "location": { "country": "ZZ" } }), Value::Null),
+    ] {
+        let id = unique_id("country");
+        let event = json!({ "site": "acme", "anonId": id, "event": "e", "context": context });
+        assert_eq!(only_record(&post_with("/v1/track", &[], &event), &id)["country"], expected, "{context}");
+    }
+}
+
+#[test]
 fn the_device_and_the_language_of_the_request_are_recorded() {
     let (id, language) = (unique_id("context"), ("Accept-Language", "fr;q=0.5, de-AT, en;q=0.9"));
     let event = json!({"site": "acme", "anonId": id, "event": "e", "experiments": "cta:b,hero:~"});
