@@ -145,6 +145,7 @@ impl Sizes {
             url: None,
             referrer: None,
             now_ms: self.at_ms,
+            is_present: false,
         };
         let (document, audiences) =
             (VisitorContext::new(site, &visitor, url), SiteAudiences(&site.audiences));

@@ -15,7 +15,6 @@ use serde_json::{Value as Json, json};
 
 use super::jobs::{JobError, JobOutput, JobResult, JobRunner};
 use crate::api::{Handler, Outcome, Poll};
-use crate::clock;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
 use crate::limits::{EXPORT_PAGE_BYTES_TARGET, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
@@ -202,7 +201,7 @@ fn visitor_json(
     let visitors = lookup.pin();
     let profile = asked.find_profile(&visitors);
     let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
-    let document = profile_json(profile, clock::now_ms());
+    let document = profile_json(profile, profile.map_or(0, |profile| profile.visits()));
     let mut body = json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
         "profile": document });
     if let Some(position) = position {

@@ -222,6 +222,7 @@ impl<'a> RequestContext<'a> {
             url: self.params.get(Param::Url).map(str::as_bytes).or(fields.get(Field::Referer)),
             referrer: self.params.get(Param::Referrer),
             now_ms: now_ms.unwrap_or_else(clock::now_ms),
+            is_present: true,
         }
     }
 

@@ -36,6 +36,9 @@ pub(crate) struct Visitor<'a> {
     pub referrer: Option<&'a str>,
     /// Unix milliseconds.
     pub now_ms: i64,
+    /// True if the visitor is on the site at `now_ms`, which counts as a visit. False for statistics, which count
+    /// recorded visits only.
+    pub is_present: bool,
 }
 
 impl<'a> Visitor<'a> {
@@ -106,8 +109,12 @@ impl<'a> VisitorContext<'a> {
         self.visitor.profile.and_then(|profile| profile.user_id()).or(self.visitor.user_id)
     }
 
-    fn visits(&self) -> u32 {
-        visits(self.visitor.profile, self.visitor.now_ms)
+    fn visits(&self) -> u64 {
+        match (&self.visitor.profile, self.visitor.is_present) {
+            (Some(profile), true) => profile.visits_at(self.visitor.now_ms),
+            (Some(profile), false) => profile.visits(),
+            (None, is_present) => u64::from(is_present),
+        }
     }
 
     /// Returns the trait `name` (the path after `traits.`), or a member of a trait.
@@ -143,7 +150,7 @@ impl<'a> VisitorContext<'a> {
         let query: Map<_, _> =
             self.url.params().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let local = self.local();
-        let mut document = profile_json(self.visitor.profile, self.visitor.now_ms);
+        let mut document = profile_json(self.visitor.profile, self.visits());
         document["visitor"]["userId"] = json!(self.user_id());
         document.extend([
             ("anonId".to_owned(), json!(self.visitor.anon_id)),
@@ -182,10 +189,9 @@ pub(crate) fn is_of_request(code: u16, profile: &Profile<'_>) -> bool {
     }
 }
 
-/// Returns the part of the context that does not depend on a request: the visitor's past. `None` is a new
-/// visitor.
-pub fn profile_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json> {
-    let visits = visits(profile, now_ms);
+/// Returns the part of the context that does not depend on a request: the visitor's past, with this number of visits.
+/// `None` is a new visitor.
+pub fn profile_json(profile: Option<Profile<'_>>, visits: u64) -> Map<String, Json> {
     let past = |history| ActivitySummary::of(std::iter::once(history)).to_json();
     let known = profile.iter();
     let names = known
@@ -212,10 +218,6 @@ pub fn profile_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Js
         ("lastTouch", json!(profile.and_then(|profile| profile.last_touch()).map(touch_json))),
     ];
     members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
-}
-
-fn visits(profile: Option<Profile<'_>>, now_ms: i64) -> u32 {
-    profile.map_or(1, |profile| profile.visits_at(now_ms))
 }
 
 /// Splits the name of an event or page into an exact name, or the prefix before a final `*`.
@@ -295,7 +297,7 @@ impl Document for VisitorContext<'_> {
         match F::from_code(code)? {
             F::IsNew => Some(Value::Bool(self.visits() <= 1)),
             F::IsReturning => Some(Value::Bool(self.visits() > 1)),
-            F::Visits => number(u64::from(self.visits())),
+            F::Visits => number(self.visits()),
             F::PageViews => number(profile.map_or(0, |profile| profile.page_views())),
             F::Events => number(profile.map_or(0, |profile| profile.events())),
             F::FirstSeen => time_or_null(profile.and_then(|profile| profile.first_seen_ms())),

@@ -3,8 +3,8 @@
 use super::document::Value;
 use super::event::Event;
 use super::variants::is_key;
+use crate::visitors::log::EXPOSURE_EVENT;
 
-const EVENT_NAME: &str = "Experiment Viewed";
 /// The properties of the key and of the variant. The first that is not `null` is read.
 const KEY_PROPERTIES: [&str; 2] = ["experiment_id", "experimentId"];
 const VARIANT_PROPERTIES: [&str; 3] = ["variation_id", "variationId", "variation_name"];
@@ -13,7 +13,7 @@ const VARIANT_PROPERTIES: [&str; 3] = ["variation_id", "variationId", "variation
 /// variant must have the form of keys in a site.
 pub(super) fn write(event: &Event<'_>, out: &mut String) -> bool {
     out.clear();
-    if event.event != Some(EVENT_NAME) {
+    if event.event != Some(EXPOSURE_EVENT) {
         return false;
     }
     let read = |names: &[&str]| read_key(event.properties?, names);

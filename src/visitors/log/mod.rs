@@ -82,6 +82,7 @@ pub(crate) use offset_to_seq::SeqLocator;
 pub(crate) use queue::Wake;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
 pub use reader::{LogItem, LogReader, read_footer};
+pub(crate) use record::EXPOSURE_EVENT;
 pub use record::{Code, RECORD_BYTES_MIN, Record, RecordError, RecordKind};
 pub use recover::RecoveryReport;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};

@@ -23,6 +23,8 @@ const CONTEXT_OFFSET: usize = 72;
 /// Text columns of a record.
 const COLUMNS: usize = 10;
 const ABSENT: u16 = u16::MAX;
+/// The name of a track event that only tells which variant a visitor saw.
+pub(crate) const EXPOSURE_EVENT: &str = "Experiment Viewed";
 const BOT: u8 = 1;
 const GPC: u8 = 1 << 1;
 const FOLDED_BOT: u8 = 1 << 2;
@@ -238,6 +240,17 @@ impl<'a> Record<'a> {
     pub(crate) fn is_folded(&self) -> bool {
         let is_event = !matches!(self.kind, RecordKind::Void | RecordKind::Tombstone | RecordKind::Group);
         is_event && (!self.bot || self.is_folded_bot)
+    }
+
+    /// Returns whether the record begins or extends a visit: a page, screen or track event of a browser or an app. An
+    /// event without an anonymous ID is a server's, and an exposure follows another event.
+    pub(crate) fn is_of_visit(&self) -> bool {
+        let is_kind = match self.kind {
+            RecordKind::Page | RecordKind::Screen => true,
+            RecordKind::Track => self.event != Some(EXPOSURE_EVENT),
+            _ => false,
+        };
+        is_kind && self.anon_id.is_some()
     }
 
     /// Returns the `previousId` of an alias. `fold_input` is a reusable buffer.

@@ -88,7 +88,6 @@ impl<'a> ProfileBuilder<'a> {
     pub(super) fn record_activity(&mut self, at_ms: i64) {
         let (first_ms, last_ms) = self.seen_ms.unwrap_or((at_ms, at_ms));
         self.seen_ms = Some((first_ms.min(at_ms), last_ms.max(at_ms)));
-        self.visits.add(at_ms);
     }
 
     /// Updates the first touch (the earliest) and the last touch (the latest). Of touches with the same

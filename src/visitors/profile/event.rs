@@ -9,6 +9,8 @@ use crate::visitors::log::{Record, RecordKind};
 pub(crate) struct Event<'e> {
     pub kind: RecordKind,
     pub at_ms: i64,
+    /// True if the event begins or extends a visit.
+    pub is_of_visit: bool,
     pub name: Option<&'e str>,
     pub page: Option<&'e str>,
     pub touch: Option<EncodedTouch<'e>>,
@@ -23,6 +25,7 @@ impl<'e> Event<'e> {
         Self {
             kind: record.kind,
             at_ms: record.timestamp_ms,
+            is_of_visit: record.is_of_visit(),
             name: record.event,
             page: record.path,
             touch: touch.map(|touch| EncodedTouch::new(touch, record.path, record.timestamp_ms, texts)),

@@ -23,10 +23,13 @@ use crate::visitors::log::RecordKind;
 
 impl<'a> ProfileBuilder<'a> {
     /// Folds an event into this profile. A profile event is sent by a server and only changes traits.
-    /// Every other kind also counts as activity of the visitor.
+    /// Every other kind also counts as activity of the visitor, and the events of a visit begin or extend one.
     pub(crate) fn fold(&mut self, event: &Event<'a>, counts: &mut FoldCounts) {
         if event.kind != RecordKind::Profile {
             self.record_activity(event.at_ms);
+        }
+        if event.is_of_visit {
+            self.visits.add(event.at_ms);
         }
         match event.kind {
             RecordKind::Page => self.fold_page(event),

@@ -84,6 +84,7 @@ pub struct Profile<'a> {
     page_views: u64,
     events: u64,
     visits: u64,
+    last_visit_end_ms: Option<i64>,
     pub(super) encoded_visits: Decoder<'a>,
     pub(super) names: &'a [u8],
     pub(super) pages: &'a [u8],
@@ -106,6 +107,7 @@ impl<'a> Profile<'a> {
         let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
         let (page_views, events) = (bytes.number()?, bytes.number()?);
         let visits_kept = bytes;
+        let (visits, last_visit_end_ms) = Visits::decode_count(&mut bytes, last_seen_ms.unwrap_or(0))?;
         Some(Self {
             site,
             user_id,
@@ -115,7 +117,8 @@ impl<'a> Profile<'a> {
             page_views,
             events,
             encoded_visits: visits_kept,
-            visits: Visits::decode_count(&mut bytes)?,
+            visits,
+            last_visit_end_ms,
             names: bytes.section()?,
             pages: bytes.section()?,
             flags,
@@ -145,11 +148,12 @@ impl<'a> Profile<'a> {
         self.visits
     }
 
-    /// Returns the number of visits at `now_ms`. Counts a new visit if the last one has ended by then.
-    pub fn visits_at(&self, now_ms: i64) -> u32 {
-        let goes_on = |last_ms: i64| now_ms.saturating_sub(last_ms) <= VISIT_TIMEOUT_MS;
-        let begins = !self.last_seen_ms.is_some_and(goes_on);
-        u32::try_from(self.visits.saturating_add(u64::from(begins))).unwrap_or(u32::MAX)
+    /// Returns the number of visits of a visitor with a request at `now_ms`. Counts a new visit if the last one has
+    /// ended by then.
+    pub fn visits_at(&self, now_ms: i64) -> u64 {
+        let goes_on = |end_ms: i64| now_ms.saturating_sub(end_ms) <= VISIT_TIMEOUT_MS;
+        let begins = !self.last_visit_end_ms.is_some_and(goes_on);
+        self.visits.saturating_add(u64::from(begins))
     }
 
     /// Returns the number of page views.

@@ -120,13 +120,17 @@ impl Visits {
         Some(visits)
     }
 
-    /// Skips the encoded visits and returns only their number.
-    pub(super) fn decode_count(bytes: &mut Decoder<'_>) -> Option<u64> {
+    /// Skips the encoded visits. Returns their number, and the end of the newest one.
+    pub(super) fn decode_count(bytes: &mut Decoder<'_>, base_ms: i64) -> Option<(u64, Option<i64>)> {
         let (earlier, kept) = decode_counts(bytes)?;
-        for _ in 0..2 * kept {
-            bytes.number()?;
+        let mut newest_end_ms = None;
+        for number in 0..2 * kept {
+            let back_ms = bytes.number()?;
+            if number == 0 {
+                newest_end_ms = Some(base_ms.wrapping_sub(back_ms as i64));
+            }
         }
-        Some(earlier.saturating_add(kept as u64))
+        Some((earlier.saturating_add(kept as u64), newest_end_ms))
     }
 }
 
