@@ -89,6 +89,7 @@ mod nearest;
 mod parallel;
 mod percent;
 mod problem;
+mod providers;
 mod varint;
 
 // Floor 12: the internals for tests, benchmarks and the load generator. No module uses it.

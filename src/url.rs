@@ -8,7 +8,7 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::limits::{URL_BYTES_MAX, URL_PARAMS_MAX};
-use crate::percent;
+use crate::{percent, providers};
 
 /// A decoded page URL, absolute or starting with its path. Parts that are not UTF-8 are treated as absent.
 #[derive(Debug)]
@@ -110,23 +110,43 @@ pub(crate) fn without_www(host: &str) -> &str {
     if has_www { &host[4..] } else { host }
 }
 
+/// Returns a host in the form that comparisons use: without a leading `www.` and without a final dot.
+pub(crate) fn comparable_host(host: &str) -> &str {
+    let host = without_www(host);
+    host.strip_suffix('.').unwrap_or(host)
+}
+
 /// Returns whether a referrer is external: its host differs from that of the page and from all hosts of the
-/// site. Without any known host of the site no referrer is external. A leading `www.` does not count.
+/// site, and the site does not ignore it. Without any known host of the site no referrer is external. A leading
+/// `www.` and a final dot do not count.
 ///
-/// `site_hosts` have no leading `www.`. The host `*.acme.example` is `acme.example` with all subdomains.
+/// `site_hosts` have no leading `www.`. The host `*.acme.example` is `acme.example` with all subdomains. `is_ignored`
+/// gets a comparable host.
 pub(crate) fn is_external<'h>(
     referrer: &str,
     page_url: Option<&str>,
     mut site_hosts: impl Iterator<Item = &'h str>,
+    is_ignored: impl FnOnce(&str) -> bool,
 ) -> bool {
-    let Some(other) = host(referrer).map(without_www) else { return false };
-    let page_host = page_url.and_then(host).map(without_www);
+    let Some(other) = host(referrer).map(comparable_host) else { return false };
+    let page_host = page_url.and_then(host).map(comparable_host);
     let mut has_known_host = page_host.is_some();
     let is_listed = site_hosts.any(|own| {
         has_known_host = true;
         is_covered(other, own)
     });
-    has_known_host && !is_listed && !page_host.is_some_and(|own| is_covered(other, own))
+    has_known_host && !is_listed && !page_host.is_some_and(|own| is_covered(other, own)) && !is_ignored(other)
+}
+
+/// Returns whether a site ignores referrers on a comparable host: the host is one of the site's `ignored_referrers`, or that of a
+/// provider if `ignores_providers`.
+pub fn is_ignored_referrer<'h>(
+    host: &str,
+    mut ignored_referrers: impl Iterator<Item = &'h str>,
+    ignores_providers: bool,
+) -> bool {
+    ignores_providers && providers::contains(host)
+        || ignored_referrers.any(|ignored| is_covered(host, ignored))
 }
 
 /// Returns whether `own`, a host or `*.` and a domain, covers `host`.

@@ -61,6 +61,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "visitors/events/document.rs",
             "visitors/events/scalars.rs",
             "percent.rs",
+            "providers.rs",
             "cli/byte_search.rs",
             "url.rs",
         ],
