@@ -86,6 +86,7 @@ mod country;
 mod json;
 mod limits;
 mod nearest;
+mod nfc;
 mod parallel;
 mod percent;
 mod problem;

@@ -187,6 +187,9 @@ pub mod nearest {
 pub mod problem {
     pub use crate::problem::{ALL, Detail, INTERNAL, MALFORMED_JSON, OVERLOADED};
 }
+pub mod nfc {
+    pub use crate::nfc::normalize;
+}
 pub mod providers {
     pub use crate::providers::{SLOTS, contains, domains};
 }

@@ -8,12 +8,14 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::limits::{URL_BYTES_MAX, URL_PARAMS_MAX};
-use crate::{percent, providers};
+use crate::{nfc, percent, providers};
 
 /// A decoded page URL, absolute or starting with its path. Parts that are not UTF-8 are treated as absent.
 #[derive(Debug)]
 pub(crate) struct PageUrl {
     decoded: Vec<u8>,
+    /// The path in form C, if the URL spells it differently. A buffer.
+    normalized: String,
     path: Range<usize>,
     params: Vec<(Range<usize>, Range<usize>)>,
 }
@@ -23,6 +25,7 @@ impl PageUrl {
     pub(crate) fn new() -> Self {
         Self {
             decoded: Vec::with_capacity(URL_BYTES_MAX),
+            normalized: String::new(),
             path: 0..0,
             params: Vec::with_capacity(URL_PARAMS_MAX),
         }
@@ -39,12 +42,26 @@ impl PageUrl {
         let (path, query) = split_at_byte(url, b'?');
         let path = skip_authority(path);
         self.path = self.append(path, percent::decode);
+        self.normalize_path();
         for pair in query.split(|b| *b == b'&').take(URL_PARAMS_MAX) {
             let (name, value) = split_at_byte(pair, b'=');
             let name = self.append(name, percent::decode_form);
             let value = self.append(value, percent::decode_form);
             self.params.push((name, value));
         }
+    }
+
+    /// Writes the path in form C, in which routes and conditions have it.
+    fn normalize_path(&mut self) {
+        let Ok(path) = std::str::from_utf8(&self.decoded[self.path.clone()]) else { return };
+        if nfc::is_normalized(path) {
+            return;
+        }
+        self.normalized.clear();
+        nfc::append(&mut self.normalized, path);
+        self.decoded.truncate(self.path.start);
+        self.decoded.extend_from_slice(self.normalized.as_bytes());
+        self.path.end = self.decoded.len();
     }
 
     fn append(&mut self, text: &[u8], decode: impl Fn(&[u8], &mut Vec<u8>)) -> Range<usize> {

@@ -48,6 +48,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("httparse", &["http/chunked.rs", "http/request.rs"]),
     ("httpdate", &["http/date.rs"]),
     ("include_dir", &["cli/demo.rs", "cli/init.rs"]),
+    ("icu_normalizer", &["nfc.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("io_uring", &["worker/runtime.rs"]),
     ("ipnet", &["api/scratch.rs", "config.rs", "http/forwarded.rs"]),
