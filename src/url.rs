@@ -53,10 +53,13 @@ impl PageUrl {
 
     /// Writes the path in form C, in which routes and conditions have it.
     fn normalize_path(&mut self) {
-        let Ok(path) = std::str::from_utf8(&self.decoded[self.path.clone()]) else { return };
-        if nfc::is_normalized(path) {
+        let path = &self.decoded[self.path.clone()];
+        if path.is_ascii() {
             return;
         }
+        let Some(path) = std::str::from_utf8(path).ok().filter(|path| !nfc::is_normalized(path)) else {
+            return;
+        };
         self.normalized.clear();
         nfc::append(&mut self.normalized, path);
         self.decoded.truncate(self.path.start);

@@ -295,7 +295,7 @@ fn a_text_for_a_path_that_is_not_in_the_form_of_paths_is_a_warning() {
     assert_eq!(
         warnings_of(&[("routes/menu.json", page), ("content/dishes.json", dishes)]),
         [format!(
-            "content/dishes.json:2:40 /1/fields/slug | a text in Unicode normalization form C (NFC), in which paths are | {:?}",
+            "content/dishes.json:2:39 /1/fields/slug | a text in Unicode normalization form C (NFC), in which paths are | {:?}",
             "the\u{301}"
         )]
     );
