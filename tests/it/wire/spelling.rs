@@ -73,6 +73,11 @@ fn each_spelling_of_a_path_finds_its_route() {
     ] {
         assert_eq!(resolve(spelling)["route"], path, "{spelling}");
     }
+    for prefix in [COMPOSED, DECOMPOSED] {
+        let target = format!("/v1/routes?site=acme&prefix={}", percent_encode(prefix));
+        let listed = SERVER.get().get(&target).json()["routes"].clone();
+        assert_eq!((listed.as_array().map(Vec::len), &listed[0]["path"]), (Some(1), &json!(COMPOSED)));
+    }
     let from = resolve("/vieux-th%C3%A9");
     assert_eq!(resolve("/vieux-the\u{301}"), from);
     assert_eq!(from["to"], COMPOSED);
