@@ -65,7 +65,7 @@ fn main() {
 
 /// Asks cold, lets events arrive, and asks again. Returns the views and events of the warm answer.
 fn ask_and_print(sealed: &[&Columns], generator: &Generator, tail_events: u64, query: &Query) -> u64 {
-    let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+    let site = SiteFacts::unpublished("acme");
     let limits = Limits { memory_bytes: MEMORY_BYTES, is_over: &|| false };
     let mut cache = AnswerCache::default();
     let mut ask = |tail_events: u64| {

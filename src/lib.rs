@@ -86,9 +86,11 @@ mod country;
 mod json;
 mod limits;
 mod nearest;
+mod nfc;
 mod parallel;
 mod percent;
 mod problem;
+mod providers;
 mod varint;
 
 // Floor 12: the internals for tests, benchmarks and the load generator. No module uses it.

@@ -8,12 +8,14 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::limits::{URL_BYTES_MAX, URL_PARAMS_MAX};
-use crate::percent;
+use crate::{nfc, percent, providers};
 
 /// A decoded page URL, absolute or starting with its path. Parts that are not UTF-8 are treated as absent.
 #[derive(Debug)]
 pub(crate) struct PageUrl {
     decoded: Vec<u8>,
+    /// The path in form C, if the URL spells it differently. A buffer.
+    normalized: String,
     path: Range<usize>,
     params: Vec<(Range<usize>, Range<usize>)>,
 }
@@ -23,6 +25,7 @@ impl PageUrl {
     pub(crate) fn new() -> Self {
         Self {
             decoded: Vec::with_capacity(URL_BYTES_MAX),
+            normalized: String::new(),
             path: 0..0,
             params: Vec::with_capacity(URL_PARAMS_MAX),
         }
@@ -39,12 +42,29 @@ impl PageUrl {
         let (path, query) = split_at_byte(url, b'?');
         let path = skip_authority(path);
         self.path = self.append(path, percent::decode);
+        self.normalize_path();
         for pair in query.split(|b| *b == b'&').take(URL_PARAMS_MAX) {
             let (name, value) = split_at_byte(pair, b'=');
             let name = self.append(name, percent::decode_form);
             let value = self.append(value, percent::decode_form);
             self.params.push((name, value));
         }
+    }
+
+    /// Writes the path in form C, in which routes and conditions have it.
+    fn normalize_path(&mut self) {
+        let path = &self.decoded[self.path.clone()];
+        if path.is_ascii() {
+            return;
+        }
+        let Some(path) = std::str::from_utf8(path).ok().filter(|path| !nfc::is_normalized(path)) else {
+            return;
+        };
+        self.normalized.clear();
+        nfc::append(&mut self.normalized, path);
+        self.decoded.truncate(self.path.start);
+        self.decoded.extend_from_slice(self.normalized.as_bytes());
+        self.path.end = self.decoded.len();
     }
 
     fn append(&mut self, text: &[u8], decode: impl Fn(&[u8], &mut Vec<u8>)) -> Range<usize> {
@@ -110,23 +130,43 @@ pub(crate) fn without_www(host: &str) -> &str {
     if has_www { &host[4..] } else { host }
 }
 
+/// Returns a host in the form that comparisons use: without a leading `www.` and without a final dot.
+pub(crate) fn comparable_host(host: &str) -> &str {
+    let host = without_www(host);
+    host.strip_suffix('.').unwrap_or(host)
+}
+
 /// Returns whether a referrer is external: its host differs from that of the page and from all hosts of the
-/// site. Without any known host of the site no referrer is external. A leading `www.` does not count.
+/// site, and the site does not ignore it. Without any known host of the site no referrer is external. A leading
+/// `www.` and a final dot do not count.
 ///
-/// `site_hosts` have no leading `www.`. The host `*.acme.example` is `acme.example` with all subdomains.
+/// `site_hosts` have no leading `www.`. The host `*.acme.example` is `acme.example` with all subdomains. `is_ignored`
+/// gets a comparable host.
 pub(crate) fn is_external<'h>(
     referrer: &str,
     page_url: Option<&str>,
     mut site_hosts: impl Iterator<Item = &'h str>,
+    is_ignored: impl FnOnce(&str) -> bool,
 ) -> bool {
-    let Some(other) = host(referrer).map(without_www) else { return false };
-    let page_host = page_url.and_then(host).map(without_www);
+    let Some(other) = host(referrer).map(comparable_host) else { return false };
+    let page_host = page_url.and_then(host).map(comparable_host);
     let mut has_known_host = page_host.is_some();
     let is_listed = site_hosts.any(|own| {
         has_known_host = true;
         is_covered(other, own)
     });
-    has_known_host && !is_listed && !page_host.is_some_and(|own| is_covered(other, own))
+    has_known_host && !is_listed && !page_host.is_some_and(|own| is_covered(other, own)) && !is_ignored(other)
+}
+
+/// Returns whether a site ignores referrers on a comparable host: the host is one of the site's `ignored_referrers`, or that of a
+/// provider if `ignores_providers`.
+pub fn is_ignored_referrer<'h>(
+    host: &str,
+    mut ignored_referrers: impl Iterator<Item = &'h str>,
+    ignores_providers: bool,
+) -> bool {
+    ignores_providers && providers::contains(host)
+        || ignored_referrers.any(|ignored| is_covered(host, ignored))
 }
 
 /// Returns whether `own`, a host or `*.` and a domain, covers `host`.

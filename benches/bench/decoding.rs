@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::resolve::path::RoutePath;
+use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
     Environment, EventContext, EventValidator, Policy, Submission,
 };
@@ -43,6 +44,10 @@ impl Environment for StubEnvironment {
 
     fn site_hosts(&self) -> impl Iterator<Item = &str> {
         std::iter::empty()
+    }
+
+    fn is_ignored_referrer(&self, host: &str) -> bool {
+        is_ignored_referrer(host, std::iter::empty(), true)
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

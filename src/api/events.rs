@@ -483,6 +483,10 @@ impl Environment for RequestEnvironment<'_> {
         self.site.hosts.iter().map(|host| host.as_str())
     }
 
+    fn is_ignored_referrer(&self, host: &str) -> bool {
+        self.site.ignores_referrer(host)
+    }
+
     fn page_path(&mut self, value: &str) -> Option<&str> {
         self.path.parse(value).ok().map(|()| self.path.text())
     }

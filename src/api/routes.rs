@@ -3,6 +3,8 @@
 //! Routes, redirects and removed paths are sorted by path in one order, so that a page of the list can end between any
 //! two paths. The first page also lists the queries. A request with `wait` may be held until a publication.
 
+use std::borrow::Cow;
+
 use super::context::RequestContext;
 use super::held::HeldRequests;
 use super::response::{self, Body, CachePolicy, ResponseFields};
@@ -14,6 +16,7 @@ use crate::limits::{
     ROUTE_BYTES_MAX, ROUTES_LISTED_MAX, ROUTES_LISTED_WITH_VARIANTS_DEFAULT, ROUTES_PAGE_BYTES_MAX,
     WAIT_S_MAX,
 };
+use crate::nfc;
 use crate::problem::{self, Problem};
 use crate::resolve::route;
 use crate::site::catalog::versions::{ContentEntry, PublishedVersion};
@@ -25,7 +28,8 @@ use crate::site::snapshot::pieces::Pieces;
 
 /// The parameters of the list.
 struct ListOptions<'a> {
-    prefix: &'a str,
+    /// In the form of paths. Only a prefix in another spelling is a copy.
+    prefix: Cow<'a, str>,
     /// The version in `since`, and its paths and queries, if the server knows them.
     since: Option<(u64, Option<&'a PublishedVersion>)>,
     /// The longest time to wait for another version, in seconds.
@@ -98,7 +102,7 @@ fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Pr
         }
     };
     let wait_s = parse_wait(context, since.is_some())?;
-    let prefix = context.params.get(Param::Prefix).unwrap_or_default();
+    let prefix = nfc::normalize(context.params.get(Param::Prefix).unwrap_or_default());
     Ok(ListOptions { prefix, since, wait_s, limit, with_variants })
 }
 
@@ -290,7 +294,7 @@ fn changes<'a>(
     after: &str,
     is_continued: bool,
 ) -> impl Iterator<Item = Change<'a>> {
-    let prefix = options.prefix;
+    let prefix = &*options.prefix;
     let is_after = |path: &str| if is_continued { path > after } else { path >= prefix };
     let routes = &context.site().routes;
     let now = &routes[routes.partition_point(|r| !is_after(&r.path))..];

@@ -66,7 +66,46 @@ pub(super) enum Check {
     Count { within_ms: Option<i64>, bounds: Vec<(Operator, u64)> },
 }
 
+impl Condition {
+    /// Replaces the names of the fields that `is_meant` accepts, and the texts that their values are compared with.
+    pub fn map_field_texts(mut self, is_meant: &dyn Fn(&Field) -> bool, map: fn(&str) -> String) -> Self {
+        self.root.map_fields(is_meant, map);
+        self
+    }
+}
+
 impl Node {
+    fn map_fields(&mut self, is_meant: &dyn Fn(&Field) -> bool, map: fn(&str) -> String) {
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => {
+                nodes.iter_mut().for_each(|node| node.map_fields(is_meant, map));
+            }
+            Node::Not(node) => node.map_fields(is_meant, map),
+            Node::Field { field, test, .. } if is_meant(field) => {
+                field.name = map(&field.name);
+                test.map_operands(map);
+            }
+            _ => {}
+        }
+    }
+
+    /// Replaces the texts of a test of one value.
+    fn map_operands(&mut self, map: fn(&str) -> String) {
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter_mut().for_each(|node| node.map_operands(map)),
+            Node::Not(node) | Node::Element(node) => node.map_operands(map),
+            Node::Test { operand, check, .. } => {
+                map_texts(operand, map);
+                match check {
+                    Check::Pattern { source } => *source = map(source),
+                    Check::Group { members } => members.iter_mut().for_each(|member| map_texts(member, map)),
+                    Check::Compare | Check::Within { .. } | Check::Count { .. } => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn all(mut nodes: Vec<Node>) -> Node {
         if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes) }
     }
@@ -82,6 +121,15 @@ impl Node {
 
     pub(super) fn test(operator: Operator, operand: Json, check: Check) -> Node {
         Node::Test { operator, operand, check }
+    }
+}
+
+/// Replaces a text, or the texts of an array.
+fn map_texts(value: &mut Json, map: fn(&str) -> String) {
+    match value {
+        Json::String(text) => *text = map(text),
+        Json::Array(values) => values.iter_mut().for_each(|value| map_texts(value, map)),
+        _ => {}
     }
 }
 

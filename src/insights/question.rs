@@ -6,6 +6,7 @@ use super::calendar::{Unit, Zone};
 use super::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
 use super::format::TextColumn;
 use super::zones::ZonesQuestion;
+use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::visitors::events::variants::is_key;
 
@@ -159,6 +160,17 @@ pub struct Filters {
 }
 
 impl Filters {
+    /// Adds a value to a filter. The path of a page gets the form of page events. Returns false if no filter has this name.
+    ///
+    /// # Errors
+    /// The value is refused.
+    pub(super) fn add(&mut self, name: &str, value: &str) -> Result<bool, QuestionError> {
+        let Some(filter) = self.by_name(name) else { return Ok(false) };
+        check_filter(name, value)?;
+        filter.push(if name == "page" { nfc::normalize(value).into_owned() } else { value.to_owned() });
+        Ok(true)
+    }
+
     pub(super) fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
         Some(match name {
             "page" => &mut self.page,
@@ -260,10 +272,7 @@ impl Question {
         let mut filters = Filters::default();
         let mut single: Vec<(&str, &str)> = Vec::new();
         for (name, value) in pairs.filter(|(_, value)| !value.is_empty()) {
-            if let Some(filter) = filters.by_name(name) {
-                check_filter(name, value)?;
-                filter.push(value.to_owned());
-            } else if PARAM_NAMES.contains(&name) {
+            if !filters.add(name, value)? && PARAM_NAMES.contains(&name) {
                 if single.iter().any(|(other, _)| *other == name) {
                     return Err(QuestionError::repeated(name));
                 }
@@ -366,7 +375,7 @@ pub(super) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
     (text == "include").then_some(true).ok_or_else(|| QuestionError::invalid("bots", "'include'", text))
 }
 
-pub(super) fn check_filter(name: &str, value: &str) -> Result<(), QuestionError> {
+fn check_filter(name: &str, value: &str) -> Result<(), QuestionError> {
     let is_variant = |text: &str| {
         text.split_once(':').is_some_and(|(zone, key)| is_key(zone) && is_key(key) && key != "default")
     };

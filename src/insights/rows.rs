@@ -296,12 +296,12 @@ impl FileReader {
         Ok(())
     }
 
-    /// Returns the values of the referrer hosts that are not of the site.
+    /// Returns the values of the referrer hosts that are external.
     fn external_referrers(&self, at: usize, site: &SiteFacts, values: &mut Values) -> Vec<u32> {
         let referrers = &self.texts[at];
         let mut numbers = referrers.values(values);
         for (number, host) in numbers.iter_mut().zip(&referrers.texts) {
-            if site.is_own_host(host) {
+            if !site.is_external_host(host) {
                 *number = NO_VALUE;
             }
         }

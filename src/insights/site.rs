@@ -2,7 +2,7 @@
 
 use super::calendar::Zone;
 use crate::site::snapshot::format::ArchivedSite;
-use crate::url::{is_covered, without_www};
+use crate::url::{comparable_host, is_covered, is_ignored_referrer};
 
 /// The facts of a site that questions depend on.
 #[derive(Debug, Clone)]
@@ -12,6 +12,10 @@ pub struct SiteFacts {
     pub zone: Zone,
     /// The site's hosts without `www.`. `*.acme.example` is a domain with all subdomains.
     pub own_hosts: Vec<String>,
+    /// The hosts whose referrers are not external, in the form of `own_hosts`.
+    pub ignored_referrers: Vec<String>,
+    /// True if referrers on the hosts of payment providers and identity providers are not external either.
+    pub ignores_providers: bool,
     /// The version of the published site; `None` if only the log knows the site.
     pub version: Option<u64>,
 }
@@ -26,18 +30,29 @@ impl SiteFacts {
             site: site.site.to_string(),
             zone: Zone { name: site.time_zone.to_string(), offsets: offsets.collect() },
             own_hosts: site.hosts.iter().map(|host| host.to_string()).collect(),
+            ignored_referrers: site.ignored_referrers.iter().map(|host| host.to_string()).collect(),
+            ignores_providers: site.ignores_providers,
             version: Some(site.version.to_native()),
         }
     }
 
     /// Returns the facts of a site that is not published.
-    pub(crate) fn unpublished(site: &str) -> Self {
-        Self { site: site.to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None }
+    pub fn unpublished(site: &str) -> Self {
+        Self {
+            site: site.to_owned(),
+            zone: Zone::utc(),
+            own_hosts: Vec::new(),
+            ignored_referrers: Vec::new(),
+            ignores_providers: true,
+            version: None,
+        }
     }
 
-    /// Returns whether a host is one of the site.
-    pub(crate) fn is_own_host(&self, host: &str) -> bool {
-        let host = without_www(host);
-        self.own_hosts.iter().any(|own| is_covered(host, own))
+    /// Returns whether referrers on a host are external: the host is not one of the site, and the site does not ignore it.
+    pub(crate) fn is_external_host(&self, host: &str) -> bool {
+        let host = comparable_host(host);
+        let ignored = self.ignored_referrers.iter().map(String::as_str);
+        !self.own_hosts.iter().any(|own| is_covered(host, own))
+            && !is_ignored_referrer(host, ignored, self.ignores_providers)
     }
 }

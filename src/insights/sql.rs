@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::ask::RECENT_MS;
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
+use crate::providers;
 use crate::visitors::events::time;
 
 /// The part of each query that reads the export.
@@ -31,9 +32,9 @@ const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as vi
 /// Returns the query of a question.
 pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> String {
     let mut sql = begin_events(&site.site, question.bots);
-    let add = |sql: &mut String, name: &str, range: &Range<i64>| {
-        add_range(sql, name, range, &question.filters, site)
-    };
+    add_referrers(&mut sql, site);
+    let add =
+        |sql: &mut String, name: &str, range: &Range<i64>| add_range(sql, name, range, &question.filters);
     add(&mut sql, "range", &question.range);
     match question.subject {
         Subject::Overview => {
@@ -61,7 +62,7 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
                 "\nselect 'series', t, visitors, visits, views, events, null from series order by part, t",
             );
         }
-        Subject::Top => add_top(&mut sql, question, site),
+        Subject::Top => add_top(&mut sql, question),
         Subject::Live => {
             add_series(
                 &mut sql,
@@ -96,44 +97,56 @@ pub(super) fn instant(time_ms: i64) -> String {
     format!("timestamp '{}'", written.trim_end_matches('Z'))
 }
 
-/// Returns the condition that the referrer host is not of the site.
+/// Adds the table `referred`: the events, with the host of an external referrer in the column `referrer`. It is the only table
+/// with the hosts that are not external, because their list is long.
+pub(super) fn add_referrers(sql: &mut String, site: &SiteFacts) {
+    let _ = write!(
+        sql,
+        ",\nreferred as (select *, if({}, referrerHost, null) as referrer from events)",
+        is_external(site)
+    );
+}
+
+/// Returns the condition that the referrer host is neither of the site nor ignored by it.
 fn is_external(site: &SiteFacts) -> String {
-    let host = "regexp_replace(lower(referrerHost), '^www[.]', '')";
+    let host = "regexp_replace(lower(referrerHost), '^www[.]|[.]$', '', 'g')";
+    let others = site.own_hosts.iter().chain(&site.ignored_referrers);
     let (domains, hosts): (Vec<String>, Vec<String>) =
-        site.own_hosts.iter().map(|own| own.to_ascii_lowercase()).partition(|own| own.starts_with("*."));
+        others.map(|other| other.to_ascii_lowercase()).partition(|other| other.starts_with("*."));
     let mut condition = "referrerHost is not null".to_owned();
     if !hosts.is_empty() {
         let _ = write!(condition, " and {host} not in ({})", texts(&hosts));
     }
-    for domain in domains {
-        let domain = &domain[2..];
-        let _ = write!(
-            condition,
-            " and {host} <> {} and not ends_with({host}, {})",
-            text(domain),
-            text(&format!(".{domain}"))
-        );
+    let domains = domains.iter().map(|domain| &domain[2..]);
+    let escape = |domain: &str| domain.replace('.', "[.]");
+    let mut domains: Vec<String> = domains.map(escape).collect();
+    if site.ignores_providers {
+        domains.extend(providers::domains().map(escape));
+    }
+    if !domains.is_empty() {
+        let pattern = text(&format!("(^|[.])({})$", domains.join("|")));
+        let _ = write!(condition, "\n  and not regexp_matches({host}, {pattern})");
     }
     condition
 }
 
 /// Adds the events before `to` with the numbers of their visits, and the visits, as the tables `numbered_NAME` and
-/// `visits_NAME`.
-pub(super) fn add_visits(sql: &mut String, name: &str, to_ms: i64, site: &SiteFacts) {
-    let (to, external) = (instant(to_ms), is_external(site));
+/// `visits_NAME`. The table `referred` exists.
+pub(super) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
+    let to = instant(to_ms);
     let _ = write!(
         sql,
         ",
 numbered_{name} as (
   select *, count(*) filter (where gap is null or gap > interval 30 minute) over w as visit
   from (select *, ts - lag(ts) over (partition by visitor order by ts, seq) as gap
-    from events where type in ('page', 'track', 'screen', 'identify') and ts < {to})
+    from referred where type in ('page', 'track', 'screen', 'identify') and ts < {to})
   window w as (partition by visitor order by ts, seq)),
 visits_{name} as (
   select visitor, visit, min(ts) as began,
     first(path order by ts, seq) filter (where type = 'page') as entry,
     last(path order by ts, seq) filter (where type = 'page') as exit,
-    first(coalesce(source, if({external}, referrerHost, null), '(direct)') order by ts, seq)
+    first(coalesce(source, referrer, '(direct)') order by ts, seq)
       filter (where type = 'page') as visit_source,
     first(medium order by ts, seq) filter (where type = 'page') as visit_medium,
     first(campaign order by ts, seq) filter (where type = 'page') as visit_campaign,
@@ -158,8 +171,8 @@ pub(super) fn event_conditions(filters: &Filters) -> Vec<String> {
 }
 
 /// Adds the events of a range with their visits, as the table `counted_NAME`.
-fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters, site: &SiteFacts) {
-    add_visits(sql, name, range.end, site);
+fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters) {
+    add_visits(sql, name, range.end);
     let (from, to) = (instant(range.start), instant(range.end));
     let _ = write!(
         sql,
@@ -216,12 +229,12 @@ series as (
     );
 }
 
-fn add_top(sql: &mut String, question: &Question, site: &SiteFacts) {
+fn add_top(sql: &mut String, question: &Question) {
     let value = match question.of {
         Group::Page => "path".to_owned(),
         Group::Entry => "entry".to_owned(),
         Group::Exit => "exit".to_owned(),
-        Group::Referrer => format!("if({}, referrerHost, null)", is_external(site)),
+        Group::Referrer => "referrer".to_owned(),
         Group::Source => "visit_source".to_owned(),
         Group::Medium => "visit_medium".to_owned(),
         Group::Campaign => "visit_campaign".to_owned(),

@@ -157,6 +157,13 @@ pub const EMBEDDED_QUERIES_MAX: usize = 64;
 /// such value of a layout.
 pub(crate) const ROUTE_VALUE_BYTES_MAX: usize = 6 * ROUTE_BYTES_MAX + 2;
 
+/// Number of hosts whose referrers one site ignores. Each page event with an external referrer is compared with all of them.
+/// `compile` rejects a site with more, and a server rejects its snapshot.
+pub const IGNORED_REFERRERS_MAX: usize = 100;
+/// Length of such a host, in characters: that of the longest host name (RFC 1035 section 2.3.4, without the root). `compile`
+/// rejects a longer one.
+pub const IGNORED_REFERRER_CHARS_MAX: usize = 253;
+
 /// Number of routes of one site. The indices of the route table and the 32-bit offsets of the archive allow
 /// far more, but memory does not.
 pub(crate) const ROUTES_MAX: usize = 1_000_000;

@@ -1,11 +1,14 @@
 //! Parses the value of `route` as a path: splits it into segments and decodes them, so that a page can pass
 //! its `location.pathname` unchanged.
 //!
+//! The text is in Unicode normalization form C, so that two spellings of a path are one path ([`crate::nfc`]).
+//!
 //! `%2F` becomes part of its segment, an invalid escape stays as written, and a plus is a plus. Query and
 //! fragment are cut off, and a trailing slash is dropped. The buffers are reused for the next request.
 
 use crate::http::short_search;
 use crate::limits::ROUTE_BYTES_MAX;
+use crate::nfc;
 
 /// Number of segments of a requested route. Each segment takes two bytes at least, so a path of 2 KiB has no
 /// more.
@@ -16,6 +19,8 @@ const ROUTE_SEGMENTS_MAX: usize = ROUTE_BYTES_MAX / 2;
 pub struct RoutePath {
     text: String,
     decoded: Vec<u8>,
+    /// The path as it was spelled, while `text` is written.
+    spelled: String,
     /// End of each segment in `text`. A segment begins one byte after the end of the previous one.
     ends: Vec<u16>,
     /// True if a segment contains a slash, so that `text` alone does not show the segments.
@@ -29,7 +34,7 @@ pub enum PathError {
     NotAbsolute,
     /// A segment is empty.
     EmptySegment,
-    /// The value is longer than `ROUTE_BYTES_MAX`.
+    /// The value, or the path in form C, is longer than `ROUTE_BYTES_MAX`.
     TooLong,
 }
 
@@ -46,6 +51,7 @@ impl RoutePath {
         Self {
             text: String::with_capacity(ROUTE_BYTES_MAX),
             decoded: Vec::with_capacity(ROUTE_BYTES_MAX),
+            spelled: String::new(),
             ends: Vec::with_capacity(ROUTE_SEGMENTS_MAX),
             has_escaped_slash: false,
         }
@@ -78,6 +84,28 @@ impl RoutePath {
             // A trailing slash is dropped. A path without segments is "/".
             let end = self.ends.last().map_or(1, |end| usize::from(*end));
             self.text.push_str(&path[..end]);
+        }
+        if self.text.is_ascii() { Ok(()) } else { self.normalize() }
+    }
+
+    /// Writes the segments again in form C. A slash combines with no character, so segments stay segments.
+    fn normalize(&mut self) -> Result<(), PathError> {
+        if nfc::is_normalized(&self.text) {
+            return Ok(());
+        }
+        std::mem::swap(&mut self.text, &mut self.spelled);
+        self.text.clear();
+        let mut start = 1;
+        for end in &mut self.ends {
+            let segment = &self.spelled[start..usize::from(*end)];
+            start = usize::from(*end) + 1;
+            self.text.push('/');
+            nfc::append(&mut self.text, segment);
+            // Some characters become longer.
+            if self.text.len() > ROUTE_BYTES_MAX {
+                return Err(PathError::TooLong);
+            }
+            *end = self.text.len() as u16;
         }
         Ok(())
     }

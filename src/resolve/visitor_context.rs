@@ -93,7 +93,8 @@ impl<'a> VisitorContext<'a> {
     fn external_referrer(&self) -> Option<&str> {
         let page_url = || std::str::from_utf8(self.visitor.url?).ok();
         let hosts = || self.site.hosts.iter().map(|host| host.as_str());
-        self.visitor.referrer.filter(|referrer| url::is_external(referrer, page_url(), hosts()))
+        let is_ignored = |host: &str| self.site.ignores_referrer(host);
+        self.visitor.referrer.filter(|referrer| url::is_external(referrer, page_url(), hosts(), is_ignored))
     }
 
     fn first_touch(&self) -> Option<Touch<'_>> {

@@ -4,6 +4,7 @@
 
 use crate::condition;
 use crate::limits::{EVENT_NAME_CHARS_MAX, ROUTE_BYTES_MAX};
+use crate::nfc;
 
 /// The properties of events whose amounts can be compared. A column file has their indices, so a change of
 /// the order is one of its format.
@@ -35,11 +36,11 @@ impl<'t> Goal<&'t str> {
         (!name.is_empty() && name.chars().count() <= EVENT_NAME_CHARS_MAX).then_some(Self::Event(name))
     }
 
-    /// Returns the goal with a text of its own.
+    /// Returns the goal with a text of its own. A path is in the form of page events.
     pub(crate) fn to_owned(self) -> Goal<String> {
         match self {
             Self::Event(name) => Goal::Event(name.to_owned()),
-            Self::Page(path) => Goal::Page(path.to_owned()),
+            Self::Page(path) => Goal::Page(nfc::normalize(path).into_owned()),
         }
     }
 }

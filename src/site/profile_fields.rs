@@ -78,6 +78,13 @@ impl ProfileField {
         matches!(self, F::UrlPath | F::UrlQuery) || self.is_of_touch()
     }
 
+    /// Returns whether the field's name or its value is the path of a page.
+    pub fn is_path(self) -> bool {
+        use ProfileField as F;
+        matches!(self, F::Page | F::PageCount | F::PageFirst | F::PageLast)
+            || matches!(self, F::UrlPath | F::FirstTouchLanding | F::LastTouchLanding)
+    }
+
     /// Returns whether the field is a member of the first or the last touch.
     pub fn is_of_touch(self) -> bool {
         (Self::FirstTouchSource as u16..=Self::LastTouchLanding as u16).contains(&(self as u16))

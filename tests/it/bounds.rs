@@ -2,8 +2,8 @@
 
 use parallax::testing::limits::{
     AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_QUERIES_MAX, EXPERIMENTS_BYTES_MAX,
-    EXPERIMENTS_MAX, NODE_NESTING_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX,
-    VARIANTS_MAX, ZONES_MAX,
+    EXPERIMENTS_MAX, IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, NODE_NESTING_MAX, QUERIES_MAX,
+    QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
 };
 use parallax::testing::site::compile::compile;
 use parallax::testing::site::source::files::Files;
@@ -57,6 +57,25 @@ fn zone(variants: Value, rules: Value) -> Value {
 
 fn text(id: &str, bytes: usize) -> Value {
     json!([{ "id": id, "type": "T", "props": { "text": "x".repeat(bytes) } }])
+}
+
+/// A site whose `site.json` has these ignored referrers.
+fn ignoring(hosts: &[String]) -> Site {
+    let mut site = one_page(json!({}));
+    site[0].1["ignoredReferrers"] = json!(hosts);
+    site
+}
+
+#[test]
+fn a_site_ignores_at_most_100_referrers_of_its_own() {
+    let hosts = |count| ignoring(&(0..count).map(|i| format!("*.h{i}.example")).collect::<Vec<_>>());
+    assert_limit(IGNORED_REFERRERS_MAX, hosts, "up to 100 elements");
+}
+
+#[test]
+fn an_ignored_referrer_has_at_most_253_characters() {
+    let host = |length: usize| ignoring(&[format!("*.{}", "h".repeat(length - 2))]);
+    assert_limit(IGNORED_REFERRER_CHARS_MAX, host, "up to 253 characters");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::problem::{self, Detail};
 use parallax::testing::resolve::path::RoutePath;
+use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
     Environment, EventContext, EventValidator, Policy, Submission,
 };
@@ -61,6 +62,9 @@ struct TestEnvironment {
     path: RoutePath,
     /// The hosts that the site lists.
     hosts: Vec<&'static str>,
+    /// The hosts whose referrers the site ignores.
+    ignored_referrers: Vec<&'static str>,
+    ignores_providers: bool,
     generated: u64,
 }
 
@@ -79,6 +83,10 @@ impl Environment for TestEnvironment {
 
     fn site_hosts(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().copied()
+    }
+
+    fn is_ignored_referrer(&self, host: &str) -> bool {
+        is_ignored_referrer(host, self.ignored_referrers.iter().copied(), self.ignores_providers)
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {
@@ -120,7 +128,13 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let environment = TestEnvironment { path: RoutePath::new(), hosts: Vec::new(), generated: 0 };
+        let environment = TestEnvironment {
+            path: RoutePath::new(),
+            hosts: Vec::new(),
+            ignored_referrers: Vec::new(),
+            ignores_providers: true,
+            generated: 0,
+        };
         Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
     BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
 };
@@ -36,6 +37,10 @@ impl Environment for UnknownEnvironment {
 
     fn site_hosts(&self) -> impl Iterator<Item = &str> {
         std::iter::empty()
+    }
+
+    fn is_ignored_referrer(&self, host: &str) -> bool {
+        is_ignored_referrer(host, std::iter::empty(), true)
     }
 
     fn page_path(&mut self, _: &str) -> Option<&str> {

@@ -123,6 +123,16 @@ fn the_golden_file_opens_and_has_the_authored_site() {
 }
 
 #[test]
+fn a_snapshot_of_format_3_is_refused_with_its_remedy() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/snapshot-3/smallest.snapshot");
+    let refusal = Snapshot::open(&path, &SnapshotBudget::new(u64::MAX)).err().expect("refused").to_string();
+    assert_eq!(
+        refusal,
+        "unsupported format version 3, this server reads 4; compile the site again with this release's `parallax compile`"
+    );
+}
+
+#[test]
 fn the_same_source_files_in_any_order_give_the_same_bytes() {
     let expected = snapshot(&RICH, 7);
     assert_eq!(snapshot(&RICH, 7), expected);

@@ -61,6 +61,10 @@ mod crowd;
 mod log;
 // Profiles, compared with naive models.
 mod visitors;
+// The two spellings of a path with combining characters.
+mod spellings;
+// The domains of payment providers and identity providers.
+mod referrers;
 // The owner of each record.
 mod ties;
 // Checkpoints of the table of visitors, which a start reads instead of the log.

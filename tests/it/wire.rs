@@ -36,6 +36,7 @@ mod refused;
 mod site_settings;
 mod sites;
 mod slow;
+mod spelling;
 mod unpersonalized;
 mod user_ids;
 mod validators;

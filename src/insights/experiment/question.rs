@@ -6,9 +6,7 @@ use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
 use crate::insights::amounts::UNITS_PER_ONE;
 use crate::insights::calendar::{Unit, Zone};
-use crate::insights::question::{
-    Filters, QuestionError, check_filter, parse_bots, parse_time, parse_unit, single_value,
-};
+use crate::insights::question::{Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{is_planned, parse_window_ms};
@@ -164,10 +162,7 @@ fn parse_filters(pairs: &[(&str, &str)]) -> Result<Filters, QuestionError> {
             let expected = "a filter of the first exposure, since this one selects visitors by later events";
             return Err(QuestionError::invalid(name, expected, value));
         }
-        if let Some(filter) = filters.by_name(name) {
-            check_filter(name, value)?;
-            filter.push((*value).to_owned());
-        }
+        filters.add(name, value)?;
     }
     Ok(filters)
 }

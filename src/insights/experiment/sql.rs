@@ -5,7 +5,9 @@ use std::fmt::Write;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use crate::insights::site::SiteFacts;
-use crate::insights::sql::{add_visits, begin_events, buckets_table, event_conditions, instant, text};
+use crate::insights::sql::{
+    add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
+};
 use crate::site::experiment_metrics::Goal;
 
 /// The empty columns of a line that is not about a metric.
@@ -52,7 +54,8 @@ fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFac
     let pattern = text(&format!("(^|,){}:([A-Za-z0-9_-]+|~)", question.key()));
     let source = match question.filters.select_visits() {
         true => {
-            add_visits(sql, "range", question.range.end, site);
+            add_referrers(sql, site);
+            add_visits(sql, "range", question.range.end);
             "numbered_range n join visits_range v using (visitor, visit)"
         }
         false => "events n",

@@ -9,6 +9,7 @@ use crate::condition::program::Program;
 use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
 use crate::nearest::nearest;
+use crate::nfc;
 use crate::site::profile_fields::{self, ProfileField};
 use crate::site::snapshot::format::{self, Audience};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
@@ -114,7 +115,9 @@ impl<'s> ConditionCompiler<'s> {
     fn parse(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Diagnostics) -> Option<Condition> {
         let condition = parse_condition(when, &self.vocabulary, (file, pointer), mistakes)?;
         operands::check(file, pointer, when, mistakes);
-        Some(condition)
+        // Paths of events and requests are in this form, too.
+        let is_path = |field: &Field| ProfileField::from_code(field.code).is_some_and(ProfileField::is_path);
+        Some(condition.map_field_texts(&is_path, |text| nfc::normalize(text).into_owned()))
     }
 
     /// Compiles a parsed condition, which is at `pointer` in `file`, to a program.

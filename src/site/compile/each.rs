@@ -9,6 +9,7 @@ use super::paths;
 use crate::condition::Value;
 use crate::limits::{DIAGNOSTIC_TEXT_CHARS_MAX, ROUTE_BYTES_MAX};
 use crate::nearest::nearest;
+use crate::nfc;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token, truncate};
 use crate::site::source::types::{EachItem, Item, ItemPath};
 
@@ -134,6 +135,7 @@ fn make_path<'e>(
                             no leading `:`, and a `/` only between the parts of a `*`";
             (from, expected.to_owned())
         })?;
+        let text = nfc::normalize(&text);
         path.push_str(&text);
         values.insert(name.to_owned(), text.into_owned());
     }

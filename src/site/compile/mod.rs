@@ -132,6 +132,8 @@ fn compile_site(
         version,
         origins: site.origins.clone(),
         hosts: collect_hosts(site),
+        ignored_referrers: sort_hosts(site.ignored_referrers.iter().map(String::as_str)),
+        ignores_providers: site.ignore_providers,
         cookie: site.cookie.clone(),
         bots: site.bots as u8,
         honor_gpc: site.privacy.honor_gpc,
@@ -189,7 +191,11 @@ fn check_origins(site: &types::Site, mistakes: &mut Diagnostics) {
 /// Returns the hosts of the site's `origins` and `hosts`, sorted, without a leading `www.`.
 fn collect_hosts(site: &types::Site) -> Vec<String> {
     let hosts = site.origins.iter().filter_map(|origin| url::host(origin));
-    let hosts = hosts.chain(site.hosts.iter().map(String::as_str));
+    sort_hosts(hosts.chain(site.hosts.iter().map(String::as_str)))
+}
+
+/// Returns hosts sorted, each once, without a leading `www.`.
+fn sort_hosts<'h>(hosts: impl Iterator<Item = &'h str>) -> Vec<String> {
     hosts.map(url::without_www).map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::comparisons::{Comparison, Comparisons, FieldTest, LOOSE};
 use super::conditions::parse_time_ms;
+use crate::nfc;
 use crate::percent;
 use crate::site::profile_fields::ProfileField;
 use crate::site::profile_values::{FieldValues, ValueList, is_date, is_date_prefix};
@@ -173,7 +174,7 @@ fn check_page_path(file: &str, test: &FieldTest<'_>) -> Option<Diagnostic> {
         ("", "*") => return None,
         _ => recorded_path(path, !star.is_empty()),
     };
-    if recorded == path {
+    if recorded == nfc::normalize(path) {
         return None;
     }
     let expected = "a decoded path that begins with `/`, without host, query, fragment and final `/`, such as `pages./pricing`";
@@ -194,5 +195,6 @@ fn recorded_path(written: &str, is_prefix: bool) -> String {
     let mut decoded = Vec::new();
     percent::decode(path.as_bytes(), &mut decoded);
     let path = String::from_utf8(decoded).unwrap_or_else(|_| path.to_owned());
-    if path.starts_with('/') { path } else { format!("/{path}") }
+    let path = nfc::normalize(&path);
+    if path.starts_with('/') { path.into_owned() } else { format!("/{path}") }
 }

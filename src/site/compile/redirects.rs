@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::paths::{param_name, param_names};
 use crate::limits::{REDIRECTS_IN_A_ROW_MAX, ROUTE_BYTES_MAX};
 use crate::nearest::nearest;
+use crate::nfc;
 use crate::percent;
 use crate::site::snapshot::format::{Branch, Redirect, Route, RouteTarget, TargetPart};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
@@ -223,7 +224,7 @@ fn target_segments(redirect: &Redirect, from: &[String]) -> Option<Vec<String>> 
     let decode = |segment: &str| {
         let mut decoded = Vec::new();
         percent::decode(segment.as_bytes(), &mut decoded);
-        String::from_utf8_lossy(&decoded).into_owned()
+        nfc::normalize(&String::from_utf8_lossy(&decoded)).into_owned()
     };
     Some(path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect())
 }

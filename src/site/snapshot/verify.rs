@@ -13,8 +13,8 @@ use super::format::{
 use super::hash_index;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
-    AUDIENCES_MAX, GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
-    SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+    AUDIENCES_MAX, GUARDRAILS_MAX, IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX,
+    QUERY_PARAMS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
 use crate::site::profile_fields::field_paths;
@@ -41,6 +41,9 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
     }
     if site.bots > POLICY_MAX || site.ip > POLICY_MAX {
         return Err("the policy for crawlers or addresses is not 0, 1 or 2");
+    }
+    if site.ignored_referrers.len() > IGNORED_REFERRERS_MAX {
+        return Err("there are too many ignored referrers");
     }
     // Responses list experiments in this order, each once.
     if !site.experiments.is_sorted_by(|a, b| a.key.get() < b.key.get()) {

@@ -54,6 +54,14 @@ pub(crate) const HOST: Pattern = Pattern {
     },
 };
 
+/// A host, or a domain with all its subdomains.
+pub(crate) const HOSTS: Pattern = Pattern {
+    regex: "^(\\*\\.)?[a-z0-9_-]+(\\.[a-z0-9_-]+)*$",
+    description: "a host name in lower case such as `checkout.example.com`, or `*.example.com` for a domain and all its \
+                  subdomains, without scheme, port and path",
+    matches: |text| (HOST.matches)(text.strip_prefix("*.").unwrap_or(text)),
+};
+
 /// The compiler checks the rest of a path.
 pub(crate) const ROUTE_PATH: Pattern = Pattern {
     regex: "^/",
@@ -71,7 +79,8 @@ pub(crate) const ITEM_PATH: Pattern = Pattern {
 };
 
 /// All patterns that a schema can use.
-pub const PATTERNS: [Pattern; 7] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, HOST, ROUTE_PATH, ITEM_PATH];
+pub const PATTERNS: [Pattern; 8] =
+    [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, HOST, HOSTS, ROUTE_PATH, ITEM_PATH];
 
 /// Length of a name, in characters, and of a tracking ID after `track_`. The patterns have the same number.
 pub(crate) const NAME_CHARS_MAX: usize = 64;

@@ -92,6 +92,9 @@ pub trait Environment {
     /// Iterates over the hosts that the site lists, without a leading `www.`. One may begin with `*.`.
     fn site_hosts(&self) -> impl Iterator<Item = &str>;
 
+    /// Returns whether the site ignores referrers on this host, which has no leading `www.`.
+    fn is_ignored_referrer(&self, host: &str) -> bool;
+
     /// Returns the path in the form of routes, or `None` if it cannot be a route.
     fn page_path(&mut self, value: &str) -> Option<&str>;
 

@@ -1,6 +1,7 @@
 //! The touch of a page event: its campaign, and its referrer if that is external.
 //!
-//! A page event is a touch if it has a campaign, in its context or else in its URL, or an external referrer.
+//! A page event is a touch if it has a campaign, in its context or else in its URL, or an external referrer. A referrer
+//! that the site ignores, such as a payment page, is not external.
 
 use super::decode::{Environment, EventContext};
 use super::event::Event;
@@ -25,8 +26,9 @@ pub(super) fn find<'e>(
         property.or_else(|| page.get_str(name))
     };
     let page_url = member("url").or(call.referer);
-    let referrer =
-        member("referrer").filter(|referrer| is_external(referrer, page_url, outside.site_hosts()));
+    let is_ignored = |host: &str| outside.is_ignored_referrer(host);
+    let referrer = member("referrer")
+        .filter(|referrer| is_external(referrer, page_url, outside.site_hosts(), is_ignored));
     let campaign = event.context.campaign;
     let mut parts = CAMPAIGN_MEMBERS.map(|name| campaign.get_str(name));
     if parts.iter().all(Option::is_none)

@@ -44,7 +44,7 @@ pub fn columns(bytes: &[u8]) {
 
 /// Asks questions that read all columns.
 fn ask(columns: &Columns, memory_bytes: u64) {
-    let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+    let site = SiteFacts::unpublished("acme");
     let limits = Limits { memory_bytes, is_over: &|| false };
     for (subject, of) in [(Subject::Overview, "page"), (Subject::Top, "source"), (Subject::Top, "device")] {
         let pairs = [("of", of), ("country", "DE"), ("event", "Order Placed")];

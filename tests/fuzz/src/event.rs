@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::resolve::path::RoutePath;
+use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
     BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
 };
@@ -30,6 +31,10 @@ impl Environment for TestEnvironment {
 
     fn site_hosts(&self) -> impl Iterator<Item = &str> {
         std::iter::once("acme.example")
+    }
+
+    fn is_ignored_referrer(&self, host: &str) -> bool {
+        is_ignored_referrer(host, std::iter::empty(), true)
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

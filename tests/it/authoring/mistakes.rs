@@ -71,7 +71,7 @@ fn an_unknown_member_is_reported_at_its_name_with_the_nearest_name() {
 fn a_misspelt_required_member_is_not_missing_and_its_value_is_checked() {
     let site = r#"{"site":"a","trackingID":"acme","name":"A"}"#;
     let (_, report) = read_files(&files(&[("site.json", site)]));
-    let known = "one of `bots`, `cache`, `cookie`, `hosts`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
+    let known = "one of `bots`, `cache`, `cookie`, `hosts`, `ignoreProviders`, `ignoredReferrers`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
     let expected = [
         format!("site.json:1:13 /trackingID | {known} | `trackingID` | trackingId"),
         r#"site.json:1:26 /trackingID | `track_` and 1 to 64 of A-Z a-z 0-9 _ - | the string "acme""#
@@ -88,6 +88,18 @@ fn a_host_of_the_site_is_a_name_without_scheme_and_port() {
     let expected = [
         format!(r#"site.json:1:68 /hosts/1 | {name} | the string "https://b.example""#),
         format!(r#"site.json:1:88 /hosts/2 | {name} | the string "c.example:80""#),
+    ];
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_ignored_referrer_is_a_host_or_a_domain_with_its_subdomains() {
+    let site = r#"{"site":"a","trackingId":"track_a","name":"A","ignoredReferrers":["*.a.example","*b.example"],"ignoreProviders":[]}"#;
+    let (_, report) = read_files(&files(&[("site.json", site)]));
+    let name = "a host name in lower case such as `checkout.example.com`, or `*.example.com` for a domain and all its subdomains, without scheme, port and path";
+    let expected = [
+        format!(r#"site.json:1:81 /ignoredReferrers/1 | {name} | the string "*b.example""#),
+        "site.json:1:113 /ignoreProviders | true or false | an empty array".to_owned(),
     ];
     assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
 }

@@ -29,7 +29,7 @@ fn holds(regex: &str, text: &str) -> bool {
 
 #[test]
 fn patterns_reject_texts_that_do_not_match_their_regex() {
-    let [name, key, tracking, cookie, host, path, item] = PATTERNS.map(|pattern| pattern.regex);
+    let [name, key, tracking, cookie, host, hosts, path, item] = PATTERNS.map(|pattern| pattern.regex);
     for regex in [name, key, cookie] {
         let long = "x".repeat(64);
         assert!(holds(regex, &long[1..]) && holds(regex, &long) && holds(regex, "x"), "{regex}");
@@ -51,6 +51,14 @@ fn patterns_reject_texts_that_do_not_match_their_regex() {
         ["", ".", "a.", ".a", "a..b", "A.example", "a.example:80", "https://a", "a/b", "*.a", "a b", "é.a"]
     {
         assert!(!holds(host, text), "{text}");
+    }
+    for text in ["localhost", "*.example.com", "checkout.example.com", "*.com"] {
+        assert!(holds(hosts, text), "{text}");
+    }
+    for text in
+        ["", "*", "*.", "a.*", "*a.example", "*.*.example", "**.example", "*.A.example", "*.a.", "*.a/b"]
+    {
+        assert!(!holds(hosts, text), "{text}");
     }
     assert!(holds(path, "/") && !holds(path, "") && !holds(path, "a/"));
     assert!(holds(item, "id") && holds(item, "type") && holds(item, "fields.a.b") && holds(item, "fields. "));

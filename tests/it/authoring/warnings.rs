@@ -287,3 +287,16 @@ fn an_unknown_path_or_operator_lists_the_possible_ones_if_none_is_near() {
     let near = lines(r#"{"device.typ":{"$reg":"x"}}"#);
     assert!(near[0].ends_with(" | device.type") && near[1].ends_with(" | $regex"), "{near:?}");
 }
+
+#[test]
+fn a_text_for_a_path_that_is_not_in_the_form_of_paths_is_a_warning() {
+    let page = r#"{"path":"/menu/:slug","each":{"collection":"dishes","slug":"fields.slug"},"layout":{"root":{"props":{}},"zones":{}}}"#;
+    let dishes = "[{\"id\":\"1\",\"type\":\"d\",\"fields\":{\"slug\":\"cr\u{e8}me\",\"title\":\"the\u{301}\"}},\n{\"id\":\"2\",\"type\":\"d\",\"fields\":{\"slug\":\"the\u{301}\",\"title\":\"\"}}]";
+    assert_eq!(
+        warnings_of(&[("routes/menu.json", page), ("content/dishes.json", dishes)]),
+        [format!(
+            "content/dishes.json:2:39 /1/fields/slug | a text in Unicode normalization form C (NFC), in which paths are | {:?}",
+            "the\u{301}"
+        )]
+    );
+}

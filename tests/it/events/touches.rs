@@ -45,6 +45,34 @@ fn a_wildcard_covers_its_domain_and_all_subdomains() {
 }
 
 #[test]
+fn a_referrer_that_the_site_ignores_makes_no_touch_without_a_campaign() {
+    let touch = |ignored: &[&'static str], ignores_providers, url: &str, referrer: &str| {
+        let mut server = Server::new();
+        server.environment.ignored_referrers = ignored.to_vec();
+        server.environment.ignores_providers = ignores_providers;
+        let members = page(json!({"properties": {"url": url, "referrer": referrer}}));
+        let record = server.post(&REQUEST, "/v1/page", members.as_bytes()).record();
+        ["referrerHost", "source"].map(|name| record[name].clone())
+    };
+    let (url, none) = ("https://acme.example/thanks", [Value::Null, Value::Null]);
+    let ours = ["pay.example", "*.bank.example"];
+    for host in ["pay.example", "WWW.Pay.Example", "pay.example.", "bank.example:444", "a.b.BANK.example"] {
+        let referrer = format!("https://{host}/c/1");
+        assert_eq!(touch(&ours, true, url, &referrer), none, "{host}");
+        assert_ne!(touch(&[], true, url, &referrer), none, "{host}");
+    }
+    for host in ["a.pay.example", "notbank.example", "example"] {
+        assert_eq!(touch(&ours, true, url, &format!("https://{host}/")), [json!(host), Value::Null]);
+    }
+    let stripe = "https://checkout.stripe.com/c/pay";
+    assert_eq!(touch(&[], true, url, stripe), none);
+    assert_eq!(touch(&[], false, url, stripe), [json!("checkout.stripe.com"), Value::Null]);
+    assert_eq!(touch(&["*.stripe.com"], false, url, stripe), none);
+    let campaign = format!("{url}?utm_source=mail");
+    assert_eq!(touch(&[], true, &campaign, stripe), [Value::Null, json!("mail")], "a campaign is a touch");
+}
+
+#[test]
 fn only_page_events_have_columns_of_a_touch() {
     let context = json!({"campaign": {"source": "mail"}, "page": {"url": "https://acme.example/", "referrer": "https://b.example/"}});
     for (path, event) in [

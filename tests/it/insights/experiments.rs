@@ -33,7 +33,7 @@ pub(super) fn parse_known(
 }
 
 pub(super) fn site() -> SiteFacts {
-    SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None }
+    SiteFacts::unpublished("acme")
 }
 
 /// Returns the columns of events, in files of at most this many.

@@ -116,7 +116,7 @@ impl WatchedLog {
 }
 
 fn site() -> SiteFacts {
-    SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None }
+    SiteFacts::unpublished("acme")
 }
 
 /// Returns the page views of a store, or the error of its refresh or answer.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use parallax::testing::insights::{
     Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, Limits, Query, Question,
-    RowFacts, SiteFacts, Subject, VisitorKey, Zone, answer_over,
+    RowFacts, SiteFacts, Subject, VisitorKey, answer_over,
 };
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::log::{Record, RecordKind};
@@ -218,8 +218,7 @@ fn an_answer_counts_the_rows_whose_site_is_beyond_the_bound() {
         (0..sites).for_each(|number| add(&format!("{number:x}-site"), 500));
         [0, 59_999, 60_000, 61_000].into_iter().for_each(|time_ms| add("acme", time_ms));
         let columns = Columns::from_bytes(builder.to_bytes(1)).expect("an intact file");
-        let site =
-            SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+        let site = SiteFacts::unpublished("acme");
         let range = [("from", "1970-01-01T00:00"), ("to", "1970-01-01T00:01")];
         let question =
             Question::parse(Subject::Overview, range.into_iter(), &site.zone, 90_000_000).expect("valid");

@@ -75,6 +75,10 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
             Some("https://www.acme.example/x"),
             Some("https://a.cdn.example/"),
             Some("https://b.example/"),
+            Some("https://www.PAY.example/"),
+            Some("https://a.pay.example./c"),
+            Some("https://id.example/"),
+            Some("https://checkout.stripe.com/c"),
         ]),
         select(vec![None, Some("DE"), Some("NO")]),
         select(vec![Device::Unknown, Device::Mobile, Device::Desktop]),
@@ -127,6 +131,8 @@ pub(super) fn site() -> SiteFacts {
         site: "acme".to_owned(),
         zone: Zone { name: "Europe/Oslo".to_owned(), offsets: vec![(0, 3600)] },
         own_hosts: vec!["acme.example".to_owned(), "*.cdn.example".to_owned()],
+        ignored_referrers: vec!["*.pay.example".to_owned(), "id.example".to_owned()],
+        ignores_providers: true,
         version: Some(1),
     }
 }

@@ -43,7 +43,7 @@ fn try_ask(
     lengths: &[usize],
     memory_bytes: u64,
 ) -> Result<Value, ScanError> {
-    let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+    let site = SiteFacts::unpublished("acme");
     let files = columns(events, lengths);
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };

@@ -46,6 +46,8 @@ pub(super) fn site() -> Site {
         version: 1,
         origins: Vec::new(),
         hosts: Vec::new(),
+        ignored_referrers: Vec::new(),
+        ignores_providers: true,
         cookie: "id".to_owned(),
         bots: 1,
         honor_gpc: false,

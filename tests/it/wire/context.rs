@@ -30,7 +30,7 @@ static SERVER: SharedServer = SharedServer::new(|| {
     let touched = compile_site(
         &site_file(
             "touched",
-            json!({ "cookie": "vid", "origins": ["https://*.shop.example"], "hosts": ["acme.example"] }),
+            json!({ "cookie": "vid", "origins": ["https://*.shop.example"], "hosts": ["acme.example"], "ignoredReferrers": ["pay.example"], "ignoreProviders": true }),
         ),
         &[page("/", json!({ "mailed": hit(mailed), "referred": hit(referred) }))],
         1,
@@ -167,6 +167,9 @@ fn an_external_referrer_is_the_first_and_the_last_touch() {
     ] {
         assert_eq!(variants(&from(own), &[]), "", "{own}");
     }
+    for ignored in ["https://pay.example/", "https://www.paypal.com/", "https://ACCOUNTS.google.com./o"] {
+        assert_eq!(variants(&from(ignored), &[]), "", "{ignored}");
+    }
     let landing = format!("&url={}", percent_encode("https://www.landing.example/"));
     assert_eq!(variants(&(landing.clone() + &from("https://landing.example/")), &[]), "");
     assert_eq!(variants(&from("https://landing.example/"), &[("Referer", "https://landing.example/x")]), "");
@@ -202,6 +205,12 @@ fn an_external_referrer_replaces_the_recorded_last_touch_but_not_the_first() {
     let mail = [json!("mail"), Value::Null];
     assert_eq!(touches(""), [mail.clone(), mail.clone()]);
     assert_eq!(touches("&referrer=https://acme.example/"), [mail.clone(), mail.clone()]);
+    // A payment in the middle of a visit does not take the visit from the campaign.
+    let payment = json!({ "site": "touched", "anonId": "mailed",
+        "properties": { "url": "https://acme.example/thanks", "referrer": "https://checkout.stripe.com/c/pay" } });
+    assert_eq!(SERVER.get().post("/v1/page", &[], payment.to_string().as_bytes()).status, 200);
+    assert_eq!(touches(""), [mail.clone(), mail.clone()]);
+    assert_eq!(touches("&referrer=https://pay.example/"), [mail.clone(), mail.clone()]);
     assert_eq!(
         touches("&referrer=https://search.example/"),
         [mail, [Value::Null, json!("https://search.example/")]]

@@ -36,7 +36,7 @@ fn start_with_flags(flags: &[&str]) -> Server {
         ("closed", json!({ "origins": ["https://www.acme.example", "http://localhost:*"], "cookie": "vid" })),
         (
             "shops",
-            json!({ "origins": ["https://www.acme.example", "https://*.shop.example"], "hosts": ["www.sister.example"] }),
+            json!({ "origins": ["https://www.acme.example", "https://*.shop.example"], "hosts": ["www.sister.example"], "ignoredReferrers": ["www.pay.example", "*.bank.example"] }),
         ),
         ("dropping", json!({ "bots": "drop", "privacy": { "honorGpc": true, "ip": "truncated" } })),
         ("keeping", json!({ "bots": "keep", "privacy": { "ip": "full" } })),

@@ -1,13 +1,15 @@
 //! Items that differ from most items of their type: the name of a field with another case, and a date in another form.
+//! Texts of paths that are not in the form of paths.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
+use crate::nfc;
 use crate::site::profile_values::is_date;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
 use crate::site::source::read::Collection;
-use crate::site::source::types::Item;
+use crate::site::source::types::{EachItem, Item, ItemPath};
 
 /// The use of a field by the items of a type.
 #[derive(Default)]
@@ -41,6 +43,25 @@ pub(super) fn check(collection: &Collection, warnings: &mut Diagnostics) {
         for (name, value) in &item.fields.0 {
             let diagnostic = lint.check_name(name).or_else(|| lint.check_date(name, value.get()));
             diagnostic.into_iter().for_each(|diagnostic| warnings.add(diagnostic));
+        }
+    }
+}
+
+/// Adds a warning for each text that `each` takes for a path and that paths spell differently. A query that compares the field with
+/// a part of the path does not find the item.
+pub(super) fn check_spelling(each: &EachItem, collection: &Collection, warnings: &mut Diagnostics) {
+    let fields = each.params.values().filter_map(|ItemPath(path)| path.strip_prefix("fields."));
+    for field in fields {
+        for (i, item) in collection.items.as_deref().unwrap_or_default().iter().enumerate() {
+            let value = item.fields.0.iter().find(|(name, _)| name.as_str() == field);
+            let text = value.and_then(|(_, value)| serde_json::from_str::<String>(value.get()).ok());
+            let Some(text) = text.filter(|text| !nfc::is_normalized(text)) else { continue };
+            let mut pointer = format!("/{i}/fields");
+            push_token(&mut pointer, field);
+            let expected = "a text in Unicode normalization form C (NFC), in which paths are";
+            let diagnostic = Diagnostic::at_value(&collection.file, pointer, expected, format!("{text:?}"));
+            let title = format!("`{field}` of item {:?} is spelled differently in its path", item.id);
+            warnings.add(diagnostic.with_title(title));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! [`rules`] finds rules that are never reached, variants that no rule selects, and node IDs that occur twice on a
 //! page. [`values`] finds tests that compare a field with a value that it never has. [`conditions`] finds other
 //! tests that are probably wrong, and [`past`] finds windows in the past. [`redirects`] finds targets,
-//! goals and pages of conditions that are not published. [`items`] finds items that differ from the others.
+//! goals and pages of conditions that are not published. [`items`] finds items that differ from the others or from their path.
 
 mod conditions;
 mod items;
@@ -42,6 +42,11 @@ pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Di
     for (file, route) in &source.routes {
         match route {
             Route::Page(page) => {
+                if let Some(each) = &page.each
+                    && let Some(collection) = source.content.get(&each.collection)
+                {
+                    items::check_spelling(each, collection, warnings);
+                }
                 let (universal, published) = (&universal, &published);
                 PageLint { file, universal, published, warnings }.check(&page.layout);
             }

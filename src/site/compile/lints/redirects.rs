@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::nearest::nearest;
+use crate::nfc;
 use crate::percent;
 use crate::site::compile::paths::{is_pattern, param_name};
 use crate::site::experiment_metrics::Goal;
@@ -50,7 +51,7 @@ impl<'r> PublishedPaths<'r> {
             () if !self.contains(&recorded) => {
                 format!("the goal is the page {path:?}, which is not published")
             }
-            () if *path != *recorded => {
+            () if nfc::normalize(path) != recorded => {
                 format!("the goal is the page {path:?}, whose events have the path {recorded:?}")
             }
             () => return,
@@ -61,20 +62,20 @@ impl<'r> PublishedPaths<'r> {
     /// Adds a warning if `name`, the path in `pages.<path>` at `place`, covers no published page.
     pub(super) fn check_page(&self, place: (&str, &str), name: &str, warnings: &mut Diagnostics) {
         let has_param = name.split('/').any(|segment| param_name(segment).is_some_and(|param| param != "*"));
-        let title = match name.strip_suffix('*') {
+        let path = nfc::normalize(name);
+        let title = match path.strip_suffix('*') {
             _ if has_param => {
                 format!("the condition is on the pattern {name:?}; end the path with `*` instead")
             }
             Some(prefix) if !self.contains_prefix(prefix) => {
                 format!("the condition is on pages {name:?}, none of which is published")
             }
-            None if !self.contains(name) => {
+            None if !self.contains(&path) => {
                 format!("the condition is on the page {name:?}, which is not published")
             }
             _ => return,
         };
-        let path = name.trim_end_matches('*');
-        self.warn(place, (name, path), title, warnings);
+        self.warn(place, (name, path.trim_end_matches('*')), title, warnings);
     }
 
     /// Returns whether the server answers a path that begins with `prefix`.
@@ -124,11 +125,12 @@ fn decode_path(to: &str) -> Cow<'_, str> {
     let path = to.split(['?', '#']).next().unwrap_or(to);
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
     if !path.contains('%') {
-        return path.into();
+        return nfc::normalize(path);
     }
     let mut decoded = Vec::new();
     percent::decode(path.as_bytes(), &mut decoded);
-    String::from_utf8(decoded).map_or_else(|_| path.into(), Cow::from)
+    let decoded = String::from_utf8(decoded).unwrap_or_else(|_| path.to_owned());
+    nfc::normalize(&decoded).into_owned().into()
 }
 
 /// Returns whether some path matches both.

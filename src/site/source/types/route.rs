@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{AnyObject, Experiment, ItemCondition, Members, RawJson, VisitorCondition};
+use crate::nfc;
 use crate::site::source::pattern::{ITEM_PATH, Name, ROUTE_PATH, VARIANT_KEY};
 
 /// A page or a redirect. `path` sets its URL path; the name of the file has no meaning.
@@ -26,6 +27,7 @@ pub enum Route {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PageRoute {
     /// The URL path, such as `/pricing`, or a pattern, such as `/blog/:slug` or `/docs/*`.
+    #[serde(deserialize_with = "normalized")]
     #[schemars(extend("pattern" = ROUTE_PATH.regex))]
     pub path: String,
     /// The time of the last change (RFC 3339).
@@ -62,6 +64,7 @@ pub struct ItemPath(pub String);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RedirectRoute {
     /// The URL path, such as `/pricing`, or a pattern, such as `/blog/:slug` or `/docs/*`.
+    #[serde(deserialize_with = "normalized")]
     #[schemars(extend("pattern" = ROUTE_PATH.regex))]
     pub path: String,
     /// The time of the last change (RFC 3339).
@@ -101,6 +104,11 @@ impl Route {
 
 /// Selects the form by parsing the text. The buffering of serde's untagged enums would lose the text of
 /// props.
+/// Reads a path in Unicode normalization form C, in which requested paths are compared with it.
+fn normalized<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|path| nfc::normalize(&path).into_owned())
+}
+
 impl<'de> Deserialize<'de> for Route {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&RawValue>::deserialize(deserializer)?.get();

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::site::source::pattern::{COOKIE, HOST, NAME_CHARS_MAX, Name, TRACKING_ID};
+use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
+use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
 /// The settings of a site.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -30,6 +31,18 @@ pub struct Site {
     #[serde(default)]
     #[schemars(inner(regex(pattern = HOST.regex)))]
     pub hosts: Vec<String>,
+    /// Hosts that visitors pass on the way and do not come from, such as `checkout.example.com`, or `*.example.com` for a
+    /// domain and all its subdomains. A referrer on one of them is not external: it makes no touch and is not the source of
+    /// a visit. A leading `www.` does not count.
+    #[serde(default)]
+    #[schemars(
+        length(max = IGNORED_REFERRERS_MAX),
+        inner(length(max = IGNORED_REFERRER_CHARS_MAX), regex(pattern = HOSTS.regex))
+    )]
+    pub ignored_referrers: Vec<String>,
+    /// Whether the hosts of well-known payment providers and identity providers are ignored in the same way.
+    #[serde(default = "yes")]
+    pub ignore_providers: bool,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     pub time_zone: String,
@@ -66,6 +79,10 @@ impl Site {
         }
         Ok(Site { site, tracking_id, preview: Some(name.to_owned()), cache: Cache::none(), ..self })
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn utc() -> String {

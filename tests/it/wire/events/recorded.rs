@@ -41,6 +41,24 @@ fn a_referrer_on_a_host_of_the_site_is_not_external() {
 }
 
 #[test]
+fn a_referrer_that_the_site_ignores_is_not_external() {
+    for ignored in [
+        "https://pay.example/c",
+        "https://www.PAY.example./",
+        "https://bank.example/",
+        "https://a.bank.example/",
+        "https://www.paypal.com/checkoutnow",
+        "https://login.microsoftonline.com/common/oauth2",
+    ] {
+        assert_eq!(page_after("shops", ignored)["referrerHost"], Value::Null, "{ignored}");
+    }
+    for other in ["https://a.pay.example/", "https://mybank.example/", "https://www.google.com/"] {
+        let host = other.split('/').nth(2).expect("a host");
+        assert_eq!(page_after("shops", other)["referrerHost"], host);
+    }
+}
+
+#[test]
 fn the_country_of_an_event_is_an_assigned_code() {
     for (context, expected) in [
         (json!({ "country": "uk" }), json!("GB")),
