@@ -1,18 +1,19 @@
 //! The builder of a column file: it takes the records of one segment in the order of their seqs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::amounts::{Amount, amounts_of};
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX,
-    COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KINDS, OLDEST_RECEIPT, POSITIONS,
-    ROW_VISITORS, SECTIONS, TIES, TIMES, TextColumn, VISITORS, u32_at,
+    COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KIND_VISIT, KINDS, OLDEST_RECEIPT, POSITIONS,
+    ROW_VISITORS, SECTIONS, TIE_ALIAS, TIE_BOT, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at,
 };
 use super::packing::PackedWriter;
 use crate::checksum::{crc32c, hash128_parts};
 use crate::ids;
 use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::url::host;
+use crate::visitors::identity;
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Code, Record, RecordKind};
 
@@ -65,10 +66,20 @@ pub struct ColumnBuilder {
     texts: [TextWriter; TextColumn::COUNT],
     text_bytes: usize,
     amounts: Vec<u8>,
-    /// Row and user, as an index in the order of first rows.
-    ties: Vec<(u32, u32)>,
+    ties: Vec<TieEntry>,
+    /// The visitors of events without an anonymous ID, as indices in the order of first rows.
+    users_alone: BTreeSet<u32>,
     /// A buffer for the unpacked fold input.
     content: Vec<u8>,
+}
+
+/// A tie. Its visitors are indices in the order of first rows.
+#[derive(Debug, Clone, Copy)]
+struct TieEntry {
+    row: u32,
+    anonymous: u32,
+    user: u32,
+    flags: u8,
 }
 
 /// A text column in the making.
@@ -128,6 +139,7 @@ impl ColumnBuilder {
             text_bytes: 0,
             amounts: Vec::new(),
             ties: Vec::new(),
+            users_alone: BTreeSet::new(),
             content: Vec::new(),
         }
     }
@@ -150,7 +162,12 @@ impl ColumnBuilder {
         self.times.push(time);
         let visitor = self.key.hash_of(record).map(|hash| self.visitor_index(hash));
         self.row_visitors.push(visitor.map_or(0, |index| index + 1));
-        let flags = i64::from(record.bot) * KIND_BOT + i64::from(record.gpc) * KIND_GPC;
+        let is_event = matches!(record.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen);
+        if let Some(index) = visitor.filter(|_| is_event && record.anon_id.is_none()) {
+            self.users_alone.insert(index);
+        }
+        let flags = [(record.is_of_visit(), KIND_VISIT), (record.bot, KIND_BOT), (record.gpc, KIND_GPC)];
+        let flags: i64 = flags.map(|(is_set, flag)| i64::from(is_set) * flag).iter().sum();
         self.kinds.push(i64::from(record.kind as u8) + flags);
         let [device, os, browser] =
             [record.device as u8, record.os as u8, record.browser as u8].map(i64::from);
@@ -159,12 +176,22 @@ impl ColumnBuilder {
         if matches!(record.kind, RecordKind::Track | RecordKind::Screen) {
             self.add_amounts(record.payload);
         }
-        if let (RecordKind::Identify, Some(_), Some(user)) = (record.kind, record.anon_id, record.user_id) {
-            let user = self.key.hash(record.site.unwrap_or_default(), b'u', user);
-            let user = self.visitor_index(user);
-            self.ties.push((self.rows, user));
-        }
+        self.add_tie(record);
         self.rows += 1;
+    }
+
+    fn add_tie(&mut self, record: &Record<'_>) {
+        let Some((anonymous, user)) = identity::named_tie(record, record.previous_id(&mut self.content))
+        else {
+            return;
+        };
+        let site = record.site.unwrap_or_default();
+        let [anonymous, user] =
+            [(b'a', anonymous), (b'u', user)].map(|(kind, id)| self.key.hash(site, kind, id));
+        let [anonymous, user] = [anonymous, user].map(|hash| self.visitor_index(hash));
+        let alias = if record.kind == RecordKind::Alias { TIE_ALIAS } else { 0 };
+        let bot = if record.bot { TIE_BOT } else { 0 };
+        self.ties.push(TieEntry { row: self.rows, anonymous, user, flags: alias | bot });
     }
 
     fn visitor_index(&mut self, hash: u64) -> u32 {
@@ -292,10 +319,20 @@ impl ColumnBuilder {
                 out.extend_from_slice(&rows.position(u32_at(entry, 0)).to_le_bytes());
                 out.extend_from_slice(&entry[4..]);
             }),
-            TIES => self.ties.iter().for_each(|(row, user)| {
-                out.extend_from_slice(&rows.position(*row).to_le_bytes());
-                out.extend_from_slice(&visitors.sorted_index[*user as usize].to_le_bytes());
+            TIES => self.ties.iter().for_each(|tie| {
+                let [anonymous, user] =
+                    [tie.anonymous, tie.user].map(|index| visitors.sorted_index[index as usize]);
+                [tie.row, anonymous, user]
+                    .iter()
+                    .for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+                out.push(tie.flags);
             }),
+            USERS_ALONE => {
+                let mut users: Vec<u32> =
+                    self.users_alone.iter().map(|index| visitors.sorted_index[*index as usize]).collect();
+                users.sort_unstable();
+                users.iter().for_each(|index| out.extend_from_slice(&index.to_le_bytes()));
+            }
             OLDEST_RECEIPT => out.extend(self.oldest_receipt_ms.into_iter().flat_map(i64::to_le_bytes)),
             POSITIONS => {
                 let mut column = PackedWriter::default();

@@ -8,8 +8,8 @@ use super::build::VisitorKey;
 use super::facts::read_column;
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
-    ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_BYTES,
-    TIES, TIMES, TextColumn, VISITORS, u32_at, u64_at,
+    ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_ALIAS,
+    TIE_BOT, TIE_BYTES, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at, u64_at,
 };
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
@@ -70,6 +70,19 @@ impl Deref for OpenColumns<'_> {
             Self::Other(columns) => columns,
         }
     }
+}
+
+/// A tie in a column file. Its visitors are indices into those of the file.
+#[derive(Clone, Copy)]
+pub(crate) struct TieRow {
+    /// The position of its row in the order of the seqs.
+    pub position: u32,
+    pub anonymous: u32,
+    pub user: u32,
+    /// True if an alias makes the tie, which it does only for an anonymous ID without a user.
+    pub is_alias: bool,
+    /// True if a crawler sent the record.
+    pub bot: bool,
 }
 
 /// An amount in a column file.
@@ -355,16 +368,27 @@ impl Columns {
         bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
     }
 
-    /// Returns the ties in the order of their seqs: the row of an identify event, and the user as an index into the
-    /// visitors.
-    pub(crate) fn ties(&self) -> Result<Vec<(u32, u32)>, ColumnFileError> {
+    /// Returns the ties in the order of their seqs.
+    pub(crate) fn ties(&self) -> Result<Vec<TieRow>, ColumnFileError> {
         let bytes = self.section(TIES)?;
         let entry = |bytes: &[u8]| {
-            let (row, user) = (u32_at(bytes, 0), u32_at(bytes, 4));
-            (row < self.header.rows && user < self.header.visitors).then_some((row, user)).ok_or(OUT_OF_RANGE)
+            let [position, anonymous, user] = [0, 4, 8].map(|at| u32_at(bytes, at));
+            let is_sound = position < self.header.rows
+                && anonymous.max(user) < self.header.visitors
+                && bytes[12] & !(TIE_ALIAS | TIE_BOT) == 0;
+            let (is_alias, bot) = (bytes[12] & TIE_ALIAS != 0, bytes[12] & TIE_BOT != 0);
+            is_sound.then_some(TieRow { position, anonymous, user, is_alias, bot }).ok_or(OUT_OF_RANGE)
         };
         let entries: Result<_, _> = bytes.chunks_exact(TIE_BYTES).map(entry).collect();
         bytes.len().is_multiple_of(TIE_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
+    }
+
+    /// Returns the visitors of page, track and screen events without an anonymous ID, as indices into the visitors.
+    pub(crate) fn users_alone(&self) -> Result<Vec<u32>, ColumnFileError> {
+        let bytes = self.section(USERS_ALONE)?;
+        let entry = |bytes: &[u8]| Some(u32_at(bytes, 0)).filter(|index| *index < self.header.visitors);
+        let entries: Option<_> = bytes.chunks_exact(4).map(entry).collect();
+        entries.filter(|_| bytes.len().is_multiple_of(4)).ok_or(OUT_OF_RANGE)
     }
 
     /// Returns the smallest receipt time of a row, in milliseconds.

@@ -20,8 +20,8 @@ pub struct RowFacts {
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts in units of 10^-4, in the order of their names.
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
-    /// The hash of the user that an identify event names beside an anonymous ID.
-    pub user: Option<u64>,
+    /// The hashes of the anonymous ID and of the user that an identify event or an alias names.
+    pub tie: Option<[u64; 2]>,
 }
 
 impl Columns {
@@ -46,6 +46,7 @@ impl Columns {
         }
         self.amounts()?;
         self.ties()?;
+        self.users_alone()?;
         self.oldest_receipt_ms().map(drop)
     }
 
@@ -69,7 +70,7 @@ impl Columns {
                 agent: agents[row],
                 texts: Default::default(),
                 amounts: Default::default(),
-                user: None,
+                tie: None,
             })
             .collect();
         for column in TextColumn::ALL {
@@ -84,14 +85,16 @@ impl Columns {
             let amount = entry.units.map_or(Amount::Ignored, Amount::Units);
             rows[entry.row as usize].amounts[usize::from(entry.column)] = Some(amount);
         }
-        for (row, user) in self.ties()? {
-            rows[row as usize].user = Some(visitors[user as usize]);
-        }
         self.oldest_receipt_ms()?;
         let positions = read_column(self.positions(whole)?)?;
         let mut in_order: Vec<(i64, RowFacts)> = positions.into_iter().zip(rows).collect();
         in_order.sort_by_key(|(position, _)| *position);
-        Ok(in_order.into_iter().map(|(_, row)| row).collect())
+        let mut rows: Vec<RowFacts> = in_order.into_iter().map(|(_, row)| row).collect();
+        for tie in self.ties()? {
+            let tied = [tie.anonymous, tie.user].map(|visitor| visitors[visitor as usize]);
+            rows[tie.position as usize].tie = Some(tied);
+        }
+        Ok(rows)
     }
 }
 

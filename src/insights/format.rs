@@ -23,15 +23,15 @@
 //!
 //! ```text
 //! +--------+---------+---------+-- - - --+---------+
-//! | header | section | section |         | section |    35 sections without gaps, in the order of their numbers
-//! | (344)  |         |         |         |         |
+//! | header | section | section |         | section |    36 sections without gaps, in the order of their numbers
+//! | (352)  |         |         |         |         |
 //! +--------+---------+---------+-- - - --+---------+
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD            MEANING
 //! 0       8     magic            FF 50 4C 58 43 4F 4C 53 ("\xFFPLXCOLS")
-//! 8       4     format version   3
-//! 12      4     header length    344; the first section begins here
+//! 8       4     format version   4
+//! 12      4     header length    352; the first section begins here
 //! 16      8     first seq        of the segment
 //! 24      8     last seq         the seq before the next segment, so that a file of a longer or shorter log is noticed
 //! 32      4     rows
@@ -39,25 +39,28 @@
 //! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
 //! 48      8     newest time      largest timestamp of a row
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
-//! 60      280   sections         for each of the 35 sections: its length (4), CRC-32C of its bytes (4)
-//! 340     4     crc              CRC-32C of bytes 0..340
+//! 60      288   sections         for each of the 36 sections: its length (4), CRC-32C of its bytes (4)
+//! 348     4     crc              CRC-32C of bytes 0..348
 //!
 //! SECTIONS
 //! NUMBER  CONTENT
 //! 0       visitors: their 64-bit hashes, sorted, 8 bytes each
 //! 1       packed column: timestamp, Unix milliseconds
 //! 2       packed column: visitor, as an index into section 0 plus 1; 0 for a record without an ID
-//! 3       packed column: kind of the record, plus 64 if a crawler sent it, plus 128 for `Sec-GPC: 1`
+//! 3       packed column: kind of the record, plus 32 if it begins or extends a visit, plus 64 if a crawler sent it, plus 128
+//!         for `Sec-GPC: 1`
 //! 4       packed column: device + 5 * (operating system + 7 * browser), with the numbers of the segment
 //! 5..18   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
 //!         campaign, term, content, country, language
 //! 18..31  the texts of columns 5..18: for each text its length (2) and its bytes in UTF-8
 //! 31      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
 //!         or the smallest i64 for a value that is ignored
-//! 32      ties: row of an identify event with both IDs (4), user as an index into section 0 (4); in the order of
-//!         their seqs
+//! 32      ties: position of an identify event with both IDs or of an alias (4), the anonymous ID and the user as indices
+//!         into section 0 (4 each), 1 for an alias plus 2 if a crawler sent it (1); in the order of their seqs
 //! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
 //! 34      packed column: the position of the row in the order of the seqs, from 0
+//! 35      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
+//!         (4 each), ascending
 //!
 //! PACKED COLUMN, in blocks of 1,024 rows, the last block with the rest
 //! SIZE    FIELD            MEANING
@@ -86,7 +89,8 @@
 //! **Crashes.** A crash leaves `.columns`, or a column file without its segment. A start deletes both.
 //!
 //! **Changes.** A new version may change everything. The old files are then built again. Version 2 had neither `term`
-//! nor `content`. `tests/golden/columns-2/` is a log with a file of it.
+//! nor `content`. `tests/golden/columns-2/` is a log with a file of it. Version 3 had neither aliases nor the mark of visits
+//! nor users alone. `tests/golden/log-2/` has a file of it.
 //!
 //! # The smallest file
 //!
@@ -97,13 +101,13 @@ use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
-const FORMAT_VERSION: u32 = 3;
+const FORMAT_VERSION: u32 = 4;
 /// Length of the header.
-pub(super) const HEADER_BYTES: usize = 344;
+pub(super) const HEADER_BYTES: usize = 352;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(super) const SECTIONS: usize = 35;
+pub(super) const SECTIONS: usize = 36;
 
 /// Texts of one column of a file. They bound the memory of a question: a further text becomes `(other)`.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
@@ -129,7 +133,10 @@ pub(super) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
 pub(super) const TIES: usize = AMOUNTS + 1;
 pub(super) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
 pub(super) const POSITIONS: usize = AMOUNTS + 3;
+pub(super) const USERS_ALONE: usize = AMOUNTS + 4;
 
+/// Bit of a row's kind that is set if the event begins or extends a visit.
+pub(crate) const KIND_VISIT: i64 = 32;
 /// Bit of a row's kind that is set if a crawler sent the record.
 pub(crate) const KIND_BOT: i64 = 64;
 /// Bit of a row's kind that is set for `Sec-GPC: 1`.
@@ -137,7 +144,10 @@ pub(crate) const KIND_GPC: i64 = 128;
 /// Length of an entry of the section of amounts.
 pub(super) const AMOUNT_BYTES: usize = 13;
 /// Length of an entry of the section of ties.
-pub(super) const TIE_BYTES: usize = 8;
+pub(super) const TIE_BYTES: usize = 13;
+/// Bits of the last byte of a tie.
+pub(super) const TIE_ALIAS: u8 = 1;
+pub(super) const TIE_BOT: u8 = 2;
 
 /// A text column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

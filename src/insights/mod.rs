@@ -19,6 +19,7 @@ mod build;
 mod calendar;
 mod columns;
 mod count;
+mod credits;
 pub(crate) mod engine;
 mod experiment;
 mod facts;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::columns::{AGENT_NUMBERS, Columns, FilePart, OUT_OF_RANGE};
-use super::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
+use super::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn};
 use super::packing::PackedColumn;
 use super::question::{Filters, Group};
 use super::site::SiteFacts;
@@ -26,6 +26,12 @@ pub(crate) const PERSONALIZED: u16 = 1 << 5;
 pub(crate) const SOURCE_HIT: u16 = 1 << 6;
 /// A visit that begins with this page event has a campaign of the filter `campaign`.
 pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
+
+/// The event begins or extends a visit. Every other event is in a visit without changing it.
+pub(crate) const OF_VISIT: u16 = 1 << 11;
+
+/// Bits of a row's kind beside the kind of the record.
+const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;
 
 /// The source of a visit without campaign and referrer.
 pub(crate) const DIRECT: &str = "(direct)";
@@ -174,6 +180,8 @@ pub(super) struct FileReader {
     sources: Option<SourceRule>,
     value: ValueRule,
     kind_flags: [Option<u16>; 256],
+    /// The positions of the rows in the order of their seqs. `None` if no reader needs them.
+    positions: Option<Block>,
 }
 
 impl FileReader {
@@ -193,6 +201,7 @@ impl FileReader {
             sources: None,
             value: ValueRule::Nothing,
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
+            positions: None,
         };
         reader.add_filters((file, part), plan)?;
         reader.add_sources((file, part), plan, values)?;
@@ -214,6 +223,17 @@ impl FileReader {
         let flags = vec![0; texts.len()];
         self.texts.push(TextBlock { column, block, texts, flags });
         Ok(self.texts.len() - 1)
+    }
+
+    /// Opens the positions of the rows, before the first block is read.
+    pub(super) fn open_positions(&mut self, (file, part): PartOfFile<'_>) -> Result<(), ColumnFileError> {
+        self.positions = Some(Block::new(file.positions(part)?));
+        Ok(())
+    }
+
+    /// Returns the position of a row in the order of the seqs, or 0 if the positions are not open.
+    pub(super) fn position(&self, row: usize) -> u32 {
+        self.positions.as_ref().map_or(0, |positions| positions.numbers[row] as u32)
     }
 
     fn open_agents(&mut self, (file, part): PartOfFile<'_>) -> Result<(), ColumnFileError> {
@@ -364,6 +384,7 @@ impl FileReader {
             block.next()?;
         }
         self.agents.iter_mut().try_for_each(|(block, _)| block.next())?;
+        self.positions.iter_mut().try_for_each(Block::next)?;
         self.texts.iter_mut().try_for_each(|text| text.block.next())?;
         Ok(self.len() > 0)
     }
@@ -383,14 +404,9 @@ impl FileReader {
         self.sites.numbers[row]
     }
 
-    /// Returns whether a crawler sent the record of a row.
-    pub(super) fn is_bot(&self, row: usize) -> bool {
-        self.kinds.numbers[row] & KIND_BOT != 0
-    }
-
     /// Returns whether a row is of this kind.
     pub(super) fn is_kind(&self, row: usize, kind: RecordKind) -> bool {
-        self.kinds.numbers[row] & !(KIND_BOT | KIND_GPC) == kind as i64
+        self.kinds.numbers[row] & !KIND_FLAGS == kind as i64
     }
 
     /// Returns the time of a row in milliseconds.
@@ -466,14 +482,12 @@ fn kind_flags(kind: i64, bots: bool) -> Option<u16> {
     if kind & KIND_BOT != 0 && !bots {
         return None;
     }
-    let kind = kind & !(KIND_BOT | KIND_GPC);
-    let is = |other: RecordKind| kind == other as i64;
+    let visit = if kind & KIND_VISIT != 0 { OF_VISIT } else { 0 };
+    let is = |other: RecordKind| kind & !KIND_FLAGS == other as i64;
     if is(RecordKind::Page) {
-        Some(PAGE)
+        Some(PAGE | visit)
     } else if is(RecordKind::Track) || is(RecordKind::Screen) {
-        Some(ACTION)
-    } else if is(RecordKind::Identify) {
-        Some(0)
+        Some(ACTION | visit)
     } else {
         None
     }

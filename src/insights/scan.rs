@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::columns::{Columns, FilePart};
+use super::credits::{Credits, Place};
 use super::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
@@ -80,13 +81,58 @@ pub(crate) fn scan(
     count: TakeVisitor<'_>,
 ) -> Result<ScanSummary, ScanError> {
     let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };
-    scan_into(files, plan, limits, &mut summary, count)?;
+    scan_into(ScannedFiles::all(files), plan, limits, &mut summary, count)?;
     Ok(summary)
+}
+
+/// The files of a scan, and the earlier ones, whose ties decide to whom events without an anonymous ID are credited.
+#[derive(Clone, Copy)]
+pub(super) struct ScannedFiles<'f> {
+    pub earlier: &'f [&'f Columns],
+    pub files: &'f [&'f Columns],
+}
+
+impl<'f> ScannedFiles<'f> {
+    /// Returns files without earlier ones.
+    pub(super) fn all(files: &'f [&'f Columns]) -> Self {
+        Self { earlier: &[], files }
+    }
+
+    /// Reads the credits for a part of the visitors.
+    pub(super) fn credits(
+        self,
+        part: (u64, u64),
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<Credits, ScanError> {
+        let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
+        let credits = Credits::read(&files, self.earlier.len(), part, plan.bots, limits)?;
+        credits.ok_or(ScanError::TooLarge)
+    }
+
+    /// Returns the visitors of the files, and those to whom their events are credited.
+    pub(super) fn visitors(self, plan: &Plan<'_>, limits: &Limits<'_>) -> Result<Vec<u64>, ScanError> {
+        let credits = self.credits((0, 1), plan, limits)?;
+        let mut visitors = Vec::new();
+        for file in self.files {
+            let own = file.visitors()?;
+            visitors.extend(own.iter().flat_map(|visitor| credits.owners_of(*visitor)));
+            visitors.extend(own);
+        }
+        Ok(visitors)
+    }
+
+    /// Returns the files that a plan reads, with their numbers.
+    fn met(self, plan: &Plan<'_>) -> Vec<FileParts<'f>> {
+        let numbered = (self.earlier.len() as u32..).zip(self.files.iter().copied());
+        let met = numbered.filter(|(_, file)| meets(file, &plan.window));
+        met.map(|(number, file)| FileParts::new(file, number)).collect()
+    }
 }
 
 /// Scans like [`scan`], and adds to a summary.
 pub(super) fn scan_into(
-    files: &[&Columns],
+    files: ScannedFiles<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     summary: &mut ScanSummary,
@@ -97,27 +143,28 @@ pub(super) fn scan_into(
 
 /// Scans like [`scan_into`], and passes the values of the rows to `count` too.
 pub(super) fn scan_with_values(
-    files: &[&Columns],
+    files: ScannedFiles<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     summary: &mut ScanSummary,
     count: &mut dyn FnMut(u64, &[Row], &Values),
 ) -> Result<(), ScanError> {
-    let met = files.iter().copied().filter(|file| meets(file, &plan.window));
-    let mut met: Vec<FileParts<'_>> = met.map(FileParts::new).collect();
+    let mut met = files.met(plan);
     let parts = parts_of(met.iter().map(|file| file.file), limits);
     let mut gathered = Gathered::default();
     let rows: u64 = met.iter().map(|file| u64::from(file.file.header().rows)).sum();
     for part in 0..parts {
         gathered.clear();
+        let credits = files.credits((part, parts), plan, limits)?;
         // A vector that grows would take up to three times its memory while it moves.
         gathered.rows.reserve(rows.div_ceil(parts) as usize);
         for file in &mut met {
-            gathered.add_file(file, plan, (part, parts), limits, summary)?;
+            gathered.add_file(file, (plan, &credits), (part, parts), limits, summary)?;
             if summary.values.exceed(limits.memory_bytes / VALUES_SHARE) {
                 return Err(ScanError::TooManyValues);
             }
         }
+        gathered.take_ordered();
         gathered.each_visitor(limits, &mut |visitor, rows| count(visitor, rows, &summary.values))?;
     }
     Ok(())
@@ -140,18 +187,26 @@ pub(super) fn scan_visitors(
         return Ok(true);
     }
     let mut gathered = Gathered::default();
+    let scanned = ScannedFiles::all(files);
+    let credits = scanned.credits((0, 1), plan, limits)?;
+    let is_wanted = |visitor: u64| visitors.binary_search(&visitor).is_ok();
+    let mut read_visitors = [visitors, &credits.users_of(is_wanted)].concat();
+    read_visitors.sort_unstable();
+    read_visitors.dedup();
     // Its rows and texts were counted before.
     let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
-    let mut met = files.iter().copied().filter(|file| meets(file, &plan.window)).map(FileParts::new);
-    let read = met.try_for_each(|mut file| match gathered.rows.len() <= rows_max {
-        true => gathered.add_visitors(&mut file, plan, visitors, limits, &mut summary),
+    let read = scanned.met(plan).iter_mut().try_for_each(|file| match gathered.len() <= rows_max {
+        true => {
+            gathered.add_visitors(file, (plan, &credits), (&read_visitors, &is_wanted), limits, &mut summary)
+        }
         false => Ok(()),
     });
     *values = summary.values;
     read?;
-    if gathered.rows.len() > rows_max {
+    if gathered.len() > rows_max {
         return Ok(false);
     }
+    gathered.take_ordered();
     gathered.each_visitor(limits, count).map(|()| true)
 }
 
@@ -174,6 +229,8 @@ fn meets(file: &Columns, window: &Range<i64>) -> bool {
 /// A file, and the visitors of each part.
 struct FileParts<'f> {
     file: &'f Columns,
+    /// The number of the file among all whose ties count.
+    number: u32,
     /// The number of sites, and the code of the site of the question. `None` if no row has it.
     site: Option<(usize, i64)>,
     /// The first visitor of each part but the first one. Empty before the first part is read.
@@ -181,20 +238,25 @@ struct FileParts<'f> {
 }
 
 impl<'f> FileParts<'f> {
-    fn new(file: &'f Columns) -> Self {
-        Self { file, site: None, bounds: Vec::new() }
+    fn new(file: &'f Columns, number: u32) -> Self {
+        Self { file, number, site: None, bounds: Vec::new() }
     }
 
-    /// Reads the sites and the visitors for the first part. Returns the hashes of its visitors.
-    fn begin(&mut self, columns: &Columns, site: &str, parts: u64) -> Result<Vec<u64>, ColumnFileError> {
+    /// Reads the sites and the visitors. Returns the hashes of all visitors, or none if no row has the site.
+    fn find_visitors(&mut self, columns: &Columns, site: &str) -> Result<Vec<u64>, ColumnFileError> {
         let sites = columns.texts(TextColumn::Site)?;
         let first = CODE_FIRST as usize;
         let code = sites.iter().skip(first).position(|other| other == site);
         self.site = code.map(|at| (sites.len(), (at + first) as i64));
-        if code.is_none() {
-            return Ok(Vec::new());
+        if code.is_none() { Ok(Vec::new()) } else { columns.visitors() }
+    }
+
+    /// Reads the sites and the visitors for the first part. Returns the hashes of its visitors.
+    fn begin(&mut self, columns: &Columns, site: &str, parts: u64) -> Result<Vec<u64>, ColumnFileError> {
+        let mut hashes = self.find_visitors(columns, site)?;
+        if self.site.is_none() {
+            return Ok(hashes);
         }
-        let mut hashes = columns.visitors()?;
         let bound = |part: u64| hashes.partition_point(|hash| part_of(*hash, parts) < part) as u32;
         self.bounds = (1..parts).map(bound).collect();
         hashes.truncate(self.visitors(0, parts).end);
@@ -215,6 +277,8 @@ impl<'f> FileParts<'f> {
 pub(super) struct Gathered {
     rows: Vec<Row>,
     runs: Vec<Run>,
+    /// The rows of visitors with credited events, which are not in the order of their seqs.
+    ordered: Vec<(u64, Place, Row)>,
 }
 
 /// Consecutive rows of a visitor. The rows of a file are in the order of visitors, so a visitor has one run in each
@@ -235,10 +299,31 @@ struct FileVisitors {
     are_wanted: Vec<bool>,
 }
 
+/// The credits of events, and the visitors whose rows are kept.
+struct Ownership<'c> {
+    credits: &'c Credits,
+    is_kept: &'c dyn Fn(u64) -> bool,
+    /// The number of the file.
+    file: u32,
+}
+
 impl Gathered {
     pub(super) fn clear(&mut self) {
         self.rows.clear();
         self.runs.clear();
+        self.ordered.clear();
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len() + self.ordered.len()
+    }
+
+    /// Adds the rows of visitors with credited events, in the order of their seqs.
+    pub(super) fn take_ordered(&mut self) {
+        let mut ordered = std::mem::take(&mut self.ordered);
+        ordered.sort_unstable_by_key(|(visitor, place, _)| (*visitor, *place));
+        ordered.drain(..).for_each(|(visitor, _, row)| self.push(visitor, row));
+        self.ordered = ordered;
     }
 
     /// Adds a row of the visitor with this hash.
@@ -251,16 +336,34 @@ impl Gathered {
         self.rows.push(row);
     }
 
-    /// Returns the memory of the rows and visitors while they are counted.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES
+    /// Adds a row for the visitor to whom it is credited.
+    fn push_owned(&mut self, visitor: u64, row: Row, position: u32, ownership: &Ownership<'_>) {
+        if !ownership.credits.concern(visitor) {
+            return self.push(visitor, row);
+        }
+        let place = Place { file: ownership.file, position };
+        let owner = ownership.credits.owner(visitor, place);
+        if (ownership.is_kept)(owner) {
+            self.push_at(owner, place, row);
+        }
     }
 
-    /// Adds the rows of a part of the visitors.
+    /// Adds a row of a visitor with credited events.
+    pub(super) fn push_at(&mut self, visitor: u64, place: Place, row: Row) {
+        self.ordered.push((visitor, place, row));
+    }
+
+    /// Returns the memory of the rows and visitors while they are counted.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let ordered = size_of_val(&*self.ordered) as u64 + self.ordered.len() as u64 * ROW_BYTES;
+        self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
+    }
+
+    /// Adds the rows of a part of the visitors, and the events that are credited to them.
     fn add_file(
         &mut self,
         file: &mut FileParts<'_>,
-        plan: &Plan<'_>,
+        (plan, credits): (&Plan<'_>, &Credits),
         (part, parts): (u64, u64),
         limits: &Limits<'_>,
         summary: &mut ScanSummary,
@@ -285,20 +388,33 @@ impl Gathered {
         };
         let are_wanted = vec![true; hashes.len()];
         let visitors = FileVisitors { start: visitors.start, hashes, are_wanted };
-        self.add_rows((&columns, &file_part), file.site, visitors, plan, limits, summary)
+        let is_kept = |visitor: u64| part_of(visitor, parts) == part;
+        let ownership = Ownership { credits, is_kept: &is_kept, file: file.number };
+        self.add_rows((&columns, &file_part), file.site, visitors, (plan, &ownership), limits, summary)?;
+        // The users of other parts whose events are credited to visitors of this one.
+        let mut users = credits.users_of(is_kept);
+        users.retain(|user| !is_kept(*user));
+        if users.is_empty() {
+            return Ok(());
+        }
+        let mut values =
+            ScanSummary { values: std::mem::take(&mut summary.values), ..ScanSummary::default() };
+        let added = self.add_visitors(file, (plan, credits), (&users, &is_kept), limits, &mut values);
+        summary.values = values.values;
+        added
     }
 
     /// Adds the rows of the visitors with these hashes, which are sorted.
     fn add_visitors(
         &mut self,
         file: &mut FileParts<'_>,
-        plan: &Plan<'_>,
-        wanted: &[u64],
+        (plan, credits): (&Plan<'_>, &Credits),
+        (wanted, is_kept): (&[u64], &dyn Fn(u64) -> bool),
         limits: &Limits<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
         let columns = file.file.opened()?;
-        let hashes = file.begin(&columns, &plan.site.site, 1)?;
+        let hashes = file.find_visitors(&columns, &plan.site.site)?;
         let found: Vec<usize> = wanted.iter().filter_map(|hash| hashes.binary_search(hash).ok()).collect();
         if found.is_empty() {
             return Ok(());
@@ -307,7 +423,8 @@ impl Gathered {
         found.iter().for_each(|visitor| are_wanted[*visitor] = true);
         let file_part = columns.part_of_some(&found)?;
         let visitors = FileVisitors { start: 0, hashes, are_wanted };
-        self.add_rows((&columns, &file_part), file.site, visitors, plan, limits, summary)
+        let ownership = Ownership { credits, is_kept, file: file.number };
+        self.add_rows((&columns, &file_part), file.site, visitors, (plan, &ownership), limits, summary)
     }
 
     fn add_rows(
@@ -315,12 +432,15 @@ impl Gathered {
         file: (&Columns, &FilePart),
         site: Option<(usize, i64)>,
         visitors: FileVisitors,
-        plan: &Plan<'_>,
+        (plan, ownership): (&Plan<'_>, &Ownership<'_>),
         limits: &Limits<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
         let Some((sites, site)) = site else { return Ok(()) };
         let mut reader = FileReader::new(file, sites, plan, &mut summary.values)?;
+        if !ownership.credits.are_empty() {
+            reader.open_positions(file)?;
+        }
         while reader.next_block()? {
             if (limits.is_over)() {
                 return Err(ScanError::TooExpensive);
@@ -335,7 +455,7 @@ impl Gathered {
                 }
                 let read = reader.read_row(row, plan, &mut summary.other);
                 if let Some(read) = read.and_then(|read| reader.with_number(row, read, &mut summary.values)) {
-                    self.push(visitors.hashes[visitor], read);
+                    self.push_owned(visitors.hashes[visitor], read, reader.position(row), ownership);
                 }
             }
         }

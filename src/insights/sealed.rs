@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::columns::Columns;
 use super::format::TextColumn;
 use super::rows::{Plan, Row};
-use super::scan::{Limits, ScanError, ScanSummary, scan, scan_into, scan_visitors};
+use super::scan::{Limits, ScanError, ScanSummary, ScannedFiles, scan, scan_into, scan_visitors};
 use super::values::Values;
 use crate::checksum::hash128;
 
@@ -182,10 +182,8 @@ pub(super) fn count_cached<C: Count>(
     (cache, key): (&mut AnswerCache, String),
     is_cut: IsCut<'_>,
 ) -> Result<Counted<C>, ScanError> {
-    let tail_visitors: HashSetOfHashes = match files.tail {
-        Some(tail) => tail.visitors()?.into_iter().collect(),
-        None => HashSetOfHashes::default(),
-    };
+    let tail = ScannedFiles { earlier: files.sealed, files: files.tail.as_slice() };
+    let tail_visitors = tail.visitors(plan, limits)?.into_iter().collect();
     let bytes_max = limits.memory_bytes / CACHE_SHARE;
     let mut kept = cache.take::<C>(&key);
     if let Some(state) = &mut kept
@@ -200,7 +198,7 @@ pub(super) fn count_cached<C: Count>(
     let Some(mut state) = state else {
         return count_all(&files.all(), plan, limits, make(), is_cut);
     };
-    let counted = state.count_with(files.tail, (plan, limits), make(), is_cut)?;
+    let counted = state.count_with(tail, (plan, limits), make(), is_cut)?;
     cache.put(key, state, bytes_max);
     Ok(counted)
 }
@@ -276,7 +274,7 @@ impl<C: Count> SealedCount<C> {
     /// Counts the rows of the tail together with the rows before it of the same visitors.
     fn count_with(
         &mut self,
-        tail: Option<&Columns>,
+        tail: ScannedFiles<'_>,
         (plan, limits): (&Plan<'_>, &Limits<'_>),
         mut counts: C,
         is_cut: IsCut<'_>,
@@ -287,7 +285,7 @@ impl<C: Count> SealedCount<C> {
         let mut summary = ScanSummary { values, rows: self.rows, other: self.other };
         let (mut seen, mut all) = (HashSetOfHashes::default(), Vec::new());
         let kept = &self.kept;
-        scan_into(tail.as_slice(), plan, limits, &mut summary, &mut |visitor, rows| {
+        scan_into(tail, plan, limits, &mut summary, &mut |visitor, rows| {
             seen.insert(visitor);
             all.clear();
             all.extend_from_slice(kept.get(&visitor).map_or(&[], Vec::as_slice));

@@ -6,21 +6,39 @@ use std::ops::Range;
 use super::ask::RECENT_MS;
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
+use crate::limits::VISIT_REACH_MS;
 use crate::providers;
 use crate::visitors::events::time;
+use crate::visitors::log::EXPOSURE_EVENT;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The part of each query that reads the export.
-const EVENTS: &str = "with events as (
-  select cast(seq as bigint) as seq, \"timestamp\"::timestamp as ts, type, anonId, userId,
-    coalesce('a:' || anonId, 'u:' || userId) as visitor, if(type = 'screen', 'screen', event) as event, path,
+const RECORDED: &str = "with recorded as (
+  select cast(seq as bigint) as seq, \"timestamp\"::timestamp as ts, type, anonId, userId, tied, if(type = 'screen', 'screen', event) as event, path,
     variants, experiments, referrerHost, source, medium, campaign, term, content, device, os, browser, country, language,
     payload
   from read_json('events.ndjson', format = 'newline_delimited', columns = {seq: 'VARCHAR', \"timestamp\": 'VARCHAR',
-    site: 'VARCHAR', type: 'VARCHAR', anonId: 'VARCHAR', userId: 'VARCHAR', event: 'VARCHAR', path: 'VARCHAR',
+    site: 'VARCHAR', type: 'VARCHAR', anonId: 'VARCHAR', userId: 'VARCHAR', tied: 'VARCHAR', event: 'VARCHAR', path: 'VARCHAR',
     bot: 'BOOLEAN', variants: 'VARCHAR', experiments: 'VARCHAR', referrerHost: 'VARCHAR', source: 'VARCHAR',
     medium: 'VARCHAR', campaign: 'VARCHAR', term: 'VARCHAR', content: 'VARCHAR', device: 'VARCHAR', os: 'VARCHAR',
     browser: 'VARCHAR', country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
   where site = ";
+
+/// The tables of ties and of events. An alias ties only an anonymous ID without a user. An event without an anonymous ID is
+/// credited to the anonymous ID of the user's latest earlier tie, until that ID is tied to another user.
+const EVENTS: &str = ",
+ties as (
+  select seq, tied, userId, lead(seq) over (partition by tied order by seq) as until
+  from (select * from recorded where tied is not null
+    qualify type = 'identify' or row_number() over (partition by tied order by seq) = 1)),
+credited as (
+  select r.seq, max_by(t.tied, t.seq) as credit from recorded r join ties t
+    on t.userId = r.userId and t.seq < r.seq and (t.until is null or t.until > r.seq)
+  where r.anonId is null group by 1),
+events as (
+  select r.*, coalesce('a:' || anonId, 'a:' || credit, 'u:' || userId) as visitor
+  from recorded r left join credited using (seq))";
 
 /// The numbers of a set of events that have the columns of `counted`.
 const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as visitors,
@@ -75,9 +93,9 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
     sql
 }
 
-/// Returns the beginning of a query: the table `events` with the events of a site.
+/// Returns the beginning of a query: the table `events` with the events of a site and their visitors.
 pub(super) fn begin_events(site: &str, bots: bool) -> String {
-    format!("{EVENTS}{}{}", text(site), if bots { ")" } else { " and not bot)" })
+    format!("{RECORDED}{}{}{EVENTS}", text(site), if bots { ")" } else { " and not bot)" })
 }
 
 /// Returns a text literal.
@@ -133,25 +151,29 @@ fn is_external(site: &SiteFacts) -> String {
 /// Adds the events before `to` with the numbers of their visits, and the visits, as the tables `numbered_NAME` and
 /// `visits_NAME`. The table `referred` exists.
 pub(super) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
-    let to = instant(to_ms);
+    let (to, exposure, reach_days) = (instant(to_ms), text(EXPOSURE_EVENT), VISIT_REACH_MS / DAY_MS);
     let _ = write!(
         sql,
         ",
+gaps_{name} as (
+  select *, ts - max(ts) filter (where of_visit)
+      over (partition by visitor order by ts, seq rows between unbounded preceding and 1 preceding) as gap
+  from (select *, anonId is not null and coalesce(event, '') <> {exposure} as of_visit
+    from referred where type in ('page', 'track', 'screen') and ts < {to})),
 numbered_{name} as (
-  select *, count(*) filter (where gap is null or gap > interval 30 minute) over w as visit
-  from (select *, ts - lag(ts) over (partition by visitor order by ts, seq) as gap
-    from referred where type in ('page', 'track', 'screen', 'identify') and ts < {to})
-  window w as (partition by visitor order by ts, seq)),
+  select *, if(of_visit or gap <= interval {reach_days} day, count(*) filter (where of_visit and (gap is null or gap > interval 30 minute))
+      over (partition by visitor order by ts, seq), 0) as visit
+  from gaps_{name}),
 visits_{name} as (
-  select visitor, visit, min(ts) as began,
-    first(path order by ts, seq) filter (where type = 'page') as entry,
-    last(path order by ts, seq) filter (where type = 'page') as exit,
+  select visitor, visit, min(ts) filter (where visit > 0) as began,
+    first(path order by ts, seq) filter (where type = 'page' and visit > 0) as entry,
+    last(path order by ts, seq) filter (where type = 'page' and visit > 0) as exit,
     first(coalesce(source, referrer, '(direct)') order by ts, seq)
-      filter (where type = 'page') as visit_source,
-    first(medium order by ts, seq) filter (where type = 'page') as visit_medium,
-    first(campaign order by ts, seq) filter (where type = 'page') as visit_campaign,
-    first(term order by ts, seq) filter (where type = 'page') as visit_term,
-    first(content order by ts, seq) filter (where type = 'page') as visit_content
+      filter (where type = 'page' and visit > 0) as visit_source,
+    first(medium order by ts, seq) filter (where type = 'page' and visit > 0) as visit_medium,
+    first(campaign order by ts, seq) filter (where type = 'page' and visit > 0) as visit_campaign,
+    first(term order by ts, seq) filter (where type = 'page' and visit > 0) as visit_term,
+    first(content order by ts, seq) filter (where type = 'page' and visit > 0) as visit_content
   from numbered_{name} group by visitor, visit)"
     );
 }

@@ -393,8 +393,12 @@ pub const TOUCH_TEXT_BYTES_MAX: usize = 256;
 pub(crate) const USER_ANON_IDS_MAX: usize = 64;
 /// Number of visits of a profile whose start and end are kept, for late events. Earlier visits are a count.
 pub(crate) const VISITS_KEPT: usize = 16;
-/// Time without any event after which a visit ends, in ms. All common analytics tools use this value.
+/// Time without an event of a visit after which the visit ends, in ms. All common analytics tools use this value.
 pub const VISIT_TIMEOUT_MS: i64 = 30 * 60 * 1000;
+/// Time after the last event of a visit for which events that make no visit, such as a server's orders, are in it, in ms:
+/// 30 days, the usual time between an advertisement and an order. A later event is in no visit. A question about the
+/// sources of such events reads as much of the log before its range.
+pub(crate) const VISIT_REACH_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// Highest seq. At 200,000 records per second a log reaches it after 700,000 years. A higher seq in a file is
 /// damage, so no file can make a seq overflow. A log that has reached it is rejected.
 pub const SEQ_MAX: u64 = 1 << 62;

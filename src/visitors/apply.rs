@@ -1,7 +1,6 @@
 //! Applies each record of the log to the profile that it belongs to.
 //!
-//! * Two kinds of event link an anon ID to a user: an identify with both IDs, and an alias whose `previousId`
-//!   is an anon ID without a user. The profile of the anon ID is merged into the profile of the user, and the
+//! * An identify or an alias links an anon ID to a user by the rule of [`identity`]. The profile of the anon ID is merged into the profile of the user, and the
 //!   table's entry of the anon ID becomes an alias of the user.
 //! * An identify can move a linked anon ID to another user. Later events then belong to the new user. Earlier
 //!   events stay in the profile of the old user.
@@ -22,7 +21,7 @@ use super::profile::event::Event;
 use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
 use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
-use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
+use crate::visitors::identity;
 use crate::visitors::log::bloom::{IdKind, hash_parts};
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Record, RecordKind};
@@ -182,11 +181,7 @@ impl ProfileUpdater {
         record.fold_input.unpack(fold_input);
         let parts = FoldParts::parse(fold_input);
         let mut place = SiteTable::new(table, hasher, buffer, lost, site);
-        let visitor = match record.kind {
-            RecordKind::Alias => place.resolve_alias(record.user_id, parts.previous_id),
-            _ => place.record_owner(record),
-        };
-        let Some(visitor) = visitor else { return };
+        let Some(visitor) = place.record_owner(record, parts.previous_id) else { return };
         let event = Event::from_record(record, &parts, texts);
         match visitor {
             RecordOwner::Link { anon_id, user_id } => {
@@ -227,17 +222,28 @@ impl<'p> SiteTable<'p> {
         Self { table, hasher, buffer, lost, site }
     }
 
-    fn record_owner<'r>(&self, record: &Record<'r>) -> Option<RecordOwner<'r>> {
+    /// Returns the visitor whose profile a record changes. `None` for an alias that ties nothing.
+    fn record_owner<'r>(&self, record: &Record<'r>, previous_id: Option<&'r str>) -> Option<RecordOwner<'r>> {
+        let is_alias = record.kind == RecordKind::Alias;
+        if let Some((anon_id, user_id)) = identity::named_tie(record, previous_id)
+            && identity::ties(is_alias, || self.has_user(anon_id))
+        {
+            return Some(RecordOwner::Link { anon_id, user_id });
+        }
         match (record.anon_id, record.user_id) {
-            (Some(anon_id), Some(user_id)) if record.kind == RecordKind::Identify => {
-                Some(RecordOwner::Link { anon_id, user_id })
-            }
+            _ if is_alias => None,
             (Some(anon_id), Some(user_id)) if self.is_linked_to_other(anon_id, user_id) => {
                 Some(RecordOwner::User(user_id))
             }
             (Some(anon_id), _) => Some(RecordOwner::Anonymous(anon_id)),
             (None, user_id) => user_id.map(RecordOwner::User),
         }
+    }
+
+    /// Returns whether an anon ID has a user, or had one whose alias is lost.
+    fn has_user(&self, anon_id: &str) -> bool {
+        let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
+        self.user_key_of(anon_key).is_some() || self.lost.may_contain(anon_key.0)
     }
 
     /// Returns whether an anon ID is linked to another user. If its alias is lost, the user that a record
@@ -253,23 +259,6 @@ impl<'p> SiteTable<'p> {
     /// Returns the key of the user that an anon ID is linked to.
     fn user_key_of(&self, anon_key: Key) -> Option<Key> {
         decode_alias(self.table.get(anon_key)?)
-    }
-
-    /// Returns the link that an alias event makes. `None` if `previousId` is not a valid anon ID, is a known
-    /// user ID, or was linked before.
-    fn resolve_alias<'r>(
-        &mut self,
-        user_id: Option<&'r str>,
-        previous_id: Option<&'r str>,
-    ) -> Option<RecordOwner<'r>> {
-        let (user_id, previous_id) = (user_id?, previous_id?);
-        let may_be = is_anon_id(previous_id) && !is_placeholder(previous_id);
-        let anon_key = self.hasher.key(self.site, IdKind::Anon, previous_id);
-        let as_user = self.hasher.key(self.site, IdKind::User, previous_id);
-        let has_none = self.user_key_of(anon_key).is_none()
-            && !self.lost.may_contain(anon_key.0)
-            && self.table.get(as_user).is_none();
-        (may_be && has_none).then_some(RecordOwner::Link { anon_id: previous_id, user_id })
     }
 
     fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counts: &mut FoldCounts) {

@@ -3,15 +3,13 @@
 //! A visitor is exposed at its first exposure in the range, and its goals count from then on. The visitors
 //! are divided into as many parts as the memory demands, and each part is read and counted alone.
 
-use std::collections::HashSet;
-
 use super::arms::{ArmNumber, Arms};
 use super::question::ExperimentQuestion;
-use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT, add_users_of_part};
-use super::ties::{Ties, USER_BYTES};
+use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT};
 use crate::insights::amounts::{Amount, UNITS_PER_ONE};
 use crate::insights::columns::Columns;
 use crate::insights::count::bucket_of;
+use crate::insights::credits::Credits;
 use crate::insights::format::TextColumn;
 use crate::insights::question::QuestionError;
 use crate::insights::rows::{REJECTED, Row};
@@ -135,10 +133,10 @@ fn count_in_parts(
     let mut arms = Arms::new(&question.known.arms_in(question.phases()));
     let mut counter = Counter::new(question, site);
     for part in 0..parts {
-        let Some(ties) = ties_of_part(files, limits, (part, parts))? else {
+        let Some(credits) = Credits::read(files, 0, (part, parts), question.bots, limits)? else {
             return Ok(Counted::TooFewParts(2));
         };
-        let mut reader = PartReader::new(question, site, (arms, ties), (part, parts));
+        let mut reader = PartReader::new(question, site, (arms, credits), (part, parts));
         for file in files {
             reader.add_file(file, limits)?;
         }
@@ -150,6 +148,7 @@ fn count_in_parts(
             check_key(question, reader.has_key)?;
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
+        reader.gathered.take_ordered();
         reader.gathered.each_visitor(limits, &mut |_, rows| counter.add_visitor(rows, &reader.goals))?;
         arms = reader.into_arms();
     }
@@ -166,28 +165,6 @@ fn check_key(question: &ExperimentQuestion, has_event: bool) -> Result<(), ScanE
     }
     let expected = "the key of an experiment that is published, was served, or is in an event";
     Err(ScanError::Refused(QuestionError::invalid("key", expected, question.key())))
-}
-
-/// Returns empty ties of the users of a part. `None` if the users do not fit the memory.
-fn ties_of_part(
-    files: &[&Columns],
-    limits: &Limits<'_>,
-    (part, parts): (u64, u64),
-) -> Result<Option<Ties>, ScanError> {
-    if parts == 1 {
-        return Ok(Some(Ties::default()));
-    }
-    let mut users = HashSet::new();
-    for file in files {
-        if (limits.is_over)() {
-            return Err(ScanError::TooExpensive);
-        }
-        add_users_of_part(file, (part, parts), &mut users)?;
-        if users.len() as u64 * USER_BYTES > limits.memory_bytes {
-            return Ok(None);
-        }
-    }
-    Ok(Some(Ties::of_users(users)))
 }
 
 /// Adds up the visitors.

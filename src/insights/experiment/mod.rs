@@ -18,7 +18,6 @@ mod read;
 mod remaining;
 mod split;
 mod sql;
-mod ties;
 
 pub(super) use answer::answer_experiment;
 pub use arms::UNKNOWN_ARMS_MAX;

@@ -1,14 +1,11 @@
 //! The reader of the exposures and goals of one part of the visitors, and its memory.
 
-use std::collections::HashSet;
-
 use super::arms::{ArmNumber, Arms, arm_in};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
-use super::ties::Ties;
 use crate::insights::amounts::Amount;
 use crate::insights::columns::{AmountEntry, Columns, FilePart};
-use crate::insights::facts::read_column;
+use crate::insights::credits::{Credits, Place};
 use crate::insights::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
 use crate::insights::question::Filters;
 use crate::insights::rows::{Block, FileReader, Plan, Row, RowValue};
@@ -34,12 +31,10 @@ pub(super) struct RowGoal {
     pub amount: Option<Amount>,
 }
 
-/// A step whose result depends on the order of the seqs. Visitors are hashes.
-enum Step {
-    /// An identify event ties an anonymous ID to a user.
-    Tie { anonymous: u64, user: u64 },
-    /// An event reaches goals.
-    Goal { visitor: u64, time_ms: i64, goal: RowGoal },
+/// The visitor to whom the event of a row is credited, and the place of the row.
+struct RowVisitor {
+    owner: u64,
+    place: Place,
 }
 
 /// The reader of one part of the visitors.
@@ -51,9 +46,9 @@ pub(super) struct PartReader<'q> {
     /// True if the answer needs no rows beside those with experiments: there are no metrics and no filters.
     only_exposures: bool,
     pub arms: Arms,
-    ties: Ties,
-    /// The steps of the present file, with the positions of their rows: at most one for each of its rows.
-    steps: Vec<(i64, Step)>,
+    credits: Credits,
+    /// The number of the present file.
+    file: u32,
     values: Values,
     pub gathered: Gathered,
     pub goals: Vec<RowGoal>,
@@ -71,7 +66,7 @@ impl<'q> PartReader<'q> {
     pub(super) fn new(
         question: &'q ExperimentQuestion,
         site: &'q SiteFacts,
-        (arms, ties): (Arms, Ties),
+        (arms, credits): (Arms, Credits),
         part: (u64, u64),
     ) -> Self {
         let plan = Plan {
@@ -91,8 +86,8 @@ impl<'q> PartReader<'q> {
             part,
             only_exposures,
             arms,
-            ties,
-            steps: Vec::new(),
+            credits,
+            file: 0,
             values: Values::default(),
             gathered: Gathered::default(),
             goals: Vec::new(),
@@ -108,7 +103,8 @@ impl<'q> PartReader<'q> {
     /// # Errors
     /// The file is damaged, or the time is over.
     pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
-        let mut columns = FileColumns::open(file, self.question, &self.plan, &mut self.values)?;
+        let mut columns =
+            FileColumns::open(file, self.question, &self.plan, &mut self.values, !self.credits.are_empty())?;
         while columns.next_block()? {
             if (limits.is_over)() {
                 return Err(ScanError::TooExpensive);
@@ -118,7 +114,7 @@ impl<'q> PartReader<'q> {
             }
             self.is_full |= self.memory_bytes() > limits.memory_bytes;
         }
-        self.take_steps();
+        self.file += 1;
         self.is_full |= self.memory_bytes() > limits.memory_bytes;
         Ok(())
     }
@@ -133,34 +129,37 @@ impl<'q> PartReader<'q> {
         }
         let Some(visitor) = columns.reader.visitor(row).filter(|_| is_site) else { return };
         let hash = columns.hashes[visitor];
-        if let Some(user) = columns.tied_user(row).filter(|_| !self.is_full)
-            && (self.question.bots || !columns.reader.is_bot(row))
-        {
-            self.steps.push((columns.position(row), Step::Tie { anonymous: hash, user }));
-        }
         let has_arm = columns.has_arm(row, self.question.key());
         self.has_key |= has_arm;
         let Some(event) = columns.reader.read_row(row, &self.plan, &mut self.other) else { return };
-        self.add_event(columns, row, (hash, event), has_arm);
-        self.add_goal(columns, row, hash);
+        let place = Place { file: self.file, position: columns.position(row) };
+        let visitor = RowVisitor { owner: self.credits.owner(hash, place), place };
+        self.add_event(columns, row, (&visitor, event), has_arm);
+        self.add_goal(columns, row, &visitor);
     }
 
     /// Adds an exposure, or another event if a filter selects visits.
-    fn add_event(&mut self, columns: &mut FileColumns, row: usize, (hash, event): (u64, Row), has_arm: bool) {
+    fn add_event(
+        &mut self,
+        columns: &mut FileColumns,
+        row: usize,
+        (visitor, event): (&RowVisitor, Row),
+        has_arm: bool,
+    ) {
         let is_kind =
             columns.reader.is_kind(row, RecordKind::Page) || columns.reader.is_kind(row, RecordKind::Track);
         self.count_other(TextColumn::Experiments, is_kind && columns.arms.code(row) == CODE_OTHER as usize);
         // Arms are numbered in the first part, before the parts differ.
         let arm = (has_arm && is_kind).then(|| columns.arm(row, self.question.key(), &mut self.arms));
         let in_visit = self.question.filters.select_visits();
-        if part_of(hash, self.part.1) != self.part.0 || arm.is_none() && !in_visit {
+        if arm.is_none() && !in_visit {
             return;
         }
         let flags = event.flags() | if in_visit { VISIT } else { 0 } | arm.map_or(0, |_| EXPOSURE);
-        self.push(hash, arm.map_or(0, ArmNumber::to_bits), event.time_ms(), flags);
+        self.push(visitor, arm.map_or(0, ArmNumber::to_bits), event.time_ms(), flags);
     }
 
-    fn add_goal(&mut self, columns: &mut FileColumns, row: usize, hash: u64) {
+    fn add_goal(&mut self, columns: &mut FileColumns, row: usize, visitor: &RowVisitor) {
         let time_ms = columns.reader.time_ms(row);
         if time_ms < self.question.range.start {
             return;
@@ -180,43 +179,27 @@ impl<'q> PartReader<'q> {
             return;
         }
         let goal = RowGoal { metrics, amount: columns.amount(row) };
-        if self.ties.has_user(hash) || columns.users.contains(&hash) {
-            self.steps.push((columns.position(row), Step::Goal { visitor: hash, time_ms, goal }));
-        } else {
-            self.credit(hash, time_ms, goal);
+        if self.push(visitor, self.goals.len() as u32, time_ms, GOAL) {
+            self.goals.push(goal);
         }
     }
 
-    /// Takes the steps of a file in the order of their seqs. Its rows are in the order of their visitors.
-    fn take_steps(&mut self) {
-        let mut steps = std::mem::take(&mut self.steps);
-        steps.sort_unstable_by_key(|(position, _)| *position);
-        for (_, step) in steps.drain(..) {
-            match step {
-                Step::Tie { anonymous, user } => self.ties.tie(anonymous, user),
-                Step::Goal { visitor, time_ms, goal } => self.credit(visitor, time_ms, goal),
-            }
+    /// Adds a row of a visitor of the part. Returns whether it is kept.
+    fn push(&mut self, visitor: &RowVisitor, value: u32, time_ms: i64, flags: u16) -> bool {
+        if part_of(visitor.owner, self.part.1) != self.part.0 {
+            return false;
         }
-        // The next file uses the memory again.
-        self.steps = steps;
-    }
-
-    fn credit(&mut self, visitor: u64, time_ms: i64, goal: RowGoal) {
-        let credited = self.ties.credited(visitor);
-        if part_of(credited, self.part.1) == self.part.0 {
-            self.push(credited, self.goals.len() as u32, time_ms, GOAL);
-            if !self.is_full {
-                self.goals.push(goal);
-            }
-        }
-    }
-
-    fn push(&mut self, hash: u64, value: u32, time_ms: i64, flags: u16) {
         self.pushed.0 += 1;
-        if !self.is_full {
-            self.pushed.1 += 1;
-            self.gathered.push(hash, Row::new(value, time_ms, flags));
+        if self.is_full {
+            return false;
         }
+        self.pushed.1 += 1;
+        let row = Row::new(value, time_ms, flags);
+        match self.credits.concern(visitor.owner) {
+            true => self.gathered.push_at(visitor.owner, visitor.place, row),
+            false => self.gathered.push(visitor.owner, row),
+        }
+        true
     }
 
     fn count_other(&mut self, column: TextColumn, is_other: bool) {
@@ -225,7 +208,7 @@ impl<'q> PartReader<'q> {
 
     fn memory_bytes(&self) -> u64 {
         let goals = self.goals.len() * size_of::<RowGoal>();
-        self.gathered.memory_bytes() + self.ties.memory_bytes() + goals as u64
+        self.gathered.memory_bytes() + self.credits.memory_bytes() + goals as u64
     }
 
     /// Returns how many times more parts there must be, at least 2. `None` if the part fits its memory.
@@ -293,13 +276,8 @@ struct FileColumns {
     /// The metrics whose goal an event name, or a path, is. `None` without such a metric.
     events: Option<CodeColumn<u32>>,
     pages: Option<CodeColumn<u32>>,
-    /// Amounts of one column, and ties. Those of earlier rows are passed.
+    /// Amounts of one column. Those of earlier rows are passed.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
-    ties: std::iter::Peekable<std::vec::IntoIter<(u32, u32)>>,
-    /// The hashes of the users of the ties.
-    users: HashSet<u64>,
-    /// The positions of the rows in the order of their seqs. `None` without metrics, which alone depend on the order.
-    positions: Option<Block>,
     /// The row of the file with which the present block begins, and the one after the block.
     rows: (usize, usize),
 }
@@ -310,6 +288,7 @@ impl FileColumns {
         question: &ExperimentQuestion,
         plan: &Plan<'_>,
         values: &mut Values,
+        needs_positions: bool,
     ) -> Result<Self, ColumnFileError> {
         let file = &*file.opened()?;
         let (arms, experiments) =
@@ -327,29 +306,26 @@ impl FileColumns {
         let mut amounts = if value.is_some() { file.amounts()? } else { Vec::new() };
         amounts.retain(|entry| Some(entry.column) == value);
         amounts.sort_unstable_by_key(|entry| entry.row);
-        let mut ties = if metrics.is_empty() { Vec::new() } else { file.ties()? };
-        ties.sort_unstable();
-        let positions = (!metrics.is_empty()).then(|| file.positions(&FilePart::WHOLE)).transpose()?;
         let (sites, hashes) = (file.texts(TextColumn::Site)?, file.visitors()?);
+        let mut reader = FileReader::new((file, &FilePart::WHOLE), sites.len(), plan, values)?;
+        if needs_positions {
+            reader.open_positions((file, &FilePart::WHOLE))?;
+        }
         Ok(Self {
-            reader: FileReader::new((file, &FilePart::WHOLE), sites.len(), plan, values)?,
+            reader,
             site: code_in(&sites, &plan.site.site),
-            users: ties.iter().map(|(_, user)| hashes[*user as usize]).collect(),
             hashes,
             arms,
             experiments,
             events: has_event.then(|| goals(TextColumn::Event, is_event)).transpose()?,
             pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
             amounts: amounts.into_iter().peekable(),
-            ties: ties.into_iter().peekable(),
-            positions: positions.map(Block::new),
             rows: (0, 0),
         })
     }
 
     fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         self.arms.block.next()?;
-        self.positions.iter_mut().try_for_each(Block::next)?;
         for goals in [&mut self.events, &mut self.pages].into_iter().flatten() {
             goals.block.next()?;
         }
@@ -358,20 +334,12 @@ impl FileColumns {
         Ok(has_rows)
     }
 
-    fn position(&self, row: usize) -> i64 {
-        self.positions.as_ref().map_or(0, |positions| positions.numbers[row])
+    fn position(&self, row: usize) -> u32 {
+        self.reader.position(row)
     }
 
     fn is_site(&self, row: usize) -> bool {
         self.site == Some(self.reader.site(row))
-    }
-
-    /// Returns the user to whom the event of a row ties its anonymous ID.
-    fn tied_user(&mut self, row: usize) -> Option<u64> {
-        let row = self.rows.0 + row;
-        while self.ties.next_if(|(of, _)| (*of as usize) < row).is_some() {}
-        let (_, user) = self.ties.next_if(|(of, _)| *of as usize == row)?;
-        Some(self.hashes[user as usize])
     }
 
     /// Returns the amount of a row.
@@ -415,25 +383,4 @@ pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
 fn goals_of(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
     let bit = |(at, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << at;
     metrics.iter().enumerate().map(bit).sum()
-}
-
-/// Adds the users who are tied to a visitor of the part.
-pub(super) fn add_users_of_part(
-    file: &Columns,
-    (part, parts): (u64, u64),
-    users: &mut HashSet<u64>,
-) -> Result<(), ColumnFileError> {
-    let file = &*file.opened()?;
-    let ties = file.ties()?;
-    if ties.is_empty() {
-        return Ok(());
-    }
-    let (hashes, visitors) = (file.visitors()?, read_column(file.row_visitors(&FilePart::WHOLE)?)?);
-    for (row, user) in ties {
-        let anonymous = (visitors[row as usize] as usize).checked_sub(1).map(|visitor| hashes[visitor]);
-        if anonymous.is_some_and(|anonymous| part_of(anonymous, parts) == part) {
-            users.insert(hashes[user as usize]);
-        }
-    }
-    Ok(())
 }

@@ -48,7 +48,7 @@ select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), su
     sql
 }
 
-/// Adds the tables of exposures and of ties.
+/// Adds the tables of exposures.
 fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFacts) {
     let (from, to) = (instant(question.range.start), instant(question.range.end));
     let pattern = text(&format!("(^|,){}:([A-Za-z0-9_-]+|~)", question.key()));
@@ -72,10 +72,7 @@ exposures as (
   select visitor, min(ts) as exposed, max(ts) as last_exposed, min(arm) as arm, count(distinct arm) as arms,
     first(passes order by ts, seq) as passes
   from seen where arm <> '' and visitor is not null group by 1),
-exposed as (select * from exposures where exposed >= {from} and passes),
-ties as (
-  select seq, anonId, userId, lead(seq) over (partition by anonId order by seq) as until
-  from events where type = 'identify' and anonId is not null and userId is not null)"
+exposed as (select * from exposures where exposed >= {from} and passes)"
     );
 }
 
@@ -110,9 +107,7 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
         sql,
         ",
 goals_{number} as (
-  select coalesce('a:' || e.anonId, (select max_by('a:' || t.anonId, t.seq) from ties t where t.userId = e.userId
-      and t.seq < e.seq and (t.until is null or t.until > e.seq)), 'u:' || e.userId) as visitor, e.ts,
-    {value} as value, {ignored} as ignored
+  select e.visitor, e.ts, {value} as value, {ignored} as ignored
   from events e where {condition}),
 visitors_{number} as (
   select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, {capped} as value,

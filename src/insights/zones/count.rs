@@ -12,7 +12,9 @@ use crate::insights::columns::Columns;
 use crate::insights::format::{ColumnFileError, TextColumn};
 use crate::insights::question::Filters;
 use crate::insights::rows::{ACTION, PAGE, Plan, Row, RowValue};
-use crate::insights::scan::{Limits, ScanError, ScanSummary, VALUES_SHARE, part_of, scan_with_values};
+use crate::insights::scan::{
+    Limits, ScanError, ScanSummary, ScannedFiles, VALUES_SHARE, part_of, scan_with_values,
+};
 use crate::insights::site::SiteFacts;
 use crate::insights::values::Values;
 
@@ -123,7 +125,7 @@ fn count_part(
     };
     let mut count = PartCount::new(part, question, limits);
     let mut summary = ScanSummary { values: Values::undivided(TEXTS_BYTES_MIN), ..ScanSummary::default() };
-    scan_with_values(files, &plan, limits, &mut summary, &mut |_, rows, values| {
+    scan_with_values(ScannedFiles::all(files), &plan, limits, &mut summary, &mut |_, rows, values| {
         count.add_visitor(rows, values);
     })
     .map_err(|error| match error {

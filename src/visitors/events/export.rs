@@ -3,6 +3,7 @@
 use super::time;
 use crate::json;
 use crate::url::host;
+use crate::visitors::identity;
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Code, Record};
 
@@ -28,7 +29,7 @@ impl<'a> TouchColumns<'a> {
 }
 
 /// The members of a line, in their order. The last one is JSON, the others are texts, booleans or null.
-pub(crate) const COLUMNS: [&str; 28] = [
+pub(crate) const COLUMNS: [&str; 29] = [
     "seq",
     "receivedAt",
     "timestamp",
@@ -37,6 +38,7 @@ pub(crate) const COLUMNS: [&str; 28] = [
     "messageId",
     "anonId",
     "userId",
+    "tied",
     "event",
     "name",
     "path",
@@ -73,6 +75,9 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
     write_text(out, b",\"messageId\":", record.message_id);
     write_text(out, b",\"anonId\":", record.anon_id);
     write_text(out, b",\"userId\":", record.user_id);
+    let mut content = Vec::new();
+    let tie = identity::named_tie(record, record.previous_id(&mut content));
+    write_text(out, b",\"tied\":", tie.map(|(anonymous, _)| anonymous));
     write_text(out, b",\"event\":", record.event);
     write_text(out, b",\"name\":", record.name);
     write_text(out, b",\"path\":", record.path);
@@ -80,7 +85,6 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
     write_bool(out, b",\"gpc\":", record.gpc);
     write_text(out, b",\"variants\":", record.variants);
     write_text(out, b",\"experiments\":", record.experiments);
-    let mut content = Vec::new();
     let touch = TouchColumns::read(record, &mut content);
     write_text(out, b",\"referrerHost\":", touch.referrer_host);
     write_text(out, b",\"source\":", touch.source);

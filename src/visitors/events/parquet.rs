@@ -17,6 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use super::export::TouchColumns;
+use crate::visitors::identity;
 use crate::visitors::log::{Code, Record};
 
 /// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three
@@ -34,6 +35,7 @@ const SCHEMA: &str = "message record {
     OPTIONAL BYTE_ARRAY messageId (STRING);
     OPTIONAL BYTE_ARRAY anonId (STRING);
     OPTIONAL BYTE_ARRAY userId (STRING);
+    OPTIONAL BYTE_ARRAY tied (STRING);
     OPTIONAL BYTE_ARRAY event (STRING);
     OPTIONAL BYTE_ARRAY name (STRING);
     OPTIONAL BYTE_ARRAY path (STRING);
@@ -67,7 +69,7 @@ pub(crate) struct Table<W: Write + Send> {
 struct Group {
     numbers: [Vec<i64>; 3],
     truths: [Vec<bool>; 2],
-    texts: [Texts; 23],
+    texts: [Texts; 24],
     rows: usize,
     text_bytes: usize,
 }
@@ -133,7 +135,8 @@ impl<W: Write + Send> Table<W> {
 impl Group {
     fn add(&mut self, seq: i64, record: &Record<'_>) {
         let numbers = [seq, record.received_ms * 1000, record.timestamp_ms * 1000];
-        let mut content = Vec::new();
+        let (mut alias, mut content) = (Vec::new(), Vec::new());
+        let tie = identity::named_tie(record, record.previous_id(&mut alias));
         let touch = TouchColumns::read(record, &mut content);
         let texts = [
             record.site,
@@ -141,6 +144,7 @@ impl Group {
             record.message_id,
             record.anon_id,
             record.user_id,
+            tie.map(|(anonymous, _)| anonymous),
             record.event,
             record.name,
             record.path,

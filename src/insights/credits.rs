@@ -1,0 +1,295 @@
+//! The visitors to whom events without an anonymous ID are credited: the anonymous ID of the user's latest earlier tie,
+//! until that anonymous ID is tied to another user. So the order that a server sends is in the visit that led to it.
+//!
+//! A credit depends on the ties before the event, in the order of the seqs. The ties of all files are read once, and give
+//! for each user the places at which its credited visitor changes. Only users with such events count, and of several parts
+//! of the visitors only those of the part.
+
+use std::collections::{HashMap, HashSet};
+
+use super::columns::Columns;
+use super::format::ColumnFileError;
+use super::scan::{Limits, ScanError, part_of};
+use crate::visitors::identity;
+
+/// Memory of a tie while ties are read, and of the places of a user: the entries of tables that are half full at worst.
+const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
+/// Memory of a user in the set of users.
+const USER_BYTES: u64 = 2 * 9;
+/// Ended ties that are kept at least, so that few ties are not compacted all the time.
+const ENDED_TIES_MIN: usize = 1_024;
+
+/// The part of the visitors that is counted, and the number of parts.
+pub(super) type Part = (u64, u64);
+
+/// A place in the log: the number of the file, then the position in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub file: u32,
+    pub position: u32,
+}
+
+/// The credited visitors of users.
+#[derive(Default)]
+pub(super) struct Credits {
+    /// By user: from each place on, the credited visitor. It is the user without a tie.
+    by_user: HashMap<u64, Vec<(Place, u64)>>,
+    /// All visitors with a credit.
+    owners: HashSet<u64>,
+    places: usize,
+}
+
+impl Credits {
+    /// Reads the credits of the users of a part, whose events are in `files[read_from..]`. Returns `None` if they do not fit
+    /// the memory.
+    ///
+    /// # Errors
+    /// A file is damaged, or the time is over.
+    pub(super) fn read(
+        files: &[&Columns],
+        read_from: usize,
+        part: Part,
+        bots: bool,
+        limits: &Limits<'_>,
+    ) -> Result<Option<Self>, ScanError> {
+        let mut users = HashSet::new();
+        for file in &files[read_from..] {
+            add_users_alone(file, &mut users)?;
+        }
+        if users.is_empty() {
+            return Ok(Some(Self::default()));
+        }
+        if part.1 > 1 {
+            users = users_of_part(files, &users, part, limits)?;
+        }
+        let aliased = aliased_ids(files, &users)?;
+        let mut ties = Ties::of_users(users, aliased);
+        let mut credits = Self::default();
+        for (number, file) in files.iter().enumerate() {
+            if (limits.is_over)() {
+                return Err(ScanError::TooExpensive);
+            }
+            credits.add_file(file, number as u32, bots, &mut ties)?;
+            if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes {
+                return Ok(None);
+            }
+        }
+        Ok(Some(credits))
+    }
+
+    fn add_file(
+        &mut self,
+        file: &Columns,
+        number: u32,
+        bots: bool,
+        ties: &mut Ties,
+    ) -> Result<(), ColumnFileError> {
+        let file = &*file.opened()?;
+        let rows = file.ties()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let hashes = file.visitors()?;
+        for row in rows.iter().filter(|row| bots || !row.bot) {
+            let [anonymous, user] = [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]);
+            let before = ties.user_of(anonymous);
+            if !identity::ties(row.is_alias, || before.is_some()) {
+                continue;
+            }
+            ties.tie(anonymous, user);
+            // An event at the place of the tie is the tie itself.
+            let place = Place { file: number, position: row.position };
+            for changed in before.into_iter().chain([user]) {
+                self.add_place(changed, place, ties);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_place(&mut self, user: u64, place: Place, ties: &mut Ties) {
+        if !ties.counts(user) {
+            return;
+        }
+        let credited = ties.credited(user);
+        let places = self.by_user.entry(user).or_default();
+        if places.last().map_or(user, |(_, last)| *last) != credited {
+            places.push((place, credited));
+            self.places += 1;
+            self.owners.insert(credited);
+        }
+    }
+
+    /// Returns whether no event has another visitor than its own.
+    pub(super) fn are_empty(&self) -> bool {
+        self.by_user.is_empty()
+    }
+
+    /// Returns whether the rows of a visitor can be credited to others, or those of others to it.
+    pub(super) fn concern(&self, visitor: u64) -> bool {
+        self.by_user.contains_key(&visitor) || self.owners.contains(&visitor)
+    }
+
+    /// Returns the visitor to whom an event of `visitor` is credited at a place.
+    pub(super) fn owner(&self, visitor: u64, place: Place) -> u64 {
+        let Some(places) = self.by_user.get(&visitor) else { return visitor };
+        let at = places.partition_point(|(from, _)| *from <= place);
+        at.checked_sub(1).map_or(visitor, |at| places[at].1)
+    }
+
+    /// Returns the users with events that are credited to a visitor that `is_owner` accepts, in ascending order.
+    pub(super) fn users_of(&self, is_owner: impl Fn(u64) -> bool) -> Vec<u64> {
+        let has = |places: &[(Place, u64)]| places.iter().any(|(_, owner)| is_owner(*owner));
+        let users = self.by_user.iter().filter(|(_, places)| has(places));
+        let mut users: Vec<u64> = users.map(|(user, _)| *user).collect();
+        users.sort_unstable();
+        users
+    }
+
+    /// Iterates over the visitors to whom events of a user are credited at some place.
+    pub(super) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
+        self.by_user.get(&user).into_iter().flatten().map(|(_, owner)| *owner)
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.places + self.owners.len()) as u64 * TIE_BYTES
+    }
+}
+
+/// Adds the users of events without an anonymous ID.
+fn add_users_alone(file: &Columns, users: &mut HashSet<u64>) -> Result<(), ColumnFileError> {
+    let file = &*file.opened()?;
+    let alone = file.users_alone()?;
+    if !alone.is_empty() {
+        let hashes = file.visitors()?;
+        users.extend(alone.into_iter().map(|visitor| hashes[visitor as usize]));
+    }
+    Ok(())
+}
+
+/// Returns those of `users` that are in a part, or were tied to a visitor of it.
+fn users_of_part(
+    files: &[&Columns],
+    users: &HashSet<u64>,
+    (part, parts): Part,
+    limits: &Limits<'_>,
+) -> Result<HashSet<u64>, ScanError> {
+    let is_in_part = |visitor: u64| part_of(visitor, parts) == part;
+    let mut of_part: HashSet<u64> = users.iter().copied().filter(|user| is_in_part(*user)).collect();
+    for file in files {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        let file = &*file.opened()?;
+        let rows = file.ties()?;
+        let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
+        for row in rows {
+            let [anonymous, user] = [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]);
+            if is_in_part(anonymous) && users.contains(&user) {
+                of_part.insert(user);
+            }
+        }
+    }
+    Ok(of_part)
+}
+
+/// Returns the anonymous IDs that an alias names beside one of these users.
+fn aliased_ids(files: &[&Columns], users: &HashSet<u64>) -> Result<HashSet<u64>, ColumnFileError> {
+    let mut aliased = HashSet::new();
+    for file in files {
+        let file = &*file.opened()?;
+        let rows: Vec<_> = file.ties()?.into_iter().filter(|row| row.is_alias).collect();
+        let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
+        for row in rows {
+            let [anonymous, user] = [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]);
+            if users.contains(&user) {
+                aliased.insert(anonymous);
+            }
+        }
+    }
+    Ok(aliased)
+}
+
+/// The ties of anonymous IDs to users at one place of the log. IDs are hashes.
+#[derive(Default)]
+struct Ties {
+    /// The users whose ties count.
+    users: HashSet<u64>,
+    /// The anonymous IDs that an alias ties to such a user, unless they have another one.
+    aliased: HashSet<u64>,
+    /// By anonymous ID: the user, and the number of the tie.
+    present: HashMap<u64, (u64, u64)>,
+    /// By user: the number and the anonymous ID of each tie, the latest last. Some may have ended.
+    by_user: HashMap<u64, Vec<(u64, u64)>>,
+    /// Ties in `by_user`.
+    kept: usize,
+    /// The number of the latest tie.
+    latest: u64,
+}
+
+impl Ties {
+    /// Creates ties of these users only.
+    fn of_users(users: HashSet<u64>, aliased: HashSet<u64>) -> Self {
+        Self { users, aliased, ..Self::default() }
+    }
+
+    /// Returns the user of an anonymous ID: any user of an ID that an alias names, and a user that counts of any other.
+    fn user_of(&self, anonymous: u64) -> Option<u64> {
+        self.present.get(&anonymous).map(|(user, _)| *user)
+    }
+
+    fn counts(&self, user: u64) -> bool {
+        self.users.contains(&user)
+    }
+
+    /// Ties an anonymous ID to a user from now on.
+    fn tie(&mut self, anonymous: u64, user: u64) {
+        self.latest += 1;
+        if !self.counts(user) && !self.aliased.contains(&anonymous) {
+            self.present.remove(&anonymous);
+            return;
+        }
+        self.present.insert(anonymous, (user, self.latest));
+        if !self.counts(user) {
+            return;
+        }
+        let ties = self.by_user.entry(user).or_default();
+        match ties.last_mut() {
+            // Repeated identify events of one device need one entry.
+            Some(last) if last.1 == anonymous => *last = (self.latest, anonymous),
+            _ => {
+                ties.push((self.latest, anonymous));
+                self.kept += 1;
+            }
+        }
+        if self.kept > 2 * self.present.len() + ENDED_TIES_MIN {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        let present = &self.present;
+        self.by_user.retain(|user, ties| {
+            ties.retain(|(number, anonymous)| present.get(anonymous) == Some(&(*user, *number)));
+            !ties.is_empty()
+        });
+        self.kept = self.by_user.values().map(Vec::len).sum();
+    }
+
+    /// Returns the visitor to whom an event of `visitor` is credited at this place.
+    fn credited(&mut self, visitor: u64) -> u64 {
+        let Some(ties) = self.by_user.get_mut(&visitor) else { return visitor };
+        while let Some((number, anonymous)) = ties.last() {
+            if self.present.get(anonymous) == Some(&(visitor, *number)) {
+                return *anonymous;
+            }
+            ties.pop();
+            self.kept -= 1;
+        }
+        visitor
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let users = (self.users.len() + self.aliased.len()) as u64;
+        self.kept.max(self.present.len()) as u64 * TIE_BYTES + users * USER_BYTES
+    }
+}
