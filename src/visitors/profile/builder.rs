@@ -6,8 +6,9 @@
 
 use super::super::store::table::EvictionClass;
 use super::histories::BoundedHistories;
+use super::last_context::LastContext;
 use super::profile::{
-    FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE, decode_anon_ids,
+    FLAG_CONTEXT, FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE, decode_anon_ids,
 };
 use super::sessions::Visits;
 use super::touch::EncodedTouch;
@@ -33,6 +34,7 @@ pub struct ProfileBuilder<'a> {
     /// First and last touch.
     pub(super) touches: Option<(EncodedTouch<'a>, EncodedTouch<'a>)>,
     pub(super) traits: Traits<'a>,
+    pub(super) context: Option<LastContext>,
 }
 
 impl<'a> ProfileBuilder<'a> {
@@ -50,6 +52,7 @@ impl<'a> ProfileBuilder<'a> {
             pages: BoundedHistories::default(),
             touches: None,
             traits: Traits::default(),
+            context: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl<'a> ProfileBuilder<'a> {
             pages: BoundedHistories::new(profile.pages, base_ms),
             touches: profile.touches(),
             traits: Traits::decode(profile.traits, base_ms),
+            context: profile.last_context(),
         })
     }
 
@@ -98,6 +102,15 @@ impl<'a> ProfileBuilder<'a> {
         let first = if touch.at_ms < first.at_ms { touch } else { first };
         let last = if touch.at_ms >= last.at_ms { touch } else { last };
         self.touches = Some((first, last));
+    }
+
+    /// Replaces the context, unless it is newer than this one.
+    pub(super) fn add_context(&mut self, context: Option<LastContext>) {
+        if let Some(context) = context
+            && self.context.is_none_or(|own| context.at_ms >= own.at_ms)
+        {
+            self.context = Some(context);
+        }
     }
 
     /// Links an anon ID to this user. Returns the ID that was linked longest ago if the limit on anon IDs
@@ -169,6 +182,7 @@ impl<'a> ProfileBuilder<'a> {
             | flag(self.seen_ms.is_some(), FLAG_SEEN)
             | flag(self.touches.is_some(), FLAG_TOUCHED)
             | flag(self.touches.is_some_and(|(first, last)| first != last), FLAG_LAST_TOUCH)
+            | flag(self.context.is_some(), FLAG_CONTEXT)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -188,6 +202,7 @@ impl<'a> ProfileBuilder<'a> {
         put_section(out, |out| self.pages.encode(base_ms, out));
         put_section(out, |out| self.encode_touches(base_ms, out));
         put_section(out, |out| self.traits.encode(base_ms, out));
+        self.context.iter().for_each(|context| context.encode(base_ms, out));
     }
 
     fn encode_touches(&self, base_ms: i64, out: &mut Vec<u8>) {

@@ -1,5 +1,6 @@
 //! The data of a record that changes a profile: columns, and the parts of the fold input.
 
+use super::last_context::LastContext;
 use super::touch::EncodedTouch;
 use crate::visitors::events::changes::Changes;
 use crate::visitors::log::fold_input::FoldParts;
@@ -13,6 +14,7 @@ pub(crate) struct Event<'e> {
     pub page: Option<&'e str>,
     pub touch: Option<EncodedTouch<'e>>,
     pub changes: Changes<'e>,
+    pub context: Option<LastContext>,
 }
 
 impl<'e> Event<'e> {
@@ -27,6 +29,7 @@ impl<'e> Event<'e> {
             page: record.path,
             touch: touch.map(|touch| EncodedTouch::new(touch, record.path, record.timestamp_ms, texts)),
             changes: Changes::new(parts.changes),
+            context: LastContext::of(record),
         }
     }
 }

@@ -12,6 +12,7 @@
 //! * Traits: see `traits.rs`.
 //! * Touches with the same time: the first to arrive stays the first touch, and the last to arrive becomes
 //!   the last touch.
+//! * Contexts with the same time: the last to arrive is kept.
 
 use std::borrow::Cow;
 
@@ -28,6 +29,7 @@ impl<'a> ProfileBuilder<'a> {
         if event.kind != RecordKind::Profile {
             self.record_activity(event.at_ms);
         }
+        self.add_context(event.context);
         match event.kind {
             RecordKind::Page => self.fold_page(event),
             RecordKind::Track | RecordKind::Screen => {

@@ -1,7 +1,7 @@
 //! Merges two profiles: an anonymous visitor turns out to be a known user.
 //!
 //! Counts add up, visits included. The newest times are kept. The first touch is the earlier one, and the
-//! last touch is the later one. Each trait keeps its later write, and of two writes at the same time the
+//! last touch is the later one. The later context is kept, and of two with the same time the user's. Each trait keeps its later write, and of two writes at the same time the
 //! user's. IDs do not change. Limits apply when the profile is written.
 
 use super::builder::ProfileBuilder;
@@ -21,6 +21,9 @@ impl<'a> ProfileBuilder<'a> {
         if let Some((first, last)) = other.touches {
             self.add_touch(first);
             self.add_touch(last);
+        }
+        if self.context.is_none_or(|own| other.context.is_some_and(|theirs| theirs.at_ms > own.at_ms)) {
+            self.context = other.context;
         }
         self.traits.merge(other.traits);
     }
