@@ -44,7 +44,7 @@ impl RecordContext {
     }
 
     /// Returns the country: two upper-case letters.
-    pub(crate) fn country(self) -> Option<[u8; 2]> {
+    pub fn country(self) -> Option<[u8; 2]> {
         let [_, _, _, first, second, ..] = self.0;
         Code::<2>::new(&[first, second]).map(|_| [first, second])
     }
