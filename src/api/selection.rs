@@ -17,6 +17,7 @@ use crate::resolve::{decide, route};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedZone};
 use crate::visitors::events::time;
 use crate::visitors::lookup::ProfileReader;
+use crate::visitors::profile::last_context::LastContext;
 
 /// A page and its selected variants.
 pub(super) struct Selection<'a> {
@@ -113,17 +114,29 @@ fn with_visitor<'a, R>(
         pinned.prefetch_record(key);
     }
     let mut visitor = context.visitor(ids, agent.unwrap_or_default(), inspection.now_ms);
-    let inspected = known.filter(|_| inspection.takes_recorded);
-    let recorded = inspected.and_then(|(pinned, key)| pinned.profile(key)?.last_context());
-    let origin = recorded.as_ref().map(|recorded| {
-        let members = context.take_recorded(&recorded.values, &mut visitor);
-        Box::new(json!({ "at": time::to_text(recorded.at_ms), "members": members }))
-    });
+    let recorded;
+    let origin = if inspection.takes_recorded {
+        recorded = known.and_then(|(pinned, key)| pinned.profile(key)?.last_context());
+        recorded.as_ref().map(|recorded| take_recorded(context, recorded, &mut visitor))
+    } else {
+        None
+    };
     // A crawler gets the baseline, also with the ID of a visitor.
     if !visitor.agent.is_crawler {
         visitor.profile = known.and_then(|(pinned, key)| pinned.profile(key));
     }
     Ok(then(&visitor, origin, decision_buffers))
+}
+
+/// Replaces members of the visitor by recorded ones. Returns the origin of these.
+#[cold]
+fn take_recorded<'v>(
+    context: &RequestContext<'_>,
+    recorded: &'v LastContext,
+    visitor: &mut Visitor<'v>,
+) -> Box<Json> {
+    let members = context.take_recorded(&recorded.values, visitor);
+    Box::new(json!({ "at": time::to_text(recorded.at_ms), "members": members }))
 }
 
 fn explain_choice(

@@ -11,6 +11,9 @@ pub(crate) const CONTEXT_BYTES: usize = 8;
 pub struct RecordContext([u8; CONTEXT_BYTES]);
 
 impl RecordContext {
+    /// The context without any known value.
+    pub(crate) const UNKNOWN: Self = Self([0; CONTEXT_BYTES]);
+
     /// Reads the bytes that [`to_bytes`](Self::to_bytes) returned.
     pub(crate) fn from_bytes(bytes: [u8; CONTEXT_BYTES]) -> Self {
         Self(bytes)

@@ -34,7 +34,8 @@ pub struct ProfileBuilder<'a> {
     /// First and last touch.
     pub(super) touches: Option<(EncodedTouch<'a>, EncodedTouch<'a>)>,
     pub(super) traits: Traits<'a>,
-    pub(super) context: Option<LastContext>,
+    /// Unknown if no event had a context.
+    pub(super) context: LastContext,
 }
 
 impl<'a> ProfileBuilder<'a> {
@@ -52,7 +53,7 @@ impl<'a> ProfileBuilder<'a> {
             pages: BoundedHistories::default(),
             touches: None,
             traits: Traits::default(),
-            context: None,
+            context: LastContext::UNKNOWN,
         }
     }
 
@@ -84,7 +85,7 @@ impl<'a> ProfileBuilder<'a> {
             pages: BoundedHistories::new(profile.pages, base_ms),
             touches: profile.touches(),
             traits: Traits::decode(profile.traits, base_ms),
-            context: profile.last_context(),
+            context: profile.last_context().unwrap_or(LastContext::UNKNOWN),
         })
     }
 
@@ -102,15 +103,6 @@ impl<'a> ProfileBuilder<'a> {
         let first = if touch.at_ms < first.at_ms { touch } else { first };
         let last = if touch.at_ms >= last.at_ms { touch } else { last };
         self.touches = Some((first, last));
-    }
-
-    /// Replaces the context, unless it is newer than this one.
-    pub(super) fn add_context(&mut self, context: Option<LastContext>) {
-        if let Some(context) = context
-            && self.context.is_none_or(|own| context.at_ms >= own.at_ms)
-        {
-            self.context = Some(context);
-        }
     }
 
     /// Links an anon ID to this user. Returns the ID that was linked longest ago if the limit on anon IDs
@@ -182,7 +174,7 @@ impl<'a> ProfileBuilder<'a> {
             | flag(self.seen_ms.is_some(), FLAG_SEEN)
             | flag(self.touches.is_some(), FLAG_TOUCHED)
             | flag(self.touches.is_some_and(|(first, last)| first != last), FLAG_LAST_TOUCH)
-            | flag(self.context.is_some(), FLAG_CONTEXT)
+            | flag(self.context.is_known(), FLAG_CONTEXT)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -202,7 +194,9 @@ impl<'a> ProfileBuilder<'a> {
         put_section(out, |out| self.pages.encode(base_ms, out));
         put_section(out, |out| self.encode_touches(base_ms, out));
         put_section(out, |out| self.traits.encode(base_ms, out));
-        self.context.iter().for_each(|context| context.encode(base_ms, out));
+        if self.context.is_known() {
+            self.context.encode(base_ms, out);
+        }
     }
 
     fn encode_touches(&self, base_ms: i64, out: &mut Vec<u8>) {

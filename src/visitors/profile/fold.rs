@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use super::FoldCounts;
 use super::builder::ProfileBuilder;
 use super::event::Event;
+use super::last_context::LastContext;
 use super::profile::hashed_path;
 use crate::visitors::log::RecordKind;
 
@@ -29,7 +30,7 @@ impl<'a> ProfileBuilder<'a> {
         if event.kind != RecordKind::Profile {
             self.record_activity(event.at_ms);
         }
-        self.add_context(event.context);
+        self.context.replace(LastContext { at_ms: event.at_ms, values: event.context });
         match event.kind {
             RecordKind::Page => self.fold_page(event),
             RecordKind::Track | RecordKind::Screen => {

@@ -17,16 +17,18 @@ pub struct LastContext {
 }
 
 impl LastContext {
-    /// Returns the context of a record that describes the visitor's device. A record without an anonymous ID, or of
-    /// another kind, often comes from a server, and has the User-Agent of that server.
-    pub(super) fn of(record: &Record<'_>) -> Option<Self> {
-        let is_of_visitor = match record.kind {
-            RecordKind::Page | RecordKind::Screen => true,
-            RecordKind::Track => record.anon_id.is_some(),
-            _ => false,
-        };
-        let values = record.context();
-        (is_of_visitor && values.has_known()).then_some(Self { at_ms: record.timestamp_ms, values })
+    /// The context of a visitor without one.
+    pub(super) const UNKNOWN: Self = Self { at_ms: 0, values: RecordContext::UNKNOWN };
+
+    pub(super) fn is_known(&self) -> bool {
+        self.values.has_known()
+    }
+
+    /// Replaces the context by a known one that is not older.
+    pub(super) fn replace(&mut self, next: Self) {
+        if next.is_known() && (next.at_ms >= self.at_ms || !self.is_known()) {
+            *self = next;
+        }
     }
 
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
@@ -40,4 +42,15 @@ impl LastContext {
         let values = bytes.take(CONTEXT_BYTES)?.first_chunk::<CONTEXT_BYTES>()?;
         Some(Self { at_ms, values: RecordContext::from_bytes(*values) })
     }
+}
+
+/// Returns the context of a record that describes the visitor's device, else an unknown one. A record without an
+/// anonymous ID, or of another kind, often comes from a server, and has the User-Agent of that server.
+pub(super) fn context_of_device(record: &Record<'_>) -> RecordContext {
+    let is_of_device = match record.kind {
+        RecordKind::Page | RecordKind::Screen => true,
+        RecordKind::Track => record.anon_id.is_some(),
+        _ => false,
+    };
+    if is_of_device { record.context() } else { RecordContext::UNKNOWN }
 }

@@ -22,9 +22,8 @@ impl<'a> ProfileBuilder<'a> {
             self.add_touch(first);
             self.add_touch(last);
         }
-        if self.context.is_none_or(|own| other.context.is_some_and(|theirs| theirs.at_ms > own.at_ms)) {
-            self.context = other.context;
-        }
+        let own = std::mem::replace(&mut self.context, other.context);
+        self.context.replace(own);
         self.traits.merge(other.traits);
     }
 }
