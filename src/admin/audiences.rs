@@ -1,8 +1,8 @@
 //! `GET /insights/audiences`: the sizes of a site's audiences now, over the table of profiles.
 //!
-//! The thread `insights` visits the table in slices and answers other questions between them. A condition may read the
-//! request, such as the country. So two numbers are given: the profiles for which it holds with every request, and
-//! those for which it can hold.
+//! The thread `insights` visits the table in slices and answers other questions between them. Device and country are those
+//! of the visitor's last context. A condition may read more of the request, such as the URL. So two numbers are given: the
+//! profiles for which it holds with every request, and those for which it can hold.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
 use crate::visitors::events::time;
-use crate::visitors::log::UserAgentInfo;
+use crate::visitors::log::RecordContext;
 use crate::visitors::lookup::ProfileReader;
 use crate::visitors::profile::profile::Profile;
 
@@ -135,13 +135,14 @@ impl Sizes {
             return;
         }
         self.profiles += 1;
+        let values = profile.last_context().map(|context| context.values);
         let visitor = Visitor {
             anon_id: None,
             user_id: None,
             profile: Some(*profile),
-            agent: UserAgentInfo::default(),
+            agent: values.map(RecordContext::agent).unwrap_or_default(),
             locale: None,
-            country: None,
+            country: values.and_then(RecordContext::country),
             url: None,
             referrer: None,
             now_ms: self.at_ms,

@@ -14,6 +14,7 @@ pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
 mod node_readiness;
+mod past_decision;
 mod records;
 mod representation;
 mod security_headers;
@@ -79,7 +80,7 @@ impl AdminService {
         let (desk, visitors, insights) = make();
         self.handler = desk;
         self.insights = Some(insights);
-        self.visitors = Some(visitors);
+        self.visitors = Some(visitors.with_files(self.files.clone()));
         self.metrics.server = Some(read);
         self.startup = None;
     }
@@ -103,7 +104,7 @@ impl AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }

@@ -1,5 +1,6 @@
 //! One visitor's data: `GET /visitors?site&anonId|userId` returns the profile, `GET /visitors/export?...` the
-//! records, and `DELETE /visitors?...` erases both from disk.
+//! records, `GET /visitors/explain?...&seq` the reasons for a page in the past, and `DELETE /visitors?...` erases all
+//! from disk.
 //!
 //! The site need not be published: its recorded data is available anyway. A site that neither the catalog nor
 //! the log knows is 404, so that a typo cannot look like a completed erasure. An unknown visitor is a new
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::jobs::{JobError, JobOutput, JobResult, JobRunner};
+use super::past_decision::{self, ServedSnapshots};
 use crate::api::{Handler, Outcome, Poll};
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
@@ -22,23 +24,32 @@ use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::visitor_context::profile_json;
 use crate::site::catalog::catalog::Catalog;
+use crate::site::catalog::files::CurrentFiles;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, Eraser, ErasureError};
 use crate::visitors::events::export;
+use crate::visitors::events::time;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
+use crate::visitors::live::ProfileReaders;
 use crate::visitors::log::bloom::IdKind;
 use crate::visitors::log::{Damage, EraseError, ErasureSummary, LogItem, LogReader, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
+use crate::visitors::profile::last_context::LastContext;
 use crate::visitors::profile::profile::Profile;
+use crate::visitors::refold::{Past, Refolder};
 
 const PATH: &str = "/visitors";
 const EXPORT_PATH: &str = "/visitors/export";
+const EXPLAIN_PATH: &str = "/visitors/explain";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
 /// The handler of the visitor endpoints.
 pub struct VisitorHandler {
     lookup: ProfileReader,
+    profiles: ProfileReaders,
+    /// The snapshot files as of the last scan.
+    files: CurrentFiles,
     /// Erases visitors on all nodes. `None` if the server is alone.
     cluster: Option<Arc<dyn ClusterErasure>>,
     eraser: Eraser,
@@ -69,6 +80,7 @@ enum Action {
     Show,
     Erase,
     Export,
+    Explain,
 }
 
 impl Action {
@@ -77,6 +89,7 @@ impl Action {
             (PATH, Method::Get | Method::Head) => Ok(Self::Show),
             (PATH, Method::Delete) => Ok(Self::Erase),
             (EXPORT_PATH, Method::Get | Method::Head) => Ok(Self::Export),
+            (EXPLAIN_PATH, Method::Get | Method::Head) => Ok(Self::Explain),
             (path, _) => {
                 let allow = if path == PATH { "GET, HEAD, DELETE" } else { "GET, HEAD" };
                 Err(Problem::method_not_allowed(request.method.subject(), allow))
@@ -87,9 +100,21 @@ impl Action {
 
 impl VisitorHandler {
     /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
-    pub fn new(lookup: ProfileReader, eraser: Eraser, wakeup: Arc<UnixStream>, counts: JobCounters) -> Self {
+    pub fn new(
+        profiles: ProfileReaders,
+        eraser: Eraser,
+        wakeup: Arc<UnixStream>,
+        counts: JobCounters,
+    ) -> Self {
         let jobs = JobRunner::new(wakeup, counts.clone());
-        Self { lookup, eraser, jobs, counts, decoded: Vec::new(), cluster: None }
+        let (lookup, files) = (profiles.reader(), CurrentFiles::default());
+        Self { lookup, profiles, files, eraser, jobs, counts, decoded: Vec::new(), cluster: None }
+    }
+
+    /// Explains pages of the past with the snapshots of these files.
+    #[must_use]
+    pub(super) fn with_files(self, files: CurrentFiles) -> Self {
+        Self { files, ..self }
     }
 
     /// Erases visitors on all nodes of a cluster, if the server is one of them.
@@ -100,7 +125,7 @@ impl VisitorHandler {
 
     /// Returns whether the path is one of the visitor endpoints.
     pub(super) fn matches_path(path: &str) -> bool {
-        matches!(path, PATH | EXPORT_PATH)
+        matches!(path, PATH | EXPORT_PATH | EXPLAIN_PATH)
     }
 
     /// Answers a request, or starts a job for it.
@@ -120,7 +145,7 @@ impl VisitorHandler {
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, eraser, jobs, counts, decoded, cluster } = self;
+        let Self { lookup, profiles, files, eraser, jobs, counts, decoded, cluster } = self;
         let act = Action::of(request)?;
         let asked = VisitorQuery::parse(request.query, decoded)?;
         if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
@@ -155,6 +180,19 @@ impl VisitorHandler {
                     Ok(output)
                 };
                 jobs.start(export).map(ActionResult::Pending)
+            }
+            Action::Explain => {
+                let seq = parse_seq(request.query)?;
+                let served = ServedSnapshots::of(catalog.by_site_id(asked.site), files.load());
+                let mut refolder = Refolder {
+                    source: eraser.source.clone(),
+                    log: eraser.log.clone(),
+                    profiles: profiles.reader(),
+                    is_in_cluster: cluster.is_some(),
+                };
+                let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
+                let explain = move || explain_past(&mut refolder, &served, &site, (id_kind, &id), seq);
+                jobs.start(explain).map(ActionResult::Pending)
             }
         }
     }
@@ -202,12 +240,22 @@ fn visitor_json(
     let profile = asked.find_profile(&visitors);
     let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
     let document = profile_json(profile, profile.map_or(0, |profile| profile.visits()));
+    let context = profile.and_then(|profile| profile.last_context()).map(|context| context_json(&context));
     let mut body = json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
-        "profile": document });
+        "context": context, "profile": document });
     if let Some(position) = position {
         body["position"] = json!(position.to_string());
     }
     body
+}
+
+fn context_json(context: &LastContext) -> Json {
+    let (agent, country) = (context.values.agent(), context.values.country());
+    json!({
+        "at": time::to_text(context.at_ms), "device": agent.device.name(), "os": agent.os.name(),
+        "browser": agent.browser.name(), "country": country.as_ref().and_then(|code| str::from_utf8(code).ok()),
+        "language": context.values.language(),
+    })
 }
 
 /// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response,
@@ -248,6 +296,40 @@ fn export_visitor(
     }
     let text = String::from_utf8(lines).unwrap_or_default();
     Ok((JobOutput { content_type: NDJSON, text, next_since, damaged_places: damaged }, first))
+}
+
+/// Explains the page of a record.
+fn explain_past(
+    refolder: &mut Refolder,
+    served: &ServedSnapshots,
+    site: &str,
+    id: (IdKind, &str),
+    seq: u64,
+) -> JobResult {
+    let past = refolder.before(site, id, seq).map_err(unreadable)?;
+    let answer = match &past {
+        Past::Lost(cut) => past_decision::explain_lost(seq, cut),
+        Past::Found(record, cuts) if past_decision::has_decision(record) => {
+            past_decision::explain_record(record, cuts.clone(), served, seq)
+        }
+        Past::Found(..) | Past::Unknown => {
+            let detail = format!("The visitor has no page event and no exposure with the seq {seq}.");
+            return Err(JobError { kind: problem::INVALID_PARAM, detail });
+        }
+    };
+    Ok(JobOutput { content_type: JSON, text: answer.to_string(), next_since: None, damaged_places: 0 })
+}
+
+/// Reads the parameter `seq`. Only this endpoint has it.
+fn parse_seq<'a>(query: &'a str) -> Result<u64, Problem<'a>> {
+    let mut texts = query.split('&').filter_map(|pair| pair.strip_prefix("seq="));
+    let text = texts.next().unwrap_or_default();
+    if texts.next().is_some() {
+        let sentence = "The parameter 'seq' is given twice; give it once.";
+        return Err(Problem::new(problem::REPEATED_PARAM, sentence).at("seq"));
+    }
+    let wrong = Problem::invalid_value(problem::INVALID_PARAM, "the seq of a record", text).at("seq");
+    text.parse().ok().filter(|seq| *seq > 0).ok_or(wrong)
 }
 
 fn unreadable(error: impl std::fmt::Display) -> JobError {

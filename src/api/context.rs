@@ -25,6 +25,7 @@ use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::snapshot::pieces::Pieces;
 use crate::visitors::events::time::parse_instant;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
+use crate::visitors::log::RecordContext;
 use crate::visitors::log::bloom::IdKind;
 
 /// A request to an endpoint of a published site.
@@ -34,6 +35,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) published: &'a PublishedSite,
     pub(super) date: &'a DateLine,
     pub(super) started: Option<std::time::Instant>,
+    is_admin: bool,
     explain_allowed: bool,
     now_allowed: bool,
 }
@@ -43,6 +45,8 @@ pub(super) struct RequestContext<'a> {
 pub(super) struct Inspection {
     /// True if the response has the reasons of the decision.
     pub(super) explain: bool,
+    /// True if the client is an operator, so that the visitor's last recorded context is the default.
+    pub(super) takes_recorded: bool,
     /// The time at which the decision is made, in Unix milliseconds; `None` for the present.
     pub(super) now_ms: Option<i64>,
 }
@@ -85,6 +89,7 @@ impl<'a> RequestContext<'a> {
             published: find_site(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
             date,
             started: request.headers.get(Field::DebugTiming).filter(|v| *v == b"1").map(|_| clock::instant()),
+            is_admin,
             explain_allowed: is_admin || settings.explain,
             now_allowed: is_admin || settings.is_dev,
         })
@@ -124,7 +129,8 @@ impl<'a> RequestContext<'a> {
             Some(text) => Some(self.parse_now(text)?),
             None => None,
         };
-        Ok(Inspection { explain: self.explain_requested()?, now_ms })
+        let explain = self.explain_requested()?;
+        Ok(Inspection { explain, takes_recorded: explain && self.is_admin, now_ms })
     }
 
     #[cold]
@@ -224,6 +230,30 @@ impl<'a> RequestContext<'a> {
             now_ms: now_ms.unwrap_or_else(clock::now_ms),
             is_present: true,
         }
+    }
+
+    /// Replaces the members of the visitor that no parameter gives by those of the last recorded context. The headers
+    /// describe the operator. Returns the names of the replaced members.
+    pub(super) fn take_recorded<'v>(
+        &self,
+        recorded: &'v RecordContext,
+        visitor: &mut Visitor<'v>,
+    ) -> Vec<&'static str> {
+        let is_missing = |param| self.params.get(param).is_none();
+        let mut replaced = Vec::new();
+        if is_missing(Param::UserAgent) && recorded.has_agent() {
+            visitor.agent = recorded.agent();
+            replaced.push("device");
+        }
+        if is_missing(Param::Locale) && recorded.language().is_some() {
+            visitor.locale = recorded.language().map(str::as_bytes);
+            replaced.push("locale");
+        }
+        if is_missing(Param::Country) && recorded.country().is_some() {
+            visitor.country = recorded.country();
+            replaced.push("country");
+        }
+        replaced
     }
 
     /// Returns the User-Agent of the visitor, and not that of a server that calls on the visitor's behalf.

@@ -1,6 +1,6 @@
 //! The selection of variants for a page, forced or decided. Resolve and variants share it, so that they decide alike.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::answer_table::{AnswerKey, AnswerKind};
 use super::context::{Inspection, RequestContext};
@@ -15,7 +15,9 @@ use crate::resolve::variants::{Choice, ForcedVariants, VariantsError};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedZone};
+use crate::visitors::events::time;
 use crate::visitors::lookup::ProfileReader;
+use crate::visitors::profile::last_context::LastContext;
 
 /// A page and its selected variants.
 pub(super) struct Selection<'a> {
@@ -48,8 +50,8 @@ pub(super) fn select_variants<'a>(
     let forced = parse_forced_variants(context, Param::Variants, text, page)?;
     let choice = decide::choose_forced(page, &forced);
     let explanation = inspection.explain.then(|| {
-        with_visitor(context, inspection, scratch, |visitor, buffers| {
-            explain_choice(context, page, visitor, (&choice, &|_| true), buffers)
+        with_visitor(context, inspection, scratch, |visitor, recorded, buffers| {
+            explain_choice(context, page, (visitor, recorded), (&choice, &|_| true), buffers)
         })
     });
     let explanation = explanation.transpose()?.map(Box::new);
@@ -74,14 +76,14 @@ pub(super) fn select_for_visitor<'a>(
         Some(text) => Some(parse_forced_variants(context, Param::Override, text, page)?),
         None => None,
     };
-    let decided = with_visitor(context, inspection, scratch, |visitor, buffers| {
+    let decided = with_visitor(context, inspection, scratch, |visitor, recorded, buffers| {
         let patterns = context.published.patterns();
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
         let is_forced =
             |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
-        let explanation = inspection
-            .explain
-            .then(|| Box::new(explain_choice(context, page, visitor, (&choice, &is_forced), buffers)));
+        let explanation = inspection.explain.then(|| {
+            Box::new(explain_choice(context, page, (visitor, recorded), (&choice, &is_forced), buffers))
+        });
         (choice, visitor.agent.is_crawler, explanation)
     });
     let (choice, is_crawler, explanation) = decided?;
@@ -89,12 +91,13 @@ pub(super) fn select_for_visitor<'a>(
     Ok(Selection { page, choice, is_decided: true, is_crawler, forced, is_inspected, explanation })
 }
 
-/// Calls `then` with the visitor as the request and the profile describe it, now or at the time of `inspection`.
+/// Calls `then` with the visitor as the request and the profile describe it, now or at the time of `inspection`. For an
+/// explanation on the admin address it also passes the origin of the recorded values.
 fn with_visitor<'a, R>(
     context: &RequestContext<'a>,
     inspection: Inspection,
     scratch: &mut Scratch,
-    then: impl FnOnce(&Visitor<'_>, &mut DecisionBuffers) -> R,
+    then: impl FnOnce(&Visitor<'_>, Option<Box<Json>>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
     let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, cookie, .. } = scratch;
     let ids = context.visitor_ids(cookie)?;
@@ -111,21 +114,44 @@ fn with_visitor<'a, R>(
         pinned.prefetch_record(key);
     }
     let mut visitor = context.visitor(ids, agent.unwrap_or_default(), inspection.now_ms);
+    let recorded;
+    let origin = if inspection.takes_recorded {
+        recorded = known.and_then(|(pinned, key)| pinned.profile(key)?.last_context());
+        recorded.as_ref().map(|recorded| take_recorded(context, recorded, &mut visitor))
+    } else {
+        None
+    };
     // A crawler gets the baseline, also with the ID of a visitor.
     if !visitor.agent.is_crawler {
         visitor.profile = known.and_then(|(pinned, key)| pinned.profile(key));
     }
-    Ok(then(&visitor, decision_buffers))
+    Ok(then(&visitor, origin, decision_buffers))
+}
+
+/// Replaces members of the visitor by recorded ones. Returns the origin of these.
+#[cold]
+fn take_recorded<'v>(
+    context: &RequestContext<'_>,
+    recorded: &'v LastContext,
+    visitor: &mut Visitor<'v>,
+) -> Box<Json> {
+    let members = context.take_recorded(&recorded.values, visitor);
+    Box::new(json!({ "at": time::to_text(recorded.at_ms), "members": members }))
 }
 
 fn explain_choice(
     context: &RequestContext<'_>,
     page: &ArchivedPage,
-    visitor: &Visitor<'_>,
+    (visitor, recorded): (&Visitor<'_>, Option<Box<Json>>),
     choice: (&Choice, &dyn Fn(&ArchivedZone) -> bool),
     buffers: &mut DecisionBuffers,
 ) -> (Json, Json) {
-    explain(buffers, context.site(), page, visitor, choice, context.published.patterns())
+    let patterns = context.published.patterns();
+    let (decisions, mut document) = explain(buffers, context.site(), page, visitor, choice, patterns);
+    if let Some(recorded) = recorded {
+        document["recorded"] = *recorded;
+    }
+    (decisions, document)
 }
 
 /// Parses the pairs `text` of the parameter `param`.

@@ -101,6 +101,9 @@ pub(crate) const ROUTES_LISTED_WITH_VARIANTS_DEFAULT: usize = 1_000;
 pub(crate) const ROUTES_PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Number of versions of a site whose paths and hashes are kept for `since`.
 pub const VERSIONS_KEPT_MAX: usize = 16;
+/// Number of publications of a site whose times are kept, to explain past decisions: some months of daily
+/// publications, in 3 KiB. The version that was served before the oldest of them is not known.
+pub const SERVINGS_KEPT_MAX: usize = 64;
 /// Size of these version lists, of all sites together: 16 versions of 200,000 paths. Beyond it the sites with
 /// the largest lists lose their oldest versions. A caller that asks for the changes since such a version gets
 /// the full list.

@@ -11,6 +11,7 @@ use crate::condition::{Document, Value};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::{self, PageUrl};
+use crate::visitors::log::RecordContext;
 use crate::visitors::profile::history::History;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::profile::touch::Touch;
@@ -175,12 +176,17 @@ impl<'a> VisitorContext<'a> {
     }
 }
 
-/// Returns whether the value of a field depends on the request of a visitor with this profile.
+/// Returns whether the value of a field depends on the request of a visitor with this profile. Device and country are
+/// those of the last context, if it has them.
 pub(crate) fn is_of_request(code: u16, profile: &Profile<'_>) -> bool {
     use ProfileField as F;
     let Some(field) = F::from_code(code) else { return false };
+    let values = profile.last_context().map(|context| context.values);
     match field {
-        F::DeviceType | F::DeviceOs | F::DeviceBrowser | F::Locale | F::Country => true,
+        F::DeviceType | F::DeviceOs | F::DeviceBrowser => !values.is_some_and(RecordContext::has_agent),
+        F::Country => values.and_then(RecordContext::country).is_none(),
+        // A record has the language without its region.
+        F::Locale => true,
         F::UrlPath | F::UrlQuery => true,
         // The touch of a request is newer than that of the profile.
         field if field.is_of_touch() => {

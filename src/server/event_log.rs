@@ -253,7 +253,7 @@ impl EventLog {
     ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
         let (profiles, eraser, cluster) =
             (self.profiles.clone(), self.eraser.clone(), self.cluster_erasure());
-        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters).with_cluster(cluster)
+        move || VisitorHandler::new(profiles, eraser, wakeup_tx, counters).with_cluster(cluster)
     }
 
     /// Returns the erasure on all nodes. `None` if the server is alone.

@@ -46,13 +46,17 @@ impl PinnedProfiles<'_> {
 
     /// Returns the profile of a key.
     pub(crate) fn profile(&self, key: Key) -> Option<Profile<'_>> {
+        Profile::decode(self.encoded_profile(key)?)
+    }
+
+    /// Returns the encoded profile of a key.
+    pub(crate) fn encoded_profile(&self, key: Key) -> Option<&[u8]> {
         let value = self.table.get(key)?;
         // The entry of a linked anon ID is an alias, which has the key of the user.
-        let profile = match decode_alias(value) {
-            Some(user_key) => self.table.get(user_key)?,
-            None => value,
-        };
-        Profile::decode(profile)
+        match decode_alias(value) {
+            Some(user_key) => self.table.get(user_key),
+            None => Some(value),
+        }
     }
 
     /// Starts to load the index word that [`Self::profile`] reads first. With a million visitors it is rarely in the

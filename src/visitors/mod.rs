@@ -7,7 +7,7 @@
 //!
 //! [`apply`] decides which profile a record belongs to, [`live`] is the table as the log writer uses it, and
 //! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
-//! [`verify`] compares two checkpoints. [`backup`] copies a data directory.
+//! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data directory.
 //!
 //! Invariants: the table is a function of the records in their order, of its hash key and of its memory
 //! limit. This module knows no HTTP. Time comes from the records, or from a clock that the caller passes.
@@ -24,6 +24,7 @@ pub(crate) mod log;
 pub(crate) mod lookup;
 pub(crate) mod ownership;
 pub(crate) mod profile;
+pub(crate) mod refold;
 pub(crate) mod store;
 pub(crate) mod ties;
 pub(crate) mod verify;

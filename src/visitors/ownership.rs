@@ -362,6 +362,16 @@ impl<'a> OwnershipRule<'a> {
         })
     }
 
+    /// Returns whether the `previousId` of an alias was ever an anonymous ID of the visitors. Otherwise the alias has not
+    /// tied it to one of them.
+    pub(crate) fn had_previous_id(&self, record: &Record<'_>) -> bool {
+        let key = &self.ownership.key;
+        self.visitors.iter().any(|visitor| {
+            let tags = record_tags(key, visitor, record);
+            tags.and_then(|tags| tags[2]).is_some_and(|previous| visitor.groups.contains_key(&previous))
+        })
+    }
+
     fn relation_to(&mut self, at: usize, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
         let visitor = &self.visitors[at];
         if seq >= visitor.end_seq {

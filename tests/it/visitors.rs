@@ -15,7 +15,7 @@ mod varints;
 
 use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
 use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::visitors::log::{Code, Record, RecordKind};
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 use parallax::testing::visitors::store::table::{Key, Table};
@@ -92,6 +92,11 @@ impl SentEvent {
         Self { user_id: Some(user_id.to_owned()), ..self }
     }
 
+    /// Returns the country in the context of the event.
+    fn country(&self) -> Option<&str> {
+        self.payload.pointer("/context/country")?.as_str()
+    }
+
     fn with(self, payload: Value) -> Self {
         Self { payload, ..self }
     }
@@ -143,6 +148,7 @@ impl World {
             user_id: sent.user_id.as_deref(),
             event: sent.event.as_deref(),
             path: sent.path.as_deref(),
+            country: sent.country().and_then(|country| Code::new(country.as_bytes())),
             payload: &payload,
             ..Record::new(sent.kind)
         };

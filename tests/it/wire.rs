@@ -28,6 +28,7 @@ mod operator;
 mod overrides;
 mod owners;
 mod parsing;
+mod past;
 mod paths;
 mod query;
 mod records;

@@ -324,7 +324,7 @@ export function Audiences({ site }) {
         ${(data) => html`
           <p class="dim lead">
             ${count(data.profiles)} profiles are in memory, counted at ${clockTime(data.at, site.timeZone)}. A size is a range if the condition
-            asks for the request too, such as its country: the smaller number is in the audience with every request, the larger one with some.
+            asks for the next request too, such as its URL.
             <${Csv} run=${() => download(address, `audiences-${site.site}.csv`, 'text/csv')} />
           </p>
           ${data.audiences.length === 0 && html`<${Empty}>The site has no audiences.<//>`}

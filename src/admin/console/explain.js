@@ -1,37 +1,53 @@
-// Resolves a route as one visitor, and shows the decision zone by zone and the page as an outline.
+// Resolves a route as one visitor, and shows the decision zone by zone and the page as an outline. Explains pages of the past.
 import { html, useState } from './vendor/preact-htm.js';
-import { change, url, useAnswer } from './core.js';
+import { change, dateTime, url, useAnswer } from './core.js';
 import { Answer, Card, Details, Field, Json, Notice, Pill, Scroll, Select, Stranger } from './parts.js';
 
-// The browser of the operator is not the one of the visitor, so the request always names a user agent.
+// The browser of the operator is not the one of the visitor, so a request names a user agent, unless one is recorded.
 const AGENTS = {
-  '': 'unknown',
+  unknown: 'unknown',
   desktop: 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36',
   mobile:
     'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1',
   tablet: 'Mozilla/5.0 (iPad; CPU OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1',
 };
 const DEVICES = [
-  ['', 'unknown'],
+  ['unknown', 'unknown'],
   ['desktop', 'desktop'],
   ['mobile', 'phone'],
   ['tablet', 'tablet'],
 ];
 
-export function Explain({ site, visitor, query }) {
+// The codes that say that a recorded value does not count: an empty parameter means the recorded one.
+const NONE = { locale: 'und', country: 'ZZ' };
+
+const recordedDevice = (recorded) => [recorded?.device, recorded?.os, recorded?.browser].filter(Boolean).join(', ');
+
+// The parameter of a value: none if it is the recorded one.
+const written = (name, value, recorded) => (value === (recorded ?? '') ? null : value || NONE[name]);
+
+export function Explain({ site, visitor, query, recorded }) {
   const routes = useAnswer(url('v1/routes', { site: site.site, limit: 200 }));
   const [route, setRoute] = useState(query.get('route') ?? '/');
   const [context, setContext] = useState({
-    locale: query.get('locale') ?? '',
-    country: query.get('country') ?? '',
+    locale: query.get('locale') ?? recorded?.language ?? '',
+    country: query.get('country') ?? recorded?.country ?? '',
     device: query.get('device') ?? '',
     url: query.get('url') ?? '',
   });
   const set = (name) => (event) => setContext({ ...context, [name]: event.currentTarget.value });
   const submit = (event) => {
     event.preventDefault();
-    change({ route, ...Object.fromEntries(Object.entries(context).map(([name, value]) => [name, value || null])) });
+    change({
+      route,
+      device: context.device || null,
+      url: context.url || null,
+      locale: written('locale', context.locale, recorded?.language),
+      country: written('country', context.country, recorded?.country),
+    });
   };
+  const device = recordedDevice(recorded);
+  const devices = [['', device ? `as recorded: ${device}` : 'unknown'], ...DEVICES.slice(device ? 0 : 1)];
   return html`
     <${Card} title="The page that this visitor gets now" wide>
       <form class="row" onSubmit=${submit}>
@@ -39,27 +55,57 @@ export function Explain({ site, visitor, query }) {
           <${Field} label="Path" value=${route} list="routes" required pattern="/.*" onInput=${(event) => setRoute(event.currentTarget.value)} />
           <datalist id="routes">${(routes.data?.routes ?? []).map(({ path }) => html`<option key=${path} value=${path} />`)}</datalist>
         </div>
-        <${Select} label="Device" isHidden=${false} value=${context.device} options=${DEVICES} onChange=${(device) => setContext({ ...context, device })} />
+        <${Select} label="Device" isHidden=${false} value=${context.device} options=${devices} onChange=${(device) => setContext({ ...context, device })} />
         <${Field} label="Language" size="6" value=${context.locale} placeholder="any" onInput=${set('locale')} />
         <${Field} label="Country" size="6" value=${context.country} placeholder="any" maxlength="2" onInput=${set('country')} />
         <${Field} label="URL with its campaign" value=${context.url} placeholder="none" onInput=${set('url')} />
         <button type="submit" class="primary">Explain</button>
       </form>
-      ${query.has('route') && html`<${Explanation} site=${site} visitor=${visitor} query=${query} />`}
+      ${recorded && html`<p class="dim small">Device, language and country as recorded on ${dateTime(recorded.at, site.timeZone)}. Recorded languages have no region.</p>`}
+      ${query.has('route') && html`<${Explanation} ...${{ site, visitor, query, recorded }} />`}
     <//>
   `;
 }
 
-function Explanation({ site, visitor, query }) {
+function Explanation({ site, visitor, query, recorded }) {
   const context = {
     locale: query.get('locale'),
     country: query.get('country'),
-    userAgent: AGENTS[query.get('device') ?? ''] ?? AGENTS[''],
+    userAgent: AGENTS[query.get('device')] ?? (recordedDevice(recorded) ? null : AGENTS.unknown),
     url: query.get('url') ?? query.get('route'),
   };
   const answer = useAnswer(url('v1/resolve', { site: site.site, route: query.get('route'), ...context, explain: '1' }, visitor));
   return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Decisions} data=${data} />`}<//></div>`;
 }
+
+// The page of a record, as the server decided it then.
+export function Past({ site, visitor, seq }) {
+  const answer = useAnswer(url('visitors/explain', { site: site.site, seq }, visitor));
+  const close = html`<button type="button" onClick=${() => change({ seq: null })}>Close</button>`;
+  return html`
+    <${Card} title="The page that this visitor got then" note=${`record ${seq}`} actions=${close} wide>
+      <${Answer} of=${answer}>${(data) => html`<${PastDecision} data=${data} site=${site} />`}<//>
+    <//>
+  `;
+}
+
+function PastDecision({ data, site }) {
+  if (data.missing.length > 0) {
+    return html`<${Notice} tone="bad">This page cannot be explained. ${data.missing.map(({ detail }) => detail).join(' ')}<//>`;
+  }
+  return html`
+    <p>${dateTime(data.timestamp, site.timeZone)}, <bdi>${data.route}</bdi>, version ${data.version}</p>
+    ${data.differs !== false && html`<${Notice} tone="bad">The record says ${data.differs ? html`<bdi>${data.recorded.variants || 'the default page'}</bdi>` : 'nothing'} about the variants.<//>`}
+    <${DecisionList} data=${data} />
+  `;
+}
+
+const DecisionList = ({ data }) => html`
+  <div class="stack">
+    ${data.decisions.map((decision) => html`<${Decision} key=${decision.zone} decision=${decision} />`)}
+    <${Details} summary="The visitor as the rules saw it">${() => html`<${Json} label="The visitor as the rules saw it" value=${data.visitor} />`}<//>
+  </div>
+`;
 
 function Decisions({ data }) {
   if (data.type === 'redirect') {
@@ -68,10 +114,7 @@ function Decisions({ data }) {
   return html`
     ${data.decisions.length === 0 && html`<p class="dim">No zone of this page has rules. Everybody gets the same page.</p>`}
     <div class="split">
-      <div class="stack">
-        ${data.decisions.map((decision) => html`<${Decision} key=${decision.zone} decision=${decision} />`)}
-        <${Details} summary="The visitor as the rules saw it">${() => html`<${Json} label="The visitor as the rules saw it" value=${data.visitor} />`}<//>
-      </div>
+      <${DecisionList} data=${data} />
       <div>
         <h3>Outline of the page</h3>
         <p class="dim small">${data.layout.root?.props?.title ?? data.route}</p>

@@ -1,7 +1,7 @@
 // Visitors: one visitor's profile, records, explained pages, export and erasure.
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { ago, change, count, counted, dateTime, named, request, saveAs, url, useAnswer } from './core.js';
-import { Explain } from './explain.js';
+import { Explain, Past } from './explain.js';
 import { Answer, Card, Details, Dialog, Empty, Field, Json, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const KINDS = [
@@ -28,7 +28,8 @@ function Find({ visitor }) {
   const submit = (event) => {
     event.preventDefault();
     const id = new FormData(event.currentTarget).get('id').trim();
-    change({ anonId: null, userId: null, [kind]: id });
+    // The context and the record are those of the visitor before.
+    change({ anonId: null, userId: null, seq: null, device: null, locale: null, country: null, [kind]: id });
   };
   return html`
     <form class="row find" role="search" onSubmit=${submit}>
@@ -47,7 +48,8 @@ function Visitor({ site, visitor, query, isNode }) {
     <${Answer} of=${answer}>
       ${(data) => html`
         <${Profile} ...${{ data, site, visitor, isNode }} onErased=${setErased} />
-        <${Explain} site=${site} visitor=${visitor} query=${query} />
+        <${Explain} ...${{ site, visitor, query }} recorded=${data.context} />
+        ${query.has('seq') && html`<${Past} key=${query.get('seq')} ...${{ site, visitor }} seq=${query.get('seq')} />`}
         <${Timeline} key=${erased?.seq ?? 0} ...${{ site, visitor, isNode }} />
       `}
     <//>
@@ -212,10 +214,14 @@ const Entry = ({ record, site }) => html`
       <${Pill}>${record.type}<//> <b><bdi>${record.type === 'page' ? record.path : (record.event ?? record.name ?? record.userId ?? '')}</bdi></b>
       ${record.bot && html` <${Pill}>crawler<//>`}
       <div class="dim small"><bdi>${detailsOf(record).join(' · ')}</bdi></div>
+      ${hasDecision(record) && html`<button type="button" class="small" onClick=${() => change({ seq: record.seq })}>Why this page?</button>`}
       <${Details} summary="Record">${() => html`<${Json} label=${`Record ${record.seq}`} value=${record} />`}<//>
     </div>
   </li>
 `;
+
+// A page or an exposure, which the server can explain.
+const hasDecision = (record) => record.type === 'page' || isPresent(record.variants) || isPresent(record.experiments);
 
 const detailsOf = (record) =>
   [

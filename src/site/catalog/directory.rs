@@ -302,13 +302,15 @@ impl SnapshotDirectory {
         if is_same {
             return false;
         }
+        let now_ms = clock::now_ms();
         for (site, snapshot) in &chosen {
             let versions = self.versions.entry(site.clone()).or_default();
             if !versions.ends_with(snapshot) {
                 *versions = versions.with_snapshot(snapshot);
                 self.has_unsaved_versions = true;
-                self.trim_versions();
             }
+            self.has_unsaved_versions |= versions.begin_serving(snapshot, now_ms);
+            self.trim_versions();
         }
         self.observe_phases(&chosen);
         let catalog = chosen.iter().map(|(site, snapshot)| {
@@ -356,7 +358,8 @@ impl SnapshotDirectory {
                 reason: file.refusal().or_else(|| reasons.get(name).map(String::as_str)).map(str::to_owned),
             }
         };
-        FileList { files: files.into_iter().map(status).collect(), more }
+        let snapshots = self.files.values().filter_map(|file| file.last_valid.clone()).collect();
+        FileList { files: files.into_iter().map(status).collect(), more, snapshots }
     }
 
     fn state_of(

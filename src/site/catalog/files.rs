@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::super::snapshot::open::Snapshot;
+
 /// Snapshot files that a list has. A list for people needs no more, and a directory may have 100,000 files. Refused
 /// files come first.
 pub(crate) const FILES_LISTED_MAX: usize = 1_000;
@@ -42,16 +44,18 @@ pub struct FileStatus {
 }
 
 /// The files of a directory.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct FileList {
     /// At most [`FILES_LISTED_MAX`] files, by state, then by name.
     pub files: Vec<FileStatus>,
     /// The number of further files.
     pub more: usize,
+    /// The valid snapshots of all files, which the server has in memory.
+    pub snapshots: Vec<Arc<Snapshot>>,
 }
 
 /// The list of the last scan. Clones share it.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct CurrentFiles(Arc<Mutex<Arc<FileList>>>);
 
 impl CurrentFiles {

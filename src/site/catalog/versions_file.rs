@@ -7,14 +7,18 @@
 //! The header is that of [`super::state_file`], with the magic FF 50 4C 58 56 45 52 53 ("\xFFPLXVERS").
 //!
 //! ```text
-//! payload   the number of sites, and the sites, sorted by ID
+//! payload   the number of sites, and the sites, sorted by ID; the number of histories, and the histories, sorted by ID
 //!
 //! site      the site ID; the number of entries, and the entries, sorted by key and content;
 //!           the number of versions, and the versions, oldest first
 //! entry     a key (a path or the ID of a query); 16 bytes that identify its content
 //! version   the version; 32 bytes with the hash of its snapshot; the list of its paths; the list of its queries
+//! history   the site ID; the number of servings, 1 to 64, and the servings, oldest first
+//! serving   the time from which it was served, in milliseconds since 1970; the version; 32 bytes with the hash of its snapshot
 //! list      the number of entries; for each one its index, minus the index of the one before (the first minus 0)
 //! ```
+//!
+//! A file that ends after the sites has no histories: earlier releases wrote none.
 //!
 //! Numbers are varints, and a text is its length and its bytes (`varint`). Versions share their entries, so
 //! the file grows only by the changes of a version and by one byte for each path.
@@ -26,8 +30,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile};
-use super::versions::{ContentEntry, PublishedVersion, SiteVersions, Versions};
-use crate::limits::{VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX};
+use super::versions::{ContentEntry, PublishedVersion, Serving, SiteVersions, Versions};
+use crate::limits::{SERVINGS_KEPT_MAX, VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX};
 use crate::varint::{Decoder, put_number, put_sized};
 
 /// The file `versions`.
@@ -63,7 +67,22 @@ pub fn encode(sites: &SiteVersions) -> Vec<u8> {
         put_sized(&mut bytes, site.as_bytes());
         encode_site(versions, &mut bytes);
     }
+    let histories = || sites.iter().filter(|(_, versions)| !versions.servings().is_empty());
+    put_number(&mut bytes, histories().count() as u64);
+    for (site, versions) in histories() {
+        put_sized(&mut bytes, site.as_bytes());
+        encode_servings(versions.servings(), &mut bytes);
+    }
     VERSIONS_FILE.seal(bytes)
+}
+
+fn encode_servings(servings: &[Serving], out: &mut Vec<u8>) {
+    put_number(out, servings.len() as u64);
+    for serving in servings {
+        put_number(out, serving.from_ms.cast_unsigned());
+        put_number(out, serving.version);
+        out.extend_from_slice(&serving.hash);
+    }
 }
 
 type EntryRef<'v> = (&'v str, &'v [u8; 16]);
@@ -113,7 +132,11 @@ fn distinct_entries(versions: &Versions) -> Vec<EntryRef<'_>> {
 /// The content is damaged, or of another format version.
 pub fn decode(bytes: &[u8]) -> Result<SiteVersions, FileDamage> {
     let mut payload = Decoder(VERSIONS_FILE.unseal(bytes)?);
-    let sites = decode_sites(&mut payload).filter(|_| payload.0.is_empty());
+    let sites = decode_sites(&mut payload).and_then(|sites| match payload.0 {
+        [] => Some(sites),
+        _ => decode_histories(&mut payload, sites),
+    });
+    let sites = sites.filter(|_| payload.0.is_empty());
     sites.ok_or_else(|| VERSIONS_FILE.damage("its payload is malformed"))
 }
 
@@ -126,6 +149,32 @@ fn decode_sites(payload: &mut Decoder<'_>) -> Option<SiteVersions> {
         is_sorted.then(|| sites.insert(site, versions))?;
     }
     Some(sites)
+}
+
+/// Adds the histories to their sites.
+fn decode_histories(payload: &mut Decoder<'_>, mut sites: SiteVersions) -> Option<SiteVersions> {
+    let mut before = None;
+    for _ in 0..payload.number()? {
+        let site = payload.text()?;
+        if before.replace(site).is_some_and(|before| before >= site) {
+            return None;
+        }
+        let servings = decode_servings(payload)?;
+        let versions = sites.get_mut(site)?;
+        *versions = std::mem::take(versions).with_servings(servings);
+    }
+    Some(sites)
+}
+
+fn decode_servings(payload: &mut Decoder<'_>) -> Option<Vec<Serving>> {
+    let count = payload.number().filter(|count| (1..=SERVINGS_KEPT_MAX as u64).contains(count))?;
+    let servings = (0..count).map(|_| {
+        let from_ms = i64::try_from(payload.number()?).ok()?;
+        let (version, hash) = (payload.number()?, payload.take(32)?.try_into().ok()?);
+        Some(Serving { from_ms, version, hash })
+    });
+    let servings: Vec<Serving> = servings.collect::<Option<_>>()?;
+    servings.is_sorted_by_key(|serving| serving.from_ms).then_some(servings)
 }
 
 fn decode_site(payload: &mut Decoder<'_>) -> Option<Versions> {

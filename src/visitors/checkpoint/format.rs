@@ -29,7 +29,7 @@
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 43 48 4B 50 ("\xFFPLXCHKP")
-//! 8       4     format version  2
+//! 8       4     format version  3
 //! 12      4     header length   96; the first block begins here
 //! 16      8     seq             exactly the records up to this one are folded; with a section *stream*: the position in
 //!                               the stream up to which exactly the messages are folded
@@ -144,7 +144,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
 const BLOCK_MAGIC: [u8; 8] = *b"\xFFPLXBLCK";
 const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
 /// Format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 /// Bytes before the first block.
 pub const HEADER_BYTES: usize = 96;
 /// Offset of the header's crc.

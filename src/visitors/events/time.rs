@@ -221,6 +221,13 @@ pub(crate) fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
 }
 
+/// Returns a time as [`write`] writes it.
+pub(crate) fn to_text(time_ms: i64) -> String {
+    let mut text = Vec::new();
+    write(&mut text, time_ms);
+    String::from_utf8(text).unwrap_or_default()
+}
+
 /// Appends a time in the format of RFC 3339, in UTC with milliseconds: "2026-01-05T10:00:00.000Z". Times
 /// outside of `TIME_MS_MIN..=TIME_MS_MAX` are clamped.
 pub fn write(out: &mut Vec<u8>, time_ms: i64) {

@@ -43,6 +43,7 @@ mod offset_to_seq;
 mod queue;
 mod reader;
 mod record;
+mod record_context;
 mod recover;
 mod retention;
 mod scan;
@@ -84,6 +85,7 @@ pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, 
 pub use reader::{LogItem, LogReader, read_footer};
 pub(crate) use record::EXPOSURE_EVENT;
 pub use record::{Code, RECORD_BYTES_MIN, Record, RecordError, RecordKind};
+pub(crate) use record_context::{CONTEXT_BYTES, RecordContext};
 pub use recover::RecoveryReport;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
 pub(crate) use verify::Damage;

@@ -170,7 +170,7 @@ impl<const N: usize> Code<N> {
         (is_sound && (length == 0 || code.is_some())).then_some(code)
     }
 
-    fn bytes(code: Option<Self>) -> [u8; N] {
+    pub(super) fn bytes(code: Option<Self>) -> [u8; N] {
         code.map_or([0; N], |code| code.0)
     }
 

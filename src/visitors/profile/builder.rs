@@ -6,8 +6,9 @@
 
 use super::super::store::table::EvictionClass;
 use super::histories::BoundedHistories;
+use super::last_context::LastContext;
 use super::profile::{
-    FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE, decode_anon_ids,
+    FLAG_CONTEXT, FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE, decode_anon_ids,
 };
 use super::sessions::Visits;
 use super::touch::EncodedTouch;
@@ -33,6 +34,8 @@ pub struct ProfileBuilder<'a> {
     /// First and last touch.
     pub(super) touches: Option<(EncodedTouch<'a>, EncodedTouch<'a>)>,
     pub(super) traits: Traits<'a>,
+    /// Unknown if no event had a context.
+    pub(super) context: LastContext,
 }
 
 impl<'a> ProfileBuilder<'a> {
@@ -50,6 +53,7 @@ impl<'a> ProfileBuilder<'a> {
             pages: BoundedHistories::default(),
             touches: None,
             traits: Traits::default(),
+            context: LastContext::UNKNOWN,
         }
     }
 
@@ -81,6 +85,7 @@ impl<'a> ProfileBuilder<'a> {
             pages: BoundedHistories::new(profile.pages, base_ms),
             touches: profile.touches(),
             traits: Traits::decode(profile.traits, base_ms),
+            context: profile.last_context().unwrap_or(LastContext::UNKNOWN),
         })
     }
 
@@ -168,6 +173,7 @@ impl<'a> ProfileBuilder<'a> {
             | flag(self.seen_ms.is_some(), FLAG_SEEN)
             | flag(self.touches.is_some(), FLAG_TOUCHED)
             | flag(self.touches.is_some_and(|(first, last)| first != last), FLAG_LAST_TOUCH)
+            | flag(self.context.is_known(), FLAG_CONTEXT)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -187,6 +193,9 @@ impl<'a> ProfileBuilder<'a> {
         put_section(out, |out| self.pages.encode(base_ms, out));
         put_section(out, |out| self.encode_touches(base_ms, out));
         put_section(out, |out| self.traits.encode(base_ms, out));
+        if self.context.is_known() {
+            self.context.encode(base_ms, out);
+        }
     }
 
     fn encode_touches(&self, base_ms: i64, out: &mut Vec<u8>) {

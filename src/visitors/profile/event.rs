@@ -1,9 +1,10 @@
 //! The data of a record that changes a profile: columns, and the parts of the fold input.
 
+use super::last_context::context_of_device;
 use super::touch::EncodedTouch;
 use crate::visitors::events::changes::Changes;
 use crate::visitors::log::fold_input::FoldParts;
-use crate::visitors::log::{Record, RecordKind};
+use crate::visitors::log::{Record, RecordContext, RecordKind};
 
 /// The part of a record that matters to a profile.
 pub(crate) struct Event<'e> {
@@ -15,6 +16,8 @@ pub(crate) struct Event<'e> {
     pub page: Option<&'e str>,
     pub touch: Option<EncodedTouch<'e>>,
     pub changes: Changes<'e>,
+    /// Unknown if the record does not describe the visitor's device.
+    pub context: RecordContext,
 }
 
 impl<'e> Event<'e> {
@@ -30,6 +33,7 @@ impl<'e> Event<'e> {
             page: record.path,
             touch: touch.map(|touch| EncodedTouch::new(touch, record.path, record.timestamp_ms, texts)),
             changes: Changes::new(parts.changes),
+            context: context_of_device(record),
         }
     }
 }

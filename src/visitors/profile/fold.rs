@@ -12,12 +12,14 @@
 //! * Traits: see `traits.rs`.
 //! * Touches with the same time: the first to arrive stays the first touch, and the last to arrive becomes
 //!   the last touch.
+//! * Contexts with the same time: the last to arrive is kept.
 
 use std::borrow::Cow;
 
 use super::FoldCounts;
 use super::builder::ProfileBuilder;
 use super::event::Event;
+use super::last_context::LastContext;
 use super::profile::hashed_path;
 use crate::visitors::log::RecordKind;
 
@@ -31,6 +33,7 @@ impl<'a> ProfileBuilder<'a> {
         if event.is_of_visit {
             self.visits.add(event.at_ms);
         }
+        self.context.replace(LastContext { at_ms: event.at_ms, values: event.context });
         match event.kind {
             RecordKind::Page => self.fold_page(event),
             RecordKind::Track | RecordKind::Screen => {

@@ -1,7 +1,7 @@
 //! Merges two profiles: an anonymous visitor turns out to be a known user.
 //!
 //! Counts add up, visits included. The newest times are kept. The first touch is the earlier one, and the
-//! last touch is the later one. Each trait keeps its later write, and of two writes at the same time the
+//! last touch is the later one. The later context is kept, and of two with the same time the user's. Each trait keeps its later write, and of two writes at the same time the
 //! user's. IDs do not change. Limits apply when the profile is written.
 
 use super::builder::ProfileBuilder;
@@ -22,6 +22,8 @@ impl<'a> ProfileBuilder<'a> {
             self.add_touch(first);
             self.add_touch(last);
         }
+        let own = std::mem::replace(&mut self.context, other.context);
+        self.context.replace(own);
         self.traits.merge(other.traits);
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod event;
 pub(crate) mod fold;
 mod histories;
 pub(crate) mod history;
+pub(crate) mod last_context;
 pub(crate) mod merge;
 pub(crate) mod profile;
 mod sessions;

@@ -4,7 +4,7 @@
 //! profile = flags:byte | site:sized | user ID:sized (FLAG_USER) | count of anon IDs:number, then each:sized
 //!         | last seen:signed, last - first:number (FLAG_SEEN)
 //!         | page views:number | events:number | visits
-//!         | names:section | pages:section | touches:section | traits:section
+//!         | names:section | pages:section | touches:section | traits:section | context (FLAG_CONTEXT)
 //! visits  = earlier count:number | kept count:number | each: back to end:number, back to start:number
 //! touches = first touch (FLAG_TOUCHED), last touch if it is another one (FLAG_LAST_TOUCH)
 //! ```
@@ -12,13 +12,14 @@
 //! A *number* is a varint. A *signed* number is zigzag-encoded. *Sized* means a number for the length, then
 //! that many bytes. A *section* has a length of two bytes, little-endian, before its bytes. All times count
 //! back from *base*, which is the last-seen time, or 0. The entries of sections are described in
-//! `history.rs`, `touch.rs` and `traits.rs`. Equal profiles have equal bytes.
+//! `history.rs`, `touch.rs` and `traits.rs`, and the context in `last_context.rs`. Equal profiles have equal bytes.
 //!
 //! The value of a table entry is `TAG_PROFILE` and a profile, or `TAG_ALIAS` and the key of a user for a
 //! linked anon ID. Malformed bytes decode to fewer values or to nothing. They never cause a panic.
 
 use super::super::store::table::Key;
 use super::history::{self, History};
+use super::last_context::LastContext;
 use super::sessions::Visits;
 use super::touch::{EncodedTouch, Touch};
 use super::traits;
@@ -35,6 +36,7 @@ pub(super) const FLAG_USER: u8 = 1;
 pub(super) const FLAG_SEEN: u8 = 2;
 pub(super) const FLAG_TOUCHED: u8 = 4;
 pub(super) const FLAG_LAST_TOUCH: u8 = 8;
+pub(super) const FLAG_CONTEXT: u8 = 16;
 
 /// A decoded entry of the table.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +93,7 @@ pub struct Profile<'a> {
     flags: u8,
     touches: &'a [u8],
     pub(super) traits: &'a [u8],
+    context: Decoder<'a>,
 }
 
 impl<'a> Profile<'a> {
@@ -124,6 +127,7 @@ impl<'a> Profile<'a> {
             flags,
             touches: bytes.section()?,
             traits: bytes.section()?,
+            context: bytes,
         })
     }
 
@@ -255,6 +259,12 @@ impl<'a> Profile<'a> {
         };
         let first = touch(FLAG_TOUCHED)?;
         Some((first, touch(FLAG_LAST_TOUCH).unwrap_or(first)))
+    }
+
+    /// Returns the context of the last event that has one.
+    pub fn last_context(&self) -> Option<LastContext> {
+        let is_present = self.flags & FLAG_CONTEXT != 0;
+        is_present.then(|| LastContext::decode(self.context, self.base_ms())).flatten()
     }
 
     /// Returns the value of a trait. `None` if the trait was never set, or was unset since.

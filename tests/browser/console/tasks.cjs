@@ -1,10 +1,14 @@
-// Every task by keyboard alone: sign in, choose a page, filter, read the table of a chart, find a visitor, explain a page, erase.
+// Every task by keyboard alone: sign in, choose a page, filter, read the table of a chart, find a visitor, explain a page, also one of the past, erase.
 'use strict';
 const { SITE, settled } = require('./bench.cjs');
 
+const IPHONE =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1';
+
 module.exports = async function tasks(at) {
+  const context = { userAgent: IPHONE, locale: 'de-DE', country: 'DE' };
   await at.send([
-    { type: 'page', anonId: 'keyboard', properties: { path: '/tents' } },
+    { type: 'page', anonId: 'keyboard', properties: { path: '/' }, variants: '', context },
     { type: 'track', anonId: 'keyboard', event: 'Product Viewed' },
   ]);
   const tab = await at.open(`#overview?site=${SITE}`, { token: null });
@@ -13,6 +17,7 @@ module.exports = async function tasks(at) {
   await readTable(at, tab.page);
   await findVisitor(at, tab.page);
   await explain(at, tab.page);
+  await explainPast(at, tab.page);
   await erase(at, tab.page);
   await tab.context.close();
 };
@@ -78,12 +83,18 @@ async function findVisitor(at, page) {
 }
 
 async function explain(at, page) {
+  const form = page.locator('form', { hasText: 'Explain' });
+  const values = [form.getByLabel('Language').inputValue(), form.getByLabel('Country').inputValue()];
+  values.push(form.getByLabel('Device').evaluate((select) => select.selectedOptions[0].textContent));
+  const expected = ['de', 'DE', 'as recorded: mobile, iOS, Safari'];
+  at.check('the form has the recorded context', await Promise.all(values), expected);
+  at.check('and says so', await page.getByText('Device, language and country as recorded on').count(), 1);
   await tabTo(page, 'Explain');
   await page.keyboard.press('Enter');
   await page.getByText('Outline of the page').first().waitFor();
   await settled(page);
   const decided = (
-    await at.ask('v1/variants', { route: '/', anonId: 'keyboard', userAgent: 'unknown', url: '/' }, { headers: { 'Accept-Language': '*' } })
+    await at.ask('v1/variants', { route: '/', anonId: 'keyboard', userAgent: IPHONE, locale: 'de', country: 'DE', url: '/' })
   ).selected;
   const shown = await page.$$eval('.decision h3', (heads) =>
     Object.fromEntries(heads.map((head) => [...head.querySelectorAll('bdi')].map((text) => text.textContent))),
@@ -91,6 +102,18 @@ async function explain(at, page) {
   at.check('the explained variants are those of the server', shown, decided);
   const outlined = await page.$$eval('.outline .zone-name .pill', (pills) => pills.length);
   at.check('the outline names the variant of each zone', outlined, Object.keys(decided).length);
+}
+
+async function explainPast(at, page) {
+  await tabTo(page, 'Why this page?');
+  await page.keyboard.press('Enter');
+  const card = page.getByRole('region', { name: 'The page that this visitor got then' });
+  await card.locator('.decision').first().waitFor();
+  const [record] = (await at.ask('visitors/records', { anonId: 'keyboard' })).records.filter(({ type }) => type === 'page');
+  const { decisions, differs } = await at.ask('visitors/explain', { anonId: 'keyboard', seq: record.seq });
+  const zones = await card.locator('.decision h3 > bdi').allTextContents();
+  at.check('a page of the past has the decisions of the server', zones, decisions.map(({ zone }) => zone));
+  at.check('it says if the record differs', await card.getByText('The record says').count(), differs ? 1 : 0);
 }
 
 async function erase(at, page) {

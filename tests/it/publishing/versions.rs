@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use parallax::testing::limits::{VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX};
-use parallax::testing::site::catalog::versions::{ContentEntry, PublishedVersion, Versions};
+use parallax::testing::limits::{SERVINGS_KEPT_MAX, VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX};
+use parallax::testing::site::catalog::versions::{ContentEntry, PublishedVersion, Serving, Versions};
 use parallax::testing::site::catalog::versions_file::{check, decode, encode};
 use proptest::prelude::*;
 
@@ -35,7 +35,15 @@ fn version() -> impl Strategy<Value = Arc<PublishedVersion>> {
 }
 
 fn sites() -> impl Strategy<Value = SiteVersions> {
-    let versions = prop::collection::vec(version(), 0..=VERSIONS_KEPT_MAX).prop_map(Versions::new);
+    let versions = prop::collection::vec(version(), 0..=VERSIONS_KEPT_MAX);
+    let servings =
+        prop::collection::vec((0..1_i64 << 47, 0..1_u64 << 53, any::<[u8; 32]>()), 0..=SERVINGS_KEPT_MAX);
+    let versions = (versions, servings).prop_map(|(versions, mut servings)| {
+        servings.sort();
+        let servings =
+            servings.into_iter().map(|(from_ms, version, hash)| Serving { from_ms, version, hash });
+        Versions::new(versions).with_servings(servings.collect())
+    });
     prop::collection::btree_map("[A-Za-z0-9_-]{1,8}", versions, 0..4)
 }
 
@@ -98,7 +106,9 @@ fn a_forged_payload_with_a_wrong_order_or_index_is_damage() {
     ] {
         assert!(decode(&payload(["/", "/b"], list)).is_err(), "{fault}");
     }
-    assert!(decode(&forged(&[0, 0])).is_err(), "bytes after the payload");
+    assert!(decode(&forged(&[0])).expect("a file of an earlier release").is_empty());
+    assert!(decode(&forged(&[0, 0])).expect("a file without histories").is_empty());
+    assert!(decode(&forged(&[0, 0, 0])).is_err(), "bytes after the payload");
 }
 
 #[test]
@@ -107,7 +117,9 @@ fn the_smallest_file_equals_the_golden_file() {
     let paths = entries(&BTreeMap::from([("/".to_owned(), 1)]));
     let queries = entries(&BTreeMap::from([("all".to_owned(), 2)]));
     let version = PublishedVersion { version: 300, hash: [0xAB; 32], paths, queries };
-    let sites = SiteVersions::from([("a".to_owned(), Versions::new(vec![Arc::new(version)]))]);
+    let serving = Serving { from_ms: 1_000, version: 300, hash: [0xAB; 32] };
+    let versions = Versions::new(vec![Arc::new(version)]).with_servings(vec![serving]);
+    let sites = SiteVersions::from([("a".to_owned(), versions)]);
     let bytes = encode(&sites);
     let line =
         |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ") + "\n";
@@ -128,6 +140,38 @@ fn the_oldest_versions_over_the_limit_are_dropped() {
         let kept: Vec<u64> = versions.iter().map(|version| version.version).collect();
         assert_eq!(kept.len(), VERSIONS_KEPT_MAX.min(count as usize));
         assert_eq!(kept.last(), Some(&count));
+    }
+}
+
+#[test]
+fn a_forged_history_is_damage() {
+    // One site "a" without versions, and one history.
+    let decode_history = |site: u8, times: &[u8]| {
+        let mut bytes = vec![1, 1, b'a', 0, 0, 1, 1, site, times.len() as u8];
+        for time in times {
+            bytes.extend([*time, 1]);
+            bytes.extend([9; 32]);
+        }
+        decode(&forged(&bytes))
+    };
+    assert!(decode_history(b'a', &[1, 1, 2]).is_ok());
+    assert!(decode_history(b'b', &[1]).is_err(), "no such site");
+    assert!(decode_history(b'a', &[2, 1]).is_err(), "times out of order");
+    assert!(decode_history(b'a', &[]).is_err(), "an empty history");
+    assert!(decode_history(b'a', &[1; SERVINGS_KEPT_MAX]).is_ok());
+    assert!(decode_history(b'a', &[1; SERVINGS_KEPT_MAX + 1]).is_err(), "too many");
+}
+
+#[test]
+fn the_version_of_a_time_is_the_last_one_that_began_before() {
+    let serving = |from_ms| Serving { from_ms, version: from_ms as u64, hash: [from_ms as u8; 32] };
+    for count in [SERVINGS_KEPT_MAX - 1, SERVINGS_KEPT_MAX, SERVINGS_KEPT_MAX + 1] {
+        let count = count as i64;
+        let versions = Versions::new(vec![]).with_servings((1..=count).map(|at| serving(10 * at)).collect());
+        let oldest = (count - SERVINGS_KEPT_MAX as i64).max(0) + 1;
+        let served_at = |at_ms| versions.served_at(at_ms).map(|serving| serving.from_ms);
+        let found = [10 * oldest - 1, 10 * oldest, 10 * oldest + 9, 10 * count + 5].map(served_at);
+        assert_eq!(found, [None, Some(10 * oldest), Some(10 * oldest), Some(10 * count)]);
     }
 }
 

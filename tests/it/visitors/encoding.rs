@@ -41,7 +41,8 @@ fn full_profile(dice: &mut Dice) -> Vec<u8> {
         let sent = match dice.below(5) {
             0 => SentEvent::page(&"/x".repeat(1 + dice.below(150)), at_ms),
             1 => {
-                SentEvent::page("/", at_ms).with(json!({"context": {"campaign": {"name": "c", "term": "t"}}}))
+                let campaign = json!({"name": "c", "term": "t"});
+                SentEvent::page("/", at_ms).with(json!({"context": {"campaign": campaign, "country": "DE"}}))
             }
             2 => SentEvent::track(&format!("event {}", dice.below(70)), at_ms),
             3 => SentEvent::identify(&json!({(format!("t{}", dice.below(70))): [1, {"a": "b"}]}), at_ms),
@@ -98,9 +99,20 @@ fn read_everything(value: &[u8]) {
         .chain(profile.page_histories().map(|(_, page)| page));
     let times: i64 = histories.flat_map(|history| history.times()).fold(0, i64::wrapping_add);
     let touches = (profile.first_touch().map(touch_view), profile.last_touch().map(touch_view));
+    let context = profile.last_context().map(|last| (last.at_ms, last.values.country()));
     let traits = profile.traits().map(|(_, value)| value.to_json()).collect::<Vec<_>>();
     let found = (profile.event_history("event 1").is_some(), profile.page_history("/").is_some());
-    std::hint::black_box((numbers, texts, seen, times, touches, traits, found, profile.trait_value("t1")));
+    std::hint::black_box((
+        numbers,
+        texts,
+        seen,
+        times,
+        touches,
+        context,
+        traits,
+        found,
+        profile.trait_value("t1"),
+    ));
 }
 
 #[test]

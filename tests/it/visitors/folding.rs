@@ -14,10 +14,12 @@ fn random_event(dice: &mut Dice, at_ms: i64) -> SentEvent {
         0..4 => {
             let page = SentEvent::page(dice.pick::<&str>(&PATHS), at_ms);
             let source = format!("source {at_ms}");
-            let campaign = json!({"context": {"campaign": {"source": source}}});
+            let campaign =
+                json!({"context": {"campaign": {"source": source}, "country": *dice.pick(&["DE", "NO"])}});
             if dice.below(3) == 0 { page.with(campaign) } else { page }
         }
-        4..7 => SentEvent::track(dice.pick::<&str>(&NAMES), at_ms),
+        4 => SentEvent::track("Abroad", at_ms).with(json!({"context": {"country": "SE"}})),
+        5..7 => SentEvent::track(dice.pick::<&str>(&NAMES), at_ms),
         7 => SentEvent::identify(&json!({ (*dice.pick(&["plan", "city"])): at_ms }), at_ms),
         8 => SentEvent::profile(json!({"set": { (*dice.pick(&["plan", "city"])): {"at": [at_ms]} }}), at_ms),
         _ => SentEvent::profile(json!({"unset": [*dice.pick(&["plan", "city"])]}), at_ms),

@@ -86,12 +86,18 @@ fn random_event(dice: &mut Dice, number: usize) -> SentEvent {
     let user = format!("user-{}", dice.below(3));
     match dice.below(12) {
         0..3 => {
-            let campaign = json!({"context": {"campaign": {"source": format!("{at_ms}")}}});
+            let country = *dice.pick(&["DE", "NO"]);
+            let campaign =
+                json!({"context": {"campaign": {"source": format!("{at_ms}")}, "country": country}});
             SentEvent::page("/a", at_ms).of_anon(&anon).with(campaign)
         }
         3..5 => SentEvent::track("Paid", at_ms).of_anon(&anon),
         // The user ID of such an event links nothing. It is the owner if the device has another user.
         5 => SentEvent::track("Viewed", at_ms).of_anon(&anon).of_user(&user),
+        // The context of a server's event describes the server.
+        6 if dice.below(2) == 0 => {
+            SentEvent::track("Paid", at_ms).of_user(&user).with(json!({"context": {"country": "US"}}))
+        }
         6 => SentEvent::page("/b", at_ms).of_user(&user),
         7..9 => SentEvent::identify(&json!({"plan": at_ms}), at_ms).of_anon(&anon).of_user(&user),
         9 => SentEvent::identify(&json!({"city": at_ms}), at_ms).of_anon(&anon),

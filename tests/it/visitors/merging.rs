@@ -24,7 +24,8 @@ fn random_profile(dice: &mut Dice, parity: i64) -> Vec<u8> {
     let mut world = World::new();
     for _ in 0..1 + dice.below(40) {
         let at_ms = NOW_MS + 2 * dice.below(20 * DAY_MS as usize) as i64 + parity;
-        let source = json!({"context": {"campaign": {"source": at_ms.to_string()}}});
+        let country = *dice.pick(&["DE", "NO"]);
+        let source = json!({"context": {"campaign": {"source": at_ms.to_string()}, "country": country}});
         let sent = match dice.below(4) {
             0 => SentEvent::page(dice.pick::<&str>(&["/", "/a"]), at_ms).with(source),
             1 => SentEvent::track(dice.pick::<&str>(&["Paid", "Viewed"]), at_ms),
@@ -59,6 +60,7 @@ fn a_merge_adds_counts_and_keeps_newest_times_and_outermost_touches() {
         let first = [&a, &b].into_iter().filter_map(|one| one.first_touch.clone()).min_by_key(|t| t.1);
         let last = [&a, &b].into_iter().filter_map(|one| one.last_touch.clone()).max_by_key(|t| t.1);
         assert_eq!((&both.first_touch, &both.last_touch), (&first, &last), "seed {seed}");
+        assert_eq!(both.context, a.context.max(b.context), "seed {seed}");
         assert_eq!(merged(&two, &one), both, "seed {seed}: the direction of the merge makes no difference");
     }
 }
@@ -83,6 +85,19 @@ fn of_two_simultaneous_writes_the_user_profile_wins() {
     };
     let (user, anon) = (traits("user's"), traits("other"));
     assert_eq!(merged(&user, &anon).traits["plan"], json!("user's"));
+}
+
+#[test]
+fn of_two_simultaneous_contexts_that_of_the_user_stays() {
+    let page = |country: &str| {
+        let context = json!({ "context": { "country": country } });
+        encoded_after(&[SentEvent::page("/", NOW_MS).of_anon("v").with(context)])
+    };
+    assert_eq!(merged(&page("DE"), &page("NO")).context, Some((NOW_MS, *b"DE")));
+    let nowhere = encoded_after(&[SentEvent::page("/", NOW_MS + 1).of_anon("v")]);
+    for both in [merged(&page("DE"), &nowhere), merged(&nowhere, &page("DE"))] {
+        assert_eq!(both.context, Some((NOW_MS, *b"DE")), "an event without a context changes none");
+    }
 }
 
 #[test]

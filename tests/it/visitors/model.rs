@@ -81,6 +81,20 @@ impl Person {
         newest.into_iter().filter_map(|(name, (_, value))| Some((name, value?))).collect()
     }
 
+    /// Returns the newest context. In these streams each event has its own time.
+    fn context(&self) -> Option<(i64, [u8; 2])> {
+        let contexts = self.sent.iter().filter_map(|sent| {
+            let is_of_device = match sent.kind {
+                RecordKind::Page | RecordKind::Screen => true,
+                RecordKind::Track => sent.anon_id.is_some(),
+                _ => false,
+            };
+            let country = sent.country().filter(|_| is_of_device)?;
+            Some((sent.at_ms, country.as_bytes().try_into().expect("two letters")))
+        });
+        contexts.max()
+    }
+
     pub(super) fn view(&self) -> ProfileView {
         let times = || self.activity().map(|sent| sent.at_ms);
         let touches = self.touches();
@@ -96,6 +110,7 @@ impl Person {
             first_touch: touches.first().cloned(),
             last_touch: touches.last().cloned(),
             traits: self.traits(),
+            context: self.context(),
         }
     }
 }

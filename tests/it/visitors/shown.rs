@@ -54,6 +54,8 @@ pub(super) struct ProfileView {
     pub first_touch: Option<TouchView>,
     pub last_touch: Option<TouchView>,
     pub traits: BTreeMap<String, Value>,
+    /// The time and the country of the context.
+    pub context: Option<(i64, [u8; 2])>,
 }
 
 impl ProfileView {
@@ -74,6 +76,7 @@ impl ProfileView {
             first_touch: profile.first_touch().map(touch_view),
             last_touch: profile.last_touch().map(touch_view),
             traits: profile.traits().map(|(name, value)| (name.to_owned(), value.to_json())).collect(),
+            context: profile.last_context().and_then(|last| Some((last.at_ms, last.values.country()?))),
         };
         view.assert_lookups_agree(profile);
         view

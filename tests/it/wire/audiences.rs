@@ -232,3 +232,43 @@ fn csv_304_and_refusals() {
         (ask(&server) == json!({ "at": null, "profiles": null, "audiences": [] })).then_some(())
     });
 }
+
+#[test]
+fn sizes_use_the_last_recorded_context() {
+    let audiences = json!({
+        "germans": { "when": { "country": "DE" } },
+        "phones": { "when": { "device.type": "mobile" } },
+        "german-phones": { "when": { "$audience": "germans", "device.type": "mobile" } },
+        "language": { "when": { "locale": "de" } },
+        "german-here": { "when": { "country": "DE", "url.path": "/" } },
+    });
+    let audiences = audiences.as_object().expect("an object");
+    let server = Server::start(&[("acme.snapshot", &site(audiences, 1))], &[]);
+    let phone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1";
+    let desktop = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36";
+    let event = |id: &str, context: Value| json!({ "type": "page", "anonId": id, "properties": { "path": "/" }, "context": context });
+    send(
+        &server,
+        &[
+            event("v1", json!({ "country": "SE", "userAgent": desktop })),
+            event("v1", json!({ "country": "DE", "userAgent": phone, "locale": "de" })),
+            event("v2", json!({ "country": "DE", "userAgent": desktop })),
+            event("v3", json!({ "userAgent": phone })),
+            event("v4", json!({})),
+        ],
+    );
+    let sizes: Vec<(Value, Value, Value)> = ask(&server)["audiences"]
+        .as_array()
+        .expect("audiences")
+        .iter()
+        .map(|size| (size["name"].clone(), size["atLeast"].clone(), size["atMost"].clone()))
+        .collect();
+    let expected = [
+        ("german-here", 0, 4),
+        ("german-phones", 1, 3),
+        ("germans", 2, 4),
+        ("language", 0, 4),
+        ("phones", 2, 3),
+    ];
+    assert_eq!(sizes, expected.map(|(name, low, high)| (json!(name), json!(low), json!(high))));
+}

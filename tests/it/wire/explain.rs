@@ -248,3 +248,75 @@ fn now_is_in_the_time_zone_of_the_site() {
         assert_eq!(now["date"].as_str().map(str::len), Some(10));
     }
 }
+
+/// A visitor with a German iPhone.
+fn send_german(server: &Server) {
+    let agent = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1";
+    let context = json!({ "userAgent": agent, "locale": "de-DE", "country": "DE" });
+    let event =
+        json!({ "type": "page", "anonId": "german", "properties": { "path": "/" }, "context": context });
+    let body = json!({ "batch": [event] }).to_string();
+    assert_eq!(server.post("/v1/batch?site=acme", &[], body.as_bytes()).json()["accepted"], 1);
+}
+
+#[test]
+fn a_visitor_is_explained_with_the_recorded_context() {
+    let server = Server::start(&[("acme.snapshot", &site())], &["--explain"]);
+    send_german(&server);
+    let ask = |address: std::net::SocketAddr, query: &str| {
+        let target = format!("/v1/variants?site=acme&route=/&explain=1&anonId=german{query}");
+        // The headers are those of an operator.
+        let fields = [
+            ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
+            ("Accept-Language", "fr"),
+        ];
+        let answer = Client::to(address).request("GET", &target, &fields).json();
+        let hero = answer["selected"]["hero"].as_str().unwrap_or_default().to_owned();
+        (answer["visitor"].clone(), hero)
+    };
+    let (visitor, hero) = ask(server.admin, "");
+    assert_eq!(hero, "b");
+    assert_eq!((&visitor["locale"], &visitor["country"]), (&json!("de"), &json!("DE")));
+    assert_eq!(visitor["device"], json!({ "type": "mobile", "os": "iOS", "browser": "Safari" }));
+    let recorded = &visitor["recorded"];
+    assert_eq!(recorded["members"], json!(["device", "locale", "country"]));
+    let profile = server.admin_get("/visitors?site=acme&anonId=german").json();
+    let context = json!({ "at": recorded["at"], "device": "mobile", "os": "iOS", "browser": "Safari", "country": "DE", "language": "de" });
+    assert_eq!(profile["context"], context);
+    assert_eq!(profile["profile"]["visitor"]["lastSeen"].as_i64().map(|at| at > 0), Some(true));
+    // A parameter changes one value.
+    let (visitor, hero) = ask(server.admin, "&locale=fr&country=SE&userAgent=unknown");
+    assert_eq!((&*hero, &visitor["recorded"]["members"]), ("c", &json!([])));
+    assert_eq!(visitor["device"]["type"], "unknown");
+    let (visitor, _) = ask(server.admin, "&country=NO");
+    assert_eq!(
+        (&visitor["country"], &visitor["recorded"]["members"]),
+        (&json!("NO"), &json!(["device", "locale"]))
+    );
+    // On the public address the request is the visitor's.
+    let (visitor, _) = ask(server.edge, "");
+    assert_eq!((&visitor["locale"], &visitor["device"]["type"]), (&json!("fr"), &json!("desktop")));
+    assert!(visitor.get("recorded").is_none());
+}
+
+#[test]
+fn an_event_of_a_server_changes_no_recorded_context() {
+    let server = Server::start(&[("acme.snapshot", &site())], &[]);
+    send_german(&server);
+    let context = json!({ "locale": "sv", "country": "SE" });
+    let events = [
+        json!({ "type": "identify", "anonId": "german", "userId": "ana", "context": context }),
+        json!({ "type": "track", "event": "Paid", "userId": "ana", "context": context }),
+        json!({ "type": "page", "anonId": "german", "properties": { "path": "/" }, "timestamp": "2026-01-05T10:00:00Z", "context": context }),
+    ];
+    let body = json!({ "batch": events }).to_string();
+    assert_eq!(server.post("/v1/batch?site=acme", &[], body.as_bytes()).json()["accepted"], 3);
+    let country = |id: &str| {
+        server.admin_get(&format!("/visitors?site=acme&{id}")).json()["context"]["country"].clone()
+    };
+    assert_eq!((country("userId=ana"), country("anonId=german")), (json!("DE"), json!("DE")));
+    let later = json!({ "type": "track", "event": "Seen", "anonId": "german", "context": context });
+    let body = json!({ "batch": [later] }).to_string();
+    assert_eq!(server.post("/v1/batch?site=acme", &[], body.as_bytes()).json()["accepted"], 1);
+    assert_eq!(country("userId=ana"), "SE");
+}
