@@ -7,6 +7,7 @@
 
 mod answer;
 mod arms;
+mod cap;
 mod comparison;
 mod count;
 mod known;

@@ -23,7 +23,7 @@
 //!
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
-//! 8       4     format version  3
+//! 8       4     format version  4
 //! 12      4     header length   80; the payload begins here: piece data, then archive
 //! 16      8     payload length  bytes after the header; the file ends there
 //! 24      8     site version    as published, at most 2^53
@@ -78,7 +78,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.

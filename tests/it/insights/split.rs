@@ -38,6 +38,7 @@ fn known(phases: Vec<Phase>) -> KnownExperiment {
     let metrics = Metrics {
         goal: Some("Order Placed".to_owned()),
         value: Some("revenue".to_owned()),
+        cap: None,
         guardrails: vec![guardrail],
         planned: Some(20_000),
         window: Some("14d".to_owned()),
