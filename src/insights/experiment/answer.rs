@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::arms::HOLDOUT;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms};
 use super::count::{ArmCount, ExperimentCount, MetricSums, count_experiment};
+use super::decision::{Facts, decide};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
@@ -54,9 +55,14 @@ fn write_experiment(
     let split = Split::of(question, count);
     let mut document = begin_document(&question.range, site, log);
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
+    let is_exploratory = is_exploratory(question, count);
+    let days_left = remaining_days(question, count, split.weights.as_deref(), now_ms);
+    let decision =
+        decide(&Facts { question, count, compared, split: &split, is_exploratory, days_left, now_ms });
     insert("key", json!(question.key()));
+    insert("decision", decision.to_json());
     insert("published", json!(question.known.published.is_some()));
-    insert("exploratory", json!(is_exploratory(question, count)));
+    insert("exploratory", json!(is_exploratory));
     insert("phases", question.known.phases.iter().map(phase_json).collect());
     insert("alarms", json!(split.alarms));
     insert("arms", arms_json(count, split.weights.as_deref()));
@@ -74,11 +80,28 @@ fn write_experiment(
             .map(|(number, (metric, compared))| metric_json(number, (metric, question.cap), count, compared))
             .collect(),
     );
-    insert("daysLeft", json!(remaining_days(question, count, split.weights.as_deref(), now_ms)));
+    insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, log, experiment_query(question, site));
     let lines =
         numbered().flat_map(|(number, (metric, compared))| metric_lines(number, metric, count, compared));
-    Answer { lines: lines.collect(), document: Json::Object(document), header: HEADER.to_vec(), seq: log.seq }
+    let mut notes = vec![decision.sentence().to_owned()];
+    notes.extend(cap_in_words(question, count));
+    let document = Json::Object(document);
+    Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: log.seq }
+}
+
+/// Returns the sentence about the limit of the values. `None` without a metric of an amount.
+fn cap_in_words(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
+    let value = question.metrics.iter().position(|metric| metric.column.is_some())?;
+    let capped: u64 = count.arms.iter().map(|arm| arm.sums[value].capped).sum();
+    Some(match (question.cap, count.cap_units) {
+        (Cap::None, _) => "Values are not limited, so one order can decide their result.".to_owned(),
+        (_, None) => "Values are not limited yet, because fewer than two visitors have one.".to_owned(),
+        (cap, Some(units)) => {
+            let limit = units as f64 / UNITS_PER_ONE;
+            format!("Values above {limit} ({cap}) are limited: {capped} visitors.")
+        }
+    })
 }
 
 /// Returns whether a choice of the question differs from the published one, or from its default.

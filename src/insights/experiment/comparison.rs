@@ -44,7 +44,7 @@ impl TooEarly {
 }
 
 impl Verdict {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
@@ -55,7 +55,7 @@ impl Verdict {
 }
 
 impl GuardrailVerdict {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Harmed => "harmed",
             Self::NotToldApart => "not_told_apart",

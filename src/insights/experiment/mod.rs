@@ -10,6 +10,7 @@ mod arms;
 mod cap;
 mod comparison;
 mod count;
+mod decision;
 mod known;
 mod list;
 mod list_answer;

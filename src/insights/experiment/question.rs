@@ -119,6 +119,10 @@ impl ExperimentQuestion {
         &self.known.key
     }
 
+    pub(in crate::insights) fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
     fn has_other_choices(&self) -> bool {
         self.bots
             || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
