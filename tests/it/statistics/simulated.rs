@@ -201,6 +201,9 @@ fn daily_looks_at_equal_amounts_raise_few_false_alarms_on_an_uneven_split() {
     {
         let found = amount_alarms(experiments, share, spread, &rules, seed);
         eprintln!("share {share}, spread {spread}: {found:?} % of {experiments}");
-        assert!(found[0] <= 5.0, "share {share}, spread {spread}: {found:?}");
+        assert!(found[0] <= 5.0 && found[1] <= 5.0, "share {share}, spread {spread}: {found:?}");
+        // A bound of 10 buyers keeps no promise where the spread is large and the split is uneven.
+        let is_hard = share < 0.5 && spread > 1.0;
+        assert!(!is_hard || found[2] > 5.0 && found[3] > 5.0, "share {share}, spread {spread}: {found:?}");
     }
 }
