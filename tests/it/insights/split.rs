@@ -318,7 +318,8 @@ fn no_sentence_contradicts_its_numbers() {
         match decision["action"].as_str().expect("an action") {
             "choose" => {
                 assert!(!has_alarm && answer["exploratory"] == json!(false), "{answer}");
-                assert_ne!(verdict(0), "too_early", "{answer}");
+                // Harm is certain, also if the goal is too early.
+                assert!(verdict(0) != "too_early" || decision["reason"] == "harmed", "{answer}");
                 if decision["arm"] == "b" {
                     assert_eq!(verdict(0), "better", "{answer}");
                     assert!(
