@@ -111,8 +111,9 @@ pub mod insights {
         }
         pub mod metric {
             pub use crate::insights::statistics::metric::{
-                ArmSummary, ArmSums, CONVERSIONS_MIN, Comparison, GuardrailVerdict, MetricKind, MetricResult,
-                Settings, TooEarly, VISITORS_MIN, Verdict, compare, has_too_many_in_both, summarize,
+                ArmSummary, ArmSums, BUYERS_MIN, CONVERSIONS_MIN, Comparison, DOUBTFUL_VISITORS_MIN,
+                GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, VISITORS_MIN, Verdict,
+                compare, has_too_many_doubtful, summarize,
             };
         }
         pub mod mismatch {
@@ -243,7 +244,7 @@ pub mod site {
         pub use crate::site::compile::{compile, warn_about_past};
     }
     pub mod experiment_metrics {
-        pub use crate::site::experiment_metrics::Goal;
+        pub use crate::site::experiment_metrics::{Cap, Goal};
     }
     pub mod profile_fields {
         pub use crate::site::profile_fields::{ProfileField, field_paths, find_field};

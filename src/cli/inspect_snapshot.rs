@@ -56,7 +56,8 @@ fn metrics_json(metrics: &ArchivedMetrics) -> serde_json::Value {
         json!({ "goal": rail.goal.as_str(), "margin": rail.margin.to_native(), "lowerIsBetter": rail.lower_is_better })
     });
     json!({ "goal": metrics.goal.as_ref().map(|goal| goal.as_str()),
-        "value": metrics.value.as_ref().map(|value| value.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
+        "value": metrics.value.as_ref().map(|value| value.as_str()),
+        "cap": metrics.cap.as_ref().map(|cap| cap.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
         "planned": metrics.planned.as_ref().map(|planned| planned.to_native()),
         "window": metrics.window.as_ref().map(|window| window.as_str()) })
 }

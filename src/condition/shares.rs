@@ -41,12 +41,17 @@ pub fn authored_shares(ranges: &[BucketRange]) -> Option<(Vec<f64>, f64)> {
 fn shortest(near: f64, known: &[f64], is_right: impl Fn(f64) -> bool) -> Option<f64> {
     let decimals = (0..=SHARE_DIGITS_MAX).map(|digits| format!("{near:.digits$}").parse().unwrap_or(near));
     let neighbours = [near, near.next_down(), near.next_up()];
-    known.iter().copied().chain(decimals).chain(neighbours).find(|number| is_right(*number))
+    let found = known.iter().copied().chain(decimals).chain(neighbours).find(|number| is_right(*number));
+    // A residue below 0 prints as -0.
+    found.map(|number| number + 0.0)
 }
 
 /// Returns a sum or a difference of shares as a person would write it: 0.3 for 0.1 + 0.2. A number that is not so close
-/// to a short decimal number stays as it is.
+/// to a short decimal number stays as it is. Never returns -0, which is the sum of no `f64` and a rounded residue below
+/// 0, because a person would not write it.
 pub(crate) fn without_residue(number: f64) -> f64 {
     let short = format!("{number:.DIGITS_MAX$}").parse().unwrap_or(number);
-    if f64::abs(short - number) < RESIDUE_MAX { short } else { number }
+    let written = if f64::abs(short - number) < RESIDUE_MAX { short } else { number };
+    // -0 + 0 is 0.
+    written + 0.0
 }

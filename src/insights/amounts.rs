@@ -5,14 +5,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::site::experiment_metrics::VALUE_PROPERTIES;
+pub(crate) use crate::site::experiment_metrics::UNITS_PER_ONE;
+use crate::site::experiment_metrics::{AMOUNT_UNITS_END, VALUE_PROPERTIES};
 
-/// Units of the amount 1.
-pub(crate) const UNITS_PER_ONE: f64 = 10_000.0;
 /// Digits after the decimal point.
 const SCALE: usize = 4;
-/// The absolute value of each amount is below this many units: 10^11.
-const AMOUNT_UNITS_END: i64 = 1_000_000_000_000_000;
 /// Most bytes of a text that may be an amount. A longer one has more digits than any amount with a meaning.
 const AMOUNT_TEXT_BYTES_MAX: usize = 1024;
 

@@ -31,6 +31,8 @@ pub struct Answer {
     /// The names of the columns.
     pub header: Vec<&'static str>,
     pub lines: Vec<Vec<Cell>>,
+    /// Sentences about the answer, which a table begins with.
+    pub notes: Vec<String>,
     /// The answer has all events up to this seq.
     pub seq: u64,
 }
@@ -58,7 +60,7 @@ pub(crate) fn write(
     let (header, lines) = add_numbers(&mut document, &counted.numbers, &site.zone);
     let sql = sql::query(question, site, now_ms);
     end_document(&mut document, &counted.other, counted.rows, log, sql);
-    Answer { document: Json::Object(document), header, lines, seq: log.seq }
+    Answer { document: Json::Object(document), header, lines, notes: Vec::new(), seq: log.seq }
 }
 
 /// Begins the document of an answer with the members that all have.
@@ -194,7 +196,7 @@ impl Answer {
         write_csv(&self.header, &self.lines)
     }
 
-    /// Returns the lines as a table for people. Numbers are aligned to the right.
+    /// Returns the notes, and the lines as a table for people. Numbers are aligned to the right.
     pub fn to_table(&self) -> String {
         let texts: Vec<Vec<String>> =
             self.lines.iter().map(|line| line.iter().map(table_cell).collect()).collect();
@@ -204,6 +206,10 @@ impl Answer {
         };
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
         let mut out = String::new();
+        for note in &self.notes {
+            out.push_str(&table_cell(&Cell::Text(Some(note.clone()))));
+            out.push('\n');
+        }
         let header = self.header.iter().map(|name| (*name).to_owned()).collect();
         for line in [header].iter().chain(&texts) {
             let cells = line.iter().zip(&widths).enumerate().map(|(column, (text, width))| {

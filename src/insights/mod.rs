@@ -36,6 +36,7 @@ mod site;
 mod sql;
 pub(crate) mod statistics;
 mod store;
+mod unknown;
 mod unstored;
 mod values;
 mod visits;

@@ -18,6 +18,7 @@ use super::question::Query;
 use super::scan::{Limits, ScanError};
 use super::sealed::{AnswerCache, Files};
 use super::site::SiteFacts;
+use super::unknown::add_unknown;
 use super::unstored::UnstoredColumns;
 use super::zones::{count_zones, write_zones};
 use crate::clock;
@@ -389,7 +390,7 @@ fn answer_from(
     }
     let log = |took_ms| AnsweredLog { seq, since_ms, took_ms };
     let took_ms = || clock::instant().duration_since(began).as_millis() as u64;
-    Ok(match query {
+    let mut answer = match query {
         Query::Views(question) => {
             let counted = ask(question, site, &mut source, now_ms, limits)?;
             answer::write(question, site, &counted, log(took_ms()), now_ms)
@@ -404,5 +405,7 @@ fn answer_from(
             let counts = count_zones(&columns, question, site, limits)?;
             write_zones(question, site, &counts, log(took_ms()))
         }
-    })
+    };
+    add_unknown(&mut answer, &columns, query, limits)?;
+    Ok(answer)
 }

@@ -1,6 +1,8 @@
-//! The syntax of the metrics of an experiment: goals, value properties, margins, windows and planned numbers.
+//! The syntax of the metrics of an experiment: goals, value properties, caps, margins, windows and planned numbers.
 //!
 //! `compile`, the verification of a snapshot, and questions that choose other metrics share it.
+
+use std::fmt;
 
 use crate::condition;
 use crate::limits::{EVENT_NAME_CHARS_MAX, ROUTE_BYTES_MAX};
@@ -14,6 +16,25 @@ pub(crate) const VALUE_PROPERTIES: [&str; 4] = ["revenue", "value", "total", "qu
 const PLANNED_MIN: u64 = 2;
 /// Highest planned number of visitors: the highest integer that a JSON number represents exactly.
 const PLANNED_MAX: u64 = 1 << 53;
+
+/// Units of the amount 1. Amounts have four digits after the point.
+pub(crate) const UNITS_PER_ONE: f64 = 10_000.0;
+/// The absolute value of each amount is below this many units: 10^11.
+pub(crate) const AMOUNT_UNITS_END: i64 = 1_000_000_000_000_000;
+/// Lowest quantile of a cap, in thousandths. A lower one would limit most of the values. The highest is `p99.9`, because
+/// three digits have no more.
+const QUANTILE_THOUSANDTHS_MIN: u16 = 500;
+
+/// The limit of the value of one visitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cap {
+    /// There is no limit.
+    None,
+    /// The limit is an amount, in units of 10^-4.
+    Units(i64),
+    /// The limit is this quantile of the values, in thousandths.
+    Quantile(u16),
+}
 
 /// An event or a page that a visitor should reach. `T` is its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +64,48 @@ impl<'t> Goal<&'t str> {
             Self::Page(path) => Goal::Page(nfc::normalize(path).into_owned()),
         }
     }
+}
+
+impl Cap {
+    /// The limit without another choice. It takes at most the top hundredth of the values for outliers, so that orders of
+    /// real customers are rarely limited.
+    pub const DEFAULT: Self = Self::Quantile(990);
+
+    /// Parses `none`, an amount above 0, or `p` and a percentage with at most one decimal. `None` if the text is none of
+    /// them.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "none" {
+            return Some(Self::None);
+        }
+        match text.strip_prefix('p') {
+            Some(percent) => parse_thousandths(percent).map(Self::Quantile),
+            None => parse_units(text).map(Self::Units),
+        }
+    }
+}
+
+impl fmt::Display for Cap {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => out.write_str("none"),
+            Self::Units(units) => write!(out, "{}", *units as f64 / UNITS_PER_ONE),
+            Self::Quantile(thousandths) => write!(out, "p{}", f64::from(*thousandths) / 10.0),
+        }
+    }
+}
+
+fn parse_units(text: &str) -> Option<i64> {
+    let units = (text.parse::<f64>().ok()? * UNITS_PER_ONE).round();
+    (units >= 1.0 && units < AMOUNT_UNITS_END as f64).then_some(units as i64)
+}
+
+/// Parses a percentage such as `99` or `99.9` to thousandths.
+fn parse_thousandths(percent: &str) -> Option<u16> {
+    let (whole, tenth) = percent.split_once('.').unwrap_or((percent, "0"));
+    let is_digits =
+        |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = (is_digits(whole, 2) && is_digits(tenth, 1)).then(|| format!("{whole}{tenth}"))?;
+    digits.parse().ok().filter(|thousandths| *thousandths >= QUANTILE_THOUSANDTHS_MIN)
 }
 
 /// Returns whether a margin is a positive fraction.

@@ -6,7 +6,7 @@ import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Sele
 const ALARMS = {
   srm: 'The visitors are not split as planned. Something loses or moves visitors of one arm.',
   both_arms: 'More than 1 % of the visitors saw two arms.',
-  zero_weight: 'A visitor saw an arm that has no weight.',
+  zero_weight: 'More than 1 % of the visitors saw an arm that has no weight.',
   phase_changed: 'The arms, weights or the seed changed within the range. Use a new key instead of a change.',
 };
 
@@ -100,6 +100,7 @@ function One({ site, query, name }) {
 function Result({ data, site, choice, csv }) {
   const isAlarmed = data.alarms.length > 0;
   return html`
+    <${Decision} decision=${data.decision} />
     ${data.alarms.map((alarm) => html`<${Notice} key=${alarm} tone="bad"><strong>Do not trust this result. </strong>${ALARMS[alarm] ?? alarm}<//>`)}
     ${isEmpty(data) && html`<${NoExposure} choice=${choice} />`}
     ${!data.published && html`<${Notice}>The published site does not have this experiment any more.<//>`}
@@ -116,6 +117,8 @@ function Result({ data, site, choice, csv }) {
     <${Footer} data=${data} csv=${csv} />
   `;
 }
+
+const Decision = ({ decision }) => decision && html`<p class="decision"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
 
 const isEmpty = (data) => data.arms.every(({ exposed }) => exposed === 0);
 
@@ -137,7 +140,7 @@ function shareOf(part, arms, others = 0) {
   return all > 0 ? part / all : null;
 }
 
-const REASONS = { weights_unknown: 'the weights are not known', phase_changed: 'the range holds a change of phase' };
+const REASONS = { no_visitors: 'nobody was exposed', one_arm: 'only one arm has a weight', weights_unknown: 'the weights are not known', phase_changed: 'the range holds a change of phase' };
 
 function srmInWords({ srm, srmReason }) {
   if (!srm) return { value: '–', note: REASONS[srmReason] ?? srmReason ?? 'not tested' };
@@ -169,6 +172,7 @@ const VERDICTS = {
 const EARLY = {
   visitors: 'fewer than 100 visitors',
   conversions: 'fewer than 10 that reached the goal',
+  buyers: 'fewer than 100 with an amount',
   non_conversions: 'fewer than 10 that did not',
   baseline: 'the baseline may still be 0',
 };
@@ -232,8 +236,14 @@ function Metrics({ data, choice }) {
   `;
 }
 
+function capInWords({ cap, capRule, capped }) {
+  if (capRule === 'none') return 'not limited: one order can decide';
+  return cap === null ? 'not limited yet' : `limited to ${cap} (${capRule}): ${counted(capped, 'visitor')}`;
+}
+
 const MetricName = ({ metric }) => html`
   <bdi>${metric.goal}</bdi>${metric.value && html`, <bdi>${metric.value}</bdi> per visitor`}
+  ${metric.value && html`<div class="dim small">${capInWords(metric)}</div>`}
   <div class="dim small">${ROLES[metric.role]}${metric.margin ? `, margin ${writtenPercent(metric.margin)}` : ''}${metric.lowerIsBetter ? ', lower is better' : ''}</div>
 `;
 

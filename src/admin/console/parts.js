@@ -182,6 +182,7 @@ export function Csv({ run }) {
 // The line below the numbers: up to where they are exact, and how to get them elsewhere.
 export const Footer = ({ data, csv, children }) => html`
   <footer class="footer dim">
+    ${data.unknown?.map(({ filter, value }) => html`<span key=${`${filter} ${value}`}>No kept event has the ${filter} <bdi>${value}</bdi></span>`)}
     <span>Exact, up to event ${count(Number(data.seq))}</span>
     ${data.took && html`<span>${count(data.took.rows)} records in ${count(Math.round(data.took.ms))} ms</span>`}
     ${data.timeZone && html`<span>${data.timeZone}</span>`}

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::arms::HOLDOUT;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms};
 use super::count::{ArmCount, ExperimentCount, MetricSums, count_experiment};
+use super::decision::{Facts, decide};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
@@ -19,6 +20,7 @@ use crate::insights::statistics::difference::Interval;
 use crate::insights::statistics::metric::{ArmSummary, Comparison};
 use crate::insights::statistics::mismatch::Mismatch;
 use crate::site::catalog::phases::Phase;
+use crate::site::experiment_metrics::Cap;
 
 /// The columns of CSV and of tables.
 #[rustfmt::skip]
@@ -53,13 +55,18 @@ fn write_experiment(
     let split = Split::of(question, count);
     let mut document = begin_document(&question.range, site, log);
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
+    let is_exploratory = is_exploratory(question, count);
+    let days_left = remaining_days(question, count, split.weights.as_deref(), now_ms);
+    let decision =
+        decide(&Facts { question, count, compared, split: &split, is_exploratory, days_left, now_ms });
     insert("key", json!(question.key()));
+    insert("decision", decision.to_json());
     insert("published", json!(question.known.published.is_some()));
-    insert("exploratory", json!(is_exploratory(question, count)));
+    insert("exploratory", json!(is_exploratory));
     insert("phases", question.known.phases.iter().map(phase_json).collect());
     insert("alarms", json!(split.alarms));
     insert("arms", arms_json(count, split.weights.as_deref()));
-    insert("otherArms", json!({ "exposed": count.unnamed }));
+    insert("otherArms", other_arms_json(count));
     insert("both", json!(count.both));
     insert("earlier", json!(count.earlier));
     insert("holdout", json!({ "exposed": count.holdout.exposed }));
@@ -69,13 +76,32 @@ fn write_experiment(
     let numbered = || question.metrics.iter().zip(compared).enumerate();
     insert(
         "metrics",
-        numbered().map(|(number, (metric, compared))| metric_json(number, metric, count, compared)).collect(),
+        numbered()
+            .map(|(number, (metric, compared))| metric_json(number, (metric, question.cap), count, compared))
+            .collect(),
     );
-    insert("daysLeft", json!(remaining_days(question, count, split.weights.as_deref(), now_ms)));
+    insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, log, experiment_query(question, site));
     let lines =
         numbered().flat_map(|(number, (metric, compared))| metric_lines(number, metric, count, compared));
-    Answer { lines: lines.collect(), document: Json::Object(document), header: HEADER.to_vec(), seq: log.seq }
+    let mut notes = vec![decision.sentence().to_owned()];
+    notes.extend(cap_in_words(question, count));
+    let document = Json::Object(document);
+    Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: log.seq }
+}
+
+/// Returns the sentence about the limit of the values. `None` without a metric of an amount.
+fn cap_in_words(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
+    let value = question.metrics.iter().position(|metric| metric.column.is_some())?;
+    let capped: u64 = count.arms.iter().map(|arm| arm.sums[value].capped).sum();
+    Some(match (question.cap, count.cap_units) {
+        (Cap::None, _) => "Values are not limited, so one order can decide their result.".to_owned(),
+        (_, None) => "Values are not limited yet, because fewer than two visitors have one.".to_owned(),
+        (cap, Some(units)) => {
+            let limit = units as f64 / UNITS_PER_ONE;
+            format!("Values above {limit} ({cap}) are limited: {capped} visitors.")
+        }
+    })
 }
 
 /// Returns whether a choice of the question differs from the published one, or from its default.
@@ -107,6 +133,13 @@ fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
     count.arms.iter().enumerate().map(arm).collect()
 }
 
+/// Returns the visitors of all arms that are not compared. Arms beyond the named ones have no name here.
+fn other_arms_json(count: &ExperimentCount) -> Json {
+    let named: Json =
+        count.other_arms.iter().map(|(key, exposed)| json!({ "key": key, "exposed": exposed })).collect();
+    json!({ "exposed": count.other_exposed(), "arms": named })
+}
+
 fn series_json(count: &ExperimentCount) -> Json {
     let seconds: Vec<i64> = count.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
     let exposed: Map<String, Json> =
@@ -118,7 +151,13 @@ fn mismatch_json(mismatch: &Mismatch) -> Json {
     json!({ "p": mismatch.p, "bayesFactor": mismatch.bayes_factor(), "alarm": mismatch.is_alarm })
 }
 
-fn metric_json(number: usize, metric: &Metric, count: &ExperimentCount, compared: &ComparedMetric) -> Json {
+fn metric_json(
+    number: usize,
+    (metric, cap): (&Metric, Cap),
+    count: &ExperimentCount,
+    compared: &ComparedMetric,
+) -> Json {
+    let limit = metric.column.map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
     let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[number]);
     let written = count.arms.iter().zip(&compared.result.arms).map(|(arm, summary)| {
         let mut written = sums_json(metric, &arm.sums[number], summary);
@@ -134,6 +173,8 @@ fn metric_json(number: usize, metric: &Metric, count: &ExperimentCount, compared
         "goal": metric.text,
         "value": metric.value_name(),
         "kind": if metric.column.is_some() { "mean" } else { "proportion" },
+        "cap": limit.flatten(),
+        "capRule": limit.map(|_| cap.to_string()),
         "margin": metric.margin,
         "lowerIsBetter": metric.lower_is_better,
         "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
@@ -161,13 +202,14 @@ fn against_json(key: &str, arm: &ComparedArm) -> Json {
 /// Returns the sum of a metric and the sum of its squares.
 pub(super) fn sum_and_squares(metric: &Metric, sums: &MetricSums) -> (f64, f64) {
     match metric.column {
-        Some(_) => (sums.sum_units as f64 / UNITS_PER_ONE, sums.squares()),
+        Some(_) => (sums.values.sum(), sums.values.squares()),
         None => (sums.converted as f64, sums.converted as f64),
     }
 }
 
 fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<String, Json> {
     let (sum, squares) = sum_and_squares(metric, sums);
+    let is_amount = metric.column.is_some();
     let members = [
         ("n", json!(sums.visitors)),
         ("converted", json!(sums.converted)),
@@ -175,6 +217,9 @@ fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<St
         ("sumOfSquares", json!(squares)),
         ("ignoredAmounts", json!(sums.ignored_amounts)),
         ("capped", json!(sums.capped)),
+        ("valued", json!(is_amount.then_some(sums.valued))),
+        ("uncappedSum", json!(is_amount.then(|| sums.uncapped.sum()))),
+        ("uncappedSumOfSquares", json!(is_amount.then(|| sums.uncapped.squares()))),
         ("mean", json!(summary.mean)),
         ("low", json!(summary.interval.map(|interval| interval.low))),
         ("high", json!(summary.interval.map(|interval| interval.high))),

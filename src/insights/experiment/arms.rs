@@ -9,7 +9,9 @@ use crate::checksum::hash128_parts;
 
 /// The arm of the holdout.
 pub(crate) const HOLDOUT: &str = "~";
-/// Arms of events that neither a phase nor the published site has, and that an answer names. Without phases,
+/// The number of the holdout.
+pub(super) const HOLDOUT_NUMBER: usize = 0;
+/// Arms of events that neither a phase nor the published site has, and that an answer names. If no arm is known,
 /// these are the arms of the result, and a zone has at most as many variants. Visitors of further arms are
 /// only counted.
 pub const UNKNOWN_ARMS_MAX: usize = crate::limits::VARIANTS_MAX;
@@ -57,6 +59,12 @@ impl Arms {
     /// Returns the names by number. The first one is the holdout.
     pub(super) fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Returns the number of the holdout and of the arms that the result has, which are the first ones: the known arms,
+    /// or all named ones if no arm is known.
+    pub(super) fn compared(&self) -> usize {
+        if self.known > HOLDOUT_NUMBER + 1 { self.known } else { self.names.len() }
     }
 
     /// Returns the number of the holdout and the known arms, which are the first ones.

@@ -36,6 +36,7 @@ impl TooEarly {
         match self {
             Self::Visitors => "visitors",
             Self::Conversions => "conversions",
+            Self::Buyers => "buyers",
             Self::NonConversions => "non_conversions",
             Self::Baseline => "baseline",
         }
@@ -43,7 +44,7 @@ impl TooEarly {
 }
 
 impl Verdict {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
@@ -54,7 +55,7 @@ impl Verdict {
 }
 
 impl GuardrailVerdict {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Harmed => "harmed",
             Self::NotToldApart => "not_told_apart",
@@ -118,7 +119,9 @@ fn kind(metric: &Metric) -> MetricKind {
 
 fn arm_sums(metric: &Metric, sums: &MetricSums) -> ArmSums {
     let (sum, sum_of_squares) = sum_and_squares(metric, sums);
-    ArmSums { visitors: sums.visitors, converted: sums.converted, sum, sum_of_squares }
+    // A visitor with an order of 0 says as little about the spread of the amounts as one without an order.
+    let converted = if metric.column.is_some() { sums.valued } else { sums.converted };
+    ArmSums { visitors: sums.visitors, converted, sum, sum_of_squares }
 }
 
 fn verdict(metric: &Metric, comparison: &Comparison, p_adjusted: Option<f64>, alpha: f64) -> &'static str {

@@ -3,7 +3,8 @@
 //! A visitor is exposed at its first exposure in the range, and its goals count from then on. The visitors
 //! are divided into as many parts as the memory demands, and each part is read and counted alone.
 
-use super::arms::{ArmNumber, Arms};
+use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
+use super::cap::CapSearch;
 use super::question::ExperimentQuestion;
 use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT};
 use crate::insights::amounts::{Amount, UNITS_PER_ONE};
@@ -26,11 +27,12 @@ pub(crate) struct MetricSums {
     pub visitors: u64,
     /// The visitors with at least one goal.
     pub converted: u64,
-    /// The sum of the values in units of 10^-4.
-    pub sum_units: i128,
-    pub sum_of_squares: f64,
-    /// The rounding error of `sum_of_squares`.
-    compensation: f64,
+    /// The visitors whose value is not 0.
+    pub valued: u64,
+    /// The values before the cap.
+    pub uncapped: ValueSums,
+    /// The values that are compared.
+    pub values: ValueSums,
     /// The visitors whose value the cap limits.
     pub capped: u64,
     /// Goals whose value is no amount.
@@ -38,28 +40,51 @@ pub(crate) struct MetricSums {
 }
 
 impl MetricSums {
-    fn add(&mut self, goals: u64, units: i128, cap_units: Option<i64>) {
-        let cap = cap_units.map_or(i128::MAX, i128::from);
-        let limited = units.clamp(-cap, cap);
+    fn add(&mut self, goals: u64, units: i128) {
         self.visitors += 1;
         self.converted += u64::from(goals > 0);
+        self.valued += u64::from(units != 0);
+        self.uncapped.add(units);
+    }
+
+    fn add_limited(&mut self, units: i128, cap_units: Option<u128>) {
+        let cap = cap_units.and_then(|cap| i128::try_from(cap).ok()).unwrap_or(i128::MAX);
+        let limited = units.clamp(-cap, cap);
         self.capped += u64::from(limited != units);
-        self.sum_units += limited;
+        self.values.add(limited);
+    }
+}
+
+/// The sum of values and the sum of their squares.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(crate) struct ValueSums {
+    /// The sum in units of 10^-4.
+    units: i128,
+    squares: f64,
+    /// The rounding error of `squares`.
+    compensation: f64,
+}
+
+impl ValueSums {
+    fn add(&mut self, units: i128) {
+        self.units += units;
         // Neumaier's compensated summation.
-        let square = (limited as f64 / UNITS_PER_ONE).powi(2);
-        let sum = self.sum_of_squares + square;
-        let (large, small) = if self.sum_of_squares >= square {
-            (self.sum_of_squares, square)
-        } else {
-            (square, self.sum_of_squares)
-        };
+        let square = (units as f64 / UNITS_PER_ONE).powi(2);
+        let sum = self.squares + square;
+        let (large, small) =
+            if self.squares >= square { (self.squares, square) } else { (square, self.squares) };
         self.compensation += (large - sum) + small;
-        self.sum_of_squares = sum;
+        self.squares = sum;
+    }
+
+    /// Returns the sum.
+    pub(crate) fn sum(&self) -> f64 {
+        self.units as f64 / UNITS_PER_ONE
     }
 
     /// Returns the compensated sum of the squares.
     pub(crate) fn squares(&self) -> f64 {
-        self.sum_of_squares + self.compensation
+        self.squares + self.compensation
     }
 }
 
@@ -79,11 +104,15 @@ pub(crate) struct ArmCount {
 /// The visitors of an experiment and their metrics.
 #[derive(Debug, Default)]
 pub(crate) struct ExperimentCount {
-    /// The arms of the phases and of the published site in their order, then the other arms by key.
+    /// The arms of the phases and of the published site in their order. If none is known, those of events by key.
     pub arms: Vec<ArmCount>,
     pub holdout: ArmCount,
+    /// The other arms and their visitors, by key. They are not compared, because nobody was meant to see them.
+    pub other_arms: Vec<(String, u64)>,
     /// Visitors of arms beyond the named ones.
     pub unnamed: u64,
+    /// The limit of the values in units of 10^-4.
+    pub cap_units: Option<u128>,
     /// Visitors with more than one arm.
     pub both: u64,
     /// Visitors with an exposure before the range and one in it.
@@ -96,6 +125,13 @@ pub(crate) struct ExperimentCount {
     pub other: [u64; TextColumn::COUNT],
 }
 
+impl ExperimentCount {
+    /// Returns the visitors of all arms that are not compared.
+    pub(crate) fn other_exposed(&self) -> u64 {
+        self.unnamed + self.other_arms.iter().map(|(_, exposed)| exposed).sum::<u64>()
+    }
+}
+
 /// Counts the exposures and the metrics of an experiment.
 ///
 /// # Errors
@@ -106,11 +142,14 @@ pub(crate) fn count_experiment(
     site: &SiteFacts,
     limits: &Limits<'_>,
 ) -> Result<ExperimentCount, ScanError> {
+    let mut search = CapSearch::new(question.cap);
     let mut parts = 1;
     while parts <= PARTS_MAX {
-        match count_in_parts(files, question, site, limits, parts)? {
+        search.clear();
+        match count_in_parts(files, (question, site), limits, parts, &mut search)? {
             Counted::All(count) => return Ok(*count),
             Counted::TooFewParts(surplus) => parts = parts.saturating_mul(surplus),
+            Counted::WithoutCap(next) => search = next,
         }
     }
     Err(ScanError::TooLarge)
@@ -121,17 +160,19 @@ enum Counted {
     All(Box<ExperimentCount>),
     /// A part took more than its memory. There must be this many times more of them.
     TooFewParts(u64),
+    /// The limit of the values is not known yet. This search continues.
+    WithoutCap(CapSearch),
 }
 
 fn count_in_parts(
     files: &[&Columns],
-    question: &ExperimentQuestion,
-    site: &SiteFacts,
+    (question, site): (&ExperimentQuestion, &SiteFacts),
     limits: &Limits<'_>,
     parts: u64,
+    search: &mut CapSearch,
 ) -> Result<Counted, ScanError> {
     let mut arms = Arms::new(&question.known.arms_in(question.phases()));
-    let mut counter = Counter::new(question, site);
+    let mut counter = Counter::new(question, site, search);
     for part in 0..parts {
         let Some(credits) = Credits::read(files, 0, (part, parts), question.bots, limits)? else {
             return Ok(Counted::TooFewParts(2));
@@ -149,12 +190,24 @@ fn count_in_parts(
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
         reader.gathered.take_ordered();
-        reader.gathered.each_visitor(limits, &mut |_, rows| counter.add_visitor(rows, &reader.goals))?;
+        counter.compared = reader.arms.compared();
+        let mut added = Ok(());
+        reader.gathered.each_visitor(limits, &mut |_, rows| {
+            if added.is_ok() {
+                added = counter.add_visitor(rows, &reader.goals, limits);
+            }
+        })?;
+        added?;
         arms = reader.into_arms();
     }
-    let mut count = counter.finish(&arms);
-    count.rows = files.iter().map(|file| file.rows() as u64).sum();
-    Ok(Counted::All(Box::new(count)))
+    match counter.search.finish() {
+        Err(next) => Ok(Counted::WithoutCap(next)),
+        Ok(cap_units) => {
+            let mut count = counter.finish(&arms, cap_units);
+            count.rows = files.iter().map(|file| file.rows() as u64).sum();
+            Ok(Counted::All(Box::new(count)))
+        }
+    }
 }
 
 /// Refuses a key that is in no snapshot, no phase and no kept event.
@@ -174,34 +227,46 @@ struct Counter<'q> {
     count: ExperimentCount,
     /// By the number of the arm.
     arms: Vec<ArmCount>,
+    /// The number of the holdout and of the arms that are compared, which are the first ones.
+    compared: usize,
+    search: &'q mut CapSearch,
 }
 
 impl<'q> Counter<'q> {
-    fn new(question: &'q ExperimentQuestion, site: &SiteFacts) -> Self {
+    fn new(question: &'q ExperimentQuestion, site: &SiteFacts, search: &'q mut CapSearch) -> Self {
         let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
         let count = ExperimentCount { buckets, ..ExperimentCount::default() };
-        Self { question, selection: Selection::new(&question.filters), count, arms: Vec::new() }
+        let selection = Selection::new(&question.filters);
+        Self { question, selection, count, arms: Vec::new(), compared: HOLDOUT_NUMBER + 1, search }
     }
 
-    fn add_visitor(&mut self, rows: &[Row], goals: &[RowGoal]) {
-        let Some(at) = rows.iter().position(|row| row.has(EXPOSURE)) else { return };
+    /// Adds the visitor of these rows.
+    ///
+    /// # Errors
+    /// The values take too much memory.
+    fn add_visitor(&mut self, rows: &[Row], goals: &[RowGoal], limits: &Limits<'_>) -> Result<(), ScanError> {
+        let Some(at) = rows.iter().position(|row| row.has(EXPOSURE)) else { return Ok(()) };
         let (first, since_ms) = (rows[at], self.question.range.start);
         if !self.passes(rows, at) {
-            return;
+            return Ok(());
         }
         let mut exposures = rows[at..].iter().filter(|row| row.has(EXPOSURE));
         if first.time_ms() < since_ms {
             self.count.earlier += u64::from(exposures.any(|row| row.time_ms() >= since_ms));
-            return;
+            return Ok(());
         }
         if exposures.any(|row| row.value != first.value) {
             self.count.both += 1;
-            return;
+            return Ok(());
         }
         match ArmNumber::from_bits(first.value).named() {
-            Some(number) => self.add_exposed(number, first.time_ms(), rows, goals),
+            Some(number) if number < self.compared => {
+                return self.add_exposed(number, first.time_ms(), (rows, goals), limits);
+            }
+            Some(number) => self.arms[number].exposed += 1,
             None => self.count.unnamed += 1,
         }
+        Ok(())
     }
 
     /// Returns whether the first exposure passes the filters.
@@ -218,9 +283,15 @@ impl<'q> Counter<'q> {
     }
 
     /// Adds a visitor to an arm, with the goals since its first exposure.
-    fn add_exposed(&mut self, number: usize, first_ms: i64, rows: &[Row], goals: &[RowGoal]) {
+    fn add_exposed(
+        &mut self,
+        arm_number: usize,
+        first_ms: i64,
+        (rows, goals): (&[Row], &[RowGoal]),
+        limits: &Limits<'_>,
+    ) -> Result<(), ScanError> {
         let (question, buckets) = (self.question, &self.count.buckets);
-        let arm = &mut self.arms[number];
+        let arm = &mut self.arms[arm_number];
         arm.exposed += 1;
         arm.first_ms = Some(arm.first_ms.map_or(first_ms, |earliest_ms| earliest_ms.min(first_ms)));
         arm.series.resize(buckets.len(), 0);
@@ -244,12 +315,22 @@ impl<'q> Counter<'q> {
                     None => {}
                 }
             }
-            sums.add(reached, units, question.cap_units.filter(|_| metric.column.is_some()));
+            sums.add(reached, units);
+            if metric.column.is_some() {
+                self.search.add(arm_number, units, limits)?;
+                if let CapSearch::Known(cap_units) = self.search {
+                    sums.add_limited(units, *cap_units);
+                }
+            }
         }
+        Ok(())
     }
 
     /// Returns the count with the arms in their order.
-    fn finish(self, arms: &Arms) -> ExperimentCount {
+    fn finish(mut self, arms: &Arms, cap_units: Option<u128>) -> ExperimentCount {
+        if let Some(value) = self.question.metrics.iter().position(|metric| metric.column.is_some()) {
+            self.search.each_value(|arm, units| self.arms[arm].sums[value].add_limited(units, cap_units));
+        }
         let Self { question, mut count, arms: counts, .. } = self;
         let named = arms.names().iter().zip(counts).map(|(key, arm)| {
             let mut arm = ArmCount { key: key.clone(), ..arm };
@@ -259,8 +340,12 @@ impl<'q> Counter<'q> {
         });
         let mut named: Vec<ArmCount> = named.collect();
         named[arms.known()..].sort_by(|a, b| a.key.cmp(&b.key));
-        count.holdout = named.remove(0);
+        let others = named.split_off(arms.compared()).into_iter();
+        count.other_arms =
+            others.map(|arm| (arm.key, arm.exposed)).filter(|(_, exposed)| *exposed > 0).collect();
+        count.holdout = named.remove(HOLDOUT_NUMBER);
         count.arms = named;
+        count.cap_units = cap_units;
         count
     }
 }

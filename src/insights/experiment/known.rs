@@ -121,6 +121,7 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     Metrics {
         goal: metrics.goal.as_ref().map(|goal| goal.as_str().to_owned()),
         value: metrics.value.as_ref().map(|value| value.as_str().to_owned()),
+        cap: metrics.cap.as_ref().map(|cap| cap.as_str().to_owned()),
         guardrails: metrics.guardrails.iter().map(guardrail).collect(),
         planned: metrics.planned.as_ref().map(|planned| planned.to_native()),
         window: metrics.window.as_ref().map(|window| window.as_str().to_owned()),

@@ -57,6 +57,12 @@ impl ExperimentsQuestion {
     }
 }
 
+/// Returns the arms of the newest phase, or the published ones.
+pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
+    let newest = experiment.phases.len().saturating_sub(1);
+    experiment.arms_in(&experiment.phases[newest..])
+}
+
 /// The visitors of an experiment over its newest phase.
 #[derive(Debug, Clone)]
 pub(super) struct ListedCount {
@@ -72,8 +78,7 @@ pub(super) struct ListedCount {
 
 impl ListedCount {
     fn new(experiment: &KnownExperiment) -> Self {
-        let newest = experiment.phases.len().saturating_sub(1);
-        let arms = Arms::new(&experiment.arms_in(&experiment.phases[newest..]));
+        let arms = Arms::new(&newest_arms(experiment));
         Self { exposed: Vec::new(), arms, unnamed: 0, both: 0, times_ms: None }
     }
 

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use super::answer::phase_arms_json;
+use super::arms::HOLDOUT_NUMBER;
 use super::known::{KnownExperiment, Places};
-use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments};
+use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments, newest_arms};
 use super::split::{Split, Visitors};
 use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
 use crate::insights::columns::Columns;
@@ -24,6 +25,8 @@ struct Numbers {
     first: Option<String>,
     last: Option<String>,
     exposed: u64,
+    /// Visitors of arms that are not compared.
+    others: u64,
     both: u64,
     alarms: Vec<&'static str>,
 }
@@ -49,25 +52,33 @@ pub(in crate::insights) fn answer_experiments(
     }
     document.insert("experiments".to_owned(), Json::Array(experiments));
     end_document(&mut document, &other, rows, log, list_query(question, site));
-    Ok(Answer { document: Json::Object(document), header: HEADER.to_vec(), lines, seq: log.seq })
+    Ok(Answer {
+        document: Json::Object(document),
+        header: HEADER.to_vec(),
+        lines,
+        notes: Vec::new(),
+        seq: log.seq,
+    })
 }
 
 fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &ListedCount) -> Numbers {
     let exposed = |number: usize| count.exposed.get(number).copied().unwrap_or_default();
-    let names = count.arms.names().iter().enumerate().skip(1);
+    let (compared, others) = count.arms.names().split_at(count.arms.compared());
+    let names = compared.iter().enumerate().skip(HOLDOUT_NUMBER + 1);
     let visitors = Visitors {
         arms: names.map(|(number, name)| (name.as_str(), exposed(number))).collect(),
-        unnamed: count.unnamed,
+        others: count.unnamed + (0..others.len()).map(|at| exposed(compared.len() + at)).sum::<u64>(),
         both: count.both,
-        held_out: exposed(0),
+        held_out: exposed(HOLDOUT_NUMBER),
     };
     let newest = &known.phases[known.phases.len().saturating_sub(1)..];
-    let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>() + count.unnamed;
+    let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
     Numbers {
         phase: newest.first().map(|phase| time_text(phase.from_ms)),
         first: count.times_ms.map(|(first_ms, _)| time_text(first_ms)),
         last: count.times_ms.map(|(_, last_ms)| time_text(last_ms)),
         exposed: in_arms,
+        others: visitors.others,
         both: count.both,
         alarms: Split::between(&visitors, newest, question.start_ms(known)).alarms,
     }
@@ -94,6 +105,7 @@ fn experiment_json(known: &KnownExperiment, places: &Places, numbers: Numbers) -
         ("holdout", json!(published.map(|published| published.holdout))),
         ("goal", json!(metrics.and_then(|metrics| metrics.goal.as_ref()))),
         ("value", json!(metrics.and_then(|metrics| metrics.value.as_ref()))),
+        ("cap", json!(metrics.and_then(|metrics| metrics.cap.as_ref()))),
         ("guardrails", guardrails.collect()),
         ("planned", json!(metrics.and_then(|metrics| metrics.planned))),
         ("window", json!(metrics.and_then(|metrics| metrics.window.as_ref()))),
@@ -101,6 +113,7 @@ fn experiment_json(known: &KnownExperiment, places: &Places, numbers: Numbers) -
         ("firstExposure", json!(numbers.first)),
         ("lastExposure", json!(numbers.last)),
         ("exposed", json!(numbers.exposed)),
+        ("otherArms", json!({ "exposed": numbers.others })),
         ("both", json!(numbers.both)),
         ("alarms", json!(numbers.alarms)),
     ];
@@ -124,17 +137,18 @@ fn line(known: &KnownExperiment, numbers: &Numbers) -> Vec<Cell> {
 /// Returns the query of the visitors of all experiments.
 fn list_query(question: &ExperimentsQuestion, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
-    let begins = question
-        .known
-        .iter()
-        .map(|(known, _)| format!("({}, {})", text(&known.key), instant(question.start_ms(known))));
+    let begins = question.known.iter().map(|(known, _)| {
+        let arms = newest_arms(known);
+        let arms = arms.iter().map(|arm| text(arm)).collect::<Vec<_>>().join(", ");
+        format!("({}, {}, cast([{arms}] as varchar[]))", text(&known.key), instant(question.start_ms(known)))
+    });
     let begins = begins.collect::<Vec<_>>().join(", ");
     // A site without experiments needs a table without rows.
-    let begins = if begins.is_empty() { "(null, null)".to_owned() } else { begins };
+    let begins = if begins.is_empty() { "(null, null, null)".to_owned() } else { begins };
     let _ = write!(
         sql,
         ",
-phases as (select * from (values {begins}) p(key, begin) where key is not null),
+phases as (select * from (values {begins}) p(key, begin, known) where key is not null),
 pairs as (
   select visitor, ts, unnest(string_split(experiments, ',')) as pair
   from events where type in ('page', 'track') and visitor is not null and ts < {}),
@@ -146,7 +160,10 @@ visitors as (
   from seen group by key, visitor)
 select key, (select min(ts) from seen s where s.key = p.key and ts >= begin) as first_exposure,
   (select max(ts) from seen s where s.key = p.key and ts >= begin) as last_exposure,
-  (select count(*) from visitors v where v.key = p.key and not earlier and arms = 1 and arm <> '~') as exposed,
+  (select count(*) from visitors v where v.key = p.key and not earlier and arms = 1 and arm <> '~'
+    and (len(known) = 0 or list_contains(known, arm))) as exposed,
+  (select count(*) from visitors v where v.key = p.key and not earlier and arms = 1 and arm <> '~'
+    and len(known) > 0 and not list_contains(known, arm)) as other_arms,
   (select count(*) from visitors v where v.key = p.key and not earlier and arms > 1) as both
 from phases p order by key",
         instant(question.range.end)

@@ -7,8 +7,10 @@
 
 mod answer;
 mod arms;
+mod cap;
 mod comparison;
 mod count;
+mod decision;
 mod known;
 mod list;
 mod list_answer;

@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
-use crate::insights::amounts::UNITS_PER_ONE;
 use crate::insights::calendar::{Unit, Zone};
 use crate::insights::question::{Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::site::catalog::phases::Phase;
-use crate::site::experiment_metrics::{is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, is_planned, parse_window_ms};
 use crate::visitors::events::variants::is_key;
 
 const DAYS_DEFAULT: i64 = 30;
@@ -37,8 +36,8 @@ pub struct ExperimentQuestion {
     pub filters: Filters,
     /// Goals count for this long after the first exposure; `None` until the end of the range.
     pub window_ms: Option<i64>,
-    /// Limit of the value of a visitor, in units of 10^-4.
-    pub cap_units: Option<i64>,
+    /// The limit of the value of a visitor.
+    pub cap: Cap,
     /// The error rate of the comparisons.
     pub(super) alpha: f64,
     /// The looks at which the comparisons are valid.
@@ -84,6 +83,10 @@ impl ExperimentQuestion {
         let window_ms = single("window").map(parse_window).transpose()?.or(published_window_ms);
         let published_planned = published.and_then(|metrics| metrics.planned).unwrap_or(PLANNED_DEFAULT);
         let planned = single("planned").map(parse_planned).transpose()?.unwrap_or(published_planned);
+        // A forged snapshot could have a malformed cap.
+        let published_cap =
+            published.and_then(|metrics| Cap::parse(metrics.cap.as_ref()?)).unwrap_or(Cap::DEFAULT);
+        let cap = single("cap").map(parse_cap).transpose()?.unwrap_or(published_cap);
         let alpha = single("alpha").map(parse_alpha).transpose()?.unwrap_or(ALPHA_DEFAULT);
         let method = parse_method(single("method"), planned)?;
         let mut question = Self {
@@ -91,7 +94,7 @@ impl ExperimentQuestion {
             bots: single("bots").map_or(Ok(false), parse_bots)?,
             filters: parse_filters(&pairs)?,
             window_ms,
-            cap_units: single("cap").map(parse_cap).transpose()?,
+            cap,
             alpha,
             method,
             baseline: single("baseline").map(parse_baseline).transpose()?,
@@ -103,7 +106,7 @@ impl ExperimentQuestion {
         };
         question.is_exploratory = has_other_metrics
             || !is_default_range
-            || (window_ms, planned) != (published_window_ms, published_planned)
+            || (window_ms, planned, cap) != (published_window_ms, published_planned, published_cap)
             || question.has_other_choices();
         question.check_series(zone)?;
         Ok(question)
@@ -114,9 +117,12 @@ impl ExperimentQuestion {
         &self.known.key
     }
 
+    pub(in crate::insights) fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
     fn has_other_choices(&self) -> bool {
         self.bots
-            || self.cap_units.is_some()
             || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
             || self.method == Method::Fixed
             || self.filters != Filters::default()
@@ -200,13 +206,9 @@ fn parse_baseline(text: &str) -> Result<String, QuestionError> {
     arm.ok_or_else(|| QuestionError::invalid("baseline", "the key of an arm", text))
 }
 
-fn parse_cap(text: &str) -> Result<i64, QuestionError> {
-    let cap = text
-        .parse::<f64>()
-        .ok()
-        .map(|cap| (cap * UNITS_PER_ONE).round())
-        .filter(|cap| *cap >= 1.0 && *cap < 1e15);
-    cap.map(|cap| cap as i64).ok_or_else(|| QuestionError::invalid("cap", "a positive amount", text))
+fn parse_cap(text: &str) -> Result<Cap, QuestionError> {
+    let expected = "an amount above 0, a quantile from p50 to p99.9, or 'none'";
+    Cap::parse(text).ok_or_else(|| QuestionError::invalid("cap", expected, text))
 }
 
 /// Parses the smallest interesting change and the probability to find it.

@@ -3,7 +3,7 @@
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
 use crate::condition::without_residue;
-use crate::insights::statistics::metric::has_too_many_in_both;
+use crate::insights::statistics::metric::has_too_many_doubtful;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
 use crate::site::catalog::phases::Phase;
 
@@ -12,7 +12,7 @@ use crate::site::catalog::phases::Phase;
 pub(super) struct Split {
     /// The planned share of each arm of the count. `None` if no phase holds the begin of the range.
     pub weights: Option<Vec<f64>>,
-    /// `None` if the weights are unknown, change in the range, or leave one arm.
+    /// `None` if the weights are unknown, change in the range, or leave one arm, or if nobody is split.
     pub mismatch: Option<Mismatch>,
     /// The reason why there is no test.
     pub reason: Option<&'static str>,
@@ -23,8 +23,8 @@ pub(super) struct Split {
 pub(super) struct Visitors<'c> {
     /// The arms and their exposed visitors.
     pub arms: Vec<(&'c str, u64)>,
-    /// Visitors of arms without a name of their own.
-    pub unnamed: u64,
+    /// Visitors of arms that are not compared.
+    pub others: u64,
     pub both: u64,
     /// The visitors of the holdout.
     pub held_out: u64,
@@ -35,7 +35,7 @@ impl Split {
     pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
-            unnamed: count.unnamed,
+            others: count.other_exposed(),
             both: count.both,
             held_out: count.holdout.exposed,
         };
@@ -48,21 +48,24 @@ impl Split {
         let weights = first.map(|phase| weights_of(phase, visitors));
         // Without weights at the begin of the range, the first phase in it is no change.
         let is_changed = phases.len() > 1;
-        let mismatch = weights.as_ref().filter(|_| !is_changed).and_then(|weights| {
+        let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
+        let is_tested = !is_changed && in_arms > 0;
+        let mismatch = weights.as_ref().filter(|_| is_tested).and_then(|weights| {
             let observed: Vec<u64> = visitors.arms.iter().map(|(_, exposed)| *exposed).collect();
             test_any_time(&observed, weights)
         });
         let reason = match weights {
             None => Some("weights_unknown"),
             Some(_) if is_changed => Some("phase_changed"),
-            Some(_) => None,
+            Some(_) if in_arms == 0 => Some("no_visitors"),
+            Some(_) => mismatch.is_none().then_some("one_arm"),
         };
-        let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
-        let exposed = in_arms + visitors.unnamed + visitors.held_out + visitors.both;
+        let exposed = in_arms + visitors.others + visitors.held_out + visitors.both;
+        let unplanned = visitors.others + unplanned_in_arms(visitors, phases);
         let alarms = [
             ("srm", mismatch.is_some_and(|mismatch| mismatch.is_alarm)),
-            ("both_arms", has_too_many_in_both(visitors.both, exposed)),
-            ("zero_weight", weights.is_some() && saw_zero_weight(visitors, phases)),
+            ("both_arms", has_too_many_doubtful(visitors.both, exposed)),
+            ("zero_weight", weights.is_some() && has_too_many_doubtful(unplanned, exposed)),
             ("phase_changed", is_changed),
         ];
         let alarms = alarms.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect();
@@ -75,17 +78,16 @@ fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     let weights: Vec<f64> = phase.weights().collect();
     let weight_of = |key: &str| {
         let arms = phase.arms.iter().zip(&weights).filter(|(arm, _)| arm.key == key);
-        // The sum of no f64 is -0.
         without_residue(arms.fold(0.0, |sum, (_, weight)| sum + weight))
     };
     visitors.arms.iter().map(|(arm, _)| weight_of(arm)).collect()
 }
 
-/// Returns whether a visitor saw an arm that no phase shows.
-fn saw_zero_weight(visitors: &Visitors<'_>, phases: &[Phase]) -> bool {
+/// Returns the visitors of the compared arms that no phase shows.
+fn unplanned_in_arms(visitors: &Visitors<'_>, phases: &[Phase]) -> u64 {
     let is_shown = |arm: &str| {
         let mut arms = phases.iter().flat_map(|phase| &phase.arms);
         arms.any(|shown| shown.key == arm && shown.length() > 0.0)
     };
-    visitors.unnamed > 0 || visitors.arms.iter().any(|(arm, exposed)| *exposed > 0 && !is_shown(arm))
+    visitors.arms.iter().filter(|(arm, _)| !is_shown(arm)).map(|(_, exposed)| exposed).sum()
 }

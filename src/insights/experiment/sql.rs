@@ -2,17 +2,22 @@
 
 use std::fmt::Write;
 
+use super::arms::HOLDOUT;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use crate::insights::site::SiteFacts;
 use crate::insights::sql::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
-use crate::site::experiment_metrics::Goal;
+use crate::site::experiment_metrics::{Cap, Goal};
 
 /// The empty columns of a line that is not about a metric.
 const NO_SUMS: &str =
-    "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped";
+    "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped,
+  null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares";
+
+/// The condition of the visitors of the arms that are compared, and of the holdout.
+const COMPARED: &str = "arms = 1 and is_compared";
 
 /// Returns the query of the visitors and the sums of an experiment.
 pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) -> String {
@@ -27,12 +32,13 @@ pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) 
         sql,
         ",
 {}
-select 'arms' as part, null as metric, arm, count(*) as n, {NO_SUMS} from exposed where arms = 1 group by arm union all
+select 'arms' as part, null as metric, arm, count(*) as n, {NO_SUMS} from exposed where {COMPARED} group by arm union all
+select 'other_arms', null, arm, count(*), {NO_SUMS} from exposed where arms = 1 and not is_compared group by arm union all
 select 'both', null, null, count(*), {NO_SUMS} from exposed where arms > 1 union all
 select 'earlier', null, null, count(*), {NO_SUMS}
   from exposures where exposed < {from} and last_exposed >= {from} and passes union all
 select 'series', cast(epoch(b.t) as bigint), arm, count(*), {NO_SUMS}
-  from exposed e asof join buckets b on e.exposed >= b.t where arms = 1 and arm <> '~' group by b.t, arm",
+  from exposed e asof join buckets b on e.exposed >= b.t where {COMPARED} and arm <> '~' group by b.t, arm",
         buckets_table(&buckets)
     );
     for number in 0..question.metrics.len() {
@@ -40,7 +46,8 @@ select 'series', cast(epoch(b.t) as bigint), arm, count(*), {NO_SUMS}
             sql,
             " union all
 select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), sum(value),
-  sum(cast(value as double) * cast(value as double)), cast(sum(ignored) as bigint), count(*) filter (where value <> uncapped)
+  sum(cast(value as double) * cast(value as double)), cast(sum(ignored) as bigint), count(*) filter (where value <> uncapped),
+  any_value(cap), count(*) filter (where uncapped <> 0), sum(uncapped), sum(cast(uncapped as double) * cast(uncapped as double))
   from visitors_{number} group by arm"
         );
     }
@@ -60,6 +67,7 @@ fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFac
         }
         false => "events n",
     };
+    let is_compared = is_compared(question);
     let conditions = event_conditions(&question.filters);
     let passes = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
     let _ = write!(
@@ -72,8 +80,33 @@ exposures as (
   select visitor, min(ts) as exposed, max(ts) as last_exposed, min(arm) as arm, count(distinct arm) as arms,
     first(passes order by ts, seq) as passes
   from seen where arm <> '' and visitor is not null group by 1),
-exposed as (select * from exposures where exposed >= {from} and passes)"
+exposed as (select *, {is_compared} as is_compared from exposures where exposed >= {from} and passes)"
     );
+}
+
+/// Returns the condition of the arms that are compared, and of the holdout. If no arm is known, all are.
+fn is_compared(question: &ExperimentQuestion) -> String {
+    let known = question.known.arms_in(question.phases());
+    let arms = known.iter().map(String::as_str).chain([HOLDOUT]).map(text);
+    match known.is_empty() {
+        true => "true".to_owned(),
+        false => format!("arm in ({})", arms.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Returns the query of the limit of the values: that of the question, or the value at the rank of its quantile.
+fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> String {
+    match question.cap {
+        _ if metric.column.is_none() => "select null as cap".to_owned(),
+        Cap::None => "select null as cap".to_owned(),
+        Cap::Units(units) => format!("select {}.{:04} as cap", units / 10_000, units % 10_000),
+        Cap::Quantile(thousandths) => format!(
+            "select max(size) as cap from (
+    select abs(uncapped) as size, row_number() over (order by abs(uncapped)) as rank, count(*) over () as n
+    from values_{number} where uncapped <> 0 and arm <> '~')
+  where rank = least(({thousandths} * n + 999) // 1000, n - 1)"
+        ),
+    }
 }
 
 /// Adds the table `visitors_NUMBER`: the value of a metric for each exposed visitor.
@@ -95,9 +128,6 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
             (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
         }
     };
-    let units = question.cap_units.filter(|_| metric.column.is_some());
-    let cap = units.map(|units| format!("{}.{:04}", units / 10_000, units % 10_000));
-    let capped = cap.map_or(total.clone(), |cap| format!("greatest(-{cap}, least({cap}, {total}))"));
     // A window that is longer than the range is no limit, and could be more than an interval of SQL has.
     let window_ms =
         question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
@@ -109,11 +139,15 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
 goals_{number} as (
   select e.visitor, e.ts, {value} as value, {ignored} as ignored
   from events e where {condition}),
-visitors_{number} as (
-  select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, {capped} as value,
-    count(*) filter (where g.ignored) as ignored
+values_{number} as (
+  select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, count(*) filter (where g.ignored) as ignored
   from exposed e left join goals_{number} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{}
-  where e.arms = 1 group by 1, 2)",
-        window.unwrap_or_default()
+  where {COMPARED} group by 1, 2),
+cap_{number} as ({}),
+visitors_{number} as (
+  select *, if(cap is null, uncapped, greatest(-cap, least(cap, uncapped))) as value
+  from values_{number} cross join cap_{number})",
+        window.unwrap_or_default(),
+        cap_query(question, number, metric)
     );
 }

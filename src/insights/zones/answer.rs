@@ -37,7 +37,8 @@ pub(crate) fn write_zones(
         .zones
         .iter()
         .flat_map(|zone| zone.variants.iter().flat_map(|variant| variant_lines(&zone.zone, variant)));
-    Answer { lines: lines.collect(), document: Json::Object(document), header: HEADER.to_vec(), seq: log.seq }
+    let document = Json::Object(document);
+    Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes: Vec::new(), seq: log.seq }
 }
 
 fn zone_json(zone: &ZoneCount, question: &ZonesQuestion) -> Json {

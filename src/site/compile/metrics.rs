@@ -1,10 +1,10 @@
 //! The metrics of experiments: their syntax, and one definition per key, even if several zones give parts of it.
 
 use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
-use crate::site::experiment_metrics::{Goal, is_margin, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, Goal, is_margin, parse_window_ms};
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
-use crate::site::source::types::{Experiment, Guardrail, ValueProperty};
+use crate::site::source::types::{AuthoredCap, Experiment, Guardrail, ValueProperty};
 
 const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
 const _: () = assert!(SEED_CHARS_MAX == 256, "the schema of `seed` has the same number");
@@ -19,6 +19,9 @@ pub(super) struct CollectedMetrics<'s> {
     value: Given<'s, ValueProperty>,
     /// The pointer of `value`.
     value_pointer: String,
+    cap: Given<'s, AuthoredCap>,
+    /// The pointer of `cap`.
+    cap_pointer: String,
     guardrails: Given<'s, Vec<Guardrail>>,
     planned: Given<'s, u64>,
     window: Given<'s, String>,
@@ -61,6 +64,11 @@ impl Zone<'_, '_> {
                 self.report(&member, "invalid margin", expected, guardrail.margin.0.to_string());
             }
         }
+        if let Some(cap) = experiment.cap.as_ref().filter(|cap| Cap::parse(&cap.text()).is_none()) {
+            let expected =
+                "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`".to_owned();
+            self.report("cap", "invalid cap", expected, cap.to_string());
+        }
         if let Some(window) = experiment.window.as_ref().filter(|window| parse_window_ms(window).is_none()) {
             let expected = "a whole number of s, m, h or d, such as \"14d\"".to_owned();
             self.report("window", "invalid window", expected, format!("{window:?}"));
@@ -95,17 +103,26 @@ impl<'s> CollectedMetrics<'s> {
         if self.value.is_none() && experiment.value.is_some() {
             self.value_pointer = format!("{}/value", zone.pointer);
         }
+        if self.cap.is_none() && experiment.cap.is_some() {
+            self.cap_pointer = format!("{}/cap", zone.pointer);
+        }
         let file = zone.file;
         zone.agree("goal", &mut self.goal, experiment.goal.as_ref().map(|goal| (file, goal)));
         zone.agree("value", &mut self.value, experiment.value.as_ref().map(|value| (file, value)));
+        zone.agree("cap", &mut self.cap, experiment.cap.as_ref().map(|cap| (file, cap)));
         let guardrails = experiment.guardrails.as_ref();
         zone.agree("guardrails", &mut self.guardrails, guardrails.map(|rails| (file, rails)));
         zone.agree("planned", &mut self.planned, experiment.planned.as_ref().map(|planned| (file, planned)));
         zone.agree("window", &mut self.window, experiment.window.as_ref().map(|window| (file, window)));
     }
 
-    /// Reports a value without an event whose values could be added up.
+    /// Reports a cap without a value, and a value without an event whose values could be added up.
     pub(super) fn check_value(&self, diagnostics: &mut Diagnostics) {
+        if let (Some((file, _)), None) = (self.cap, self.value) {
+            let expected = "a `value` too, because the cap limits it";
+            let diagnostic = Diagnostic::at_value(file, self.cap_pointer.clone(), expected, "no `value`");
+            diagnostics.add(diagnostic.with_title("`cap` without a value"));
+        }
         let Some((file, _)) = self.value else { return };
         let goal = self.goal.map(|(_, goal)| goal.as_str());
         // An invalid goal is reported already.
@@ -124,6 +141,7 @@ impl<'s> CollectedMetrics<'s> {
         format::Metrics {
             goal: self.goal.map(|(_, goal)| goal.clone()),
             value: self.value.map(|(_, value)| value.name().to_owned()),
+            cap: self.cap.map(|(_, cap)| cap.text()),
             guardrails: guardrails.map(compile_guardrail).collect(),
             planned: self.planned.map(|(_, planned)| *planned),
             window: self.window.map(|(_, window)| window.clone()),

@@ -32,6 +32,8 @@ pub struct Metrics {
     pub goal: Option<String>,
     /// The property of the goal's events that is added up. Only with an event as goal.
     pub value: Option<String>,
+    /// The limit of the value of one visitor: an amount, a quantile such as `p99`, or `none`. `None` for the default.
+    pub cap: Option<String>,
     /// The goals that must not get worse, at most 16.
     pub guardrails: Vec<Guardrail>,
     /// The planned number of visitors of two compared arms together.

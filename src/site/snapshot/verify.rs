@@ -16,7 +16,7 @@ use crate::limits::{
     AUDIENCES_MAX, GUARDRAILS_MAX, IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX,
     QUERY_PARAMS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
-use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
 use crate::site::profile_fields::field_paths;
 
 /// Highest policy number for crawlers' events and for addresses. See [`super::format::Site`].
@@ -162,6 +162,7 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         |value: &str| VALUE_PROPERTIES.contains(&value) && matches!(goal, Some(Some(Goal::Event(_))));
     if goal == Some(None)
         || !metrics.value.as_ref().is_none_or(|value| is_value(value))
+        || !metrics.cap.as_ref().is_none_or(|cap| metrics.value.is_some() && Cap::parse(cap).is_some())
         || metrics.guardrails.len() > GUARDRAILS_MAX
         || !metrics.guardrails.iter().all(is_guardrail)
         || !metrics.planned.as_ref().is_none_or(|planned| is_planned(planned.to_native()))

@@ -98,6 +98,11 @@ fn valid_metrics_have_no_diagnostics() {
         json!({ "goal": "page:/" }),
         json!({ "goal": "event:page:/", "value": "quantity" }),
         json!({ "goal": name }),
+        json!({ "goal": "a", "value": "total", "cap": "p50" }),
+        json!({ "goal": "a", "value": "total", "cap": "p99.9" }),
+        json!({ "goal": "a", "value": "total", "cap": "none" }),
+        json!({ "goal": "a", "value": "total", "cap": 0.0001 }),
+        json!({ "goal": "a", "value": "total", "cap": 99_999_999_999_u64 }),
         json!({ "planned": 2 }),
         json!({ "window": "1s" }),
         json!({ "guardrails": [] }),
@@ -156,6 +161,30 @@ fn each_invalid_metric_is_reported_at_its_place() {
             "\"two weeks\"",
         ),
         (json!({ "window": "0d" }), "/window", "a whole number of s, m, h or d, such as \"14d\"", "\"0d\""),
+        (
+            json!({ "goal": "a", "value": "total", "cap": "p49.9" }),
+            "/cap",
+            "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`",
+            "\"p49.9\"",
+        ),
+        (
+            json!({ "goal": "a", "value": "total", "cap": 0 }),
+            "/cap",
+            "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`",
+            "0",
+        ),
+        (
+            json!({ "goal": "a", "value": "total", "cap": 100_000_000_000_u64 }),
+            "/cap",
+            "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`",
+            "100000000000",
+        ),
+        (
+            json!({ "goal": "a", "cap": "p99" }),
+            "/cap",
+            "a `value` too, because the cap limits it",
+            "no `value`",
+        ),
         (json!({ "planned": 1 }), "/planned", "2 to 9007199254740992", "the number 1"),
         (
             json!({ "value": "revenue" }),
@@ -228,12 +257,13 @@ fn each_zone_of_an_experiment_may_give_a_part_of_its_metrics_and_all_must_agree(
     for (member, first, second) in [
         ("goal", json!("a"), json!("b")),
         ("value", json!("revenue"), json!("total")),
+        ("cap", json!("p99"), json!("p98")),
         ("guardrails", rails(1), rails(2)),
         ("planned", json!(10), json!(11)),
         ("window", json!("1d"), json!("24h")),
     ] {
         let zone = |value: &Value| {
-            let mut zone = measured(json!({ "goal": "a" }));
+            let mut zone = measured(json!({ "goal": "a", "value": "revenue" }));
             zone[member] = value.clone();
             zone
         };

@@ -54,7 +54,7 @@ fn page() -> Value {
     });
     let experiment = json!({
         "key": "k", "variants": ["default", "b"], "weights": [0.5, 0.5], "coverage": 1, "seed": "s",
-        "namespace": ["n", 0, 0.5], "holdout": 0.05, "goal": "Order Placed", "value": "revenue",
+        "namespace": ["n", 0, 0.5], "holdout": 0.05, "goal": "Order Placed", "value": "revenue", "cap": "p99",
         "guardrails": [{ "goal": "page:/", "margin": 0.02, "lowerIsBetter": true }], "planned": 20000, "window": "14d",
     });
     let rules = json!([

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use parallax::testing::insights::{ExperimentQuestion, Filters};
+use parallax::testing::site::experiment_metrics::Cap;
 use parallax::testing::visitors::log::RecordKind;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -51,8 +52,18 @@ fn any_event() -> impl Strategy<Value = Event> {
 fn any_query() -> impl Strategy<Value = String> {
     let filters =
         ["country=DE", "country=NO", "page=/", "page=/a", "source=news", "source=(direct)", "bots=include"];
-    let others =
-        ["window=2h", "window=1d", "cap=3", "by=hour", "more=page:/a", "more=Viewed", "more=event:screen"];
+    let others = [
+        "window=2h",
+        "window=1d",
+        "cap=3",
+        "cap=none",
+        "cap=p50",
+        "cap=p75.5",
+        "by=hour",
+        "more=page:/a",
+        "more=Viewed",
+        "more=event:screen",
+    ];
     let some = |from: &[&'static str]| proptest::collection::btree_set(select(from.to_vec()), 0..3);
     (some(&filters), some(&others)).prop_map(|(filters, others)| {
         let named = filters.into_iter().chain(others).filter(|pair| !pair.is_empty());
@@ -129,7 +140,7 @@ impl<'e> Naive<'e> {
 
     /// Returns the number of exposed visitors by arm, and of `both` and `earlier`, and the sums of each metric by arm.
     fn count(&self, metrics: &[(String, bool)]) -> (BTreeMap<&'static str, u64>, BTreeMap<String, Value>) {
-        let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        let (mut counts, mut sums, mut counted) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let visitors: std::collections::BTreeSet<String> =
             self.events.iter().filter_map(|event| Self::visitor(event)).collect();
         for visitor in visitors {
@@ -153,16 +164,34 @@ impl<'e> Naive<'e> {
             }
             *counts.entry(arm).or_default() += 1;
             for (number, (goal, is_value)) in metrics.iter().enumerate() {
-                let sum = sums.entry(format!("{number} {arm}")).or_insert_with(|| [0_i64; 5]);
-                let added = self.sums(&visitor, first_ms, goal, *is_value);
-                sum.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
+                counted.push((number, arm, self.sums(&visitor, first_ms, goal, *is_value)));
             }
+        }
+        let cap = self.cap(&counted);
+        for (number, arm, [visitors, converted, value, ignored]) in counted {
+            let sum = sums.entry(format!("{number} {arm}")).or_insert_with(|| [0_i64; 5]);
+            let added = [visitors, converted, value.min(cap), ignored, i64::from(value > cap)];
+            sum.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
         }
         (counts, sums.into_iter().map(|(key, sums)| (key, json!(sums))).collect())
     }
 
-    /// Returns the visitor, whether it converted, its value, the ignored amounts, and whether the cap limits it.
-    fn sums(&self, visitor: &str, first_ms: i64, goal: &str, is_value: bool) -> [i64; 5] {
+    /// Returns the limit of the values of visitors. Values of the holdout do not set it.
+    fn cap(&self, counted: &[(usize, &str, [i64; 4])]) -> i64 {
+        let thousandths = match self.question.cap {
+            Cap::None => return i64::MAX,
+            Cap::Units(units) => return units / 10_000,
+            Cap::Quantile(thousandths) => usize::from(thousandths),
+        };
+        let in_arms = counted.iter().filter(|(_, arm, sums)| *arm != "~" && sums[2] > 0);
+        let mut values: Vec<i64> = in_arms.map(|(_, _, sums)| sums[2]).collect();
+        values.sort_unstable();
+        let rank = (thousandths * values.len()).div_ceil(1_000).min(values.len().saturating_sub(1));
+        if rank == 0 { i64::MAX } else { values[rank - 1] }
+    }
+
+    /// Returns the visitor, whether it converted, its value before the cap, and the ignored amounts.
+    fn sums(&self, visitor: &str, first_ms: i64, goal: &str, is_value: bool) -> [i64; 4] {
         let question = self.question;
         let until_ms =
             question.window_ms.map_or(i64::MAX, |window_ms| first_ms + window_ms).min(question.range.end);
@@ -183,8 +212,7 @@ impl<'e> Naive<'e> {
         let goals: Vec<&Event> = goals.map(|at| self.events[at]).collect();
         let has = |text: &str| goals.iter().filter(|event| event.payload.contains(text)).count() as i64;
         let (value, ignored) = if is_value { (2 * has(":2}"), has("\"x\"")) } else { (0, 0) };
-        let cap = question.cap_units.filter(|_| is_value).map_or(i64::MAX, |units| units / 10_000);
-        [1, i64::from(!goals.is_empty()), value.min(cap), ignored, i64::from(value > cap)]
+        [1, i64::from(!goals.is_empty()), value, ignored]
     }
 }
 

@@ -17,8 +17,10 @@ fn server() -> Server {
     let mut edge = Client::to(server.edge);
     let mut events: Vec<Value> =
         (0..60).map(|number| exposure(&format!("v{number}"), "slow-front:slow")).collect();
-    events.push(exposure("both", "slow-front:slow"));
-    events.push(exposure("both", "slow-front:default"));
+    for number in 0..10 {
+        let visitor = format!("both{number}");
+        events.extend([exposure(&visitor, "slow-front:slow"), exposure(&visitor, "slow-front:default")]);
+    }
     events.push(
         json!({"type": "track", "anonId": "v1", "event": "Order Placed", "properties": {"revenue": 12.5}}),
     );
@@ -54,7 +56,7 @@ fn the_list_has_the_published_experiments_with_their_places() {
     let slow = list.iter().find(|one| one["key"] == "slow-front").expect("the experiment");
     assert_eq!([&slow["routes"], &slow["moreRoutes"]], [&json!(["/"]), &json!(0)]);
     assert_eq!(slow["goal"], "Order Placed");
-    assert_eq!([&slow["exposed"], &slow["both"]], [&json!(60), &json!(1)]);
+    assert_eq!([&slow["exposed"], &slow["both"]], [&json!(60), &json!(10)]);
     assert_eq!(slow["alarms"], json!(["srm", "both_arms"]));
     assert!(slow["phase"].is_string() && slow["firstExposure"].is_string());
     let csv = Client::to(server.admin).request(
@@ -65,7 +67,7 @@ fn the_list_has_the_published_experiments_with_their_places() {
     let lines: Vec<&str> = csv.text().lines().collect();
     assert_eq!(lines[0], "key,published,phase,firstExposure,lastExposure,exposed,both,alarms");
     let line = lines.iter().find(|line| line.starts_with("slow-front,true,")).expect("the line");
-    assert!(line.ends_with(",60,1,srm both_arms"), "{line}");
+    assert!(line.ends_with(",60,10,srm both_arms"), "{line}");
 }
 
 #[test]

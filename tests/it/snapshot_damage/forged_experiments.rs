@@ -62,10 +62,14 @@ fn malformed_metrics_of_an_experiment_are_refused() {
     };
     let text = |text: &str| Some(text.to_owned());
     let rail = |goal: &str, margin| Guardrail { goal: goal.to_owned(), margin, lower_is_better: true };
-    let valid: [&dyn Fn(&mut Metrics); 9] = [
+    let valid: [&dyn Fn(&mut Metrics); 11] = [
         &|metrics| metrics.goal = text("Order Placed"),
         &|metrics| metrics.goal = text("page:/thanks"),
         &|metrics| (metrics.goal, metrics.value) = (text("event:page:x"), text("revenue")),
+        &|metrics| {
+            (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("revenue"), text("p99.9"));
+        },
+        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("revenue"), text("none")),
         &|metrics| metrics.guardrails = vec![rail("Refund", 1.0); GUARDRAILS_MAX - 1],
         &|metrics| metrics.guardrails = vec![rail("Refund", f64::MIN_POSITIVE); GUARDRAILS_MAX],
         &|metrics| metrics.planned = Some(2),
@@ -76,7 +80,7 @@ fn malformed_metrics_of_an_experiment_are_refused() {
     for change in valid {
         request_everything(open_site(&with(change)).expect("the snapshot opens"));
     }
-    let forged: [&dyn Fn(&mut Metrics); 17] = [
+    let forged: [&dyn Fn(&mut Metrics); 19] = [
         &|metrics| metrics.goal = text(""),
         &|metrics| metrics.goal = text("event:"),
         &|metrics| metrics.goal = text("page:thanks"),
@@ -85,6 +89,8 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         &|metrics| metrics.value = text("revenue"),
         &|metrics| (metrics.goal, metrics.value) = (text("page:/a"), text("revenue")),
         &|metrics| (metrics.goal, metrics.value) = (text("a"), text("price")),
+        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("revenue"), text("p100")),
+        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), None, text("p99")),
         &|metrics| metrics.guardrails = vec![rail("Refund", 0.1); GUARDRAILS_MAX + 1],
         &|metrics| metrics.guardrails = vec![rail("", 0.1)],
         &|metrics| metrics.guardrails = vec![rail("Refund", 0.0)],

@@ -3,8 +3,8 @@
 use parallax::testing::insights::statistics::difference::{Difference, Interval, Method, RelativeChange};
 use parallax::testing::insights::statistics::many::benjamini_hochberg;
 use parallax::testing::insights::statistics::metric::{
-    ArmSums, CONVERSIONS_MIN, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly,
-    VISITORS_MIN, Verdict, compare, has_too_many_in_both, summarize,
+    ArmSums, BUYERS_MIN, CONVERSIONS_MIN, Comparison, DOUBTFUL_VISITORS_MIN, GuardrailVerdict, MetricKind,
+    MetricResult, Settings, TooEarly, VISITORS_MIN, Verdict, compare, has_too_many_doubtful, summarize,
 };
 use parallax::testing::insights::statistics::mismatch::{BAYES_FACTOR_MAX, test_any_time, test_once};
 use parallax::testing::insights::statistics::moments::Moments;
@@ -202,13 +202,54 @@ fn a_mismatch_raises_the_alarm_above_its_bayes_factor() {
 }
 
 #[test]
-fn more_than_one_visitor_in_a_hundred_in_two_arms_is_too_many() {
-    for (both, exposed, expected) in
-        [(0, 0, false), (9, 1_000, false), (10, 1_000, false), (11, 1_000, true), (1, 1, true)]
-    {
-        assert_eq!(has_too_many_in_both(both, exposed), expected, "{both} of {exposed}");
+fn doubtful_visitors_are_too_many_above_one_in_a_hundred_and_from_ten_on() {
+    for (doubtful, exposed, expected) in [
+        (0, 0, false),
+        (10, 1_001, false),
+        (10, 1_000, false),
+        (10, 999, true),
+        (29, 3_000, false),
+        (30, 3_000, false),
+        (31, 3_000, true),
+        (DOUBTFUL_VISITORS_MIN - 1, 10, false),
+        (DOUBTFUL_VISITORS_MIN, 10, true),
+        (DOUBTFUL_VISITORS_MIN + 1, 11, true),
+    ] {
+        assert_eq!(has_too_many_doubtful(doubtful, exposed), expected, "{doubtful} of {exposed}");
     }
-    assert!(has_too_many_in_both(u64::MAX, u64::MAX));
+    assert!(has_too_many_doubtful(u64::MAX, u64::MAX));
+}
+
+#[test]
+fn an_amount_is_too_early_below_its_number_of_buyers() {
+    let arm = |converted: u64| ArmSums {
+        visitors: 1_000,
+        converted,
+        sum: converted as f64 * 10.0,
+        sum_of_squares: converted as f64 * 100.0,
+    };
+    for (buyers, is_early) in [(BUYERS_MIN - 1, true), (BUYERS_MIN, false), (BUYERS_MIN + 1, false)] {
+        for (early_arm, arms) in [[arm(buyers), arm(500)], [arm(500), arm(buyers)]].iter().enumerate() {
+            let result = compare(MetricKind::Mean, arms, &SETTINGS);
+            let reasons: Vec<_> = is_early.then_some((early_arm, TooEarly::Buyers)).into_iter().collect();
+            assert_eq!(result.too_early, reasons, "{buyers}");
+            assert_eq!(result.against[0].p.is_none(), is_early, "{buyers}");
+        }
+    }
+    // The shares of visitors keep their bound.
+    assert_eq!(compare_rates(&[rate(1_000, BUYERS_MIN - 1), rate(1_000, 500)]).too_early, []);
+}
+
+#[test]
+fn an_arm_without_visitors_has_no_change() {
+    for kind in [MetricKind::Proportion, MetricKind::Mean] {
+        let baseline = ArmSums { visitors: 1_000, converted: 500, sum: 500.0, sum_of_squares: 500.0 };
+        for arms in [[baseline, rate(0, 0)], [rate(0, 0), baseline]] {
+            let compared = compare(kind, &arms, &SETTINGS).against[0];
+            assert_eq!((compared.estimate, compared.interval, compared.p), (None, None, None));
+            assert_eq!(verdict(&compared), Verdict::TooEarly);
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Simulated experiments with a look after each day: false alarms without a difference, and power with one.
 
-use parallax::testing::insights::statistics::metric::{MetricKind, Verdict, compare};
+use parallax::testing::insights::statistics::difference::{Difference, RelativeChange};
+use parallax::testing::insights::statistics::metric::{ArmSums, BUYERS_MIN, MetricKind, Verdict, compare};
 use parallax::testing::insights::statistics::mismatch::test_any_time;
+use parallax::testing::insights::statistics::moments::Moments;
 
 use super::{SETTINGS, rate};
 use crate::dice::Dice;
@@ -104,4 +106,104 @@ fn daily_looks_at_an_even_split_raise_few_alarms_and_an_uneven_one_is_found() {
     eprintln!("{false_alarms} % false alarms, {found} % found of {experiments}");
     assert!(false_alarms <= 0.1, "{false_alarms} % false alarms");
     assert!(found >= 90.0, "{found} % found");
+}
+
+/// New visitors of both arms on each day of an experiment about an amount, and the share of buyers.
+const AMOUNT_VISITORS_PER_DAY: u64 = 800;
+const BUYERS: f64 = 0.05;
+
+/// The rule under test: how the smaller arm may be looked at, and how values are limited.
+#[derive(Debug, Clone, Copy)]
+struct AmountRule {
+    /// Buyers of each arm below which nothing is compared.
+    buyers_min: u64,
+    /// True if the largest hundredth of the values is limited, as the cap `p99` does.
+    is_capped: bool,
+}
+
+/// Returns a number of the lognormal distribution with this spread of its logarithm (Box and Muller).
+fn lognormal(dice: &mut Dice, spread: f64) -> f64 {
+    let mut uniform = || ((dice.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    let (radius, angle) = ((-2.0 * uniform().ln()).sqrt(), std::f64::consts::TAU * uniform());
+    (4.0 + spread * radius * angle.cos()).exp()
+}
+
+fn amount_sums(visitors: u64, values: &[f64], cap: f64) -> ArmSums {
+    let capped = || values.iter().map(|value| value.min(cap));
+    ArmSums {
+        visitors,
+        converted: values.len() as u64,
+        sum: capped().sum(),
+        sum_of_squares: capped().map(|value| value * value).sum(),
+    }
+}
+
+/// Returns the limit `p99` of the values of both arms.
+fn cap_of(arms: &[Vec<f64>; 2]) -> f64 {
+    let mut values: Vec<f64> = arms.iter().flatten().copied().collect();
+    let rank = (values.len() * 99).div_ceil(100).min(values.len().saturating_sub(1));
+    match rank {
+        0 => f64::INFINITY,
+        rank => *values.select_nth_unstable_by(rank - 1, f64::total_cmp).1,
+    }
+}
+
+/// Returns the percentage of experiments without a difference that are ever called better or worse under each rule.
+fn amount_alarms(experiments: usize, share: f64, spread: f64, rules: &[AmountRule], seed: u64) -> Vec<f64> {
+    let mut dice = Dice(seed);
+    let per_day = [1.0 - share, share].map(|share| (AMOUNT_VISITORS_PER_DAY as f64 * share) as u64);
+    let buyers = per_day.map(|visitors| Binomial::new(visitors, BUYERS));
+    let mut alarms = vec![0; rules.len()];
+    for _ in 0..experiments {
+        let mut values = [Vec::new(), Vec::new()];
+        let mut is_alarmed = vec![false; rules.len()];
+        for day in 1..=DAYS as u64 {
+            for arm in 0..2 {
+                let count = buyers[arm].draw(&mut dice);
+                values[arm].extend((0..count).map(|_| lognormal(&mut dice, spread)));
+            }
+            let cap = cap_of(&values);
+            for (rule, is_alarmed) in rules.iter().zip(&mut is_alarmed) {
+                let cap = if rule.is_capped { cap } else { f64::INFINITY };
+                let arms = [0, 1].map(|arm| amount_sums(per_day[arm] * day, &values[arm], cap));
+                *is_alarmed |= is_called(&arms, rule.buyers_min);
+            }
+        }
+        alarms.iter_mut().zip(is_alarmed).for_each(|(alarms, is_alarmed)| *alarms += usize::from(is_alarmed));
+    }
+    alarms.into_iter().map(|alarms| percent(alarms, experiments)).collect()
+}
+
+/// Returns whether the arms are told apart. The bound of the library is replaced by another one to measure that.
+fn is_called(arms: &[ArmSums; 2], buyers_min: u64) -> bool {
+    if buyers_min == BUYERS_MIN {
+        let compared = &compare(MetricKind::Mean, arms, &SETTINGS).against[0];
+        return matches!(compared.verdict(compared.p, SETTINGS.alpha), Verdict::Better | Verdict::Worse);
+    }
+    let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
+    arms.iter().all(|sums| sums.converted >= buyers_min)
+        && RelativeChange::of(&a, &b, SETTINGS.method, SETTINGS.alpha).interval.is_some()
+        && Difference::absolute(&a, &b).p_value(SETTINGS.method, SETTINGS.alpha) < SETTINGS.alpha
+}
+
+#[test]
+fn daily_looks_at_equal_amounts_raise_few_false_alarms_on_an_uneven_split() {
+    let experiments = times(200, 4_000);
+    let capped = AmountRule { buyers_min: BUYERS_MIN, is_capped: true };
+    let rules = [
+        capped,
+        AmountRule { is_capped: false, ..capped },
+        AmountRule { buyers_min: 10, ..capped },
+        AmountRule { buyers_min: 10, is_capped: false },
+    ];
+    for (share, spread, seed) in
+        [(0.1, 1.0, 11), (0.1, 1.5, 12), (0.1, 2.0, 13), (0.5, 1.0, 14), (0.5, 2.0, 15)]
+    {
+        let found = amount_alarms(experiments, share, spread, &rules, seed);
+        eprintln!("share {share}, spread {spread}: {found:?} % of {experiments}");
+        assert!(found[0] <= 5.0 && found[1] <= 5.0, "share {share}, spread {spread}: {found:?}");
+        // A bound of 10 buyers keeps no promise where the spread is large and the split is uneven.
+        let is_hard = share < 0.5 && spread > 1.0;
+        assert!(!is_hard || found[2] > 5.0 && found[3] > 5.0, "share {share}, spread {spread}: {found:?}");
+    }
 }

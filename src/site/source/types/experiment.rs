@@ -1,7 +1,10 @@
 //! The types of an experiment in a rule: its arms, and the metrics that its result is measured by.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Number;
 
 use crate::site::experiment_metrics::VALUE_PROPERTIES;
 use crate::site::source::pattern::Name;
@@ -38,6 +41,9 @@ pub struct Experiment {
     pub goal: Option<String>,
     /// The property of the goal's events that is added up per visitor and compared too. Needs an event as goal.
     pub value: Option<ValueProperty>,
+    /// The limit of the value of one visitor, so that no single order decides the result: an amount above 0, a quantile
+    /// of the values of all arms from `p50` to `p99.9`, or `none`. Needs a `value`. Default: `p99`.
+    pub cap: Option<AuthoredCap>,
     /// Goals that must not get worse.
     #[schemars(length(max = 16))]
     pub guardrails: Option<Vec<Guardrail>>,
@@ -62,6 +68,35 @@ pub struct Guardrail {
     /// True if fewer visitors that reach the goal are better.
     #[serde(default)]
     pub lower_is_better: bool,
+}
+
+/// A limit of the value of one visitor, as authored.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum AuthoredCap {
+    Amount(Number),
+    Rule(String),
+}
+
+impl AuthoredCap {
+    /// Returns the text that a snapshot has. A question has the same syntax.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Amount(amount) => amount.to_string(),
+            Self::Rule(rule) => rule.clone(),
+        }
+    }
+}
+
+/// Writes the limit as diagnostics quote it.
+impl fmt::Display for AuthoredCap {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Amount(amount) => amount.fmt(out),
+            Self::Rule(rule) => write!(out, "{rule:?}"),
+        }
+    }
 }
 
 /// A property of events with an amount, in the order of [`VALUE_PROPERTIES`].

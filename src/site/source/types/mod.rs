@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::pattern::Name;
-pub(crate) use experiment::{Experiment, Guardrail, ValueProperty};
+pub(crate) use experiment::{AuthoredCap, Experiment, Guardrail, ValueProperty};
 pub(crate) use query::{Param, ParamKind, Query, Scalar};
 pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,

@@ -1,0 +1,244 @@
+//! The one sentence that decides an experiment: stop and choose an arm, go on, or cannot be decided.
+//!
+//! The first rule that applies decides. `docs/insights.md` has the rules as a table.
+
+use serde_json::{Value as Json, json};
+
+use super::comparison::{ComparedArm, ComparedMetric, baseline};
+use super::count::ExperimentCount;
+use super::metrics::{Metric, Role};
+use super::question::ExperimentQuestion;
+use super::split::Split;
+use crate::insights::statistics::metric::{GuardrailVerdict, Verdict};
+
+/// Longest time that an experiment goes on for. Within a longer one the site and its visitors change too much.
+const DAYS_MAX: u64 = 365;
+
+/// A decision about an experiment.
+#[derive(Debug, PartialEq)]
+pub(super) struct Decision {
+    action: Action,
+    reason: &'static str,
+    sentence: String,
+}
+
+#[derive(Debug, PartialEq)]
+enum Action {
+    /// Stop the experiment and show this arm to everybody.
+    Choose(String),
+    /// The days until a decision. `None` if they are unknown.
+    GoOn(Option<u64>),
+    CannotDecide,
+}
+
+impl Decision {
+    fn choose(arm: &str, reason: &'static str, because: &str) -> Self {
+        let sentence = format!("Stop and choose {arm}: {because}.");
+        Self { action: Action::Choose(arm.to_owned()), reason, sentence }
+    }
+
+    fn go_on(days: Option<u64>, reason: &'static str, because: &str) -> Self {
+        let sentence = match days {
+            Some(1) => format!("Go on, about 1 day: {because}."),
+            Some(days) => format!("Go on, about {days} days: {because}."),
+            None => format!("Go on, the number of days is unknown: {because}."),
+        };
+        Self { action: Action::GoOn(days), reason, sentence }
+    }
+
+    fn cannot(reason: &'static str, because: &str) -> Self {
+        Self {
+            action: Action::CannotDecide,
+            reason,
+            sentence: format!("Cannot be decided, because {because}."),
+        }
+    }
+
+    /// Returns the sentence.
+    pub(super) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        let (action, arm, days) = match &self.action {
+            Action::Choose(arm) => ("choose", Some(arm), None),
+            Action::GoOn(days) => ("go_on", None, *days),
+            Action::CannotDecide => ("cannot_decide", None, None),
+        };
+        json!({ "action": action, "arm": arm, "days": days, "reason": self.reason, "sentence": self.sentence })
+    }
+}
+
+/// The facts that decide.
+pub(super) struct Facts<'f> {
+    pub question: &'f ExperimentQuestion,
+    pub count: &'f ExperimentCount,
+    pub compared: &'f [ComparedMetric],
+    pub split: &'f Split,
+    pub is_exploratory: bool,
+    pub days_left: Option<u64>,
+    pub now_ms: i64,
+}
+
+/// The state of one compared arm.
+struct ArmState<'f> {
+    key: &'f str,
+    goal: &'f ComparedArm,
+    /// The guardrail that the arm harms.
+    harmed: Option<&'f str>,
+    /// True if the goal or a guardrail is too early.
+    is_early: bool,
+    /// True if the amount is worse.
+    has_worse_value: bool,
+}
+
+impl ArmState<'_> {
+    fn has_goal(&self, verdict: Verdict) -> bool {
+        self.goal.verdict == verdict.name()
+    }
+
+    fn is_candidate(&self) -> bool {
+        self.has_goal(Verdict::Better) && self.harmed.is_none() && !self.has_worse_value && !self.is_early
+    }
+
+    fn is_rejected(&self) -> bool {
+        self.has_goal(Verdict::Worse) || self.harmed.is_some()
+    }
+}
+
+/// Decides an experiment.
+pub(super) fn decide(facts: &Facts<'_>) -> Decision {
+    let arms = arms_of(facts);
+    if let Some(decision) = refuse(facts, &arms) {
+        return decision;
+    }
+    if arms.iter().any(|arm| arm.is_early && !arm.is_rejected()) {
+        return wait(facts, "too_early", "too few visitors reached a goal or a guardrail");
+    }
+    if let Some(best) = best_of(&arms) {
+        return choose_best(best, &arms);
+    }
+    let baseline_key = baseline_key(facts).unwrap_or_default();
+    if arms.iter().all(ArmState::is_rejected) {
+        return choose_baseline(baseline_key, &arms);
+    }
+    if let Some(arm) = arms.iter().find(|arm| arm.has_worse_value && arm.has_goal(Verdict::Better)) {
+        let because = format!("{} reaches the goal more often and has a lower amount", arm.key);
+        return Decision::cannot("value_worse", &because);
+    }
+    match (facts.days_left, facts.question.lift) {
+        (Some(0), Some((lift, _))) => {
+            let because = format!("a change of {} would probably have been found", percent(lift));
+            Decision::choose(baseline_key, "equal", &because)
+        }
+        _ => wait(facts, "not_told_apart", "the arms are not told apart"),
+    }
+}
+
+/// Returns the reason for which no numbers can decide.
+fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
+    let alarms = &facts.split.alarms;
+    let is_empty = facts.count.arms.iter().all(|arm| arm.exposed == 0);
+    let alarm = format!("the result has an alarm ({}); do not use it", alarms.join(", "));
+    let refusals = [
+        (!alarms.is_empty(), "alarm", alarm.as_str()),
+        (
+            facts.question.known.published.is_none(),
+            "not_running",
+            "the site does not publish the experiment any more",
+        ),
+        (goal_of(facts).is_none(), "no_goal", "the experiment has no goal"),
+        (facts.is_exploratory, "exploratory", "the question differs from the published one"),
+        (is_empty, "no_visitors", "nobody was exposed"),
+        (arms.is_empty(), "no_comparison", "there is no other arm beside the baseline"),
+    ];
+    let refusal = refusals.into_iter().find(|(applies, ..)| *applies);
+    refusal.map(|(_, reason, because)| Decision::cannot(reason, because))
+}
+
+/// Returns that the experiment goes on, or that it cannot.
+fn wait(facts: &Facts<'_>, reason: &'static str, because: &str) -> Decision {
+    if facts.question.range.end <= facts.now_ms {
+        return Decision::cannot("ended", &format!("{because}, and the range has ended"));
+    }
+    // A result that is too early has no visitors left to wait for only by the formula.
+    match facts.days_left.filter(|days| *days > 0) {
+        Some(days) if days > DAYS_MAX => {
+            Decision::cannot("too_long", &format!("{because}, and about {days} days are missing"))
+        }
+        days => Decision::go_on(days, reason, because),
+    }
+}
+
+fn best_of<'s, 'f>(arms: &'s [ArmState<'f>]) -> Option<&'s ArmState<'f>> {
+    let estimate = |arm: &&ArmState<'_>| arm.goal.comparison.estimate.unwrap_or(f64::NEG_INFINITY);
+    let candidates = arms.iter().filter(|arm| arm.is_candidate());
+    candidates.max_by(|a, b| estimate(a).total_cmp(&estimate(b)))
+}
+
+fn choose_best(best: &ArmState<'_>, arms: &[ArmState<'_>]) -> Decision {
+    let change = percent(best.goal.comparison.estimate.unwrap_or_default());
+    let others = arms.iter().filter(|arm| arm.is_candidate()).count() - 1;
+    let beside = match others {
+        0 => String::new(),
+        _ => ", and more than the other arms that do, with which it is not compared".to_owned(),
+    };
+    let because = format!(
+        "it reaches the goal {change} more often than the baseline{beside}, and no guardrail is shown to be harmed"
+    );
+    Decision::choose(best.key, "better", &because)
+}
+
+fn choose_baseline(key: &str, arms: &[ArmState<'_>]) -> Decision {
+    match arms.iter().find_map(|arm| Some((arm.key, arm.harmed?))) {
+        Some((arm, guardrail)) => Decision::choose(
+            key,
+            "harmed",
+            &format!("no other arm is better without harm, and {arm} harms {guardrail}"),
+        ),
+        None => Decision::choose(key, "worse", "every other arm reaches the goal less often"),
+    }
+}
+
+fn goal_of(facts: &Facts<'_>) -> Option<usize> {
+    facts.question.metrics.iter().position(|metric| metric.role == Role::Goal)
+}
+
+fn baseline_key<'f>(facts: &Facts<'f>) -> Option<&'f str> {
+    let at = baseline(facts.question.baseline.as_deref(), &facts.count.arms)?;
+    facts.count.arms.get(at).map(|arm| arm.key.as_str())
+}
+
+/// Returns the state of each compared arm. An arm without a weight is left out, because nobody is meant to see it.
+fn arms_of<'f>(facts: &Facts<'f>) -> Vec<ArmState<'f>> {
+    let Some(goal) = goal_of(facts) else { return Vec::new() };
+    let weights = facts.split.weights.as_deref();
+    let has_weight = |arm: &usize| weights.is_none_or(|weights| weights[*arm] > 0.0);
+    let compared = facts.compared[goal].against.iter().enumerate();
+    let shown = compared.filter(|(_, arm)| has_weight(&arm.comparison.arm));
+    shown.map(|(at, goal)| arm_state(facts, at, goal)).collect()
+}
+
+fn arm_state<'f>(facts: &Facts<'f>, at: usize, goal: &'f ComparedArm) -> ArmState<'f> {
+    let of_arm = || {
+        let numbered = facts.question.metrics.iter().zip(facts.compared);
+        numbered.map(move |(metric, compared)| (metric, &compared.against[at]))
+    };
+    let has = |role, verdict: &'static str| {
+        move |(metric, arm): &(&'f Metric, &'f ComparedArm)| metric.role == role && arm.verdict == verdict
+    };
+    let harmed = of_arm().find(has(Role::Guardrail, GuardrailVerdict::Harmed.name()));
+    ArmState {
+        key: &facts.count.arms[goal.comparison.arm].key,
+        goal,
+        harmed: harmed.map(|(metric, _)| metric.text.as_str()),
+        is_early: goal.verdict == Verdict::TooEarly.name()
+            || of_arm().any(|pair| has(Role::Guardrail, GuardrailVerdict::TooEarly.name())(&pair)),
+        has_worse_value: of_arm().any(|pair| has(Role::Value, Verdict::Worse.name())(&pair)),
+    }
+}
+
+/// Writes a change with at most one decimal.
+fn percent(change: f64) -> String {
+    format!("{} %", (change * 1_000.0).round() / 10.0)
+}
