@@ -78,7 +78,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -158,6 +158,8 @@ pub struct Site {
     pub honor_gpc: bool,
     /// Policy for IP addresses of events: 0 store none, 1 store them without their last part, 2 store them.
     pub ip: u8,
+    /// The categories of a consent manager under which the site measures.
+    pub measure_categories: Vec<String>,
     /// `Cache-Control` of resolves whose forced variants all exist.
     pub cache_resolve: String,
     /// `Cache-Control` of routes and combinations.
