@@ -45,6 +45,10 @@ impl Environment for StubEnvironment {
         std::iter::empty()
     }
 
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
     fn page_path(&mut self, value: &str) -> Option<&str> {
         self.0.parse(value).ok()?;
         Some(self.0.text())

@@ -3,6 +3,7 @@
 mod bounds;
 mod context;
 mod examples;
+mod ignored;
 mod json;
 mod kinds;
 mod pages;
@@ -61,6 +62,8 @@ struct TestEnvironment {
     path: RoutePath,
     /// The hosts that the site lists.
     hosts: Vec<&'static str>,
+    /// The categories of a consent manager under which the site measures.
+    measure_categories: Vec<&'static str>,
     generated: u64,
 }
 
@@ -79,6 +82,10 @@ impl Environment for TestEnvironment {
 
     fn site_hosts(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().copied()
+    }
+
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        self.measure_categories.iter().copied()
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {
@@ -120,7 +127,12 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let environment = TestEnvironment { path: RoutePath::new(), hosts: Vec::new(), generated: 0 };
+        let environment = TestEnvironment {
+            path: RoutePath::new(),
+            hosts: Vec::new(),
+            measure_categories: Vec::new(),
+            generated: 0,
+        };
         Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }
     }
 

@@ -38,6 +38,10 @@ impl Environment for UnknownEnvironment {
         std::iter::empty()
     }
 
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
     fn page_path(&mut self, _: &str) -> Option<&str> {
         None
     }

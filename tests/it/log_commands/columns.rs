@@ -40,6 +40,8 @@ mod built_in {
             ("seq", Field::Long(seq as i64)),
             ("receivedAt", Field::TimestampMicros(row.received_ms * 1000)),
             ("timestamp", Field::TimestampMicros(row.timestamp_ms * 1000)),
+            ("clientTimestamp", Field::Null),
+            ("sentAt", Field::Null),
             ("site", text(record.site)),
             ("type", text(Some(record.kind.name()))),
             ("messageId", text(record.message_id)),
