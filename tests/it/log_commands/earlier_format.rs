@@ -13,7 +13,7 @@ const EVENTS: usize = 13;
 
 fn exported(data: &Path) -> Vec<Value> {
     let output = run(&["export", as_arg(data)]);
-    output.stdout.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    output.out.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
 #[test]
