@@ -309,7 +309,7 @@ fn a_list_matches_anywhere_or_at_the_start_and_skips_comments() {
 #[test]
 fn text_after_the_limit_is_ignored() {
     let parser = UserAgentParser::new();
-    let sign = "Googlebot/";
+    let sign = "Slurp";
     for (ends_at, crawler) in
         [(USER_AGENT_BYTES_MAX - 1, true), (USER_AGENT_BYTES_MAX, true), (USER_AGENT_BYTES_MAX + 1, false)]
     {

@@ -114,7 +114,7 @@ fn a_refusal_points_to_the_missing_member() {
 #[test]
 fn a_refusal_points_to_the_wrong_part_of_an_operation() {
     for (operations, pointer) in [
-        (json!({"set": []}), "/set"),
+        (json!({"set": ["a"]}), "/set"),
         (json!({"set": 1}), "/set"),
         (json!({"setOnce": "x"}), "/setOnce"),
         (json!({"unset": {"a": 1}}), "/unset"),
