@@ -44,7 +44,14 @@ fn patterns_reject_texts_that_do_not_match_their_regex() {
     let tracked = |length: usize| format!("track_{}", "x".repeat(length));
     assert!(!holds(tracking, &tracked(0)) && holds(tracking, &tracked(1)) && holds(tracking, &tracked(64)));
     assert!(!holds(tracking, &tracked(65)) && !holds(tracking, "trackx") && !holds(tracking, "acme"));
-    for text in ["localhost", "shop.example.com", "a-b.c_d.e", "127.0.0.1", "xn--mnchen-3ya.example", "münchen.example"] {
+    for text in [
+        "localhost",
+        "shop.example.com",
+        "a-b.c_d.e",
+        "127.0.0.1",
+        "xn--mnchen-3ya.example",
+        "münchen.example",
+    ] {
         assert!(holds(host, text), "{text}");
     }
     for text in

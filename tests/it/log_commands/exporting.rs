@@ -65,7 +65,7 @@ fn a_record_is_exported_as_this_line() {
     row.texts[6] = Some("/x".to_owned());
     write_sealed_log(directory.path(), &[row]);
     let line = concat!(
-        r#"{"seq":"1","receivedAt":"2026-01-01T00:00:00.123Z","timestamp":"2025-12-31T23:59:59.000Z","site":"acme","#,
+        r#"{"seq":"1","receivedAt":"2026-01-01T00:00:00.123Z","timestamp":"2025-12-31T23:59:59.000Z","clientTimestamp":null,"sentAt":null,"site":"acme","#,
         r#""type":"track","messageId":null,"anonId":"v\"1","userId":null,"event":null,"name":null,"path":"/x","#,
         r#""bot":false,"gpc":true,"variants":null,"experiments":null,"referrerHost":null,"source":null,"medium":null,"#,
         r#""campaign":null,"term":null,"content":null,"device":null,"os":null,"browser":null,"country":null,"language":null,"ip":null,"payload":{"event":"Viewed","anonId":"v\"1"}}"#,
