@@ -190,7 +190,7 @@ impl LatencyHistogram {
     }
 }
 
-/// Counters of events that did not reach the log, and of replaced surrogates. Clones share them: an event
+/// Counters of events that did not reach the log, and of replaced and ignored values. Clones share them: an event
 /// costs more than an atomic addition.
 #[derive(Debug, Clone)]
 pub struct EventCounters(Arc<EventCounts>);
@@ -202,6 +202,7 @@ struct EventCounts {
     /// Rejected events, in the order of `problem::ALL`.
     rejected: Vec<AtomicU64>,
     replaced_surrogates: AtomicU64,
+    ignored_values: AtomicU64,
 }
 
 impl Default for EventCounters {
@@ -211,6 +212,7 @@ impl Default for EventCounters {
             dropped: Default::default(),
             rejected,
             replaced_surrogates: AtomicU64::new(0),
+            ignored_values: AtomicU64::new(0),
         }))
     }
 }
@@ -231,6 +233,16 @@ impl EventCounters {
     /// Counts lone surrogates that were replaced by U+FFFD.
     pub fn record_replaced_surrogates(&self, count: usize) {
         self.0.replaced_surrogates.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Counts optional values of events that were ignored.
+    pub fn record_ignored_values(&self, count: usize) {
+        self.0.ignored_values.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the number of ignored values.
+    pub fn ignored_values_count(&self) -> u64 {
+        self.0.ignored_values.load(Ordering::Relaxed)
     }
 
     /// Returns the number of dropped events, by reason.

@@ -364,6 +364,9 @@ pub mod visitors {
         pub mod export {
             pub use crate::visitors::events::export::write_line;
         }
+        pub mod ignored {
+            pub use crate::visitors::events::ignored::IGNORED_VALUES_NAMED_MAX;
+        }
         pub mod ip {
             pub use crate::visitors::events::ip::IpPolicy;
         }
@@ -375,7 +378,8 @@ pub mod visitors {
         }
         pub mod time {
             pub use crate::visitors::events::time::{
-                EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew, parse, write,
+                CLOCK_SKEW_MS_MAX, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN,
+                correct_clock_skew, parse, write,
             };
         }
     }
@@ -387,13 +391,13 @@ pub mod visitors {
     }
     pub mod log {
         pub use crate::visitors::log::{
-            Ack, Browser, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device, DurableBatch,
-            EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput, FoldInputBuilder,
-            IdTag, LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader,
-            LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record, RecordError, RecordKind, RecordResult,
-            Records, RecoveryReport, RedactedIds, Request, SendError, TombstoneKey, Treatment, UserAgentInfo,
-            VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect, open,
-            parse_segment_name, read_footer, segment_name,
+            Ack, Browser, ClientTimes, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device,
+            DurableBatch, EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput,
+            FoldInputBuilder, IdTag, LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer, LogError, LogId,
+            LogItem, LogReader, LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record, RecordError,
+            RecordKind, RecordResult, Records, RecoveryReport, RedactedIds, Request, SendError, TombstoneKey,
+            Treatment, UserAgentInfo, VisitorIds, WriteOutcome, WriterThread, check_directory, check_file,
+            inspect, open, parse_segment_name, read_footer, segment_name,
         };
         pub mod bloom {
             pub use crate::visitors::log::bloom::{IdKind, may_contain};

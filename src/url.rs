@@ -3,6 +3,7 @@
 //!
 //! URLs are decoded into reused buffers, and only when a rule or a profile needs them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memchr;
@@ -107,7 +108,14 @@ impl Default for PageUrl {
     }
 }
 
-/// Returns the host of an absolute URL as it is written, without user and port.
+/// Returns the host of an absolute URL in lower case, without user, port and final dot.
+pub(crate) fn normal_host(url: &str) -> Option<Cow<'_, str>> {
+    let host = host(url)?;
+    let has_upper = host.bytes().any(|byte| byte.is_ascii_uppercase());
+    Some(if has_upper { host.to_ascii_lowercase().into() } else { host.into() })
+}
+
+/// Returns the host of an absolute URL as it is written, without user, port and final dot.
 pub(crate) fn host(url: &str) -> Option<&str> {
     let (_, behind) = url.split_once("://")?;
     host_of_authority(behind)
@@ -121,7 +129,9 @@ pub(crate) fn host_of_authority(text: &str) -> Option<&str> {
     // The colons of an IPv6 address are in brackets.
     let end = find(address, |b| b == b']').map_or(0, |bracket| bracket + 1);
     let port = find(&address[end..], |b| b == b':').map_or(address.len(), |colon| end + colon);
-    Some(&address[..port]).filter(|host| !host.is_empty())
+    let host = &address[..port];
+    // A final dot only says that the name is complete.
+    Some(host.strip_suffix('.').unwrap_or(host)).filter(|host| !host.is_empty())
 }
 
 /// Returns a host without a leading `www.`.

@@ -188,7 +188,7 @@ export interface SiteSettings {
   trackingId: string;
   cookie: string;
   origins: string[];
-  privacy: { honorGpc: boolean };
+  privacy: { honorGpc: boolean; consentCategories?: { measure: string[]; personalize: string[] } };
   cache: Record<'resolve' | 'query' | 'routes', CacheTimes>;
   preview: string | null;
 }

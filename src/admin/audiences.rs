@@ -141,7 +141,7 @@ impl Sizes {
             user_id: None,
             profile: Some(*profile),
             agent: values.map(RecordContext::agent).unwrap_or_default(),
-            locale: None,
+            locale: values.as_ref().and_then(RecordContext::language).map(str::as_bytes),
             country: values.and_then(RecordContext::country),
             url: None,
             referrer: None,

@@ -273,6 +273,12 @@ impl ServerMetrics {
             page.sample(&[("code", kind.code)], rejected);
         }
         page.begin_family(
+            "parallax_event_values_ignored_total",
+            "counter",
+            "Optional values of events that were not usable; the events were recorded without them",
+        );
+        page.sample(&[], self.event_counters.ignored_values_count());
+        page.begin_family(
             "parallax_invalid_surrogates_replaced_total",
             "counter",
             "Lone surrogates replaced by U+FFFD",

@@ -297,13 +297,32 @@ fn cors<'a>(site: &ArchivedSite, class: ResponseClass, request: &Request<'a>) ->
 pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
     let agent = fields.get(Field::UserAgent)?;
     let holds = |word: &str| agent.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
-    let is_a_visitors = agent.starts_with(b"Mozilla/")
-        || fields.get(Field::Origin).is_some()
-        || fields.get(Field::SecFetchMode).is_some()
-        || holds("bot")
-        || holds("crawl")
-        || holds("spider");
+    let is_library = || HTTP_LIBRARIES.iter().any(|name| agent.starts_with(name.as_bytes()));
+    let is_a_visitors = agent.starts_with(b"Mozilla/") || !is_library() && is_of_browser(fields, holds);
     is_a_visitors.then_some(agent)
+}
+
+/// Beginnings of the User-Agents of HTTP libraries. A server that calls for a visitor may forward other fields.
+const HTTP_LIBRARIES: [&str; 12] = [
+    "Apache-HttpClient",
+    "Go-http-client",
+    "GuzzleHttp/",
+    "Java/",
+    "PHP/",
+    "Python-",
+    "Ruby",
+    "Wget",
+    "axios",
+    "curl",
+    "node-fetch",
+    "python-",
+];
+
+/// Returns whether a browser or a crawler sent the request. `holds` searches a word in its User-Agent.
+fn is_of_browser(fields: &Headers<'_>, holds: impl Fn(&str) -> bool) -> bool {
+    fields.get(Field::Origin).is_some()
+        || fields.get(Field::SecFetchMode).is_some()
+        || ["bot", "crawl", "spider"].into_iter().any(holds)
 }
 
 /// Finds the site that a request names.

@@ -152,6 +152,9 @@ impl EventSink {
                 dropped => self.counters.record_dropped(index, dropped),
             }
         }
+        if results.ignored_count() > 0 {
+            self.counters.record_ignored_values(results.ignored_count());
+        }
         results.refusals().for_each(|refusal| self.counters.record_rejected(refusal.kind));
     }
 
@@ -438,14 +441,18 @@ fn find_site<'a>(
     // The names in the body are copied, because a problem that repeats them lives longer than the body.
     let body_tracking_id = submission.site_ref.tracking_id.map(|id| copy_into(id, tracking_id_buffer));
     let body_site = submission.site_ref.site.map(|site| copy_into(site, site_buffer));
-    let (query_tracking_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+    let (query_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+    let write_key = params.get(Param::WriteKey).filter(|_| query_id.is_none());
     // If `site` is given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us, and
     // browsers send it with every request.
     let is_named = site.or(body_site).is_some();
     let user = user.filter(|user| !is_named || context::is_tracking_id(user));
-    let tracking_id = query_tracking_id.or(body_tracking_id).or(user);
+    let tracking_id = query_id.or(write_key).or(body_tracking_id).or(user);
     context::find_site(catalog, tracking_id, site.or(body_site)).map_err(|problem| match problem.location {
         Some(at) if at.name == Param::TrackingId.name() && tracking_id == body_tracking_id => problem,
+        Some(at) if at.name == Param::TrackingId.name() && write_key.is_some() => {
+            problem.at(Param::WriteKey.name()).in_query()
+        }
         Some(at) if at.name == Param::Site.name() && site.is_none() => problem,
         _ => problem.in_query(),
     })
@@ -485,6 +492,10 @@ impl Environment for RequestEnvironment<'_> {
 
     fn is_ignored_referrer(&self, host: &str) -> bool {
         self.site.ignores_referrer(host)
+    }
+
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        self.site.measure_categories.iter().map(|category| category.as_str())
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

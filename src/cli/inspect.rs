@@ -16,7 +16,7 @@ use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::MAGIC as CHECKPOINT_MAGIC;
 use crate::visitors::events::time;
-use crate::visitors::log::format::{FORMAT_VERSION, SEGMENT_MAGIC};
+use crate::visitors::log::format::SEGMENT_MAGIC;
 use crate::visitors::log::{self, Damage, SegmentSummary};
 
 pub(super) const EXAMPLES: &str = "\
@@ -104,16 +104,16 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "segment      {}, {bytes} bytes, {state}", path.display());
-    let _ = match &summary.header {
-        Some(header) => {
+    let _ = match (&summary.header, summary.format_version) {
+        (Some(header), Some(version)) => {
             let created = format_time(header.created_ms);
             writeln!(
                 out,
-                "header       format {FORMAT_VERSION}, first seq {}, created {created}\nlog          {}",
+                "header       format {version}, first seq {}, created {created}\nlog          {}",
                 header.first_seq, header.log_id
             )
         }
-        None => writeln!(out, "header       damaged"),
+        _ => writeln!(out, "header       damaged"),
     };
     let _ = writeln!(out, "batches      {batches}, and {marks} watermarks");
     let _ = match summary.seqs {
@@ -158,7 +158,7 @@ fn render_json(summary: &SegmentSummary) -> Value {
         "bytes": summary.bytes,
         "reservedBytes": summary.reserved_bytes,
         "header": summary.header.as_ref().map(|header| json!({
-            "formatVersion": FORMAT_VERSION, "firstSeq": header.first_seq.to_string(), "createdAt": format_time(header.created_ms),
+            "formatVersion": summary.format_version, "firstSeq": header.first_seq.to_string(), "createdAt": format_time(header.created_ms),
             "logId": header.log_id.to_string(),
         })),
         "batches": summary.batches,

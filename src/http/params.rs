@@ -58,6 +58,7 @@ params! {
     Personalize = "personalize"
     ContentHash = "h"
     Now = "now"
+    WriteKey = "writeKey"
 }
 
 impl Param {

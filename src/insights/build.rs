@@ -12,7 +12,7 @@ use super::packing::PackedWriter;
 use crate::checksum::{crc32c, hash128_parts};
 use crate::ids;
 use crate::limits::SEGMENT_RECORDS_MAX;
-use crate::url::host;
+use crate::url::normal_host;
 use crate::visitors::identity;
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Code, Record, RecordKind};
@@ -203,6 +203,7 @@ impl ColumnBuilder {
         record.fold_input.unpack(&mut self.content);
         let touch = FoldParts::parse(&self.content).touch.map(|touch| touch.texts()).unwrap_or_default();
         let [source, medium, campaign, term, content, referrer] = touch;
+        let referrer_host = referrer.and_then(normal_host);
         let event = if record.kind == RecordKind::Screen { Some(SCREEN) } else { record.event };
         let texts = [
             record.site,
@@ -210,7 +211,7 @@ impl ColumnBuilder {
             record.path,
             record.variants,
             record.experiments,
-            referrer.and_then(host),
+            referrer_host.as_deref(),
             source,
             medium,
             campaign,

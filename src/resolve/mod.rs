@@ -6,6 +6,7 @@
 //! produces the bytes, with the items that [`content`] finds. [`explain`] gives the reasons.
 
 pub(crate) mod content;
+mod crawlers;
 pub(crate) mod decide;
 pub(crate) mod experiments;
 pub(crate) mod explain;

@@ -4,18 +4,18 @@
 //! unknown User-Agent gives no information, and never counts as a crawler. Only the first
 //! [`USER_AGENT_BYTES_MAX`] bytes are examined.
 //!
-//! One [`UserAgentParser`] is shared by all workers. It holds the texts of `crawlers.txt` in one automaton of
-//! 360 KB, a contiguous NFA. One pass over a User-Agent finds whether it contains any of 1,500 texts, without
-//! allocating. The other checks are short lists of signs, tried in order. The time is linear in the length of
-//! the User-Agent.
+//! One [`UserAgentParser`] is shared by all workers. It holds the texts of `crawlers.txt` and the general signs of
+//! [`super::crawlers`] in one automaton of 380 KB, a contiguous NFA. One pass over a User-Agent finds whether it
+//! contains any of 1,700 texts, without allocating. The other checks are short lists of signs, tried in order. The
+//! time is linear in the length of the User-Agent.
 //!
 //! Each worker has its own [`UserAgentCache`], because the same few hundred User-Agents account for most
 //! requests. The cache maps their bytes to their information in a fixed number of slots. It allocates only
 //! when it is created. It never changes a result: a slot counts only if it holds exactly the same bytes.
 
+use super::crawlers::Crawlers;
 use crate::limits::USER_AGENT_BYTES_MAX;
 pub use crate::visitors::log::{Browser, Device, Os, UserAgentInfo};
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 /// Number of User-Agents that a worker caches. Must be a power of two. A further one replaces another.
 /// Browsers freeze their User-Agents, so a few hundred account for nearly all traffic of a site. Takes 0.5
@@ -24,14 +24,13 @@ pub const USER_AGENTS_CACHED: usize = 1024;
 
 /// A parser of User-Agents with a compiled list of crawlers.
 pub struct UserAgentParser {
-    anywhere: AhoCorasick,
-    at_start: Box<[Box<str>]>,
+    crawlers: Crawlers,
 }
 
 impl UserAgentParser {
-    /// Creates a parser with the crawlers of `crawlers.txt`.
+    /// Creates a parser with the crawlers of `crawlers.txt` and all general signs of crawlers.
     pub fn new() -> Self {
-        Self::from_list(include_str!("crawlers.txt"))
+        Self { crawlers: Crawlers::with_signs(include_str!("crawlers.txt")) }
     }
 
     /// Creates a parser with the crawlers of `list`. Each line is one text to search for. A `^` before it
@@ -41,22 +40,13 @@ impl UserAgentParser {
     /// # Panics
     /// On a list with more than 2^31 automaton states. No compiled-in list is that large.
     pub fn from_list(list: &str) -> Self {
-        let texts = || list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let anywhere = texts().filter(|text| !text.starts_with('^'));
-        let at_start = texts().filter_map(|text| text.strip_prefix('^'));
-        UserAgentParser {
-            anywhere: AhoCorasick::builder()
-                .kind(Some(AhoCorasickKind::ContiguousNFA))
-                .build(anywhere)
-                .expect("the compiled-in list has fewer than 2^31 states"),
-            at_start: at_start.map(Box::from).collect(),
-        }
+        Self { crawlers: Crawlers::of_names(list) }
     }
 
     /// Parses a User-Agent.
     pub fn parse(&self, user_agent: &str) -> UserAgentInfo {
         let agent = truncate(user_agent);
-        if self.is_crawler(agent) {
+        if self.crawlers.contains(agent) {
             return UserAgentInfo::CRAWLER;
         }
         UserAgentInfo {
@@ -69,12 +59,7 @@ impl UserAgentParser {
 
     /// Returns the memory of the crawler list in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let starts = self.at_start.iter().map(|text| size_of_val(text) + text.len());
-        self.anywhere.memory_usage() + starts.sum::<usize>()
-    }
-
-    fn is_crawler(&self, agent: &str) -> bool {
-        self.anywhere.is_match(agent) || self.at_start.iter().any(|text| agent.starts_with(&**text))
+        self.crawlers.memory_bytes()
     }
 }
 

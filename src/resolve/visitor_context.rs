@@ -11,7 +11,8 @@ use crate::condition::{Document, Value};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::{self, PageUrl};
-use crate::visitors::log::RecordContext;
+use crate::visitors::events::context::primary_language;
+use crate::visitors::log::{Code, RecordContext};
 use crate::visitors::profile::history::History;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::profile::touch::Touch;
@@ -55,12 +56,13 @@ pub(crate) struct VisitorContext<'a> {
     url: &'a PageUrl,
     site: &'a ArchivedSite,
     local: OnceCell<LocalTime>,
+    language: OnceCell<Option<Code<3>>>,
 }
 
 impl<'a> VisitorContext<'a> {
     /// Creates a context. `url` must hold the visitor's parsed URL if the site's rules read it.
     pub(crate) fn new(site: &'a ArchivedSite, visitor: &'a Visitor<'a>, url: &'a PageUrl) -> Self {
-        Self { visitor, url, site, local: OnceCell::new() }
+        Self { visitor, url, site, local: OnceCell::new(), language: OnceCell::new() }
     }
 
     fn local(&self) -> &LocalTime {
@@ -69,6 +71,12 @@ impl<'a> VisitorContext<'a> {
 
     fn locale(&self) -> Option<&str> {
         std::str::from_utf8(self.visitor.locale?).ok()
+    }
+
+    /// Returns the primary language of the locale in lower case: `de` of `de-DE`.
+    fn language(&self) -> Option<&str> {
+        let language = self.language.get_or_init(|| primary_language(self.locale()?));
+        language.as_ref().map(Code::as_str)
     }
 
     fn country(&self) -> Option<&str> {
@@ -164,6 +172,7 @@ impl<'a> VisitorContext<'a> {
                     "browser": self.visitor.agent.browser.as_str() }),
             ),
             ("locale".to_owned(), json!(self.locale())),
+            ("language".to_owned(), json!(self.language())),
             ("country".to_owned(), json!(self.country())),
             ("url".to_owned(), json!({ "path": self.url.path(), "query": query })),
             (
@@ -185,6 +194,7 @@ pub(crate) fn is_of_request(code: u16, profile: &Profile<'_>) -> bool {
     match field {
         F::DeviceType | F::DeviceOs | F::DeviceBrowser => !values.is_some_and(RecordContext::has_agent),
         F::Country => values.and_then(RecordContext::country).is_none(),
+        F::Language => values.is_none_or(|values| values.language().is_none()),
         // A record has the language without its region.
         F::Locale => true,
         F::UrlPath | F::UrlQuery => true,
@@ -336,6 +346,7 @@ impl Document for VisitorContext<'_> {
             F::DeviceOs => text(Some(self.visitor.agent.os.as_str())),
             F::DeviceBrowser => text(Some(self.visitor.agent.browser.as_str())),
             F::Locale => text(self.locale()),
+            F::Language => text(self.language()),
             F::Country => text(self.country()),
             F::UrlPath => text(self.url.path()),
             F::UrlQuery => text(self.url.param(name)),

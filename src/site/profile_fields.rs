@@ -64,6 +64,7 @@ fields! {
     PageFirst "pages.*.first" Time
     PageLast "pages.*.last" Time
     At "now.at" Time
+    Language "language" Any
 }
 
 impl ProfileField {

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::profile_fields::ProfileField;
 use crate::country::country_code;
+use crate::visitors::events::context::primary_language;
 
 /// The type of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum ValueList {
     Integers(u8, u8),
     /// Two letters in upper case, or digits.
     Country,
+    /// Two or three letters in lower case.
+    Language,
     /// A date such as 2026-01-05.
     Date,
 }
@@ -52,6 +55,7 @@ impl FieldValues {
             F::Weekday => (ValueType::Number, ValueList::Integers(1, 7)),
             F::DeviceType => (ValueType::Text, ValueList::Names(&DEVICE_TYPES)),
             F::Country => (ValueType::Text, ValueList::Country),
+            F::Language => (ValueType::Text, ValueList::Language),
             F::Date => (ValueType::Text, ValueList::Date),
             F::DeviceOs | F::DeviceBrowser | F::Locale | F::UrlPath => (ValueType::Text, ValueList::All),
             F::UserId | F::UrlQuery => (ValueType::NumericText, ValueList::All),
@@ -99,6 +103,9 @@ impl ValueList {
                     code == *text.as_bytes() || ignores_case && code.eq_ignore_ascii_case(text.as_bytes())
                 })
             }
+            Self::Language => primary_language(text).is_some_and(|language| {
+                language.as_str() == text || ignores_case && language.as_str().eq_ignore_ascii_case(text)
+            }),
             Self::Date => is_date(text),
         }
     }
@@ -107,6 +114,7 @@ impl ValueList {
     pub(crate) fn suggest(self, text: &str) -> Option<String> {
         match self {
             Self::Country => country_code(text.as_bytes()).map(|code| code.map(char::from).iter().collect()),
+            Self::Language => primary_language(text).map(|language| language.as_str().to_owned()),
             Self::Date => rewrite_date(text),
             _ => None,
         }
@@ -122,6 +130,7 @@ impl ValueList {
             Self::Names(names) => format!("one of {}", names.join(", ")),
             Self::Integers(min, max) => format!("a whole number from {min} to {max}"),
             Self::Country => "a country in upper case, such as \"DE\"".to_owned(),
+            Self::Language => "a language in lower case without a region, such as \"de\"".to_owned(),
             Self::Date => "a date such as \"2026-01-05\"".to_owned(),
         }
     }

@@ -3,6 +3,7 @@
 mod bounds;
 mod context;
 mod examples;
+mod ignored;
 mod json;
 mod kinds;
 mod pages;
@@ -65,6 +66,8 @@ struct TestEnvironment {
     /// The hosts whose referrers the site ignores.
     ignored_referrers: Vec<&'static str>,
     ignores_providers: bool,
+    /// The categories of a consent manager under which the site measures.
+    measure_categories: Vec<&'static str>,
     generated: u64,
 }
 
@@ -87,6 +90,10 @@ impl Environment for TestEnvironment {
 
     fn is_ignored_referrer(&self, host: &str) -> bool {
         is_ignored_referrer(host, self.ignored_referrers.iter().copied(), self.ignores_providers)
+    }
+
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        self.measure_categories.iter().copied()
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {
@@ -133,6 +140,7 @@ impl Server {
             hosts: Vec::new(),
             ignored_referrers: Vec::new(),
             ignores_providers: true,
+            measure_categories: Vec::new(),
             generated: 0,
         };
         Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }

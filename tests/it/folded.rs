@@ -43,6 +43,10 @@ impl Environment for UnknownEnvironment {
         is_ignored_referrer(host, std::iter::empty(), true)
     }
 
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
     fn page_path(&mut self, _: &str) -> Option<&str> {
         None
     }

@@ -2,6 +2,7 @@
 
 mod checking;
 mod columns;
+mod earlier_format;
 mod exporting;
 mod restoring;
 mod searching;

@@ -123,6 +123,7 @@ fn compile_site(
     let site = source.site.as_ref()?;
     let clock_offsets = timezone::clock_offsets(&site.time_zone, mistakes);
     check_origins(site, mistakes);
+    check_hosts(site, mistakes);
     let (patterns, audiences, sees_url) = conditions.finish(mistakes);
     let site = Site {
         site: (*site.site).into(),
@@ -132,12 +133,13 @@ fn compile_site(
         version,
         origins: site.origins.clone(),
         hosts: collect_hosts(site),
-        ignored_referrers: sort_hosts(site.ignored_referrers.iter().map(String::as_str)),
+        ignored_referrers: sort_hosts(site.ignored_referrers.iter().filter_map(|host| ascii_host(host))),
         ignores_providers: site.ignore_providers,
         cookie: site.cookie.clone(),
         bots: site.bots as u8,
         honor_gpc: site.privacy.honor_gpc,
         ip: site.privacy.ip as u8,
+        measure_categories: site.privacy.consent_categories.measure.names().to_vec(),
         cache_resolve: cache_control(site.cache.resolve()),
         cache_routes: cache_control(site.cache.routes()),
         cache_query: cache_control(site.cache.query()),
@@ -190,13 +192,29 @@ fn check_origins(site: &types::Site, mistakes: &mut Diagnostics) {
 
 /// Returns the hosts of the site's `origins` and `hosts`, sorted, without a leading `www.`.
 fn collect_hosts(site: &types::Site) -> Vec<String> {
-    let hosts = site.origins.iter().filter_map(|origin| url::host(origin));
-    sort_hosts(hosts.chain(site.hosts.iter().map(String::as_str)))
+    let origins = site.origins.iter().filter_map(|origin| url::host(origin)).map(str::to_owned);
+    sort_hosts(origins.chain(site.hosts.iter().filter_map(|host| ascii_host(host))))
 }
 
 /// Returns hosts sorted, each once, without a leading `www.`.
-fn sort_hosts<'h>(hosts: impl Iterator<Item = &'h str>) -> Vec<String> {
-    hosts.map(url::without_www).map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
+fn sort_hosts(hosts: impl Iterator<Item = String>) -> Vec<String> {
+    hosts.map(|host| url::without_www(&host).to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Returns the A-label form of a host (RFC 5890), as browsers send it: `xn--bcher-kva.example` of `bücher.example`.
+/// `None` if it is no valid internationalized name.
+fn ascii_host(host: &str) -> Option<String> {
+    if host.is_ascii() { Some(host.to_owned()) } else { idna::domain_to_ascii(host).ok() }
+}
+
+/// Checks the internationalized names among the hosts.
+fn check_hosts(site: &types::Site, mistakes: &mut Diagnostics) {
+    for (i, host) in site.hosts.iter().enumerate().filter(|(_, host)| ascii_host(host).is_none()) {
+        let expected = "a host name that IDNA allows, such as `bücher.example`";
+        let diagnostic =
+            Diagnostic::at_value("site.json", format!("/hosts/{i}"), expected, format!("{host:?}"));
+        mistakes.add(diagnostic.with_title(format!("invalid host {host:?}")));
+    }
 }
 
 /// Checks scheme, host and port in the form of browsers; `*` may replace the first labels or the port.

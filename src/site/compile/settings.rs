@@ -1,7 +1,7 @@
 //! The body of `/v1/site`: the settings that a client of the site needs.
 
 use crate::json;
-use crate::site::source::types::{CacheTimes, Site};
+use crate::site::source::types::{CacheTimes, ConsentCategories, Site};
 
 /// Returns the settings of a site as JSON.
 pub(super) fn site_settings(site: &Site) -> String {
@@ -19,7 +19,9 @@ pub(super) fn site_settings(site: &Site) -> String {
         }
         json::write_string(&mut out, origin);
     }
-    out.extend_from_slice(format!("],\"privacy\":{{\"honorGpc\":{}}}", site.privacy.honor_gpc).as_bytes());
+    out.extend_from_slice(format!("],\"privacy\":{{\"honorGpc\":{}", site.privacy.honor_gpc).as_bytes());
+    write_categories(&mut out, &site.privacy.consent_categories);
+    out.push(b'}');
     let times =
         [("resolve", site.cache.resolve()), ("query", site.cache.query()), ("routes", site.cache.routes())];
     let times = times.map(|(name, times)| format!("\"{name}\":{}", cache_times(times))).join(",");
@@ -30,6 +32,16 @@ pub(super) fn site_settings(site: &Site) -> String {
     }
     out.push(b'}');
     String::from_utf8(out).expect("all parts are strings")
+}
+
+/// Appends the categories of a consent manager, if the site states any.
+fn write_categories(out: &mut Vec<u8>, categories: &ConsentCategories) {
+    let (measure, personalize) = (categories.measure.names(), categories.personalize.names());
+    if measure.is_empty() && personalize.is_empty() {
+        return;
+    }
+    let object = serde_json::json!({ "measure": measure, "personalize": personalize });
+    out.extend_from_slice(format!(",\"consentCategories\":{object}").as_bytes());
 }
 
 fn cache_times(times: CacheTimes) -> String {

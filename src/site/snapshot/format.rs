@@ -162,6 +162,8 @@ pub struct Site {
     pub honor_gpc: bool,
     /// Policy for IP addresses of events: 0 store none, 1 store them without their last part, 2 store them.
     pub ip: u8,
+    /// The categories of a consent manager under which the site measures.
+    pub measure_categories: Vec<String>,
     /// `Cache-Control` of resolves whose forced variants all exist.
     pub cache_resolve: String,
     /// `Cache-Control` of routes and combinations.

@@ -43,13 +43,15 @@ pub(crate) const COOKIE: Pattern = Pattern {
     },
 };
 
-/// The form of browsers: lower case, without scheme and port.
+/// The form of browsers: lower case, without scheme and port. Letters outside ASCII are those of an internationalized
+/// name. The compiler checks them.
 pub(crate) const HOST: Pattern = Pattern {
-    regex: "^[a-z0-9_-]+(\\.[a-z0-9_-]+)*$",
+    regex: "^([a-z0-9_-]|[^\\x00-\\x7F])+(\\.([a-z0-9_-]|[^\\x00-\\x7F])+)*$",
     description: "a host name in lower case such as `shop.example.com`, without scheme, port and path",
     matches: |text| {
-        let is_letter =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        let is_letter = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte) || byte >= 0x80
+        };
         text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_letter))
     },
 };

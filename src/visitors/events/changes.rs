@@ -63,7 +63,10 @@ pub(super) fn write(kind: RecordKind, members: &Members<'_>, out: &mut Vec<u8>) 
         }
     };
     match kind {
-        RecordKind::Identify => write_one(Operation::Set, members.get(MemberName::Traits)),
+        RecordKind::Identify => {
+            let traits = members.get(MemberName::Traits).filter(|traits| traits.is_object());
+            write_one(Operation::Set, traits)
+        }
         _ => OPERATIONS.iter().for_each(|(operation, name)| write_one(*operation, members.get(*name))),
     }
     if skipped == 0 && out.len() == start + 2 {

@@ -5,6 +5,7 @@
 //! follow the same rule.
 
 use super::document::{Member, Value, write_member_name};
+use super::ignored::{IgnoredValues, JsonType};
 use super::refusal::{Location, Refusal};
 use crate::country::country_code;
 use crate::limits::CONTEXT_MEMBERS_MAX;
@@ -30,7 +31,7 @@ impl<'d> MergedValue<'d> {
         self.own.and_then(Value::present).or(self.batch.and_then(Value::present))
     }
 
-    fn get(self, name: &str) -> Self {
+    pub(super) fn get(self, name: &str) -> Self {
         Self {
             own: self.own.and_then(|own| own.get(name)),
             batch: self.batch_value().and_then(|under| under.get(name)),
@@ -114,6 +115,8 @@ struct ContextFields<'d> {
     names_ip: bool,
     country: Option<Value<'d>>,
     location: Option<Value<'d>>,
+    device: Option<Value<'d>>,
+    os: Option<Value<'d>>,
 }
 
 impl<'d> ContextFields<'d> {
@@ -134,6 +137,8 @@ impl<'d> ContextFields<'d> {
                 }
                 "country" => &mut known.country,
                 "location" => &mut known.location,
+                "device" => &mut known.device,
+                "os" => &mut known.os,
                 _ => continue,
             };
             *slot = member.value.present();
@@ -141,16 +146,26 @@ impl<'d> ContextFields<'d> {
         known
     }
 
-    /// Checks the types of the members. A malformed consent is an error, because it must not count as
-    /// consent.
-    fn check_fields(&self, place: Location<'d>) -> Result<(), Refusal> {
-        let objects = [self.page, self.campaign, self.consent];
-        objects.into_iter().try_for_each(|value| JsonType::Object.check(value, place))?;
-        [self.locale, self.user_agent]
-            .into_iter()
-            .try_for_each(|value| JsonType::String.check(value, place))?;
-        JsonType::Boolean.check(self.preview, place)?;
-        JsonType::Boolean.check(self.consent.and_then(|consent| consent.get_present("measure")), place)
+    /// Removes the members that have a wrong type and are not needed, and passes each to `ignore`.
+    fn retain_usable(&mut self, mut ignore: impl FnMut(JsonType, Value<'d>)) {
+        for (json_type, slot) in [
+            (JsonType::Object, &mut self.page),
+            (JsonType::Object, &mut self.campaign),
+            (JsonType::String, &mut self.locale),
+            (JsonType::String, &mut self.user_agent),
+        ] {
+            if let Some(value) = slot.take_if(|value| !json_type.fits(*value)) {
+                ignore(json_type, value);
+            }
+        }
+        self.consent.take_if(|consent| consent.is_empty_array());
+    }
+
+    /// Checks the members that decide whether the event may be recorded. A malformed consent must not count as consent.
+    fn check_permissions(&self, place: Location<'d>) -> Result<(), Refusal> {
+        check_type(JsonType::Object, self.consent, place)?;
+        check_type(JsonType::Boolean, self.preview, place)?;
+        check_type(JsonType::Boolean, self.consent.and_then(|consent| consent.get_present("measure")), place)
     }
 }
 
@@ -164,6 +179,11 @@ pub(super) struct Context<'d> {
     pub locale: Option<&'d str>,
     pub country: Option<Code<2>>,
     pub ip: Option<&'d str>,
+    /// The device and the operating system, as libraries of apps state them.
+    pub device: MergedValue<'d>,
+    pub os: MergedValue<'d>,
+    /// The categories that the visitor accepted or denied, as consent managers of Segment state them.
+    pub category_preferences: MergedValue<'d>,
     /// True if the event's own context has a member `ip`, also if its value is `null` or `""`.
     names_ip: bool,
     pub is_preview: bool,
@@ -173,7 +193,7 @@ pub(super) struct Context<'d> {
 
 impl<'d> Context<'d> {
     /// Validates the event's own context and merges it with `under`, the batch's context, which is already
-    /// validated.
+    /// validated. Adds values that cannot be used to `ignored`.
     ///
     /// # Errors
     /// `invalid_event` with a pointer to the first error in the event's own context.
@@ -181,8 +201,12 @@ impl<'d> Context<'d> {
         own: Option<Value<'d>>,
         under: Option<Value<'d>>,
         place: Location<'d>,
+        ignored: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
-        let (known, known_under) = (check(own, place)?, ContextFields::new(under));
+        let own = ignored.typed(JsonType::Object, own, place);
+        let known = check(own, place, ignored)?;
+        let mut known_under = ContextFields::new(under);
+        known_under.retain_usable(|_, _| {});
         let layered = |own, under| MergedValue { own, batch: under };
         let consent = layered(known.consent, known_under.consent);
         Ok(Self {
@@ -196,6 +220,9 @@ impl<'d> Context<'d> {
             user_agent: layered(known.user_agent, known_under.user_agent).as_str(),
             ip: layered(known.ip, known_under.ip).as_str(),
             names_ip: known.names_ip,
+            device: layered(known.device, known_under.device),
+            os: layered(known.os, known_under.os),
+            category_preferences: consent.get("categoryPreferences"),
             is_preview: layered(known.preview, known_under.preview).as_bool() == Some(true),
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
@@ -226,39 +253,36 @@ pub(crate) fn primary_language(tag: &str) -> Option<Code<3>> {
     if length >= 2 { Code::new(&code[..length]) } else { None }
 }
 
-/// The JSON type that a member must have.
-#[derive(Clone, Copy)]
-enum JsonType {
-    Object,
-    String,
-    Boolean,
-}
-
-impl JsonType {
-    fn check<'d>(self, value: Option<Value<'d>>, place: Location<'d>) -> Result<(), Refusal> {
-        let Some(value) = value else { return Ok(()) };
-        let (fits, expected) = match self {
-            Self::Object => (value.is_object(), "an object"),
-            Self::String => (value.as_str().is_some(), "a string"),
-            Self::Boolean => (value.as_bool().is_some(), "true or false"),
-        };
-        if fits { Ok(()) } else { Err(place.refuse(problem::INVALID_EVENT, value, expected)) }
-    }
-}
-
-/// Checks the context of a batch.
+/// Checks the context of a batch. Adds values that cannot be used to `ignored`.
 ///
 /// # Errors
 /// `invalid_event` with a pointer to the first error.
-pub(super) fn check_batch<'d>(context: Value<'d>, place: Location<'d>) -> Result<(), Refusal> {
-    check(Some(context), place)?;
+pub(super) fn check_batch<'d>(
+    context: Value<'d>,
+    place: Location<'d>,
+    ignored: &mut IgnoredValues,
+) -> Result<(), Refusal> {
+    check(Some(context), place, ignored)?;
     check_member_counts(context, place)
 }
 
-fn check<'d>(context: Option<Value<'d>>, place: Location<'d>) -> Result<ContextFields<'d>, Refusal> {
-    JsonType::Object.check(context, place)?;
-    let known = ContextFields::new(context);
-    known.check_fields(place).map(|()| known)
+fn check<'d>(
+    context: Option<Value<'d>>,
+    place: Location<'d>,
+    ignored: &mut IgnoredValues,
+) -> Result<ContextFields<'d>, Refusal> {
+    let mut known = ContextFields::new(context);
+    known.retain_usable(|json_type, value| {
+        ignored.typed(json_type, Some(value), place);
+    });
+    known.check_permissions(place).map(|()| known)
+}
+
+fn check_type<'d>(json_type: JsonType, value: Option<Value<'d>>, place: Location<'d>) -> Result<(), Refusal> {
+    match value.filter(|value| !json_type.fits(*value)) {
+        Some(value) => Err(place.refuse(problem::INVALID_EVENT, value, json_type.expected())),
+        None => Ok(()),
+    }
 }
 
 /// Checks that no object of a batch's context has more than `CONTEXT_MEMBERS_MAX` members. Each is merged

@@ -7,10 +7,12 @@
 use std::net::IpAddr;
 
 use super::context;
+use super::device;
 use super::document::{Document, Value};
 use super::encode::EncodeBuffers;
 use super::endpoint::EventEndpoint;
 use super::event::{self, Event};
+use super::ignored::{IgnoredValues, JsonType};
 use super::ip::IpPolicy;
 use super::members::{MemberName, Members};
 use super::receipt::{DropReason, EventResults};
@@ -36,6 +38,8 @@ pub struct Submission<'d> {
     pub(super) endpoint: EventEndpoint,
     pub(super) context: Option<Value<'d>>,
     pub(super) sent_ms: Option<i64>,
+    /// The ignored values of the batch as a whole.
+    ignored: IgnoredValues,
     /// The site that the body names.
     pub site_ref: SiteRef<'d>,
 }
@@ -95,6 +99,9 @@ pub trait Environment {
     /// Returns whether the site ignores referrers on this host, which has no leading `www.`.
     fn is_ignored_referrer(&self, host: &str) -> bool;
 
+    /// Iterates over the categories of a consent manager under which the site measures.
+    fn measure_categories(&self) -> impl Iterator<Item = &str>;
+
     /// Returns the path in the form of routes, or `None` if it cannot be a route.
     fn page_path(&mut self, value: &str) -> Option<&str>;
 
@@ -106,15 +113,23 @@ impl<'d> Submission<'d> {
     /// Reads a body that was sent to `endpoint` and checks it as a whole. Does not validate the events.
     ///
     /// # Errors
-    /// `invalid_event`, `invalid_timestamp` and `batch_too_large` for errors of the whole body.
+    /// `invalid_event` and `batch_too_large` for errors of the whole body.
     /// `invalid_tracking_id` and `missing_site` if the site's name is not a text.
     pub fn parse(document: &'d Document<'d>, endpoint: EventEndpoint) -> Result<Self, Refusal> {
         let root = document.root();
         let place = Location { index: None, base: root };
         let members = Members::new(root);
         let address = parse_site_ref(&members, place)?;
-        let single =
-            Self { root, members, batch: None, endpoint, context: None, sent_ms: None, site_ref: address };
+        let single = Self {
+            root,
+            members,
+            batch: None,
+            endpoint,
+            context: None,
+            sent_ms: None,
+            ignored: IgnoredValues::default(),
+            site_ref: address,
+        };
         match members.get(MemberName::Batch) {
             Some(batch) => parse_batch(single, batch, place),
             None if endpoint == EventEndpoint::Batch => Err(place.refuse_missing(
@@ -178,9 +193,10 @@ fn parse_batch<'d>(
         let sentence = "The batch has {} events, more than the limit of 2500.";
         return Err(place.refuse_count(problem::BATCH_TOO_LARGE, batch, sentence, batch.len()));
     }
-    let context = members.get(MemberName::Context);
+    let mut ignored = IgnoredValues::default();
+    let context = ignored.typed(JsonType::Object, members.get(MemberName::Context), place);
     if let Some(context) = context {
-        context::check_batch(context, place)?;
+        context::check_batch(context, place, &mut ignored)?;
         let bytes = context.source().len() * batch.len();
         if bytes > CONTEXTS_BYTES_MAX {
             let sentence =
@@ -188,9 +204,12 @@ fn parse_batch<'d>(
             return Err(place.refuse_count(problem::BATCH_TOO_LARGE, context, sentence, bytes));
         }
     }
-    let sent_ms = members.get(MemberName::SentAt).map(|value| event::read_time(value, place)).transpose()?;
-    Ok(Submission { batch: Some(batch), context, sent_ms, ..single })
+    let sent_ms = event::read_sent_at(members, place, &mut ignored);
+    Ok(Submission { batch: Some(batch), context, sent_ms, ignored, ..single })
 }
+
+/// Signs of a browser without a screen, in the spellings of Chrome, Edge and test tools.
+const HEADLESS: [&str; 2] = ["Headless", "headless"];
 
 /// A validator of events. Reuses its buffers.
 #[derive(Default)]
@@ -210,8 +229,9 @@ impl EventValidator {
         mut record: impl FnMut(&Record<'_>),
     ) -> EventResults {
         let mut results = used.reset(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
+        results.ignored.add_of_batch(&sent.ignored);
         for (place, members) in sent.events() {
-            match Event::read(place, &members, sent, call) {
+            match Event::read(place, &members, sent, call, &mut results.ignored) {
                 Err(refusal) => results.push_rejected(event::usable_message_id(&members), refusal),
                 Ok(event) => match apply_policy(&event, call, outside) {
                     Err(reason) => results.push_dropped(event.message_id, reason),
@@ -238,21 +258,31 @@ fn apply_policy(
     if call.is_preview || event.context.is_preview {
         return Err(DropReason::Preview);
     }
-    if event.context.has_denied_consent || (call.gpc && call.policy.honor_gpc) {
+    let has_denied = event.context.has_denied_consent || denies_category(event, outside);
+    if has_denied || (call.gpc && call.policy.honor_gpc) {
         return Err(DropReason::NoConsent);
     }
     let agent = event.context.user_agent.or(call.user_agent);
     let agent = agent.map_or_else(UserAgentInfo::default, |agent| parse_user_agent(agent, outside));
+    let agent = device::complete(agent, &event.context);
     match call.policy.bots {
         BotPolicy::Drop if agent.is_crawler => Err(DropReason::Bot),
         _ => Ok(agent),
     }
 }
 
+/// Returns whether the visitor denied measurement by the categories of a consent manager: the event has preferences, and
+/// they do not accept each category that the site measures under. Without such a setting nothing follows from them.
+fn denies_category(event: &Event<'_>, outside: &impl Environment) -> bool {
+    let preferences = event.context.category_preferences;
+    preferences.value().is_some()
+        && outside.measure_categories().any(|category| preferences.get(category).as_bool() != Some(true))
+}
+
 /// Parses the User-Agent of an event. A headless browser is a crawler here. It gets pages like a visitor, because
 /// programs render pages with it for others, but its events are not those of a visitor.
 fn parse_user_agent(user_agent: &str, outside: &mut impl Environment) -> UserAgentInfo {
-    match user_agent.contains("HeadlessChrome") {
+    match HEADLESS.iter().any(|sign| user_agent.contains(sign)) {
         true => UserAgentInfo::CRAWLER,
         false => outside.parse_user_agent(user_agent),
     }

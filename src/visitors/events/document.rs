@@ -195,6 +195,10 @@ impl<'d> Value<'d> {
         matches!(self.node().content, Content::Array { .. })
     }
 
+    pub fn is_empty_array(self) -> bool {
+        self.is_array() && self.is_empty()
+    }
+
     pub fn is_number(self) -> bool {
         matches!(self.node().content, Content::Number)
     }

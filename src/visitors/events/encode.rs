@@ -91,6 +91,12 @@ fn write_fold_input(
     out: &mut FoldInputBuilder,
 ) {
     out.clear();
+    // An event without these times has the time in its column, or none.
+    let times = event.client_times;
+    if times.sent_ms.is_some() || times.timestamp_ms.is_some_and(|stated_ms| stated_ms != event.timestamp_ms)
+    {
+        out.add_client_times(times, call.received_ms);
+    }
     match event.kind {
         RecordKind::Page => {
             touch::find(event, call, outside, url).into_iter().for_each(|texts| out.add_touch(texts));

@@ -25,6 +25,8 @@ pub const PATHS: &[(&str, EventEndpoint)] = &[
     ("/v1/batch", EventEndpoint::Batch),
     ("/v1/b", EventEndpoint::Batch),
     ("/v1/import", EventEndpoint::Batch),
+    // The beacon of RudderStack's library for browsers.
+    ("/beacon/v1/batch", EventEndpoint::Batch),
     ("/v1/identify", EventEndpoint::Identify),
     ("/v1/i", EventEndpoint::Identify),
     ("/v1/screen", EventEndpoint::Screen),

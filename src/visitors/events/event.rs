@@ -3,12 +3,14 @@
 use super::context::Context;
 use super::decode::{EventContext, Submission};
 use super::document::Value;
+use super::ignored::{IgnoredValues, JsonType};
 use super::members::{MemberName, Members};
 use super::refusal::{Location, Refusal};
 use super::{kind, operations, time, variants, visitor};
 use crate::limits::{EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, MESSAGE_ID_BYTES_MAX, NAME_BYTES_MAX};
 use crate::problem;
 use crate::visitors::log::RecordKind;
+use crate::visitors::log::fold_input::ClientTimes;
 
 /// A validated event, borrowed from its body.
 pub(super) struct Event<'d> {
@@ -26,10 +28,12 @@ pub(super) struct Event<'d> {
     pub properties: Option<Value<'d>>,
     pub context: Context<'d>,
     pub timestamp_ms: i64,
+    pub client_times: ClientTimes,
 }
 
 impl<'d> Event<'d> {
-    /// Validates the event at `place`. `members` are its members.
+    /// Validates the event at `place`. `members` are its members. Optional values that cannot be used are added to
+    /// `ignored`.
     ///
     /// # Errors
     /// The first error found.
@@ -38,14 +42,15 @@ impl<'d> Event<'d> {
         members: &Members<'d>,
         sent: &Submission<'d>,
         call: &EventContext<'d>,
+        ignored: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
         let value = place.base;
         check_size(value, place)?;
         check_site(members, call, place)?;
         let kind = kind::parse(members, sent.endpoint, place)?;
-        check_object(members.get(MemberName::Properties), place)?;
-        check_object(members.get(MemberName::Traits), place)?;
-        let context = Context::read(members.get(MemberName::Context), sent.context, place)?;
+        let properties = ignored.typed(JsonType::Object, members.get(MemberName::Properties), place);
+        ignored.typed(JsonType::Object, members.get(MemberName::Traits), place);
+        let context = Context::read(members.get(MemberName::Context), sent.context, place, ignored)?;
         if kind == RecordKind::Profile {
             operations::check(members, place)?;
         }
@@ -61,6 +66,7 @@ impl<'d> Event<'d> {
                 "The event names no visitor; add 'anonId' or 'userId'.",
             ));
         }
+        let client_times = read_client_times(members, sent, place, ignored)?;
         Ok(Self {
             value,
             kind,
@@ -71,7 +77,7 @@ impl<'d> Event<'d> {
             anon_id,
             user_id,
             event,
-            name: members.get(MemberName::Name).map(|value| read_name(value, place)).transpose()?,
+            name: members.get(MemberName::Name).and_then(|value| read_name(value, place, ignored)),
             variants: members
                 .get(MemberName::Variants)
                 .map(|value| variants::read(value, place))
@@ -81,9 +87,10 @@ impl<'d> Event<'d> {
                 .filter(|_| matches!(kind, RecordKind::Page | RecordKind::Track))
                 .map(|value| variants::read_experiments(value, place))
                 .transpose()?,
-            properties: members.get(MemberName::Properties),
+            properties,
             context,
-            timestamp_ms: read_timestamp(members, sent, call, place)?,
+            timestamp_ms: time::correct_clock_skew(client_times, call.received_ms),
+            client_times,
         })
     }
 }
@@ -99,7 +106,10 @@ fn check_size<'d>(value: Value<'d>, place: Location<'d>) -> Result<(), Refusal> 
         let sentence = "The event has {} bytes, more than the limit of 32768.";
         return Err(place.refuse_count(problem::EVENT_TOO_LARGE, value, sentence, bytes));
     }
-    check_object(Some(value), place)
+    match value.is_object() {
+        true => Ok(()),
+        false => Err(place.refuse(problem::INVALID_EVENT, value, "an object")),
+    }
 }
 
 /// Checks that an event that names its site names the site of the request.
@@ -116,16 +126,13 @@ pub(super) fn check_site<'d>(
     }
 }
 
-fn check_object<'d>(value: Option<Value<'d>>, place: Location<'d>) -> Result<(), Refusal> {
-    match value.filter(|value| !value.is_object()) {
-        Some(value) => Err(place.refuse(problem::INVALID_EVENT, value, "an object")),
-        None => Ok(()),
-    }
-}
-
-fn read_name<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
+/// Reads the name of a page. Ignores a value that is not a short text.
+fn read_name<'d>(value: Value<'d>, place: Location<'d>, ignored: &mut IgnoredValues) -> Option<&'d str> {
     let name = value.as_str().filter(|name| name.len() <= NAME_BYTES_MAX);
-    name.ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "a string of at most 1024 bytes"))
+    if name.is_none() {
+        ignored.add(place, problem::INVALID_EVENT, value, "a string of at most 1024 bytes");
+    }
+    name
 }
 
 fn read_event_name<'d>(
@@ -163,19 +170,29 @@ fn parse_message_id(value: Value<'_>) -> Option<&str> {
     (1..=MESSAGE_ID_BYTES_MAX).contains(&id.len()).then_some(id)
 }
 
-/// Returns the time of the event by the server's clock.
-fn read_timestamp<'d>(
+/// Reads the times that the event states, by the client's clock. A time of sending that is not a time is ignored.
+fn read_client_times<'d>(
     members: &Members<'d>,
     sent: &Submission<'_>,
-    call: &EventContext<'_>,
     place: Location<'d>,
-) -> Result<i64, Refusal> {
-    let timestamp = members.timestamp().map(|value| read_time(value, place)).transpose()?;
-    let sent_at = members.get(MemberName::SentAt).map(|value| read_time(value, place)).transpose()?;
-    Ok(time::correct_clock_skew(timestamp, sent_at.or(sent.sent_ms), call.received_ms))
+    ignored: &mut IgnoredValues,
+) -> Result<ClientTimes, Refusal> {
+    let expected = |value| place.refuse(problem::INVALID_TIMESTAMP, value, time::EXPECTED);
+    let timestamp = members.timestamp().map(|value| time::read(value).ok_or_else(|| expected(value)));
+    let sent_ms = read_sent_at(members, place, ignored).or(sent.sent_ms);
+    Ok(ClientTimes { timestamp_ms: timestamp.transpose()?, sent_ms })
 }
 
-/// Reads a member that is a time.
-pub(super) fn read_time<'d>(value: Value<'d>, place: Location<'d>) -> Result<i64, Refusal> {
-    time::read(value).ok_or_else(|| place.refuse(problem::INVALID_TIMESTAMP, value, time::EXPECTED))
+/// Reads the member `sentAt` of an event or a body. Ignores a value that is not a time.
+pub(super) fn read_sent_at<'d>(
+    members: &Members<'d>,
+    place: Location<'d>,
+    ignored: &mut IgnoredValues,
+) -> Option<i64> {
+    let value = members.get(MemberName::SentAt)?;
+    let time = time::read(value);
+    if time.is_none() {
+        ignored.add(place, problem::INVALID_TIMESTAMP, value, time::EXPECTED);
+    }
+    time
 }

@@ -12,7 +12,7 @@
 //!
 //! Invariants:
 //!
-//! * An event is recorded, dropped with a reason, or rejected. A rejection has a code, a JSON pointer and the
+//! * An event is recorded, dropped with a reason, or rejected. An optional value that cannot be used is ignored and named. A rejection has a code, a JSON pointer and the
 //!   expected value.
 //! * Validation precedes the drop rules, so that developers see mistakes in events that would be dropped
 //!   anyway.
@@ -21,12 +21,14 @@
 pub(crate) mod changes;
 pub(crate) mod context;
 pub(crate) mod decode;
+mod device;
 pub(crate) mod document;
 mod encode;
 pub(crate) mod endpoint;
 mod event;
 pub(crate) mod export;
 mod exposure;
+pub(crate) mod ignored;
 pub(crate) mod ip;
 mod kind;
 mod members;

@@ -51,7 +51,8 @@ impl OperandShape {
     fn accepts(self, operation: Value<'_>) -> bool {
         match self {
             Self::Keys => operation.is_array(),
-            _ => operation.is_object(),
+            // PHP writes an empty object as an empty array.
+            _ => operation.is_object() || operation.is_empty_array(),
         }
     }
 

@@ -16,7 +16,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use super::export::TouchColumns;
+use super::export::FoldColumns;
 use crate::visitors::identity;
 use crate::visitors::log::{Code, Record};
 
@@ -30,6 +30,8 @@ const SCHEMA: &str = "message record {
     REQUIRED INT64 seq;
     REQUIRED INT64 receivedAt (TIMESTAMP(MICROS,true));
     REQUIRED INT64 timestamp (TIMESTAMP(MICROS,true));
+    OPTIONAL INT64 clientTimestamp (TIMESTAMP(MICROS,true));
+    OPTIONAL INT64 sentAt (TIMESTAMP(MICROS,true));
     OPTIONAL BYTE_ARRAY site (STRING);
     REQUIRED BYTE_ARRAY type (STRING);
     OPTIONAL BYTE_ARRAY messageId (STRING);
@@ -67,11 +69,19 @@ pub(crate) struct Table<W: Write + Send> {
 /// The row group being filled: its columns by type, each in the schema's order.
 #[derive(Default)]
 struct Group {
-    numbers: [Vec<i64>; 3],
+    numbers: [Numbers; 5],
     truths: [Vec<bool>; 2],
     texts: [Texts; 24],
     rows: usize,
     text_bytes: usize,
+}
+
+/// A column of optional numbers.
+#[derive(Default)]
+struct Numbers {
+    values: Vec<i64>,
+    /// As in [`Texts`].
+    levels: Vec<i16>,
 }
 
 /// A column of optional texts, concatenated.
@@ -134,10 +144,17 @@ impl<W: Write + Send> Table<W> {
 
 impl Group {
     fn add(&mut self, seq: i64, record: &Record<'_>) {
-        let numbers = [seq, record.received_ms * 1000, record.timestamp_ms * 1000];
         let (mut alias, mut content) = (Vec::new(), Vec::new());
         let tie = identity::named_tie(record, record.previous_id(&mut alias));
-        let touch = TouchColumns::read(record, &mut content);
+        let fold = FoldColumns::read(record, &mut content);
+        let micros = |time_ms: i64| time_ms * 1000;
+        let numbers = [
+            Some(seq),
+            Some(micros(record.received_ms)),
+            Some(micros(record.timestamp_ms)),
+            fold.client_times.timestamp_ms.map(micros),
+            fold.client_times.sent_ms.map(micros),
+        ];
         let texts = [
             record.site,
             Some(record.kind.name()),
@@ -150,12 +167,12 @@ impl Group {
             record.path,
             record.variants,
             record.experiments,
-            touch.referrer_host,
-            touch.source,
-            touch.medium,
-            touch.campaign,
-            touch.term,
-            touch.content,
+            fold.referrer_host.as_deref(),
+            fold.source,
+            fold.medium,
+            fold.campaign,
+            fold.term,
+            fold.content,
             record.device.name(),
             record.os.name(),
             record.browser.name(),
@@ -183,7 +200,9 @@ impl Group {
         while let Some(mut column) = group.next_column()? {
             match column.untyped() {
                 ColumnWriter::Int64ColumnWriter(to) => {
-                    to.write_batch(&numbers.next().unwrap_or_default(), None, None)?
+                    let Numbers { values, levels } = numbers.next().unwrap_or_default();
+                    let is_optional = to.get_descriptor().max_def_level() > 0;
+                    to.write_batch(&values, is_optional.then_some(&levels), None)?
                 }
                 ColumnWriter::BoolColumnWriter(to) => {
                     to.write_batch(&truths.next().unwrap_or_default(), None, None)?
@@ -198,6 +217,13 @@ impl Group {
             column.close()?;
         }
         group.close().map(drop)
+    }
+}
+
+impl Numbers {
+    fn push(&mut self, number: Option<i64>) {
+        self.levels.push(i16::from(number.is_some()));
+        self.values.extend(number);
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use super::ignored::IgnoredValues;
 use super::refusal::Refusal;
 use crate::http::problem_document;
 use crate::json;
@@ -46,6 +47,8 @@ pub struct EventResults {
     results: Vec<EventResult>,
     /// All message IDs, concatenated.
     message_ids: String,
+    /// The optional values that were ignored.
+    pub(super) ignored: IgnoredValues,
 }
 
 #[derive(Debug)]
@@ -67,6 +70,7 @@ impl EventResults {
         self.results.clear();
         self.results.reserve_exact(events);
         self.message_ids.clear();
+        self.ignored.clear();
         Self { is_batch, ..self }
     }
 
@@ -96,6 +100,11 @@ impl EventResults {
         self.count(|result| matches!(result, EventStatus::Recorded))
     }
 
+    /// Returns the number of optional values that were ignored.
+    pub fn ignored_count(&self) -> usize {
+        self.ignored.count()
+    }
+
     /// Returns the number of events dropped for this reason.
     pub fn dropped_count(&self, reason: DropReason) -> usize {
         self.count(|result| matches!(result, EventStatus::Dropped(own) if *own == reason))
@@ -112,16 +121,17 @@ impl EventResults {
     /// Returns the approximate memory use, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let fates = self.results.capacity() * size_of::<EventResult>();
-        fates + self.message_ids.capacity() + self.refusals().map(Refusal::memory_bytes).sum::<usize>()
+        let texts = self.message_ids.capacity() + self.ignored.memory_bytes();
+        fates + texts + self.refusals().map(Refusal::memory_bytes).sum::<usize>()
     }
 
     fn count(&self, is: impl Fn(&EventStatus) -> bool) -> usize {
         self.results.iter().filter(|fate| is(&fate.status)).count()
     }
 
-    /// Returns whether nothing was dropped or rejected, so that `Prefer: return=minimal` needs no receipt.
+    /// Returns whether nothing was dropped, rejected or ignored, so that `Prefer: return=minimal` needs no receipt.
     pub fn are_all_recorded(&self) -> bool {
-        self.recorded_count() == self.results.len()
+        self.recorded_count() == self.results.len() && self.ignored.count() == 0
     }
 
     /// Returns the reason why a single event was dropped, for `X-Dropped`. It is `None` for a batch.
@@ -179,7 +189,9 @@ impl EventResults {
                 && *answers.next().expect("one result for each record") == RecordResult::Duplicate
         };
         self.write_results(out, is_duplicate);
-        out.extend_from_slice(b"]}");
+        out.push(b']');
+        self.ignored.write_member(out);
+        out.push(b'}');
     }
 
     /// Appends a result for each event that was dropped or rejected or is a duplicate.

@@ -4,6 +4,7 @@
 //! 9999, because RFC 3339 has four digits for the year.
 
 use super::document::Value;
+use crate::visitors::log::fold_input::ClientTimes;
 
 /// 0000-01-01T00:00:00.000Z.
 pub const TIME_MS_MIN: i64 = -62_167_219_200_000;
@@ -14,6 +15,10 @@ pub const EVENT_TIME_MS_MIN: i64 = 946_684_800_000;
 pub const SECONDS_END: i64 = 100_000_000_000;
 /// 9999-12-31T23:59:59.999Z.
 pub const TIME_MS_MAX: i64 = 253_402_300_799_999;
+
+/// Difference between `sentAt` and the receipt, in milliseconds, up to which the client's clock counts as right: 2
+/// minutes. A shorter one may be time on the network. Beyond it the clock is wrong, and the event's time is corrected.
+pub const CLOCK_SKEW_MS_MAX: i64 = 2 * MINUTE_MS;
 
 const DAY_MS: i64 = 24 * HOUR_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -47,12 +52,14 @@ fn read_number(digits: &str) -> Option<i64> {
     }
 }
 
-/// Returns the time of an event by the server's clock. The skew of the client's clock is `received - sent`.
-/// Without `sent` the skew counts as zero. The result is never later than `received`.
-pub fn correct_clock_skew(timestamp: Option<i64>, sent: Option<i64>, received: i64) -> i64 {
-    let Some(timestamp) = timestamp else { return received };
-    let skew = sent.map_or(0, |sent| received - sent);
-    (timestamp + skew).min(received).max(TIME_MS_MIN)
+/// Returns the time of an event by the server's clock. The skew of the client's clock is the time from sending to
+/// receipt. A skew of at most [`CLOCK_SKEW_MS_MAX`] is time on the network, and a client that sends no time has no known
+/// skew. The result is never later than `received_ms`.
+pub fn correct_clock_skew(times: ClientTimes, received_ms: i64) -> i64 {
+    let Some(timestamp_ms) = times.timestamp_ms else { return received_ms };
+    let skew_ms = times.sent_ms.map_or(0, |sent_ms| received_ms - sent_ms);
+    let skew_ms = if skew_ms.abs() > CLOCK_SKEW_MS_MAX { skew_ms } else { 0 };
+    (timestamp_ms + skew_ms).min(received_ms).max(TIME_MS_MIN)
 }
 
 /// Parses an ISO 8601 time: `2026-01-05`, `2026-01-05T10:00`, `...:00`, `...:00.123456`.

@@ -4,7 +4,8 @@
 //! A fold input is packed: seven bytes of content in each word of eight bytes, after a zero byte. So no content
 //! that a client chooses can be the magic of a batch.
 
-use crate::varint::{Decoder, put_sized};
+use super::record::TIME_MS_MAX;
+use crate::varint::{Decoder, put_signed, put_sized};
 
 /// Bytes of a word, and the bytes of content in it.
 const WORD_BYTES: usize = 8;
@@ -13,6 +14,11 @@ const CONTENT_BYTES: usize = WORD_BYTES - 1;
 const TOUCH: u8 = 1;
 const PREVIOUS_ID: u8 = 2;
 const CHANGES: u8 = 3;
+const CLIENT_TIMES: u8 = 4;
+
+/// Bits of the times that a part of client times has.
+const HAS_TIMESTAMP: u8 = 1;
+const HAS_SENT: u8 = 1 << 1;
 
 /// Number of texts of a touch.
 const TOUCH_TEXTS: usize = 6;
@@ -88,6 +94,60 @@ impl<'a> TouchTexts<'a> {
     }
 }
 
+/// The times of an event as the client sent them, by the client's clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientTimes {
+    /// The time when the event happened.
+    pub timestamp_ms: Option<i64>,
+    /// The time when its request was sent.
+    pub sent_ms: Option<i64>,
+}
+
+/// The times of an event by the client's clock, each as the time that was left until the receipt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct EncodedTimes {
+    timestamp_ms_before: Option<i64>,
+    sent_ms_before: Option<i64>,
+}
+
+impl EncodedTimes {
+    fn new(times: ClientTimes, received_ms: i64) -> Self {
+        let before = |time_ms| received_ms - time_ms;
+        Self {
+            timestamp_ms_before: times.timestamp_ms.map(before),
+            sent_ms_before: times.sent_ms.map(before),
+        }
+    }
+
+    /// Returns the times of an event that was received at this time.
+    pub(crate) fn times(self, received_ms: i64) -> ClientTimes {
+        // A forged record may state any number.
+        let time = |before_ms| received_ms.saturating_sub(before_ms).clamp(-TIME_MS_MAX, TIME_MS_MAX);
+        ClientTimes {
+            timestamp_ms: self.timestamp_ms_before.map(time),
+            sent_ms: self.sent_ms_before.map(time),
+        }
+    }
+
+    fn is_empty(self) -> bool {
+        self.timestamp_ms_before.is_none() && self.sent_ms_before.is_none()
+    }
+
+    fn decode(content: &mut Decoder<'_>) -> Option<Self> {
+        let present = content.byte().filter(|present| present & !(HAS_TIMESTAMP | HAS_SENT) == 0)?;
+        let mut time = |bit| if present & bit == 0 { Some(None) } else { content.signed().map(Some) };
+        Some(Self { timestamp_ms_before: time(HAS_TIMESTAMP)?, sent_ms_before: time(HAS_SENT)? })
+    }
+
+    fn encode(self, content: &mut Vec<u8>) {
+        let bit = |time: Option<i64>, bit| if time.is_some() { bit } else { 0 };
+        let present = bit(self.timestamp_ms_before, HAS_TIMESTAMP) | bit(self.sent_ms_before, HAS_SENT);
+        content.extend([CLIENT_TIMES, present]);
+        let times = [self.timestamp_ms_before, self.sent_ms_before];
+        times.into_iter().flatten().for_each(|time| put_signed(content, time));
+    }
+}
+
 /// The parts of an unpacked fold input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FoldParts<'a> {
@@ -95,6 +155,8 @@ pub(crate) struct FoldParts<'a> {
     pub touch: Option<TouchTexts<'a>>,
     /// The member `previousId` of an alias.
     pub previous_id: Option<&'a str>,
+    /// The times by the client's clock, relative to the receipt.
+    pub client_times: EncodedTimes,
     /// The trait changes of an identify or profile event, in the encoding of `visitors::events::changes`.
     pub changes: Option<&'a [u8]>,
 }
@@ -107,6 +169,10 @@ impl<'a> FoldParts<'a> {
             match tag {
                 TOUCH => parts.touch = TouchTexts::decode(&mut content),
                 PREVIOUS_ID => parts.previous_id = content.text(),
+                CLIENT_TIMES => match EncodedTimes::decode(&mut content) {
+                    Some(times) => parts.client_times = times,
+                    None => break,
+                },
                 CHANGES => parts.changes = Some(std::mem::take(&mut content.0)),
                 _ => break,
             }
@@ -141,6 +207,17 @@ impl FoldInputBuilder {
         put_sized(&mut self.content, id.as_bytes());
     }
 
+    /// Adds the times by the client's clock of an event that was received at `received_ms`.
+    pub fn add_client_times(&mut self, times: ClientTimes, received_ms: i64) {
+        self.add_encoded_times(EncodedTimes::new(times, received_ms));
+    }
+
+    fn add_encoded_times(&mut self, times: EncodedTimes) {
+        if !times.is_empty() {
+            times.encode(&mut self.content);
+        }
+    }
+
     /// Adds the trait changes that `write` appends. They are the last part.
     pub(crate) fn add_changes(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.content.len();
@@ -169,6 +246,7 @@ pub(super) fn without_previous_id<T>(input: FoldInput<'_>, take: impl FnOnce(Fol
     input.unpack(&mut content);
     let parts = FoldParts::parse(&content);
     parts.touch.into_iter().for_each(|touch| builder.add_touch(touch.texts()));
+    builder.add_encoded_times(parts.client_times);
     parts.changes.into_iter().for_each(|changes| builder.add_changes(|out| out.extend_from_slice(changes)));
     take(builder.finish())
 }

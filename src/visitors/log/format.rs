@@ -43,7 +43,7 @@
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 53 45 47 4D ("\xFFPLXSEGM")
-//! 8       4     format version  2
+//! 8       4     format version  3; version 2 is read too
 //! 12      4     header length   56; the first batch begins here
 //! 16      8     first seq       of the segment; all lower seqs were durable when it was created
 //! 24      8     created         log clock, milliseconds
@@ -90,6 +90,9 @@
 //! 1  touch        of a page: a byte with a bit for each present text, from bit 0 on: source, medium, campaign,
 //!                 term, content, referrer (only if external); then these texts, sized, UTF-8
 //! 2  previous ID  of an alias: sized, UTF-8
+//! 4  client times a byte: bit 0 if the event states its time, bit 1 if it or its batch has `sentAt`; then for each bit
+//!                 that is set the received time minus that time, in milliseconds, zigzag. Only if `sentAt` is there,
+//!                 or the stated time differs from `timestamp`. A record of version 2 has no such part
 //! 3  changes      of an identify or profile event, to the end: the number of traits left out (2), then
 //!                 operations
 //! operation       0 set, 1 setOnce, 2 unset, 3 increment, 4 append, 5 union, 6 remove (1); count of traits (2);
@@ -137,7 +140,9 @@
 //! be FF, but their bounds keep the next three bytes from being 50 4C 58. In fold inputs, which are not UTF-8, the
 //! bytes there are 0.
 //!
-//! **The fold** reads columns and the fold input, never the payload. A fold input is no longer than the payload.
+//! **The fold** reads columns and the fold input, never the payload. Without its client times, which take at most 16
+//! bytes, a fold input is no longer than the payload. The fold uses the column `timestamp`. The client times are kept so
+//! that another rule for wrong clocks can be applied to recorded events.
 //! Left out are traits with a value over `TRAIT_BYTES_MAX`, with a name over `TRAIT_NAME_BYTES_MAX`, and with a
 //! number that does not fit a float. Malformed content ends the reading of a fold input and is no damage.
 //!
@@ -236,7 +241,8 @@
 //! Repeating it changes nothing. Without a tombstone nothing was erased, and `erasing` is deleted.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
-//! A reader rejects a format version that it does not know. Version 1 is rejected.
+//! A reader rejects a format version that it does not know. Version 1 is rejected. A record
+//! of version 2 means the same in version 3, so a rewritten segment of version 2 has version 3.
 //!
 //! **The filter** of a footer has the anon ID and the user ID of each record, and a `previousId` as both kinds of ID.
 //!
@@ -261,7 +267,9 @@ pub(crate) const OLDEST_MAGIC: [u8; 8] = *b"\xFFPLXOLDS";
 /// First bytes of the file `secret`.
 pub(crate) const SECRET_MAGIC: [u8; 8] = *b"\xFFPLXSECR";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The earliest format version that this release reads.
+pub(crate) const FORMAT_VERSION_MIN: u32 = 2;
 /// Length of a segment's header. The first batch begins here.
 pub const HEADER_BYTES: usize = 56;
 /// Length of a batch's header. Its first record begins here.
@@ -335,7 +343,7 @@ impl Header {
     /// Decodes the header at the start of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderError> {
         let version = header_version(bytes, SEGMENT_MAGIC).ok_or(HeaderError::Damaged)?;
-        if version != FORMAT_VERSION {
+        if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
             return Err(HeaderError::UnsupportedVersion(version));
         }
         let (length, first_seq) = (u32_at(bytes, 12) as usize, u64_at(bytes, 16));

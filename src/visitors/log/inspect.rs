@@ -22,6 +22,8 @@ pub struct SegmentSummary {
     pub reserved_bytes: u64,
     /// The header. `None` if it is damaged.
     pub header: Option<Header>,
+    /// The format version that the header states.
+    pub format_version: Option<u32>,
     /// The footer. `None` if the segment is not sealed or the footer is damaged.
     pub footer: Option<Footer>,
     /// Batches with records.
@@ -56,6 +58,7 @@ pub fn inspect(disk: Arc<dyn Disk>, path: &Path) -> Result<SegmentSummary, LogEr
         let file = directory.open_file(&place.file_name()).map_err(failed)?;
         inspected.bytes = file.length().map_err(failed)?;
         inspected.header = scan::read_header(&*file).map_err(failed)?.ok();
+        inspected.format_version = scan::read_format_version(&*file).map_err(failed)?;
         let mut walk = SegmentReader::new(&directory, place, survey.durable_watermark).map_err(failed)?;
         inspected.footer = walk.footer().cloned();
         while let Some(passage) = walk.next().map_err(failed)? {

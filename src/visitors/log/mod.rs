@@ -72,7 +72,7 @@ pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
-pub use fold_input::{FoldInput, FoldInputBuilder};
+pub use fold_input::{ClientTimes, FoldInput, FoldInputBuilder};
 pub use format::{LogId, Records};
 pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};
 pub(crate) use inspect::SegmentSummary;
@@ -285,7 +285,7 @@ pub enum LogError {
 
 /// Returns the error text for a file of another format version.
 pub(crate) fn unsupported_version(version: u32) -> String {
-    if version < format::FORMAT_VERSION {
+    if version < format::FORMAT_VERSION_MIN {
         return format!(
             "format version {version} is of an earlier release and is not supported; export the events with that release \
              (`parallax export`), then start with an empty data directory"

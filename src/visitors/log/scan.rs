@@ -6,7 +6,8 @@ use std::io;
 
 use super::footer::{FIXED_BYTES, Footer, TRAILER_BYTES, footer_length, footer_offset};
 use super::format::{
-    BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, FOOTER_MAGIC, HEADER_BYTES, Header, HeaderError, batch_length,
+    BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, FOOTER_MAGIC, HEADER_BYTES, Header, HeaderError, SEGMENT_MAGIC,
+    batch_length, header_version,
 };
 use crate::limits::{READ_CHUNK_BYTES, RESERVED_BYTES_MAX};
 use crate::storage::disk::{DiskFile, read_full};
@@ -20,9 +21,15 @@ const HEADER_BYTES_READ: usize = 256;
 /// # Errors
 /// The outer result is an I/O error. The inner result says whether the header is valid.
 pub(super) fn read_header(file: &dyn DiskFile) -> io::Result<Result<Header, HeaderError>> {
-    let mut bytes = [0; HEADER_BYTES_READ];
-    let length = read_full(file, &mut bytes, 0)?;
-    Ok(Header::from_bytes(&bytes[..length]))
+    Ok(Header::from_bytes(&read_at(file, 0, HEADER_BYTES_READ)?))
+}
+
+/// Reads the format version of a segment. Returns `None` if the header is damaged.
+///
+/// # Errors
+/// An I/O error.
+pub(super) fn read_format_version(file: &dyn DiskFile) -> io::Result<Option<u32>> {
+    Ok(header_version(&read_at(file, 0, HEADER_BYTES_READ)?, SEGMENT_MAGIC))
 }
 
 /// Reads a sealed segment's footer. Returns `None` if the segment is not sealed or the footer is damaged.

@@ -37,6 +37,10 @@ impl Environment for TestEnvironment {
         is_ignored_referrer(host, std::iter::empty(), true)
     }
 
+    fn measure_categories(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
+    }
+
     fn page_path(&mut self, value: &str) -> Option<&str> {
         self.0.parse(value).ok()?;
         Some(self.0.text())

@@ -105,6 +105,16 @@ fn an_ignored_referrer_is_a_host_or_a_domain_with_its_subdomains() {
 }
 
 #[test]
+fn unknown_consent_categories_are_reported() {
+    let site = r#"{"site":"a","trackingId":"track_a","name":"A","privacy":{"consentCategories":{"measures":"x","personalize":7}}}"#;
+    let (_, report) = read_files(&files(&[("site.json", site)]));
+    let places: Vec<_> = report.diagnostics.iter().map(line).collect();
+    assert_eq!(places.len(), 2, "{places:?}");
+    assert!(places[0].contains("/privacy/consentCategories/measures"), "{places:?}");
+    assert!(places[1].contains("/privacy/consentCategories/personalize"), "{places:?}");
+}
+
+#[test]
 fn a_missing_member_is_reported_at_its_object() {
     let expected = [
         "routes/a.json:2:10 /layout/zones/main/0 | the member `id` | an object with `type`",

@@ -371,6 +371,12 @@ fn a_language_without_a_region_and_an_unassigned_country_are_a_warning() {
     };
     assert_eq!(titles(&json!({ "locale": { "$in": ["fr-FR", "de"] } })), locale("de"));
     assert_eq!(titles(&json!({ "$nor": [{ "locale": { "$ne": "de" } }] })), locale("de"));
+    assert_eq!(titles(&json!({ "locale": { "$nin": ["de"] } })), locale("de"));
+    assert_eq!(titles(&json!({ "locale": { "$eq": "DE" } })), locale("DE"));
+    for never in ["DE", "de-DE", "d"] {
+        assert_eq!(titles(&json!({ "language": never })), [format!("warning `language` is never {never:?}")]);
+    }
+    assert_eq!(titles(&json!({ "language": { "$in": ["de", "gsw"] } })), [""; 0]);
     for right in
         [json!({ "locale": { "$in": ["de", "de-DE"] } }), json!({ "locale": { "$regexi": "^de\\b" } })]
     {

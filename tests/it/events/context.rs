@@ -177,3 +177,71 @@ fn an_address_in_a_batch_context_is_not_stored_either() {
     let outcome = post("/v1/batch", batch.to_string());
     assert!(outcome.lines.iter().all(|line| !line.contains("203.0.113")), "{:?}", outcome.lines);
 }
+
+/// Sends a context to a site that measures under these categories of a consent manager.
+fn drop_reason_by_category(categories: &[&'static str], context: Value) -> Option<&'static str> {
+    let mut server = super::Server::new();
+    server.environment.measure_categories = categories.to_vec();
+    drop_reason(&server.post(&REQUEST, "/v1/track", track(json!({"context": context})).as_bytes()))
+}
+
+#[test]
+fn categories_of_a_consent_manager_count_only_with_the_setting() {
+    let preferences = |all: Value| json!({"consent": {"categoryPreferences": all}});
+    let (both, none) = (&["Analytics", "Advertising"][..], &[][..]);
+    for (categories, context, reason) in [
+        (none, preferences(json!({"Analytics": false, "Advertising": false})), None),
+        (both, preferences(json!({"Analytics": true, "Advertising": true, "Other": false})), None),
+        (both, preferences(json!({"Analytics": true, "Advertising": false})), Some("no_consent")),
+        (both, preferences(json!({"Analytics": true})), Some("no_consent")),
+        (both, preferences(json!({"Analytics": "true", "Advertising": true})), Some("no_consent")),
+        (both, preferences(json!({})), Some("no_consent")),
+        (both, preferences(json!("all")), Some("no_consent")),
+        (both, json!({"consent": {"measure": true}}), None),
+        (both, json!({}), None),
+    ] {
+        assert_eq!(drop_reason_by_category(categories, context.clone()), reason, "{categories:?} {context}");
+    }
+}
+
+#[test]
+fn a_library_of_apps_states_device_and_system() {
+    let named = |context: Value, user_agent: Option<&'static str>| {
+        let request = EventContext { user_agent, ..REQUEST };
+        let record = post_as(&request, "/v1/track", track(json!({"context": context}))).record();
+        (record["device"].clone(), record["os"].clone())
+    };
+    for (context, device, os) in [
+        (
+            json!({"device": {"type": "ios", "name": "iPhone"}, "os": {"name": "iOS"}}),
+            json!("mobile"),
+            json!("iOS"),
+        ),
+        (
+            json!({"device": {"type": "ios", "model": "iPad13,1"}, "os": {"name": "iPadOS"}}),
+            json!("tablet"),
+            json!("iOS"),
+        ),
+        (
+            json!({"device": {"type": "Android", "name": "Pixel 8"}, "os": {"name": "Android"}}),
+            json!("mobile"),
+            json!("Android"),
+        ),
+        (json!({"device": {"type": "android", "name": "Galaxy Tab S9"}}), json!("tablet"), json!(null)),
+        (
+            json!({"device": {"type": "desktop"}, "os": {"name": "Mac OS X"}}),
+            json!("desktop"),
+            json!("macOS"),
+        ),
+        (json!({"device": {"type": "fridge"}, "os": {"name": "Tizen"}}), json!(null), json!(null)),
+        (json!({"device": 1, "os": []}), json!(null), json!(null)),
+    ] {
+        assert_eq!(named(context.clone(), None), (device, os), "{context}");
+    }
+    let context = json!({"device": {"type": "desktop"}, "os": {"name": "Windows"}});
+    assert_eq!(
+        named(context, Some("a browser")),
+        (json!("mobile"), json!("iOS")),
+        "the User-Agent comes first"
+    );
+}

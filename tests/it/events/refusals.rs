@@ -30,16 +30,7 @@ fn each_member_is_refused_by_its_own_rule() {
             "Expected the event's name, 1 to 200 characters, got '7'.",
         ),
         (json!({"event": ["x"]}), "invalid_event", "/event", "got '[\"x\"]'."),
-        (json!({"properties": "x"}), "invalid_event", "/properties", "Expected an object, got 'x'."),
-        (json!({"properties": []}), "invalid_event", "/properties", "Expected an object, got '[]'."),
-        (json!({"traits": 1, "type": "track"}), "invalid_event", "/traits", "Expected an object, got '1'."),
-        (json!({"name": {}}), "invalid_event", "/name", "Expected a string of at most 1024 bytes, got '{}'."),
-        (json!({"context": 1}), "invalid_event", "/context", "Expected an object, got '1'."),
-        (json!({"context": {"page": "x"}}), "invalid_event", "/context/page", "Expected an object"),
-        (json!({"context": {"campaign": 1}}), "invalid_event", "/context/campaign", "Expected an object"),
         (json!({"context": {"consent": true}}), "invalid_event", "/context/consent", "Expected an object"),
-        (json!({"context": {"locale": 1}}), "invalid_event", "/context/locale", "Expected a string"),
-        (json!({"context": {"userAgent": {}}}), "invalid_event", "/context/userAgent", "Expected a string"),
         (
             json!({"context": {"preview": "true"}}),
             "invalid_event",
@@ -66,7 +57,6 @@ fn each_member_is_refused_by_its_own_rule() {
         (json!({"timestamp": "yesterday"}), "invalid_timestamp", "/timestamp", "got 'yesterday'."),
         (json!({"timestamp": true}), "invalid_timestamp", "/timestamp", "got 'true'."),
         (json!({"originalTimestamp": "x"}), "invalid_timestamp", "/originalTimestamp", "got 'x'."),
-        (json!({"sentAt": "2026-13-01"}), "invalid_timestamp", "/sentAt", "got '2026-13-01'."),
         (json!({"variants": "cta"}), "invalid_variants", "/variants", "got 'cta'."),
         (json!({"variants": {"cta": "b"}}), "invalid_variants", "/variants", "got '{\"cta\":\"b\"}'."),
     ] {
@@ -124,7 +114,7 @@ fn a_refusal_points_to_the_missing_member() {
 #[test]
 fn a_refusal_points_to_the_wrong_part_of_an_operation() {
     for (operations, pointer) in [
-        (json!({"set": []}), "/set"),
+        (json!({"set": ["a"]}), "/set"),
         (json!({"set": 1}), "/set"),
         (json!({"setOnce": "x"}), "/setOnce"),
         (json!({"unset": {"a": 1}}), "/unset"),
@@ -161,10 +151,8 @@ fn an_error_of_the_batch_itself_refuses_the_whole_batch() {
         (json!({"anonId": "v1", "event": "e"}), "invalid_event", "/batch"),
         (json!({"batch": null}), "invalid_event", "/batch"),
         (json!({"batch": {"0": event}}), "invalid_event", "/batch"),
-        (json!({"batch": [event], "context": []}), "invalid_event", "/context"),
         (json!({"batch": [event], "context": {"preview": 1}}), "invalid_event", "/context/preview"),
         (json!({"batch": [event], "context": {"a": {"b": wide}}}), "invalid_event", "/context/a/b"),
-        (json!({"batch": [event], "sentAt": "x"}), "invalid_timestamp", "/sentAt"),
         (json!({"batch": [event], "trackingId": {}}), "invalid_tracking_id", "/trackingId"),
         (json!({"batch": [event], "writeKey": []}), "invalid_tracking_id", "/writeKey"),
         (json!({"batch": [event], "site": []}), "missing_site", "/site"),

@@ -1,8 +1,9 @@
 //! The formats of times, and the correction of wrong clocks.
 
 use parallax::testing::visitors::events::time::{
-    self, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN,
+    self, CLOCK_SKEW_MS_MAX, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN,
 };
+use parallax::testing::visitors::log::ClientTimes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -121,23 +122,59 @@ fn a_number_is_a_time_in_seconds_or_milliseconds() {
 #[test]
 fn wrong_client_clocks_are_corrected() {
     const HOUR: i64 = 3_600_000;
-    for (timestamp, sent, corrected) in [
+    const AT_MOST: i64 = CLOCK_SKEW_MS_MAX;
+    for (timestamp_ms, sent_ms, corrected) in [
         (None, None, NOW_MS),
         (None, Some(NOW_MS - HOUR), NOW_MS),
         (Some(NOW_MS - 5), None, NOW_MS - 5),
         (Some(NOW_MS + 5), None, NOW_MS),
         // A correct clock: the event happened a minute ago and was sent now.
         (Some(NOW_MS - 60_000), Some(NOW_MS), NOW_MS - 60_000),
+        // A request that needed 30 seconds, and a clock that is 30 seconds fast.
+        (Some(NOW_MS - 30_000), Some(NOW_MS - 30_000), NOW_MS - 30_000),
+        (Some(NOW_MS - 5), Some(NOW_MS + 30_000), NOW_MS - 5),
+        // One below, at and above the largest time on the network, and the same for a fast clock.
+        (Some(NOW_MS - HOUR), Some(NOW_MS - AT_MOST + 1), NOW_MS - HOUR),
+        (Some(NOW_MS - HOUR), Some(NOW_MS - AT_MOST), NOW_MS - HOUR),
+        (Some(NOW_MS - HOUR), Some(NOW_MS - AT_MOST - 1), NOW_MS - HOUR + AT_MOST + 1),
+        (Some(NOW_MS - HOUR), Some(NOW_MS + AT_MOST - 1), NOW_MS - HOUR),
+        (Some(NOW_MS - HOUR), Some(NOW_MS + AT_MOST), NOW_MS - HOUR),
+        (Some(NOW_MS - HOUR), Some(NOW_MS + AT_MOST + 1), NOW_MS - HOUR - AT_MOST - 1),
         // A clock that is an hour slow, and one that is an hour fast.
         (Some(NOW_MS - HOUR - 60_000), Some(NOW_MS - HOUR), NOW_MS - 60_000),
         (Some(NOW_MS + HOUR - 60_000), Some(NOW_MS + HOUR), NOW_MS - 60_000),
-        // The event was sent before it happened.
+        // The event was sent before it happened. It is never moved after its receipt.
         (Some(NOW_MS), Some(NOW_MS - HOUR), NOW_MS),
+        (Some(NOW_MS + 5), Some(NOW_MS - 5), NOW_MS),
         (Some(TIME_MS_MIN), Some(TIME_MS_MAX), TIME_MS_MIN),
         (Some(TIME_MS_MAX), Some(TIME_MS_MIN), NOW_MS),
     ] {
-        assert_eq!(time::correct_clock_skew(timestamp, sent, NOW_MS), corrected, "{timestamp:?} {sent:?}");
+        let times = ClientTimes { timestamp_ms, sent_ms };
+        assert_eq!(time::correct_clock_skew(times, NOW_MS), corrected, "{times:?}");
     }
+}
+
+#[test]
+fn the_times_of_the_client_are_kept_beside_the_corrected_time() {
+    let kept = |members: Value| {
+        let record = post("/v1/track", track(members)).record();
+        ["timestamp", "clientTimestamp", "sentAt"].map(|name| record[name].as_str().map(str::to_owned))
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let now = text("2026-01-05T10:00:00.000Z");
+    assert_eq!(kept(json!({})), [now.clone(), None, None]);
+    let own = "2026-01-05T08:59:00.000Z";
+    // The column has the time of the client.
+    assert_eq!(kept(json!({"timestamp": own})), [text(own), None, None]);
+    let sent = "2026-01-05T09:00:00.000Z";
+    assert_eq!(
+        kept(json!({"timestamp": own, "sentAt": sent})),
+        [text("2026-01-05T09:59:00.000Z"), text(own), text(sent)]
+    );
+    assert_eq!(kept(json!({"sentAt": sent})), [now.clone(), None, text(sent)]);
+    let future = "2031-01-05T10:00:00.000Z";
+    assert_eq!(kept(json!({"timestamp": future})), [now.clone(), text(future), None]);
+    assert_eq!(kept(json!({"timestamp": future, "sentAt": future})), [now, text(future), text(future)]);
 }
 
 #[test]

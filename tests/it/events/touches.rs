@@ -30,6 +30,23 @@ fn a_referrer_is_external_if_it_is_on_no_host_of_the_site() {
 }
 
 #[test]
+fn the_host_of_a_referrer_is_in_lower_case_without_a_final_dot() {
+    let page = "https://acme.example/x";
+    for (referrer, host) in [
+        ("https://Search.EXAMPLE/?q=x", "search.example"),
+        ("https://search.example./", "search.example"),
+        ("https://user@search.example.:443/", "search.example"),
+        ("android-app://com.Example/", "com.example"),
+    ] {
+        assert_eq!(referrer_host(&[], page, referrer), host, "{referrer}");
+    }
+    for own in ["https://acme.example./", "https://www.ACME.example.:8443/", "https://shop.example./"] {
+        assert_eq!(referrer_host(&["shop.example"], page, own), Value::Null, "{own}");
+    }
+    assert_eq!(referrer_host(&[], "https://acme.example./x", "https://acme.example/"), Value::Null);
+}
+
+#[test]
 fn a_wildcard_covers_its_domain_and_all_subdomains() {
     let page = "https://acme.example/x";
     for own in

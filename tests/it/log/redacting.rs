@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::limits::{DEDUP_WINDOW_MS, FOLD_INPUT_BYTES_MAX, TOMBSTONE_IDS_MAX};
+use parallax::testing::visitors::events::export::write_line;
+use parallax::testing::visitors::events::time;
 use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
 use parallax::testing::visitors::log::format::RECORD_BYTES_MIN;
 use parallax::testing::visitors::log::{
@@ -192,4 +194,33 @@ fn a_fold_input_has_a_size_limit_and_zeros_at_multiples_of_eight() {
             bytes[at] = 0;
         }
     }
+}
+
+#[test]
+fn a_redacted_alias_keeps_the_times_of_its_client() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk works");
+    send(&mut log, 0, &[(1, "ana-1")]);
+    let payload = r#"{"previousId":"ana-1","timestamp":1767600000000,"sentAt":1767603600000}"#;
+    let alias =
+        Record { kind: RecordKind::Alias, anon_id: None, user_id: Some("user-bob"), ..record(2, 0, payload) };
+    let mut request = Request::new(0);
+    with_fold_input(alias.kind, payload, |fold_input| request.push(&Record { fold_input, ..alias }))
+        .expect("the record is within all limits");
+    log.client.send(request).expect("the queue accepts it");
+    log.writer.run_once();
+    assert_eq!(erase(&mut log, &["ana-1"]).expect("the disk works").redacted, 1);
+    log.stop();
+    assert!(!holds(&disk, "ana-1"));
+    let mut times = Vec::new();
+    each_record(&disk, |seq, record| {
+        let mut line = Vec::new();
+        write_line(&mut line, seq, record);
+        let line: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
+        if line["userId"] == "user-bob" {
+            let ms = |name: &str| time::parse(line[name].as_str().expect("a time")).expect("a time");
+            times.push(ms("sentAt") - ms("clientTimestamp"));
+        }
+    });
+    assert_eq!(times, [3_600_000]);
 }

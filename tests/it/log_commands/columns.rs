@@ -40,6 +40,8 @@ mod built_in {
             ("seq", Field::Long(seq as i64)),
             ("receivedAt", Field::TimestampMicros(row.received_ms * 1000)),
             ("timestamp", Field::TimestampMicros(row.timestamp_ms * 1000)),
+            ("clientTimestamp", Field::Null),
+            ("sentAt", Field::Null),
             ("site", text(record.site)),
             ("type", text(Some(record.kind.name()))),
             ("messageId", text(record.message_id)),
@@ -112,7 +114,7 @@ mod built_in {
             (_, Value::Bool(flag)) => Field::Bool(*flag),
             ("payload", payload) => Field::Str(payload.to_string()),
             ("seq", seq) => Field::Long(seq.as_str().and_then(|seq| seq.parse().ok()).expect("digits")),
-            ("receivedAt" | "timestamp", time) => {
+            ("receivedAt" | "timestamp" | "clientTimestamp" | "sentAt", time) => {
                 let time: jiff::Timestamp = time.as_str().and_then(|time| time.parse().ok()).expect("a time");
                 Field::TimestampMicros(time.as_microsecond())
             }
@@ -126,8 +128,8 @@ mod built_in {
         let server = Server::start(&[("demo.snapshot", &demo)], &[]);
         let context = json!({ "country": "de", "locale": "de-AT", "campaign": { "name": "may", "medium": "letter", "term": "tents", "content": "b" },
             "userAgent": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Mobile/15E148 Safari/604.1" });
-        let batch = json!({ "trackingId": "track_demo", "context": context, "batch": [
-            { "type": "page", "anonId": "v", "name": "Home", "variants": "", "experiments": "slow-front:~",
+        let batch = json!({ "trackingId": "track_demo", "context": context, "sentAt": "2026-01-05T10:00:00Z", "batch": [
+            { "type": "page", "anonId": "v", "timestamp": "2026-01-05T09:59:00Z", "name": "Home", "variants": "", "experiments": "slow-front:~",
                 "properties": { "url": "https://fjell.example/?utm_source=x", "referrer": "https://search.example/" } },
             { "type": "page", "anonId": "v", "properties": { "url": "https://fjell.example/?utm_source=mail" },
                 "context": { "campaign": { "source": "mail" } } },

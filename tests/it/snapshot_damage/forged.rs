@@ -51,6 +51,7 @@ pub(super) fn site() -> Site {
         cookie: "id".to_owned(),
         bots: 1,
         honor_gpc: false,
+        measure_categories: Vec::new(),
         ip: 0,
         cache_resolve: text(),
         cache_routes: text(),

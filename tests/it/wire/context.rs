@@ -18,6 +18,7 @@ static SERVER: SharedServer = SharedServer::new(|| {
         json!({
             "everyone": hit(json!({})),
             "german": hit(json!({ "locale": "de-CH" })),
+            "romance": hit(json!({ "language": { "$in": ["fr", "it"] } })),
             "swiss": hit(json!({ "country": "CH" })),
             "phone": hit(json!({ "device.type": "mobile" })),
             "red": hit(json!({ "url.query.colour": "red" })),
@@ -30,7 +31,7 @@ static SERVER: SharedServer = SharedServer::new(|| {
     let touched = compile_site(
         &site_file(
             "touched",
-            json!({ "cookie": "vid", "origins": ["https://*.shop.example"], "hosts": ["acme.example"], "ignoredReferrers": ["pay.example"], "ignoreProviders": true }),
+            json!({ "cookie": "vid", "origins": ["https://*.shop.example"], "hosts": ["acme.example", "bücher.example"], "ignoredReferrers": ["pay.example"], "ignoreProviders": true }),
         ),
         &[page("/", json!({ "mailed": hit(mailed), "referred": hit(referred) }))],
         1,
@@ -56,6 +57,34 @@ fn matched_zones(query: &str, fields: &[(&str, &str)]) -> String {
     let variants = SERVER.get().get_with(&target, fields).json()["variants"].clone();
     let pairs = variants.as_str().expect("text").split(',').filter(|pair| *pair != "everyone:hit");
     pairs.map(|pair| pair.trim_end_matches(":hit")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_language_is_the_primary_one_of_the_locale() {
+    for (locale, language) in [
+        ("de-CH", json!("de")),
+        ("FR", json!("fr")),
+        ("gsw_CH", json!("gsw")),
+        ("d", json!(null)),
+        ("", json!(null)),
+    ] {
+        assert_eq!(visitor(&format!("&locale={locale}"), &[])["language"], language, "{locale}");
+    }
+    assert_eq!(matched_zones("&locale=FR-ca", &[]), "romance");
+    assert_eq!(matched_zones("", &[("Accept-Language", "it-IT, de;q=0.5")]), "romance");
+    assert_eq!(matched_zones("&locale=de-FR", &[]), "");
+}
+
+#[test]
+fn a_referrer_on_an_internationalized_host_of_the_site_is_internal() {
+    let touch = |referrer: &str| {
+        let referrer = percent_encode(referrer);
+        explain("touched", &format!("&url=https://acme.example/&referrer={referrer}"), &[]).json()["visitor"]
+            ["lastTouch"]
+            .clone()
+    };
+    assert_eq!(touch("https://xn--bcher-kva.example/"), Value::Null);
+    assert!(touch("https://xn--bcher-kvb.example/").is_object());
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::harness::{Client, Server};
 
 static SERVER: SharedServer = SharedServer::new(|| {
     let origins: Vec<String> = (0..40).map(|i| format!("https://www{i}.brand.example")).collect();
-    let authored = json!({ "cookie": "visitor", "origins": origins, "privacy": { "honorGpc": true, "ip": "full" },
+    let authored = json!({ "cookie": "visitor", "origins": origins, "privacy": { "honorGpc": true, "ip": "full",
+        "consentCategories": { "measure": "Analytics", "personalize": ["Ads", "Functional"] } },
         "cache": { "resolve": { "sMaxAge": 7 }, "routes": { "sMaxAge": 8, "staleWhileRevalidate": 9, "staleIfError": 0 } } });
     let routes = [page("/", json!({}))];
     let acme = compile_site(&site_file("acme", json!({})), &routes, 42);
@@ -24,7 +25,9 @@ fn the_response_has_the_settings_in_the_order_of_the_interface() {
     let expected = r#"{"site":"acme","trackingId":"track_acme","cookie":"anon_id","origins":[],"privacy":{"honorGpc":false},"cache":{"resolve":{"sMaxAge":300,"staleWhileRevalidate":3600,"staleIfError":86400},"query":{"sMaxAge":60,"staleWhileRevalidate":3600,"staleIfError":86400},"routes":{"sMaxAge":60,"staleWhileRevalidate":600,"staleIfError":86400}},"preview":null}"#;
     assert_eq!((response.status, response.text()), (200, expected));
     let brand = SERVER.get().get("/v1/site?trackingId=track_brand").json();
-    assert_eq!((&brand["cookie"], &brand["privacy"]), (&json!("visitor"), &json!({ "honorGpc": true })));
+    let categories = json!({ "measure": ["Analytics"], "personalize": ["Ads", "Functional"] });
+    let privacy = json!({ "honorGpc": true, "consentCategories": categories });
+    assert_eq!((&brand["cookie"], &brand["privacy"]), (&json!("visitor"), &privacy));
     assert_eq!(brand["origins"].as_array().map(Vec::len), Some(40));
     assert_eq!(
         brand["cache"]["resolve"],

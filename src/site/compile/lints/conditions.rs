@@ -138,7 +138,7 @@ fn check_locale(file: &str, comparison: &Comparison<'_>, written: &str) -> Optio
         None if !is_language || written.contains(&format!("{text}-")) => return None,
         None => (
             format!("`locale` is compared with {text:?}, which does not match a language with a region"),
-            format!("a pattern such as {{\"$regexi\": \"^{text}\\\\b\"}}, or all regions in an `$in`"),
+            format!("the path `language`, as in {{\"language\": {:?}}}", text.to_ascii_lowercase()),
             None,
         ),
     };

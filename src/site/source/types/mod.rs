@@ -30,6 +30,7 @@ pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
 };
 pub use route::{Route, Rule, Zone};
+pub(crate) use site::ConsentCategories;
 pub use site::{Bots, CacheTimes, IpPolicy, Site};
 
 /// The audiences of a site (`audiences.json`), by key.

@@ -179,6 +179,46 @@ pub struct Privacy {
     #[serde(default)]
     #[schemars(extend("default" = "none"))]
     pub ip: IpPolicy,
+    /// The categories of a consent manager, as Segment's wrappers send them in `context.consent.categoryPreferences`.
+    #[serde(default)]
+    pub consent_categories: ConsentCategories,
+}
+
+/// The categories of a consent manager that mean the two consents of Parallax. Without a category nothing follows from
+/// the visitor's choice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConsentCategories {
+    /// The categories that allow to measure. An event whose visitor accepted not all of them is dropped.
+    #[serde(default)]
+    pub measure: CategoryNames,
+    /// The categories that allow to personalize. `/v1/site` returns them, so that a page can send `personalize=0`.
+    #[serde(default)]
+    pub personalize: CategoryNames,
+}
+
+/// The name of a category, or a list of names.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CategoryNames {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl CategoryNames {
+    /// Returns the names.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
+impl Default for CategoryNames {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
 }
 
 /// The setting for storing the IP addresses of visitors.

@@ -117,6 +117,8 @@ fn of_several_names_of_the_tracking_id_the_first_wins() {
         ("/v1/track", json!({ "trackingId": "track_closed" })),
         ("/v1/track", json!({ "writeKey": "track_closed" })),
         ("/v1/track?trackingId=track_closed", json!({})),
+        ("/v1/track?writeKey=track_closed", json!({})),
+        ("/v1/track?trackingId=track_closed&writeKey=track_acme", json!({})),
     ] {
         let id = unique_id("first");
         let receipt = as_user("track_acme:", target, &event_of(&id, &body));
@@ -147,4 +149,15 @@ fn a_problem_names_the_parameter_or_the_pointer() {
     assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&Value::Null, &json!("/site")));
     let response = post("/v1/track?site=acme&dryRun=yes", &event(json!({})));
     assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&json!("dryRun"), &Value::Null));
+}
+
+#[test]
+fn the_beacon_of_rudderstack_names_its_site_in_the_query_string() {
+    let id = unique_id("beacon");
+    let batch = json!({ "batch": [event_of(&id, &json!({}))] });
+    let receipt = post("/beacon/v1/batch?writeKey=track_acme", &batch);
+    assert_eq!(only_record(&receipt, &id)["site"], "acme");
+    let unknown = post("/beacon/v1/batch?writeKey=track_nobody", &batch);
+    assert_eq!(problem(&unknown).1, "site_not_found");
+    assert_eq!(unknown.json()["param"], "writeKey");
 }
