@@ -187,7 +187,7 @@ fn states(files: &[(&str, &str, FileState)], more: usize) -> FileList {
         state: *state,
         reason: None,
     };
-    FileList { files: files.iter().map(status).collect(), more }
+    FileList { files: files.iter().map(status).collect(), more, snapshots: Vec::new() }
 }
 
 #[test]
