@@ -26,6 +26,10 @@ const ROWS_SHARE: u64 = 2;
 /// passes.
 pub(super) const VALUES_SHARE: u64 = 8;
 
+/// Memory that the credits of a part of the visitors may take at least, so that a small limit refuses no question about
+/// few users. Credits of all devices of one user cannot be divided.
+const CREDITS_BYTES_MIN: u64 = 1 << 20;
+
 /// The limits of an answer.
 pub struct Limits<'l> {
     /// The memory of Insights.
@@ -106,7 +110,9 @@ impl<'f> ScannedFiles<'f> {
         limits: &Limits<'_>,
     ) -> Result<Credits, ScanError> {
         let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
-        let credits = Credits::read(&files, self.earlier.len(), part, plan.bots, limits)?;
+        let limits =
+            Limits { memory_bytes: limits.memory_bytes.max(CREDITS_BYTES_MIN), is_over: limits.is_over };
+        let credits = Credits::read(&files, self.earlier.len(), part, plan.bots, &limits)?;
         credits.ok_or(ScanError::TooLarge)
     }
 

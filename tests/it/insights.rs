@@ -4,6 +4,8 @@
 mod files;
 // Every number, compared with a naive count over all records.
 mod oracle;
+// Visits, and the events of a server in them.
+mod visits;
 // Zones: shown variants, and the events that followed.
 mod zones;
 // Counts over sealed segments that are kept for the next answer, against a naive count.

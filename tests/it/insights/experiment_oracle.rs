@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Event;
 use super::experiments::{HOUR_MS, START_MS, ask_columns, columns, parse_known, unknown};
+use super::oracle::{is_of_visit, visitor_of};
 
 const HALF_HOUR_MS: i64 = HOUR_MS / 2;
 
@@ -76,41 +77,25 @@ fn any_query() -> impl Strategy<Value = String> {
 /// The records that count, in the order of their seqs.
 struct Naive<'e> {
     events: Vec<&'e Event>,
+    /// The visitors of the events.
+    visitors: Vec<Option<String>>,
     question: &'e ExperimentQuestion,
 }
 
 impl<'e> Naive<'e> {
     fn new(events: &'e [Event], question: &'e ExperimentQuestion) -> Self {
-        let counts = |event: &&Event| event.site == "acme" && (question.bots || !event.bot);
-        Self { events: events.iter().filter(counts).collect(), question }
-    }
-
-    fn visitor(event: &Event) -> Option<String> {
-        event.anon_id.map(|id| format!("a:{id}")).or(event.user_id.map(|id| format!("u:{id}")))
-    }
-
-    /// Returns the visitor to whom the event at an index is credited.
-    fn credited(&self, at: usize) -> Option<String> {
-        let event = self.events[at];
-        let (None, Some(user)) = (event.anon_id, event.user_id) else { return Self::visitor(event) };
-        let is_tie = |event: &Event| {
-            event.kind == RecordKind::Identify && event.anon_id.is_some() && event.user_id.is_some()
-        };
-        // The latest identify event of each anonymous ID says to whom it is tied.
-        let mut latest: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-        for (index, event) in self.events[..at].iter().enumerate().filter(|(_, event)| is_tie(event)) {
-            latest.insert(event.anon_id.expect("an ID"), (index, event.user_id.expect("an ID")));
-        }
-        let tied =
-            latest.into_iter().filter(|(_, (_, other))| *other == user).max_by_key(|(_, (index, _))| *index);
-        Some(tied.map_or(format!("u:{user}"), |(anonymous, _)| format!("a:{anonymous}")))
+        let counts = |event: &Event| event.site == "acme" && (question.bots || !event.bot);
+        let counted = (0..events.len()).filter(|at| counts(&events[*at]));
+        let counted = counted.map(|at| (&events[at], visitor_of(events, at, question.bots)));
+        let (events, visitors) = counted.unzip();
+        Self { events, visitors, question }
     }
 
     /// Returns the indices of a visitor's events before the end of the range, by time.
     fn of_visitor(&self, visitor: &str) -> Vec<usize> {
         let is_own = |at: &usize| {
             let event = self.events[*at];
-            event.time_ms < self.question.range.end && Self::visitor(event).as_deref() == Some(visitor)
+            event.time_ms < self.question.range.end && self.visitors[*at].as_deref() == Some(visitor)
         };
         let mut own: Vec<usize> = (0..self.events.len()).filter(is_own).collect();
         own.sort_by_key(|at| (self.events[*at].time_ms, *at));
@@ -123,26 +108,47 @@ impl<'e> Naive<'e> {
         experiments.split(',').find_map(|pair| pair.strip_prefix("cta:"))
     }
 
+    /// Returns the page, track and screen events of the visit of an event. Empty without a visit.
+    fn visit_of(&self, own: &[usize], first: usize) -> Vec<usize> {
+        let (mut visit, mut visits, mut last_ms) = (0, BTreeMap::<usize, Vec<usize>>::new(), None);
+        let mut of_first = 0;
+        for at in own {
+            let event = self.events[*at];
+            if !matches!(event.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen) {
+                continue;
+            }
+            let gap = last_ms.map(|last_ms| event.time_ms - last_ms);
+            let mut number = visit;
+            if is_of_visit(event) {
+                visit += usize::from(gap.is_none_or(|gap| gap > HALF_HOUR_MS));
+                (number, last_ms) = (visit, Some(event.time_ms));
+            } else if gap.is_none_or(|gap| gap > 30 * 48 * HALF_HOUR_MS) {
+                number = 0;
+            }
+            if *at == own[first] {
+                of_first = number;
+            }
+            visits.entry(number).or_default().push(*at);
+        }
+        visits.remove(&of_first).filter(|_| of_first > 0).unwrap_or_default()
+    }
+
     fn passes(&self, own: &[usize], first: usize) -> bool {
         let Filters { page, country, source, .. } = &self.question.filters;
         let event = self.events[own[first]];
         let accepts = |filter: &[String], text: Option<&str>| {
             filter.is_empty() || text.is_some_and(|text| filter.iter().any(|value| value == text))
         };
-        let time_ms = |at: usize| self.events[own[at]].time_ms;
-        let is_begin = |at: &usize| *at == 0 || time_ms(*at) - time_ms(*at - 1) > HALF_HOUR_MS;
-        let begin = (0..=first).rev().find(is_begin).expect("the first event begins a visit");
-        let end = (first + 1..own.len()).find(is_begin).unwrap_or(own.len());
-        let page_event = own[begin..end].iter().find(|at| self.events[**at].kind == RecordKind::Page);
-        let of_visit = page_event.map(|at| self.events[*at].touch[0].unwrap_or("(direct)"));
+        let page_event =
+            self.visit_of(own, first).into_iter().find(|at| self.events[*at].kind == RecordKind::Page);
+        let of_visit = page_event.map(|at| self.events[at].touch[0].unwrap_or("(direct)"));
         accepts(page, event.path) && accepts(country, event.country) && accepts(source, of_visit)
     }
 
     /// Returns the number of exposed visitors by arm, and of `both` and `earlier`, and the sums of each metric by arm.
     fn count(&self, metrics: &[(String, bool)]) -> (BTreeMap<&'static str, u64>, BTreeMap<String, Value>) {
         let (mut counts, mut sums, mut counted) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let visitors: std::collections::BTreeSet<String> =
-            self.events.iter().filter_map(|event| Self::visitor(event)).collect();
+        let visitors: std::collections::BTreeSet<String> = self.visitors.iter().flatten().cloned().collect();
         for visitor in visitors {
             let own = self.of_visitor(&visitor);
             let shown: Vec<usize> =
@@ -207,7 +213,7 @@ impl<'e> Naive<'e> {
             let event = self.events[*at];
             (first_ms..until_ms).contains(&event.time_ms)
                 && reached(event)
-                && self.credited(*at).as_deref() == Some(visitor)
+                && self.visitors[*at].as_deref() == Some(visitor)
         });
         let goals: Vec<&Event> = goals.map(|at| self.events[at]).collect();
         let has = |text: &str| goals.iter().filter(|event| event.payload.contains(text)).count() as i64;

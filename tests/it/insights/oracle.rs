@@ -64,7 +64,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
     let user = select(vec![None, None, Some("1"), Some("2")]);
     let ids = (anon, user, select(vec!["acme", "acme", "acme", "other"]), proptest::bool::weighted(0.1));
     let texts = (
-        select(vec![None, Some("Order Placed"), Some("Viewed")]),
+        select(vec![None, Some("Order Placed"), Some("Viewed"), Some("Experiment Viewed")]),
         select(vec![None, Some("/"), Some("/a"), Some("/b")]),
         select(vec![None, Some(""), Some("hero:x"), Some("hero:default"), Some("cta:b,hero:default")]),
         select(vec![None, None, Some("news"), Some("ads")]),
@@ -165,12 +165,8 @@ impl<'e> Naive<'e> {
         let mut naive = Self { events, question, visits: HashMap::new(), counted: Vec::new(), range };
         let mut by_visitor: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, event) in events.iter().enumerate() {
-            let is_kind = matches!(
-                event.kind,
-                RecordKind::Page | RecordKind::Track | RecordKind::Screen | RecordKind::Identify
-            );
-            let visitor =
-                event.anon_id.map(|id| format!("a:{id}")).or(event.user_id.map(|id| format!("u:{id}")));
+            let is_kind = matches!(event.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen);
+            let visitor = visitor_of(events, index, question.bots);
             let is_read = is_kind && event.site == "acme" && (question.bots || !event.bot);
             if let Some(visitor) = visitor.filter(|_| is_read && event.time_ms < naive.range.end) {
                 by_visitor.entry(visitor).or_default().push(index);
@@ -184,15 +180,21 @@ impl<'e> Naive<'e> {
     }
 
     fn add_visitor(&mut self, visitor: &str, indices: &[usize]) {
-        let mut number = 0;
+        let (mut number, mut last_ms) = (0, None);
         let mut numbered = Vec::new();
-        for (at, index) in indices.iter().enumerate() {
-            let gap = at
-                .checked_sub(1)
-                .map(|before| self.events[*index].time_ms - self.events[indices[before]].time_ms);
-            number += usize::from(gap.is_none_or(|gap| gap > 30 * MINUTE_MS));
-            numbered.push((*index, visitor.to_owned(), number));
+        for index in indices {
+            let event = &self.events[*index];
+            let gap = last_ms.map(|last_ms| event.time_ms - last_ms);
+            let mut of_event = number;
+            if is_of_visit(event) {
+                number += usize::from(gap.is_none_or(|gap| gap > 30 * MINUTE_MS));
+                (of_event, last_ms) = (number, Some(event.time_ms));
+            } else if gap.is_none_or(|gap| gap > 30 * 24 * 60 * MINUTE_MS) {
+                of_event = 0;
+            }
+            numbered.push((*index, visitor.to_owned(), of_event));
         }
+        self.visits.insert((visitor.to_owned(), 0), NaiveVisit { began_ms: i64::MIN, page: None });
         for number in 1..=number {
             let of_visit: Vec<&Event> = numbered
                 .iter()
@@ -320,6 +322,38 @@ impl<'e> Naive<'e> {
             begun.map(|counted| (&counted.1, counted.2)).collect::<BTreeSet<_>>().len(),
         ]
     }
+}
+
+/// Returns the visitor of an event. One without an anonymous ID is credited to the anonymous ID that was tied to the user
+/// last, unless that has another user since.
+pub(super) fn visitor_of(events: &[Event], at: usize, bots: bool) -> Option<String> {
+    let event = &events[at];
+    let (None, Some(user)) = (event.anon_id, event.user_id) else {
+        return event.anon_id.map(|id| format!("a:{id}"));
+    };
+    let mut latest: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for (index, other) in events[..at].iter().enumerate() {
+        let counts = other.site == event.site && (bots || !other.bot);
+        if let (RecordKind::Identify, Some(anon_id), Some(user_id)) =
+            (other.kind, other.anon_id, other.user_id)
+            && counts
+        {
+            latest.insert(anon_id, (index, user_id));
+        }
+    }
+    let tied =
+        latest.into_iter().filter(|(_, (_, other))| *other == user).max_by_key(|(_, (index, _))| *index);
+    Some(tied.map_or(format!("u:{user}"), |(anon_id, _)| format!("a:{anon_id}")))
+}
+
+/// Returns whether an event begins or extends a visit.
+pub(super) fn is_of_visit(event: &Event) -> bool {
+    let is_kind = match event.kind {
+        RecordKind::Page | RecordKind::Screen => true,
+        RecordKind::Track => event.event != Some("Experiment Viewed"),
+        _ => false,
+    };
+    is_kind && event.anon_id.is_some()
 }
 
 fn naive_visit(events: &[&Event]) -> NaiveVisit {

@@ -13,7 +13,7 @@ use parallax::testing::insights::{
 use parallax::testing::visitors::log::RecordKind;
 
 use super::Event;
-use super::oracle::{any_event, columns};
+use super::oracle::{any_event, columns, visitor_of};
 
 const NOW_MS: i64 = 1_767_571_200_000 + 10 * 24 * 60 * 60_000;
 
@@ -58,22 +58,26 @@ fn shown<'e>(variants: &'e str, zone: &str) -> &'e str {
 }
 
 /// Returns views, visitors, and the visitors of each event that followed.
-fn naive(events: &[&Event], page: &str, zone: &str, key: &str) -> (usize, usize, BTreeMap<String, usize>) {
-    let visitor = |event: &Event| (event.anon_id, event.user_id.filter(|_| event.anon_id.is_none()));
-    let is_view = |event: &&&Event| {
+fn naive(
+    events: &[(&Event, String)],
+    page: &str,
+    zone: &str,
+    key: &str,
+) -> (usize, usize, BTreeMap<String, usize>) {
+    let is_view = |(event, _): &&(&Event, String)| {
         event.kind == RecordKind::Page
             && event.path == Some(page)
             && event.variants.is_some_and(|variants| shown(variants, zone) == key)
     };
     let views: Vec<_> = events.iter().filter(is_view).collect();
-    let visitors: BTreeSet<_> = views.iter().map(|event| visitor(event)).collect();
+    let visitors: BTreeSet<_> = views.iter().map(|(_, visitor)| visitor).collect();
     let mut followed = BTreeMap::<String, BTreeSet<_>>::new();
-    for event in events.iter().filter(|event| matches!(event.kind, RecordKind::Track | RecordKind::Screen)) {
+    let is_action = |event: &Event| matches!(event.kind, RecordKind::Track | RecordKind::Screen);
+    for (event, visitor) in events.iter().filter(|(event, _)| is_action(event)) {
         let name = if event.kind == RecordKind::Screen { Some("screen") } else { event.event };
-        let is_later =
-            views.iter().any(|view| visitor(view) == visitor(event) && view.time_ms <= event.time_ms);
+        let is_later = views.iter().any(|(view, viewer)| viewer == visitor && view.time_ms <= event.time_ms);
         if let Some(name) = name.filter(|_| is_later) {
-            followed.entry(name.to_owned()).or_default().insert(visitor(event));
+            followed.entry(name.to_owned()).or_default().insert(visitor);
         }
     }
     (views.len(), visitors.len(), followed.into_iter().map(|(name, of)| (name, of.len())).collect())
@@ -104,13 +108,12 @@ proptest! {
         let params = [("page", page), ("bots", bots), ("from", &from), ("to", &to), ("limit", "9")];
         let question = parse(&params).expect("valid parameters");
         let answer = ask(&events, &question, &lengths, memory_bytes);
-        let counted: Vec<&Event> = events.iter().filter(|event| {
+        let counted: Vec<(&Event, String)> = events.iter().enumerate().filter(|(_, event)| {
             event.site == "acme" && question.range.contains(&event.time_ms) && (question.bots || !event.bot)
-                && (event.anon_id.is_some() || event.user_id.is_some())
-        }).collect();
+        }).filter_map(|(at, event)| Some((event, visitor_of(&events, at, question.bots)?))).collect();
         let zones = answer["zones"].as_array().expect("zones");
         // Every zone and key of the events is in the answer, or published.
-        let in_events: BTreeSet<(&str, &str)> = counted.iter()
+        let in_events: BTreeSet<(&str, &str)> = counted.iter().map(|(event, _)| *event)
             .filter(|event| event.kind == RecordKind::Page && event.path == Some(page))
             .flat_map(|event| event.variants.unwrap_or_default().split(',').filter_map(|pair| pair.split_once(':')))
             .filter(|(_, key)| *key != "default").collect();
