@@ -7,6 +7,7 @@
 use super::class::Audience;
 use super::context;
 use super::endpoint::{Endpoint, Outcome, Poll};
+use super::event_environment::RequestEnvironment;
 use super::problem::write_problem;
 use super::rate_limit;
 use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
@@ -20,24 +21,19 @@ use crate::http::forwarded;
 use crate::http::headers::Field;
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
-use crate::ids::RequestIdGenerator;
 use crate::metrics::EventCounters;
 use crate::problem::{self, Problem};
-use crate::resolve::path::RoutePath;
-use crate::resolve::user_agent::{UserAgentCache, UserAgentInfo, UserAgentParser};
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::ArchivedSite;
-use crate::visitors::events::context::{country, primary_language};
-use crate::visitors::events::decode::{
-    BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
-};
+use crate::visitors::events::context::country;
+use crate::visitors::events::decode::{BotPolicy, EventContext, EventValidator, Policy, Submission};
 use crate::visitors::events::document::JsonParser;
 use crate::visitors::events::endpoint::EventEndpoint;
 use crate::visitors::events::ip::IpPolicy;
 use crate::visitors::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
 use crate::visitors::events::refusal::Refusal;
 use crate::visitors::events::visitor::is_placeholder;
-use crate::visitors::log::{self, Ack, Completion, LogClient, Record, SendError};
+use crate::visitors::log::{self, Ack, Completion, LogClient, Record, SendError, primary_language};
 
 /// Pooled buffers, in requests: as many as connections that usually wait for one sync. Further buffers are freed.
 const POOLED_REQUESTS_MAX: usize = 1_024;
@@ -469,40 +465,5 @@ fn event_policy(site: &ArchivedSite) -> Policy {
         bots: [BotPolicy::Drop, BotPolicy::Flag, BotPolicy::Keep][usize::from(site.bots.min(2))],
         honor_gpc: site.honor_gpc,
         ip: [IpPolicy::None, IpPolicy::Truncated, IpPolicy::Full][usize::from(site.ip.min(2))],
-    }
-}
-
-/// The tables and generators that validation needs.
-struct RequestEnvironment<'a> {
-    user_agent_parser: &'a UserAgentParser,
-    user_agent_cache: &'a mut UserAgentCache,
-    path: &'a mut RoutePath,
-    ids: &'a mut RequestIdGenerator,
-    site: &'a ArchivedSite,
-}
-
-impl Environment for RequestEnvironment<'_> {
-    fn parse_user_agent(&mut self, user_agent: &str) -> UserAgentInfo {
-        self.user_agent_cache.get_or_parse(self.user_agent_parser, user_agent)
-    }
-
-    fn site_hosts(&self) -> impl Iterator<Item = &str> {
-        self.site.hosts.iter().map(|host| host.as_str())
-    }
-
-    fn is_ignored_referrer(&self, host: &str) -> bool {
-        self.site.ignores_referrer(host)
-    }
-
-    fn measure_categories(&self) -> impl Iterator<Item = &str> {
-        self.site.measure_categories.iter().map(|category| category.as_str())
-    }
-
-    fn page_path(&mut self, value: &str) -> Option<&str> {
-        self.path.parse(value).ok().map(|()| self.path.text())
-    }
-
-    fn generate_message_id(&mut self) -> [u8; 16] {
-        self.ids.next_id()
     }
 }

@@ -11,6 +11,7 @@ mod browser_script;
 mod class;
 mod context;
 mod endpoint;
+mod event_environment;
 mod events;
 mod handler;
 mod held;

@@ -13,7 +13,7 @@ use crate::checksum::{crc32c, hash128_parts};
 use crate::ids;
 use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::url::normal_host;
-use crate::visitors::identity;
+use crate::visitors::events::identity;
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Code, Record, RecordKind};
 
@@ -166,7 +166,11 @@ impl ColumnBuilder {
         if let Some(index) = visitor.filter(|_| is_event && record.anon_id.is_none()) {
             self.users_alone.insert(index);
         }
-        let flags = [(record.is_of_visit(), KIND_VISIT), (record.bot, KIND_BOT), (record.gpc, KIND_GPC)];
+        let flags = [
+            (record.anon_id.is_some() && record.is_of_visit(), KIND_VISIT),
+            (record.bot, KIND_BOT),
+            (record.gpc, KIND_GPC),
+        ];
         let flags: i64 = flags.map(|(is_set, flag)| i64::from(is_set) * flag).iter().sum();
         self.kinds.push(i64::from(record.kind as u8) + flags);
         let [device, os, browser] =

@@ -9,8 +9,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::columns::Columns;
 use super::format::ColumnFileError;
+use super::rows::Plan;
 use super::scan::{Limits, ScanError, part_of};
-use crate::visitors::identity;
+use crate::visitors::events::identity;
 
 /// Memory of a tie while ties are read, and of the places of a user: the entries of tables that are half full at worst.
 const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
@@ -18,6 +19,10 @@ const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
 const USER_BYTES: u64 = 2 * 9;
 /// Ended ties that are kept at least, so that few ties are not compacted all the time.
 const ENDED_TIES_MIN: usize = 1_024;
+
+/// Memory that the credits of a part of the visitors may take at least, so that a small limit refuses no question about
+/// few users. The ties of one user cannot be divided.
+const CREDITS_BYTES_MIN: u64 = 64 << 10;
 
 /// The part of the visitors that is counted, and the number of parts.
 pub(super) type Part = (u64, u64);
@@ -70,7 +75,7 @@ impl Credits {
                 return Err(ScanError::TooExpensive);
             }
             credits.add_file(file, number as u32, bots, &mut ties)?;
-            if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes {
+            if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes.max(CREDITS_BYTES_MIN) {
                 return Ok(None);
             }
         }
@@ -150,8 +155,48 @@ impl Credits {
         self.by_user.get(&user).into_iter().flatten().map(|(_, owner)| *owner)
     }
 
-    pub(super) fn memory_bytes(&self) -> u64 {
+    fn memory_bytes(&self) -> u64 {
         (self.places + self.owners.len()) as u64 * TIE_BYTES
+    }
+}
+
+/// The files of a scan, and the earlier ones, whose ties decide to whom events without an anonymous ID are credited.
+#[derive(Clone, Copy)]
+pub(super) struct ScannedFiles<'f> {
+    pub earlier: &'f [&'f Columns],
+    pub files: &'f [&'f Columns],
+}
+
+impl<'f> ScannedFiles<'f> {
+    /// Returns files without earlier ones.
+    pub(super) fn all(files: &'f [&'f Columns]) -> Self {
+        Self { earlier: &[], files }
+    }
+
+    /// Reads the credits for a part of the visitors.
+    pub(super) fn credits(
+        self,
+        part: (u64, u64),
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<Credits, ScanError> {
+        let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
+        let limits =
+            Limits { memory_bytes: limits.memory_bytes.max(CREDITS_BYTES_MIN), is_over: limits.is_over };
+        let credits = Credits::read(&files, self.earlier.len(), part, plan.bots, &limits)?;
+        credits.ok_or(ScanError::TooLarge)
+    }
+
+    /// Returns the visitors of the files, and those to whom their events are credited.
+    pub(super) fn visitors(self, plan: &Plan<'_>, limits: &Limits<'_>) -> Result<Vec<u64>, ScanError> {
+        let credits = self.credits((0, 1), plan, limits)?;
+        let mut visitors = Vec::new();
+        for file in self.files {
+            let own = file.visitors()?;
+            visitors.extend(own.iter().flat_map(|visitor| credits.owners_of(*visitor)));
+            visitors.extend(own);
+        }
+        Ok(visitors)
     }
 }
 

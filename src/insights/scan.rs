@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::columns::{Columns, FilePart};
-use super::credits::{Credits, Place};
+use super::credits::{Credits, Place, ScannedFiles};
 use super::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
@@ -25,10 +25,6 @@ const ROWS_SHARE: u64 = 2;
 /// The part of the memory that holds the values by which a question groups. Beyond it the values are counted in several
 /// passes.
 pub(super) const VALUES_SHARE: u64 = 8;
-
-/// Memory that the credits of a part of the visitors may take at least, so that a small limit refuses no question about
-/// few users. Credits of all devices of one user cannot be divided.
-const CREDITS_BYTES_MIN: u64 = 1 << 20;
 
 /// The limits of an answer.
 pub struct Limits<'l> {
@@ -89,53 +85,6 @@ pub(crate) fn scan(
     Ok(summary)
 }
 
-/// The files of a scan, and the earlier ones, whose ties decide to whom events without an anonymous ID are credited.
-#[derive(Clone, Copy)]
-pub(super) struct ScannedFiles<'f> {
-    pub earlier: &'f [&'f Columns],
-    pub files: &'f [&'f Columns],
-}
-
-impl<'f> ScannedFiles<'f> {
-    /// Returns files without earlier ones.
-    pub(super) fn all(files: &'f [&'f Columns]) -> Self {
-        Self { earlier: &[], files }
-    }
-
-    /// Reads the credits for a part of the visitors.
-    pub(super) fn credits(
-        self,
-        part: (u64, u64),
-        plan: &Plan<'_>,
-        limits: &Limits<'_>,
-    ) -> Result<Credits, ScanError> {
-        let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
-        let limits =
-            Limits { memory_bytes: limits.memory_bytes.max(CREDITS_BYTES_MIN), is_over: limits.is_over };
-        let credits = Credits::read(&files, self.earlier.len(), part, plan.bots, &limits)?;
-        credits.ok_or(ScanError::TooLarge)
-    }
-
-    /// Returns the visitors of the files, and those to whom their events are credited.
-    pub(super) fn visitors(self, plan: &Plan<'_>, limits: &Limits<'_>) -> Result<Vec<u64>, ScanError> {
-        let credits = self.credits((0, 1), plan, limits)?;
-        let mut visitors = Vec::new();
-        for file in self.files {
-            let own = file.visitors()?;
-            visitors.extend(own.iter().flat_map(|visitor| credits.owners_of(*visitor)));
-            visitors.extend(own);
-        }
-        Ok(visitors)
-    }
-
-    /// Returns the files that a plan reads, with their numbers.
-    fn met(self, plan: &Plan<'_>) -> Vec<FileParts<'f>> {
-        let numbered = (self.earlier.len() as u32..).zip(self.files.iter().copied());
-        let met = numbered.filter(|(_, file)| meets(file, &plan.window));
-        met.map(|(number, file)| FileParts::new(file, number)).collect()
-    }
-}
-
 /// Scans like [`scan`], and adds to a summary.
 pub(super) fn scan_into(
     files: ScannedFiles<'_>,
@@ -155,7 +104,7 @@ pub(super) fn scan_with_values(
     summary: &mut ScanSummary,
     count: &mut dyn FnMut(u64, &[Row], &Values),
 ) -> Result<(), ScanError> {
-    let mut met = files.met(plan);
+    let mut met = met_files(files, plan);
     let parts = parts_of(met.iter().map(|file| file.file), limits);
     let mut gathered = Gathered::default();
     let rows: u64 = met.iter().map(|file| u64::from(file.file.header().rows)).sum();
@@ -201,7 +150,7 @@ pub(super) fn scan_visitors(
     read_visitors.dedup();
     // Its rows and texts were counted before.
     let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
-    let read = scanned.met(plan).iter_mut().try_for_each(|file| match gathered.len() <= rows_max {
+    let read = met_files(scanned, plan).iter_mut().try_for_each(|file| match gathered.len() <= rows_max {
         true => {
             gathered.add_visitors(file, (plan, &credits), (&read_visitors, &is_wanted), limits, &mut summary)
         }
@@ -225,6 +174,13 @@ pub(super) fn parts_of<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Li
 /// Returns the memory that the rows and visitors of a file take.
 fn memory_bytes(file: &Columns) -> u64 {
     u64::from(file.header().rows) * ROW_BYTES + u64::from(file.header().visitors) * RUN_BYTES
+}
+
+/// Returns the files that a plan reads, with their numbers.
+fn met_files<'f>(files: ScannedFiles<'f>, plan: &Plan<'_>) -> Vec<FileParts<'f>> {
+    let numbered = (files.earlier.len() as u32..).zip(files.files.iter().copied());
+    let met = numbered.filter(|(_, file)| meets(file, &plan.window));
+    met.map(|(number, file)| FileParts::new(file, number)).collect()
 }
 
 fn meets(file: &Columns, window: &Range<i64>) -> bool {

@@ -10,9 +10,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::columns::Columns;
+use super::credits::ScannedFiles;
 use super::format::TextColumn;
 use super::rows::{Plan, Row};
-use super::scan::{Limits, ScanError, ScanSummary, ScannedFiles, scan, scan_into, scan_visitors};
+use super::scan::{Limits, ScanError, ScanSummary, scan, scan_into, scan_visitors};
 use super::values::Values;
 use crate::checksum::hash128;
 

@@ -21,7 +21,7 @@ use super::profile::event::Event;
 use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
 use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
-use crate::visitors::identity;
+use crate::visitors::events::identity;
 use crate::visitors::log::bloom::{IdKind, hash_parts};
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Record, RecordKind};

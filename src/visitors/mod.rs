@@ -18,7 +18,6 @@ pub(crate) mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod erasure;
 pub(crate) mod events;
-pub(crate) mod identity;
 pub(crate) mod live;
 pub(crate) mod log;
 pub(crate) mod lookup;

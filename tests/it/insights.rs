@@ -4,6 +4,8 @@
 mod files;
 // Every number, compared with a naive count over all records.
 mod oracle;
+// The visitor of an event, for the naive counts.
+mod visitor_rule;
 // Visits, and the events of a server in them.
 mod visits;
 // Zones: shown variants, and the events that followed.
@@ -18,6 +20,8 @@ mod experiments;
 mod experiment_oracle;
 // Experiments: phases, weights, the split among the arms, and published metrics.
 mod split;
+// Experiments: caps of values, the sentence that decides, and unknown values of filters.
+mod decisions;
 // Experiments: the limits of arms, memory and time.
 mod experiment_limits;
 // Experiments: the endpoints of a server, and the command.

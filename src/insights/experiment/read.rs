@@ -208,7 +208,7 @@ impl<'q> PartReader<'q> {
 
     fn memory_bytes(&self) -> u64 {
         let goals = self.goals.len() * size_of::<RowGoal>();
-        self.gathered.memory_bytes() + self.credits.memory_bytes() + goals as u64
+        self.gathered.memory_bytes() + goals as u64
     }
 
     /// Returns how many times more parts there must be, at least 2. `None` if the part fits its memory.

@@ -16,7 +16,7 @@ pub const BUYERS_MIN: u64 = 100;
 /// Highest share of doubtful visitors, in percent of the exposed ones: those that saw two arms, or an arm without a
 /// weight. Above it the answer has an alarm, because such visitors could decide the result.
 const DOUBTFUL_PERCENT_MAX: u64 = 1;
-/// Fewer doubtful visitors raise no alarm, whatever their share. Anyone can send a few forged events, and an experiment
+/// Fewer doubtful visitors raise no alarm, also if they are a large share. Anyone can send a few forged events, and an experiment
 /// that is small enough for them to matter is too early anyway.
 pub const DOUBTFUL_VISITORS_MIN: u64 = 10;
 

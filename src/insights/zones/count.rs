@@ -9,12 +9,11 @@ use super::question::ZonesQuestion;
 use crate::checksum::hash64;
 use crate::insights::ask::each_value_part;
 use crate::insights::columns::Columns;
+use crate::insights::credits::ScannedFiles;
 use crate::insights::format::{ColumnFileError, TextColumn};
 use crate::insights::question::Filters;
 use crate::insights::rows::{ACTION, PAGE, Plan, Row, RowValue};
-use crate::insights::scan::{
-    Limits, ScanError, ScanSummary, ScannedFiles, VALUES_SHARE, part_of, scan_with_values,
-};
+use crate::insights::scan::{Limits, ScanError, ScanSummary, VALUES_SHARE, part_of, scan_with_values};
 use crate::insights::site::SiteFacts;
 use crate::insights::values::Values;
 

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
-use super::format::Header;
+use super::format::{FORMAT_VERSION, Header};
 use super::load::load_table;
 use super::reader::{CheckpointError, CheckpointReader, read_header};
 use super::scheduler::CheckpointState;
@@ -159,7 +159,10 @@ fn load_newest(
                 });
             }
             Err(CheckpointError::OfCluster) => return Err(RestoreError::OfCluster { file }),
-            Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
+            // Folding the log again replaces a checkpoint of an earlier release.
+            Err(CheckpointError::Version(version)) if version > FORMAT_VERSION => {
+                return Err(RestoreError::Version { file, version });
+            }
             Err(fault) => {
                 if matches!(fault, CheckpointError::Damaged { .. }) {
                     durable_seq = durable_seq.max(newest_header_seq(dir, &[seq], log_id));

@@ -1,6 +1,6 @@
 //! Encoding of a validated event as a log record.
 
-use super::context::{IpAction, primary_language};
+use super::context::IpAction;
 use super::decode::{BotPolicy, Environment, EventContext};
 use super::document::{Value, write_member_name};
 use super::event::Event;
@@ -10,7 +10,7 @@ use crate::checksum;
 use crate::limits::USER_ID_BYTES_MAX;
 use crate::url::PageUrl;
 use crate::visitors::log::fold_input::FoldInputBuilder;
-use crate::visitors::log::{Record, RecordKind, UserAgentInfo};
+use crate::visitors::log::{Record, RecordKind, UserAgentInfo, primary_language};
 
 /// Buffers for the parts of a record that are not in the body, reused so that encoding allocates nothing.
 #[derive(Default)]

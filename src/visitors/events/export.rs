@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::time;
 use crate::json;
 use crate::url::normal_host;
-use crate::visitors::identity;
+use crate::visitors::events::identity;
 use crate::visitors::log::fold_input::{ClientTimes, FoldParts};
 use crate::visitors::log::{Code, Record};
 

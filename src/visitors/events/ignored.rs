@@ -1,7 +1,7 @@
 //! Optional values that the server ignores because it cannot use them. The event is recorded without them.
 //!
-//! A value is optional if the event means the same without it. A value that decides what the event means, whose it is,
-//! when it happened, or whether it may be recorded is not optional: the event is refused.
+//! A value is optional if the event means the same without it. A value that decides the meaning of the event, its visitor,
+//! its time, or whether it may be recorded is not optional: the event is refused.
 
 use super::document::Value;
 use super::refusal::{Location, Refusal};

@@ -28,6 +28,7 @@ pub(crate) mod endpoint;
 mod event;
 pub(crate) mod export;
 mod exposure;
+pub(crate) mod identity;
 pub(crate) mod ignored;
 pub(crate) mod ip;
 mod kind;

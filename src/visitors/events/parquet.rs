@@ -17,7 +17,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use super::export::FoldColumns;
-use crate::visitors::identity;
+use crate::visitors::events::identity;
 use crate::visitors::log::{Code, Record};
 
 /// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three

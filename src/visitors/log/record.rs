@@ -243,14 +243,15 @@ impl<'a> Record<'a> {
     }
 
     /// Returns whether the record begins or extends a visit: a page, screen or track event of a browser or an app. An
-    /// event without an anonymous ID is a server's, and an exposure follows another event.
+    /// event without an anonymous ID is a server's, and an exposure follows another event. A redacted event without an
+    /// anonymous ID had one: an erasure removes no other ID of such an event.
     pub(crate) fn is_of_visit(&self) -> bool {
         let is_kind = match self.kind {
             RecordKind::Page | RecordKind::Screen => true,
             RecordKind::Track => self.event != Some(EXPOSURE_EVENT),
             _ => false,
         };
-        is_kind && self.anon_id.is_some()
+        is_kind && (self.anon_id.is_some() || self.is_redacted)
     }
 
     /// Returns the `previousId` of an alias. `fold_input` is a reusable buffer.

@@ -76,3 +76,15 @@ impl Record<'_> {
         ])
     }
 }
+
+/// Returns the primary language of a language tag (RFC 5646) in lower case: `de` of `de-DE`. Languages have two
+/// or three letters.
+pub(crate) fn primary_language(tag: &str) -> Option<Code<3>> {
+    let mut code = [0; 3];
+    let mut length = 0;
+    for byte in tag.bytes().take_while(|byte| !matches!(byte, b'-' | b'_')) {
+        *code.get_mut(length)? = Some(byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase)?;
+        length += 1;
+    }
+    if length >= 2 { Code::new(&code[..length]) } else { None }
+}

@@ -49,7 +49,7 @@ impl LastContext {
 pub(super) fn context_of_device(record: &Record<'_>) -> RecordContext {
     let is_of_device = match record.kind {
         RecordKind::Page | RecordKind::Screen => true,
-        RecordKind::Track => record.anon_id.is_some(),
+        RecordKind::Track => record.anon_id.is_some() || record.is_redacted,
         _ => false,
     };
     if is_of_device { record.context() } else { RecordContext::UNKNOWN }

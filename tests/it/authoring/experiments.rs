@@ -161,6 +161,37 @@ fn each_invalid_metric_is_reported_at_its_place() {
             "\"two weeks\"",
         ),
         (json!({ "window": "0d" }), "/window", "a whole number of s, m, h or d, such as \"14d\"", "\"0d\""),
+        (json!({ "planned": 1 }), "/planned", "2 to 9007199254740992", "the number 1"),
+        (
+            json!({ "value": "revenue" }),
+            "/value",
+            "an event as `goal`, because its property is added up",
+            "no `goal`",
+        ),
+        (
+            json!({ "goal": "page:/", "value": "revenue" }),
+            "/value",
+            "an event as `goal`, because its property is added up",
+            "\"page:/\"",
+        ),
+    ] {
+        assert_reported(&metrics, pointer, expected, actual);
+    }
+}
+
+/// Asserts that invalid metrics give one diagnostic, with this place and text.
+fn assert_reported(metrics: &Value, pointer: &str, expected: &str, actual: &str) {
+    let (_, lines) = compile_zones(&[measured(metrics.clone())]);
+    let suffix = format!("/layout/zones/z0/rules/0/experiment{pointer} | {expected} | {actual}");
+    assert_eq!(lines.len(), 1, "{metrics}: {lines:?}");
+    let place = lines[0].split(' ').next().unwrap_or_default();
+    assert!(lines[0].ends_with(&suffix), "{lines:?}, expected {suffix}");
+    assert!(place.starts_with("routes/index.json:1:") && place.len() > 20, "{place}");
+}
+
+#[test]
+fn each_invalid_cap_is_reported_at_its_place() {
+    for (metrics, pointer, expected, actual) in [
         (
             json!({ "goal": "a", "value": "total", "cap": "p49.9" }),
             "/cap",
@@ -185,26 +216,8 @@ fn each_invalid_metric_is_reported_at_its_place() {
             "a `value` too, because the cap limits it",
             "no `value`",
         ),
-        (json!({ "planned": 1 }), "/planned", "2 to 9007199254740992", "the number 1"),
-        (
-            json!({ "value": "revenue" }),
-            "/value",
-            "an event as `goal`, because its property is added up",
-            "no `goal`",
-        ),
-        (
-            json!({ "goal": "page:/", "value": "revenue" }),
-            "/value",
-            "an event as `goal`, because its property is added up",
-            "\"page:/\"",
-        ),
     ] {
-        let (_, lines) = compile_zones(&[measured(metrics.clone())]);
-        let suffix = format!("/layout/zones/z0/rules/0/experiment{pointer} | {expected} | {actual}");
-        assert_eq!(lines.len(), 1, "{metrics}: {lines:?}");
-        let place = lines[0].split(' ').next().unwrap_or_default();
-        assert!(lines[0].ends_with(&suffix), "{lines:?}, expected {suffix}");
-        assert!(place.starts_with("routes/index.json:1:") && place.len() > 20, "{place}");
+        assert_reported(&metrics, pointer, expected, actual);
     }
 }
 

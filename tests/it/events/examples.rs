@@ -109,7 +109,7 @@ fn an_exported_line_has_the_documented_columns_in_order() {
         "timestamp": "2026-01-05T09:59:00.5+00:00", "properties": {"path": "/x/?q=1", "n": 1.50}}));
     let line = "{\"seq\":\"1\",\"receivedAt\":\"2026-01-05T10:00:00.000Z\",\"timestamp\":\"2026-01-05T09:59:00.500Z\",\
         \"clientTimestamp\":null,\"sentAt\":null,\
-        \"site\":\"acme\",\"type\":\"track\",\"messageId\":\"m1\",\"anonId\":\"v1\",\"userId\":\"7\",\"event\":\"Viewed\",\
+        \"site\":\"acme\",\"type\":\"track\",\"messageId\":\"m1\",\"anonId\":\"v1\",\"userId\":\"7\",\"tied\":null,\"event\":\"Viewed\",\
         \"name\":null,\"path\":\"/x\",\"bot\":false,\"gpc\":false,\"variants\":\"cta:b\",\
         \"experiments\":null,\"referrerHost\":null,\"source\":null,\"medium\":null,\"campaign\":null,\"term\":null,\"content\":null,\"device\":null,\
         \"os\":null,\"browser\":null,\"country\":null,\"language\":null,\"ip\":null,\"payload\":";

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Event;
 use super::experiments::{HOUR_MS, START_MS, ask_columns, columns, parse_known, unknown};
-use super::oracle::{is_of_visit, visitor_of};
+use super::visitor_rule::{is_of_visit, visitor_of};
 
 const HALF_HOUR_MS: i64 = HOUR_MS / 2;
 

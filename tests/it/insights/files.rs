@@ -13,7 +13,8 @@ use parallax::testing::insights::{
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::log::{Record, RecordKind};
 
-use super::oracle::{any_event, is_of_visit, texts_of};
+use super::oracle::{any_event, texts_of};
+use super::visitor_rule::is_of_visit;
 use super::{Event, KEY};
 use crate::harness::{Server, eventually, temporary_directory};
 

@@ -12,6 +12,7 @@ use parallax::testing::insights::{
 };
 use parallax::testing::visitors::log::{Device, RecordKind};
 
+use super::visitor_rule::{is_of_visit, visitor_of};
 use super::{Event, KEY};
 
 pub(super) const MINUTE_MS: i64 = 60_000;
@@ -28,6 +29,7 @@ pub(super) fn texts_of(event: &Event) -> [Option<String>; 13] {
     let [medium, term, content] = event.details;
     let [source, campaign, referrer] = event.touch;
     let host = referrer.and_then(|referrer| referrer.split('/').nth(2));
+    let host = host.map(|host| host.trim_end_matches('.').to_ascii_lowercase());
     let name = if event.kind == RecordKind::Screen { Some("screen") } else { event.event };
     let texts = [
         Some(event.site),
@@ -35,7 +37,7 @@ pub(super) fn texts_of(event: &Event) -> [Option<String>; 13] {
         event.path,
         event.variants,
         event.experiments,
-        host,
+        host.as_deref(),
         source,
         medium,
         campaign,
@@ -322,38 +324,6 @@ impl<'e> Naive<'e> {
             begun.map(|counted| (&counted.1, counted.2)).collect::<BTreeSet<_>>().len(),
         ]
     }
-}
-
-/// Returns the visitor of an event. One without an anonymous ID is credited to the anonymous ID that was tied to the user
-/// last, unless that has another user since.
-pub(super) fn visitor_of(events: &[Event], at: usize, bots: bool) -> Option<String> {
-    let event = &events[at];
-    let (None, Some(user)) = (event.anon_id, event.user_id) else {
-        return event.anon_id.map(|id| format!("a:{id}"));
-    };
-    let mut latest: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-    for (index, other) in events[..at].iter().enumerate() {
-        let counts = other.site == event.site && (bots || !other.bot);
-        if let (RecordKind::Identify, Some(anon_id), Some(user_id)) =
-            (other.kind, other.anon_id, other.user_id)
-            && counts
-        {
-            latest.insert(anon_id, (index, user_id));
-        }
-    }
-    let tied =
-        latest.into_iter().filter(|(_, (_, other))| *other == user).max_by_key(|(_, (index, _))| *index);
-    Some(tied.map_or(format!("u:{user}"), |(anon_id, _)| format!("a:{anon_id}")))
-}
-
-/// Returns whether an event begins or extends a visit.
-pub(super) fn is_of_visit(event: &Event) -> bool {
-    let is_kind = match event.kind {
-        RecordKind::Page | RecordKind::Screen => true,
-        RecordKind::Track => event.event != Some("Experiment Viewed"),
-        _ => false,
-    };
-    is_kind && event.anon_id.is_some()
 }
 
 fn naive_visit(events: &[&Event]) -> NaiveVisit {

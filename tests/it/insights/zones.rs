@@ -13,7 +13,8 @@ use parallax::testing::insights::{
 use parallax::testing::visitors::log::RecordKind;
 
 use super::Event;
-use super::oracle::{any_event, columns, visitor_of};
+use super::oracle::{any_event, columns};
+use super::visitor_rule::visitor_of;
 
 const NOW_MS: i64 = 1_767_571_200_000 + 10 * 24 * 60 * 60_000;
 

@@ -19,7 +19,7 @@ mod built_in {
     use std::process::Stdio;
 
     use parallax::testing::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
-    use parallax::testing::visitors::log::{Code, Device, Options, WriteOutcome};
+    use parallax::testing::visitors::log::{Code, Device, Options, RecordKind, WriteOutcome};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
     use serde_json::{Value, json};
@@ -47,6 +47,10 @@ mod built_in {
             ("messageId", text(record.message_id)),
             ("anonId", text(record.anon_id)),
             ("userId", text(record.user_id)),
+            (
+                "tied",
+                text(record.anon_id.filter(|_| row.kind == RecordKind::Identify && record.user_id.is_some())),
+            ),
             ("event", text(record.event)),
             ("name", text(record.name)),
             ("path", text(record.path)),
@@ -136,13 +140,14 @@ mod built_in {
             { "type": "track", "anonId": "v", "userId": "u", "event": "Experiment Viewed",
                 "properties": { "experiment_id": "cta", "variation_id": "b" } },
             { "type": "screen", "anonId": "v", "context": { "userAgent": "Googlebot" } },
+            { "type": "alias", "previousId": "w", "userId": "u" },
         ] });
         let receipt = server.post("/v1/batch", &[], batch.to_string().as_bytes());
-        assert_eq!(receipt.json()["accepted"], 4, "{}", receipt.text());
+        assert_eq!(receipt.json()["accepted"], 5, "{}", receipt.text());
         let lines: Vec<Value> = eventually("the events are exported", || {
             let output = run(&["export", as_arg(server.data())]);
             let lines = output.out.lines().map(|line| serde_json::from_str(line).expect("JSON"));
-            Some(lines.collect::<Vec<_>>()).filter(|lines| lines.len() == 4)
+            Some(lines.collect::<Vec<_>>()).filter(|lines| lines.len() == 5)
         });
         let directory = temporary_directory();
         let path = directory.path().join("a.parquet");

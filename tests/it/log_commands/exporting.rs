@@ -18,8 +18,9 @@ fn expected(seq: usize, row: &Row) -> Value {
     let device = (row.device != Device::Unknown).then(|| row.device.as_str());
     let country = row.country.as_ref().map(Code::as_str);
     let payload: Value = serde_json::from_str(&row.payload).expect("JSON");
+    let tied = if row.kind == RecordKind::Identify { anon.as_ref().filter(|_| user.is_some()) } else { None };
     json!({ "seq": seq.to_string(), "receivedAt": row.received_ms, "timestamp": row.timestamp_ms, "clientTimestamp": null, "sentAt": null, "site": site,
-        "type": row.kind.name(), "messageId": message, "anonId": anon, "userId": user, "event": event, "name": name,
+        "type": row.kind.name(), "messageId": message, "anonId": anon, "userId": user, "tied": tied, "event": event, "name": name,
         "path": path, "bot": row.bot, "gpc": row.gpc, "variants": variants,
         "experiments": experiments, "referrerHost": null, "source": null, "medium": null, "campaign": null, "term": null, "content": null,
         "device": device, "os": null, "browser": null, "country": country, "language": null, "ip": ip, "payload": payload })
@@ -66,7 +67,7 @@ fn a_record_is_exported_as_this_line() {
     write_sealed_log(directory.path(), &[row]);
     let line = concat!(
         r#"{"seq":"1","receivedAt":"2026-01-01T00:00:00.123Z","timestamp":"2025-12-31T23:59:59.000Z","clientTimestamp":null,"sentAt":null,"site":"acme","#,
-        r#""type":"track","messageId":null,"anonId":"v\"1","userId":null,"event":null,"name":null,"path":"/x","#,
+        r#""type":"track","messageId":null,"anonId":"v\"1","userId":null,"tied":null,"event":null,"name":null,"path":"/x","#,
         r#""bot":false,"gpc":true,"variants":null,"experiments":null,"referrerHost":null,"source":null,"medium":null,"#,
         r#""campaign":null,"term":null,"content":null,"device":null,"os":null,"browser":null,"country":null,"language":null,"ip":null,"payload":{"event":"Viewed","anonId":"v\"1"}}"#,
         "\n"

@@ -39,9 +39,9 @@ impl VisitorModel {
         }
     }
 
-    /// Returns whether an ID belongs to no user and is not linked to one.
+    /// Returns whether an ID is linked to no user.
     fn is_free(&self, id: &str) -> bool {
-        !self.linked.contains_key(id) && !self.users.contains_key(id)
+        !self.linked.contains_key(id)
     }
 
     fn user(&mut self, id: &str) -> &mut Person {
@@ -158,8 +158,9 @@ fn the_order_in_which_devices_identify_makes_no_difference() {
 #[test]
 fn simultaneous_visits_on_two_devices_count_as_two() {
     let mut world = World::after(&[
-        SentEvent::page("/", NOW_MS).of_user("u"),
+        SentEvent::page("/", NOW_MS).of_anon("w"),
         SentEvent::page("/", NOW_MS).of_anon("v"),
+        SentEvent::identify(&json!({}), NOW_MS).of_anon("w").of_user("u"),
         SentEvent::identify(&json!({}), NOW_MS).of_anon("v").of_user("u"),
     ]);
     assert_eq!(world.profile_of_user("u").expect("a profile").visits(), 2);

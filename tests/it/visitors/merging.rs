@@ -117,8 +117,9 @@ fn overlapping_visits_of_two_profiles_still_count_as_two() {
     let mut world = World::after(&[
         page(0),
         page(120),
-        SentEvent { anon_id: None, ..page(25) }.of_user("u"),
-        SentEvent { anon_id: None, ..page(60) }.of_user("u"),
+        page(25).of_anon("w"),
+        page(60).of_anon("w"),
+        SentEvent::identify(&json!({}), NOW_MS).of_anon("w").of_user("u"),
         SentEvent::identify(&json!({}), NOW_MS).of_anon("v").of_user("u"),
     ]);
     // The visits are at minutes 0 to 25, 60 and 120. An event between the last two joins them: one visit

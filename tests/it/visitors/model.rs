@@ -36,7 +36,8 @@ impl Person {
     }
 
     fn visits(&self) -> u64 {
-        let mut times: Vec<i64> = self.activity().map(|sent| sent.at_ms).collect();
+        let mut times: Vec<i64> =
+            self.sent.iter().filter(|sent| is_of_visit(sent)).map(|sent| sent.at_ms).collect();
         times.sort_unstable();
         let silences = times.windows(2).filter(|two| two[1] - two[0] > 30 * MINUTE_MS).count();
         self.separate_visits + u64::from(!times.is_empty()) + silences as u64
@@ -131,4 +132,10 @@ fn writes(sent: &SentEvent) -> Vec<(String, Option<Value>)> {
     let set = set.into_iter().flatten().map(|(name, value)| (name.clone(), Some(value.clone())));
     let unset = unset.into_iter().flatten().filter_map(Value::as_str).map(|name| (name.to_owned(), None));
     set.chain(unset).collect()
+}
+
+/// Returns whether an event begins or extends a visit.
+fn is_of_visit(sent: &SentEvent) -> bool {
+    let is_kind = matches!(sent.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen);
+    is_kind && sent.anon_id.is_some() && sent.event.as_deref() != Some("Experiment Viewed")
 }

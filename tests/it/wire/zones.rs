@@ -105,7 +105,7 @@ fn the_numbers_are_those_of_the_acknowledged_events() {
     assert_eq!(zone(&answer, "inner")["variants"], inner);
     let gone = json!({ "key": "z", "views": 1, "visitors": 1, "followed": [], "more": 0 });
     assert_eq!(zone(&answer, "gone")["variants"], json!([nothing, gone]));
-    assert!(answer["sql"].as_str().is_some_and(|sql| sql.starts_with("with events as")));
+    assert!(answer["sql"].as_str().is_some_and(|sql| sql.starts_with("with recorded as")));
     let csv = Client::to(server.admin).request(
         "GET",
         "/insights/zones?site=acme&page=/",
