@@ -349,7 +349,10 @@ fn erase_visitor(
     asked: (IdKind, &str),
     known_ids: Vec<(IdKind, String)>,
 ) -> JobResult {
-    let erased = eraser.erase(site, asked, known_ids).map_err(|error| failed_erasure(&error))?;
+    let erased = eraser.erase(site, asked, known_ids).map_err(|error| match error {
+        ErasureError::NotFound => not_found(site, asked),
+        error => failed_erasure(&error),
+    })?;
     Ok(erasure_output(&erasure_json(&erased)))
 }
 
@@ -372,6 +375,13 @@ fn erase_in_cluster(
     let mut output = erasure_json(&erased.summary);
     output["pending"] = json!(erased.pending);
     Ok(erasure_output(&output))
+}
+
+fn not_found(site: &str, (id_kind, id): (IdKind, &str)) -> JobError {
+    let name = if id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
+    let detail =
+        format!("Site '{site}' has no record, profile or tie of {name} '{id}', and no erasure has named it.");
+    JobError { kind: problem::VISITOR_NOT_FOUND, detail }
 }
 
 fn failed_erasure(error: &ErasureError) -> JobError {

@@ -177,6 +177,11 @@ impl Ownership {
         Self { order_of: Some(order_of), ..self }
     }
 
+    /// Returns the key of the digests.
+    pub(crate) fn key(&self) -> &TombstoneKey {
+        &self.key
+    }
+
     /// Returns the digest of an ID.
     pub fn tag(&self, site: &str, id_kind: IdKind, id: &str) -> IdTag {
         self.key.tag(site, id_kind, id)
@@ -279,6 +284,11 @@ impl Visitor {
         };
         let anons = self.groups.iter().filter(owned).map(|(anon, _)| *anon);
         [self.owner()].into_iter().chain(anons).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Returns whether an anonymous ID of the visitor was ever tied to a user.
+    pub(crate) fn has_ties(&self) -> bool {
+        self.groups.values().any(|entries| !entries.is_empty())
     }
 
     /// Returns the digest of the owner.

@@ -68,6 +68,7 @@ pub(crate) use directory::{
 };
 pub use directory::{parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
+pub(crate) use erase::may_have_erased;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};

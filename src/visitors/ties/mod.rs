@@ -4,7 +4,7 @@
 //! an *end*. The fold decides each tie once. A tombstone that names the ID makes an end.
 //!
 //! 1. An identify with both IDs makes a tie, and so does an alias whose `previousId` is an anonymous ID that
-//!    is tied to no user and is no user ID. A tie to the present user adds no entry.
+//!    is tied to no user (`events::identity`). A tie to the present user adds no entry.
 //! 2. An identify or alias that ties belongs to the user that it names.
 //! 3. A record with a user ID and an anonymous ID that is tied to another user belongs to its user ID.
 //! 4. Any other record with an anonymous ID belongs to the user of the last tie before it. If there is none

@@ -307,3 +307,29 @@ fn a_server_that_is_killed_during_an_erasure_finishes_it_after_the_next_start() 
         assert_same_table(&server);
     }
 }
+
+#[test]
+fn an_unknown_id_is_not_erased_and_an_erased_one_is_known() {
+    let server = start(&[]);
+    let delete = |server: &Server, id: &str| admin(server, "DELETE", &format!("/visitors?site=acme&{id}"));
+    let not_found = |server: &Server, id: &str, decoded: &str| {
+        let response = delete(server, id);
+        let problem = response.json();
+        assert_eq!((response.status, &problem["code"]), (404, &json!("visitor_not_found")), "{id}");
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(decoded)), "{problem}");
+    };
+    track(&server, json!({ "userId": "ana+shop@example.com" }), "ana");
+    let before = export(&server, "userId=ana%2Bshop%40example.com").len();
+    // In a query string, a plus sign is a blank.
+    not_found(&server, "userId=ana+shop@example.com", "'ana shop@example.com'");
+    not_found(&server, "anonId=nobody", "'nobody'");
+    assert_eq!(export(&server, "userId=ana%2Bshop%40example.com").len(), before);
+    assert_eq!(erase(&server, "userId=ana%2Bshop%40example.com")["records"], 1);
+    assert_eq!(erase(&server, "userId=ana%2Bshop%40example.com")["records"], 0);
+    let server = server.restart(&TOKEN);
+    assert_eq!(erase(&server, "userId=ana%2Bshop%40example.com")["records"], 0);
+    not_found(&server, "userId=ana+shop@example.com", "'ana shop@example.com'");
+    // An alias of another user names the ID, and ties it.
+    send(&server, json!({ "type": "alias", "previousId": "device", "userId": "ben" }));
+    assert_eq!(delete(&server, "anonId=device").status, 200);
+}

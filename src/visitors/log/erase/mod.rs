@@ -11,6 +11,7 @@ pub(super) mod secret;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,15 +19,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 pub use self::redact::RedactedIds;
 use self::rewrite::RewriteOptions;
 pub use self::rewrite::{EraseRule, Treatment};
-use self::secret::{IdTag, tombstone_owner};
+use self::secret::{IdTag, TombstoneKey, tombstone_owner};
 use super::bloom::IdKind;
 use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::metrics::LogMetrics;
-use super::record::RecordKind;
+use super::record::{Record, RecordKind};
 use super::recover::ClosedSegment;
 use super::scan::{BatchScanner, ScanItem};
 use super::verify::SegmentEntry;
 use super::{LogError, LogId};
+use crate::storage::disk::Disk;
 
 /// The names of the visitor to erase.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -250,22 +252,12 @@ impl ErasureStarted {
         Ok(tombstones.map(|((site, owner), seq)| Tombstone { site, owner, seq }).collect())
     }
 
-    /// Reads the first batches of a segment, because tombstones begin one.
     fn read_tombstones(&self, first_seq: u64, found: &mut BTreeMap<(String, IdTag), u64>) -> io::Result<()> {
-        let file = self.directory.open_file(&segment_name(first_seq))?;
-        let end = file.length()?;
-        let mut scan = BatchScanner::new(file, end);
-        while let Some(ScanItem::Batch { batch, .. }) = scan.next()? {
-            for (seq, record) in batch.records.iter() {
-                if record.kind != RecordKind::Tombstone {
-                    return Ok(());
-                }
-                if let (Some(site), Some(owner)) = (record.site, tombstone_owner(&record)) {
-                    found.insert((site.to_owned(), owner), seq);
-                }
+        each_tombstone(&self.directory, first_seq, &mut |seq, record| {
+            if let (Some(site), Some(owner)) = (record.site, tombstone_owner(record)) {
+                found.insert((site.to_owned(), owner), seq);
             }
-        }
-        Ok(())
+        })
     }
 
     /// Changes the records of all earlier segments and of the quarantined tails by a rule. It takes seconds for
@@ -303,6 +295,52 @@ impl ErasureStarted {
     pub fn end(&self) -> Result<(), LogError> {
         self.directory.end_erasure().map_err(|error| LogError::io(&self.directory.path(""), error))
     }
+}
+
+/// Passes the tombstones of a segment to `take`. They are its first records.
+fn each_tombstone(
+    directory: &LogDirectory,
+    first_seq: u64,
+    take: &mut dyn FnMut(u64, &Record<'_>),
+) -> io::Result<()> {
+    let file = directory.open_file(&segment_name(first_seq))?;
+    let end = file.length()?;
+    let mut scan = BatchScanner::new(file, end);
+    while let Some(ScanItem::Batch { batch, .. }) = scan.next()? {
+        for (seq, record) in batch.records.iter() {
+            if record.kind != RecordKind::Tombstone {
+                return Ok(());
+            }
+            take(seq, &record);
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether an erasure has named this ID, or may have: a quarantined tail can hold anything.
+///
+/// # Errors
+/// The disk fails.
+pub(crate) fn may_have_erased(
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    key: &TombstoneKey,
+    (site, id_kind, id): (&str, IdKind, &str),
+) -> Result<bool, LogError> {
+    let directory = LogDirectory::open_read_only(disk, dir);
+    let failed = |error| LogError::io(dir, error);
+    let mut is_named = !directory.quarantined_files().map_err(failed)?.is_empty();
+    for first_seq in directory.segments().map_err(failed)? {
+        let read = each_tombstone(&directory, first_seq, &mut |_, record| {
+            is_named |= key.is_tombstone_of(record, site, id_kind, id);
+        });
+        match read {
+            // Retention has deleted the segment meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            read => read.map_err(failed)?,
+        }
+    }
+    Ok(is_named)
 }
 
 /// Deletes segments before the tombstone that retention has expired but failed to delete.
