@@ -230,7 +230,7 @@ function Metrics({ data, choice }) {
   ];
   return html`
     <${Card} title="Result" wide>
-      <${Scroll} label="Metrics"><${Table} stacks label="Metrics" columns=${columns} rows=${rows} /><//>
+      <${Table} stacks label="Metrics" columns=${columns} rows=${rows} />
       <p class="dim small gap-top">${validityInWords(choice)} Secondary metrics are adjusted together.</p>
     <//>
   `;
