@@ -206,7 +206,6 @@ fn most_programs_of_a_public_collection_are_crawlers_and_hardly_any_device() {
         found as f64 / agents.lines().count() as f64
     };
     let (recognized, mistaken) = (share(&programs), share(&devices));
-    println!("recognized {:.2} %, mistaken {:.3} %", 100.0 * recognized, 100.0 * mistaken);
     assert!(recognized >= RECOGNIZED_MIN, "only {recognized} of the programs are recognized");
     assert!(mistaken <= MISTAKEN_MAX, "{mistaken} of the devices are taken for crawlers");
 }

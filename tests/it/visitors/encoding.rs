@@ -89,8 +89,7 @@ fn the_encoding_does_not_depend_on_the_order_of_arrival() {
 fn read_everything(value: &[u8]) {
     let _ = TableEntry::decode(value);
     let Some(profile) = Profile::decode(value) else { return };
-    let numbers =
-        [profile.visits(), profile.page_views(), profile.events(), profile.visits_at(NOW_MS).into()];
+    let numbers = [profile.visits(), profile.page_views(), profile.events(), profile.visits_at(NOW_MS)];
     let texts = (profile.site(), profile.user_id(), profile.anon_ids().count());
     let seen = (profile.first_seen_ms(), profile.last_seen_ms());
     let histories = profile

@@ -218,15 +218,15 @@ fn random_histories_are_explained_as_they_were_decided() {
                 4 => send(&server, &json!({ "type": "profile", "userId": user, "unset": ["plan"] })),
                 _ => {
                     let view = View {
-                        agent: *dice.pick(&[IPHONE, DESKTOP, "unknown"]),
-                        locale: *dice.pick(&["de-AT", "de", "fr-FR"]),
-                        country: *dice.pick(&["DE", "AT"]),
-                        url: *dice.pick(&[
+                        agent: dice.pick(&[IPHONE, DESKTOP, "unknown"]),
+                        locale: dice.pick(&["de-AT", "de", "fr-FR"]),
+                        country: dice.pick(&["DE", "AT"]),
+                        url: dice.pick(&[
                             "https://acme.example/",
                             "https://acme.example/?preview=1",
                             "https://acme.example/?utm_source=news&utm_medium=mail",
                         ]),
-                        referrer: *dice.pick(&[
+                        referrer: dice.pick(&[
                             "",
                             "https://partner.example/list",
                             "https://acme.example/plain",
