@@ -98,8 +98,8 @@ kinds! {
         "No site with this ID is published on this server. Check the ID, and publish the site. Do not \
          send events for it again unchanged."
     VISITOR_NOT_FOUND "visitor_not_found" 404 "Nothing of the visitor is known"
-        "No record, profile or tie has this ID, and no erasure has named it. Check the ID: in a query string a '+' is a \
-         blank. Send it in the header X-Visitor, or encode it."
+        "No record, profile or tie has this ID, and no erasure has named it. Check the ID: in a query string and in the \
+         header X-Visitor, a '+' is a blank. Write '%2B'."
     ROUTE_NOT_FOUND "route_not_found" 404 "The route is not published"
         "The site does not publish a page at this path. /v1/routes lists the published paths."
     QUERY_NOT_FOUND "query_not_found" 404 "The query is not published"

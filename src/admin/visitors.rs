@@ -160,10 +160,12 @@ impl VisitorHandler {
             Action::Erase => {
                 let (eraser, site, id) = (eraser.clone(), asked.site.to_owned(), asked.id.to_owned());
                 let (id_kind, known_ids) = (asked.id_kind, asked.profile_ids(lookup));
+                let has_profile = asked.find_profile(&lookup.pin()).is_some();
                 let cluster = cluster.clone();
                 let erase = move || match cluster {
                     Some(cluster) => erase_in_cluster(&*cluster, &site, (id_kind, &id), known_ids),
-                    None => erase_visitor(&eraser, &site, (id_kind, &id), known_ids),
+                    None if has_profile => erase_visitor(&eraser, &site, (id_kind, &id), known_ids),
+                    None => erase_if_known(&eraser, &site, (id_kind, &id), known_ids),
                 };
                 jobs.start(erase).map(ActionResult::Pending)
             }
@@ -349,11 +351,24 @@ fn erase_visitor(
     asked: (IdKind, &str),
     known_ids: Vec<(IdKind, String)>,
 ) -> JobResult {
-    let erased = eraser.erase(site, asked, known_ids).map_err(|error| match error {
-        ErasureError::NotFound => not_found(site, asked),
-        error => failed_erasure(&error),
-    })?;
+    let erased = eraser.erase(site, asked, known_ids).map_err(|error| failed_erasure(&error))?;
     Ok(erasure_output(&erasure_json(&erased)))
+}
+
+/// Erases a visitor without a profile, unless nothing of the ID is known. A mistyped ID would look erased otherwise.
+fn erase_if_known(
+    eraser: &Eraser,
+    site: &str,
+    (id_kind, id): (IdKind, &str),
+    known_ids: Vec<(IdKind, String)>,
+) -> JobResult {
+    if eraser.knows(site, (id_kind, id)).map_err(|error| failed_erasure(&error))? {
+        return erase_visitor(eraser, site, (id_kind, id), known_ids);
+    }
+    let name = if id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
+    let detail =
+        format!("Site '{site}' has no record, profile or tie of {name} '{id}', and no erasure has named it.");
+    Err(JobError { kind: problem::VISITOR_NOT_FOUND, detail })
 }
 
 /// Erases a visitor on all nodes. Returns after nothing of the visitor is left on the disk of this node.
@@ -375,13 +390,6 @@ fn erase_in_cluster(
     let mut output = erasure_json(&erased.summary);
     output["pending"] = json!(erased.pending);
     Ok(erasure_output(&output))
-}
-
-fn not_found(site: &str, (id_kind, id): (IdKind, &str)) -> JobError {
-    let name = if id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
-    let detail =
-        format!("Site '{site}' has no record, profile or tie of {name} '{id}', and no erasure has named it.");
-    JobError { kind: problem::VISITOR_NOT_FOUND, detail }
 }
 
 fn failed_erasure(error: &ErasureError) -> JobError {

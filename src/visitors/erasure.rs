@@ -19,7 +19,7 @@ use super::log::{
     EraseError, ErasureStarted, ErasureSummary, IdTag, LogItem, LogReader, Queue, Tombstone, VisitorIds,
     may_have_erased,
 };
-use super::ownership::{Ownership, OwnershipError, OwnershipRule, OwnershipSource, Relation};
+use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use crate::clock;
 
 /// Time limit for a checkpoint: enough for 4 GiB at 100 MB/s and a second try. After it the erasure fails, and
@@ -43,9 +43,6 @@ pub enum ErasureError {
     /// The entries of ownership cannot be read.
     #[error("{0}")]
     Ownership(#[from] OwnershipError),
-    /// Nothing of the visitor is known, so nothing was erased.
-    #[error("no record, profile or tie has this ID, and no erasure has named it")]
-    NotFound,
     /// No checkpoint could be written in time.
     #[error("no checkpoint was written in 100 s; check the disk, then send the request again")]
     Checkpoint,
@@ -157,9 +154,6 @@ impl Eraser {
         let mut attempts = 1;
         loop {
             let ownership = self.source.open()?;
-            if profile_ids.is_empty() && !self.knows(&ownership, site, (id_kind, id))? {
-                return Err(ErasureError::NotFound);
-            }
             let ids = ownership.erased_ids(&ownership.visitor(site, id_kind, id)?, profile_ids.clone());
             let requested =
                 Requested { site: ids.site.clone(), owner: ids.owner, hashes: ids.hashes.clone() };
@@ -170,13 +164,13 @@ impl Eraser {
         }
     }
 
-    /// Returns whether the log may have something of an ID: a tie, a record, a tombstone, or damage that hides one.
-    fn knows(
-        &self,
-        ownership: &Ownership,
-        site: &str,
-        (id_kind, id): (IdKind, &str),
-    ) -> Result<bool, ErasureError> {
+    /// Returns whether the log may have something of an ID: a tie, a record, a tombstone, or damage that hides one. It reads
+    /// the segments whose filters may have the ID. Call it on a thread that may block.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn knows(&self, site: &str, (id_kind, id): (IdKind, &str)) -> Result<bool, ErasureError> {
+        let ownership = self.source.open()?;
         let OwnershipSource { disk, directory, .. } = &self.source;
         let visitor = ownership.visitor(site, id_kind, id)?;
         if visitor.has_ties() {
@@ -185,7 +179,7 @@ impl Eraser {
         let durable = self.log.metrics().durable_seq();
         let reader = LogReader::open(Arc::clone(disk), directory, 0).map_err(OwnershipError::from)?;
         let mut reader = reader.with_durable_seq(durable).with_filter(visitor.segment_filter());
-        let mut rule = OwnershipRule::new(ownership, vec![visitor]);
+        let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
         while let Some(item) = reader.read_next().map_err(OwnershipError::from)? {
             let LogItem::Records(records) = item else { return Ok(true) };
             for (seq, record) in records.iter() {
