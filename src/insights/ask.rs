@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::calendar::{Comparison, Unit};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
 use super::format::TextColumn;
-use super::question::{Group, Question, Subject};
+use super::question::{Group, Question, Subject, fold_case};
 use super::rows::{Plan, Row, RowValue};
 use super::scan::{Limits, ScanError, ScanSummary};
 use super::sealed::{AnswerCache, Count, Counted, Files, count_all, count_cached};
@@ -192,7 +192,9 @@ fn top_part(
     // Counts of one part of the values are not kept.
     let mut source =
         Source { files: source.files, cache: source.cache.as_deref_mut().filter(|_| value_part.1 == 1) };
-    let key = format!("{question:?} {site:?}");
+    // A search selects rows after the count, so that all searches in a list share the kept counts.
+    let whole = Question { contains: None, ..question.clone() };
+    let key = format!("{whole:?} {site:?}");
     let (mut summary, counted) = scan_visits(&mut source, &key, plan, limits, &make)?;
     let is_met = |group: &GroupTotals| group.views + group.events + group.visitors + group.visits > 0;
     let texts = std::mem::take(&mut summary.values).texts;
@@ -200,6 +202,9 @@ fn top_part(
     // The group without a value is in the first part.
     let absent = (value_part.0 == 0).then_some((None, counted.absent));
     let mut rows: Vec<TopRow> = groups.chain(absent).filter(|(_, group)| is_met(group)).collect();
+    if let Some(part) = &question.contains {
+        rows.retain(|(value, _)| value.as_ref().is_some_and(|value| fold_case(value).contains(part)));
+    }
     let more = keep_first(&mut rows, question);
     Ok(TopPart { rows, more, total: counted.total, summary })
 }

@@ -21,9 +21,9 @@ const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
 /// All parameters of the questions, beside `site`.
-pub const PARAM_NAMES: [&str; 14] = [
-    "from", "to", "by", "bots", "of", "limit", "page", "source", "campaign", "country", "device", "language",
-    "event", "variant",
+pub const PARAM_NAMES: [&str; 15] = [
+    "from", "to", "by", "bots", "of", "limit", "contains", "page", "source", "campaign", "country", "device",
+    "language", "event", "variant",
 ];
 /// A question about a site.
 #[derive(Debug, Clone, PartialEq)]
@@ -209,6 +209,8 @@ pub struct Question {
     pub by: Unit,
     pub of: Group,
     pub limit: usize,
+    /// Rows of `top` whose value contains this text in any case. Without it, all.
+    pub contains: Option<String>,
     /// True if records of crawlers count too.
     pub bots: bool,
     pub filters: Filters,
@@ -286,6 +288,7 @@ impl Question {
             by: value("by").map_or(Ok(Unit::Day), parse_unit)?,
             of: parse_group(subject, value("of"))?,
             limit: value("limit").map_or(Ok(LIMIT_DEFAULT), parse_limit)?,
+            contains: value("contains").map(|text| fold_case(&nfc::normalize(text))),
             bots: value("bots").map_or(Ok(false), parse_bots)?,
             filters,
         };
@@ -364,6 +367,11 @@ fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionEr
         let names = Group::NAMES.map(|(name, _)| name).join(", ");
         QuestionError::invalid("of", &format!("one of {names}"), text.unwrap_or_default())
     })
+}
+
+/// Returns a text in lower case, one character for one as in `lower` of DuckDB, so that the shown SQL selects the same rows.
+pub(super) fn fold_case(text: &str) -> String {
+    text.chars().filter_map(|c| c.to_lowercase().next()).collect()
 }
 
 fn parse_limit(text: &str) -> Result<usize, QuestionError> {

@@ -276,6 +276,9 @@ fn add_top(sql: &mut String, question: &Question) {
             ("count(distinct visitor) filter (where type = 'page')", "", rank)
         }
     };
+    let searched = question.contains.as_ref();
+    let searched =
+        searched.map_or_else(String::new, |part| format!(" where contains(lower(value), {})", text(part)));
     let from = instant(question.range.start);
     let numbers = format!(
         "count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events,
@@ -285,7 +288,7 @@ fn add_top(sql: &mut String, question: &Question) {
         sql,
         ",
 top as (select {value} as value, {numbers}\n  from counted_range{events} group by 1)
-select 'rows' as part, * from top union all
+select 'rows' as part, * from top{searched} union all
 select 'total', null, {numbers}\n  from counted_range{events} order by part, {rank} desc, value nulls last"
     );
 }

@@ -171,7 +171,7 @@ function Top({ title, limit = 8, question, children, ...list }) {
       <${Answer} of=${answer}>
         ${({ rows, more }) => html`
           <${TopRows} ...${list} title=${title} rows=${rows} />
-          ${children ? children(more) : more > 0 && html`<p class="dim small more">and ${count(more)} more</p>`}
+          ${children ? children(more) : html`<p class="dim small more"><a href=${pageUrl('list', { of: list.of })}>Whole list of ${title.toLowerCase()}</a>${more > 0 && `: ${count(more)} more`}</p>`}
         `}
       <//>
     <//>
@@ -191,6 +191,34 @@ function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views
   if (shown.length === 0) return html`<${Empty}>None in this range.<//>`;
   const pick = onPick ?? (filter && ((value) => toggleFilter(filter, value)));
   return html`<${Bars} label=${title} unit=${unit} columns=${[COLUMNS[by], 'Visitors']} rows=${shown} onPick=${pick} />`;
+}
+
+// The whole list of one table of the overview. The server searches, so that a value beyond the largest limit is found too.
+export function List({ site, query, range }) {
+  const top = TOPS.find(({ of }) => of === query.get('of')) ?? TOPS[0];
+  const question = { ...questionOf(site, query, range), of: top.of, contains: query.get('contains'), limit: MOST_ROWS };
+  const address = url('insights/top', question);
+  const answer = useAnswer(address);
+  const search = (event) => {
+    event.preventDefault();
+    change({ contains: new FormData(event.currentTarget).get('contains').trim() || null });
+  };
+  return html`
+    <p class="crumb"><a href=${pageUrl('overview')}>Overview</a></p>
+    <form class="row" role="search" onSubmit=${search}>
+      <label class="field"><span class="field-label">${top.unit} contains</span><input key=${question.contains} name="contains" type="search" defaultValue=${question.contains ?? ''} /></label>
+      <button type="submit">Search</button>
+    </form>
+    <${Card} title=${top.title} wide>
+      <${Answer} of=${answer}>
+        ${(data) => html`
+          <${TopRows} ...${top} rows=${data.rows} query=${query} />
+          ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more. Search, or filter.</p>`}
+          <${Footer} data=${data} csv=${() => download(address, `${top.of}-${site.site}.csv`, 'text/csv')} />
+        `}
+      <//>
+    <//>
+  `;
 }
 
 // Pages: which are seen, where visits begin and end, and which variants of its zones a page showed.

@@ -1,6 +1,6 @@
 // The console: its header, its pages, and the question for the token.
 import { html, render, useEffect, useErrorBoundary, useState } from './vendor/preact-htm.js';
-import { Audiences, Overview, Pages } from './analytics.js';
+import { Audiences, List, Overview, Pages } from './analytics.js';
 import {
   FILTERS,
   POLL_MS,
@@ -24,6 +24,7 @@ import { Visitors } from './visitors.js';
 
 const PAGES = {
   overview: ['Overview', Overview, { hasRange: true, hasFilters: true, isOfOneLog: true }],
+  list: ['Whole list', List, { hasRange: true, hasFilters: true, isOfOneLog: true, isLinked: false }],
   pages: ['Pages', Pages, { hasRange: true, hasFilters: true, isOfOneLog: true }],
   experiments: ['Experiments', Experiments, { isOfOneLog: true }],
   audiences: ['Audiences', Audiences, {}],
@@ -106,7 +107,7 @@ function Header({ page, query, sites, site, range }) {
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>
       <nav aria-label="Pages">
-        ${Object.entries(PAGES).map(([key, [name]]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${name}</a>`)}
+        ${Object.entries(PAGES).filter(([, [, , { isLinked }]]) => isLinked !== false).map(([key, [name]]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${name}</a>`)}
       </nav>
       ${hasFilters && html`<${Chips} query=${query} />`}
     </header>

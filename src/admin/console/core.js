@@ -212,7 +212,7 @@ export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? 
 
 // A share that an author wrote, such as 0.125 or 0.005, with all its digits. A third has one digit.
 export function writtenPercent(share) {
-  const exact = Number((share * 100).toPrecision(12));
+  const exact = Number((share * 100).toFixed(10));
   return String(exact).length > 8 ? percent(share) : `${exact} %`;
 }
 
@@ -222,6 +222,9 @@ export function percent(share, digits = 1) {
   const rounded = Number((share * 100).toFixed(digits));
   return `${(rounded === 0 ? 0 : rounded).toFixed(digits).replace('-', '−')} %`;
 }
+
+// Writes an amount with two decimals. A small negative one is "0.00" and not "-0.00".
+export const amount = (value) => (typeof value === 'number' ? value.toFixed(2).replace(/^-(?=0\.00$)/, '') : '–');
 
 // Returns a change with its sign, and the direction as 1, 0 or -1.
 export function relativeChange(now, before) {

@@ -1,6 +1,6 @@
 // Experiments: a list, and one experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
-import { ago, change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
+import { ago, amount, change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {
@@ -100,7 +100,7 @@ function One({ site, query, name }) {
 function Result({ data, site, choice, csv }) {
   const isAlarmed = data.alarms.length > 0;
   return html`
-    <${DecisionSentence} decision=${data.decision} />
+    <${Decision} decision=${data.decision} />
     ${data.alarms.map((alarm) => html`<${Notice} key=${alarm} tone="bad"><strong>Do not trust this result. </strong>${ALARMS[alarm] ?? alarm}<//>`)}
     ${isEmpty(data) && html`<${NoExposure} choice=${choice} />`}
     ${!data.published && html`<${Notice}>The published site does not have this experiment any more.<//>`}
@@ -118,7 +118,7 @@ function Result({ data, site, choice, csv }) {
   `;
 }
 
-const DecisionSentence = ({ decision }) => decision && html`<p class="decision"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
+const Decision = ({ decision }) => decision && html`<p class="decision"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
 
 const isEmpty = (data) => data.arms.every(({ exposed }) => exposed === 0);
 
@@ -140,7 +140,7 @@ function shareOf(part, arms, others = 0) {
   return all > 0 ? part / all : null;
 }
 
-const REASONS = { no_visitors: 'nobody was exposed', one_arm: 'only one arm has a weight', weights_unknown: 'the weights are not known', phase_changed: 'the range holds a change of phase' };
+const REASONS = { no_visitors: 'no visitors yet', one_arm: 'only one arm has a weight', weights_unknown: 'the weights are not known', phase_changed: 'the range holds a change of phase' };
 
 function srmInWords({ srm, srmReason }) {
   if (!srm) return { value: '–', note: REASONS[srmReason] ?? srmReason ?? 'not tested' };
@@ -194,7 +194,11 @@ function scaleOf(rows) {
   return Math.min(most * 1.1, 2);
 }
 
-const meanOf = (metric, arm) => (arm ? (metric.kind === 'proportion' ? percent(arm.mean, 2) : (arm.mean?.toFixed(2) ?? '–')) : '–');
+// The mean of nobody is no number.
+function meanOf(metric, arm) {
+  if (!arm?.n) return '–';
+  return metric.kind === 'proportion' ? percent(arm.mean, 2) : amount(arm.mean);
+}
 
 // The URL can set the error rate and the method.
 export function validityInWords({ alpha, isFixed }) {
@@ -223,14 +227,14 @@ function Metrics({ data, choice }) {
     {
       name: 'Change',
       isNumber: true,
-      of: ({ against }) => html`<b>${against.estimate === null ? '–' : signedPercent(against.estimate)}</b>`,
+      of: ({ against }) => (against.estimate === null ? html`<span class="dim">no data</span>` : html`<b>${signedPercent(against.estimate)}</b>`),
     },
     { name: 'Interval', of: (row) => html`<${Interval} row=${row} scale=${scale} />` },
     { name: 'Verdict', of: (row) => html`<${Verdict} row=${row} />` },
   ];
   return html`
     <${Card} title="Result" wide>
-      <${Table} stacks label="Metrics" columns=${columns} rows=${rows} />
+      <${Scroll} isWhole label="Metrics"><${Table} stacks label="Metrics" columns=${columns} rows=${rows} /><//>
       <p class="dim small gap-top">${validityInWords(choice)} Secondary metrics are adjusted together.</p>
     <//>
   `;
@@ -248,7 +252,7 @@ const MetricName = ({ metric }) => html`
 `;
 
 function intervalInWords({ low, high, estimate }) {
-  return low === null ? 'no interval yet' : `${signedPercent(low)} to ${signedPercent(high)}, estimate ${signedPercent(estimate)}`;
+  return low === null ? 'no interval yet' : `${signedPercent(low)} to ${signedPercent(high)}, estimate ${estimate === null ? 'unknown' : signedPercent(estimate)}`;
 }
 
 // The half width of the picture stands for `scale`.
@@ -261,7 +265,7 @@ function Interval({ row: { against, metric }, scale }) {
       <line class="zero" x1="100" x2="100" y1="1" y2="23" />
       ${margin && html`<line class="margin" x1=${x(margin)} x2=${x(margin)} y1="1" y2="23" />`}
       <rect x=${x(against.low)} width=${Math.max(2, x(against.high) - x(against.low))} y="8" height="8" rx="4" />
-      <line class="tick" x1=${x(against.estimate)} x2=${x(against.estimate)} y1="4" y2="20" />
+      ${against.estimate !== null && html`<line class="tick" x1=${x(against.estimate)} x2=${x(against.estimate)} y1="4" y2="20" />`}
     </svg>
     <div class="dim small">${signedPercent(against.low)} to ${signedPercent(against.high)}</div>
   `;
@@ -307,5 +311,5 @@ function Sums({ data }) {
     { name: 'p', isNumber: true, of: ({ against }) => raw(against?.p?.toPrecision(3)) },
     { name: 'adjusted p', isNumber: true, of: ({ against }) => raw(against?.pAdjusted?.toPrecision(3)) },
   ];
-  return html`<${Scroll} label="Sums"><${Table} stacks label="Sums" columns=${columns} rows=${arms} /><//>`;
+  return html`<${Scroll} isWhole label="Sums"><${Table} stacks label="Sums" columns=${columns} rows=${arms} /><//>`;
 }

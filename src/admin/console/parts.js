@@ -54,7 +54,8 @@ export function Change({ now, before }) {
 }
 
 // A region that scrolls must take the focus, so that the keyboard can scroll it.
-export const Scroll = ({ label, children }) => html`<div class="scroll" role="region" aria-label=${label} tabindex="0">${children}</div>`;
+// `isWhole` shows all rows: a row below the edge of a box looks like an absent one.
+export const Scroll = ({ label, isWhole, children }) => html`<div class=${isWhole ? 'scroll whole' : 'scroll'} role="region" aria-label=${label} tabindex="0">${children}</div>`;
 
 // A table. A column is { name, of, isNumber }. `of` returns the content of a cell for a row. With `stacks` a phone shows each row as
 // a list. The roles are named, because a row that is displayed as a list loses its own.
@@ -248,9 +249,9 @@ const drawMarks = (marks) => (plot) => {
   ctx.restore();
 };
 
-// A single instant is in the middle of a day.
+// A single instant is in the middle of a day. The range that uPlot gives for one instant in seconds has 1,000 days.
 const HALF_DAY_S = 43_200;
-const timeRange = (_, first, last) => (first === last ? [first - HALF_DAY_S, last + HALF_DAY_S] : [first, last]);
+const timeRange = (t) => (_, first, last) => (t.length === 1 ? [t[0] - HALF_DAY_S, t[0] + HALF_DAY_S] : [first, last]);
 
 // Distances of the ticks of a number: 1, 2, 5, 10, 20 and so on. Visitors and views have no fractions.
 const STEPS_OF_COUNTS = Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3));
@@ -262,7 +263,7 @@ function options(props, parts, width, setCursor) {
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), props.timeZone),
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-    scales: { x: { range: timeRange }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1)] } },
+    scales: { x: { range: timeRange(props.t) }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1)] } },
     axes: [
       axis({ space: 72, size: 34, values: (_, ticks, __, ___, step) => ticks.map((tick) => axisTime(tick, step, props.timeZone)) }),
       axis({ size: 56, incrs: STEPS_OF_COUNTS, values: (_, ticks) => ticks.map(shortCount) }),

@@ -117,11 +117,17 @@ pub(super) fn any_params() -> impl Strategy<Value = Vec<(&'static str, String)>>
     let filters = proptest::collection::btree_set(select(filters.to_vec()), 0..3);
     let by = select(vec!["hour", "day", "week", "month"]);
     let range = (0..12_i64, 1..12_i64, 0..24_i64);
-    (filters, by, range, select(GROUPS.to_vec()), 1..6_usize).prop_map(
-        |(filters, by, (day, days, hour), of, limit)| {
+    let contains = select(vec!["", "/", "A", "SPR", "none"]);
+    (filters, by, range, select(GROUPS.to_vec()), 1..6_usize, contains).prop_map(
+        |(filters, by, (day, days, hour), of, limit, contains)| {
             let time = |day: i64, hour: i64| format!("2026-01-{:02}T{hour:02}:00", 3 + day);
             let range = [("from", time(day, hour)), ("to", time(day + days, 0))];
-            let own = [("by", by.to_owned()), ("of", of.to_owned()), ("limit", limit.to_string())];
+            let own = [
+                ("by", by.to_owned()),
+                ("of", of.to_owned()),
+                ("limit", limit.to_string()),
+                ("contains", contains.to_owned()),
+            ];
             let filters = filters.into_iter().map(|(name, value)| (name, value.to_owned()));
             filters.chain(range).chain(own).collect()
         },
@@ -403,6 +409,11 @@ fn naive_top(events: &[Event], question: &Question, of: &str) -> Value {
         _ => 0,
     };
     let mut groups: Vec<_> = groups.into_iter().collect();
+    if let Some(part) = &question.contains {
+        groups.retain(|((_, value), _)| {
+            value.as_ref().is_some_and(|value| value.to_lowercase().contains(part))
+        });
+    }
     groups.sort_by(|(a, a_numbers), (b, b_numbers)| {
         b_numbers[rank].cmp(&a_numbers[rank]).then_with(|| a.cmp(b))
     });
