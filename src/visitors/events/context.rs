@@ -182,8 +182,8 @@ pub(super) struct Context<'d> {
     /// The device and the operating system, as libraries of apps state them.
     pub device: MergedValue<'d>,
     pub os: MergedValue<'d>,
-    /// The categories that the visitor accepted or denied, as consent managers of Segment state them.
-    pub category_preferences: MergedValue<'d>,
+    /// The consent of the visitor.
+    consent: MergedValue<'d>,
     /// True if the event's own context has a member `ip`, also if its value is `null` or `""`.
     names_ip: bool,
     pub is_preview: bool,
@@ -192,6 +192,11 @@ pub(super) struct Context<'d> {
 }
 
 impl<'d> Context<'d> {
+    /// Returns the categories that the visitor accepted or denied, as consent managers of Segment state them.
+    pub(super) fn category_preferences(&self) -> MergedValue<'d> {
+        self.consent.get("categoryPreferences")
+    }
+
     /// Validates the event's own context and merges it with `under`, the batch's context, which is already
     /// validated. Adds values that cannot be used to `ignored`.
     ///
@@ -206,7 +211,9 @@ impl<'d> Context<'d> {
         let own = ignored.typed(JsonType::Object, own, place);
         let known = check(own, place, ignored)?;
         let mut known_under = ContextFields::new(under);
-        known_under.retain_usable(|_, _| {});
+        if under.is_some() {
+            known_under.retain_usable(|_, _| {});
+        }
         let layered = |own, under| MergedValue { own, batch: under };
         let consent = layered(known.consent, known_under.consent);
         Ok(Self {
@@ -222,7 +229,7 @@ impl<'d> Context<'d> {
             names_ip: known.names_ip,
             device: layered(known.device, known_under.device),
             os: layered(known.os, known_under.os),
-            category_preferences: consent.get("categoryPreferences"),
+            consent,
             is_preview: layered(known.preview, known_under.preview).as_bool() == Some(true),
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })

@@ -208,8 +208,9 @@ fn parse_batch<'d>(
     Ok(Submission { batch: Some(batch), context, sent_ms, ignored, ..single })
 }
 
-/// Signs of a browser without a screen, in the spellings of Chrome, Edge and test tools.
-const HEADLESS: [&str; 2] = ["Headless", "headless"];
+/// The sign of a browser without a screen, without its first letter: Chrome and Edge write it in upper case, test tools do
+/// not. One search takes half of the instructions of two.
+const HEADLESS_REST: &str = "eadless";
 
 /// A validator of events. Reuses its buffers.
 #[derive(Default)]
@@ -274,16 +275,19 @@ fn apply_policy(
 /// Returns whether the visitor denied measurement by the categories of a consent manager: the event has preferences, and
 /// they do not accept each category that the site measures under. Without such a setting nothing follows from them.
 fn denies_category(event: &Event<'_>, outside: &impl Environment) -> bool {
-    let preferences = event.context.category_preferences;
+    let mut categories = outside.measure_categories().peekable();
+    if categories.peek().is_none() {
+        return false;
+    }
+    let preferences = event.context.category_preferences();
     preferences.value().is_some()
-        && outside.measure_categories().any(|category| preferences.get(category).as_bool() != Some(true))
+        && categories.any(|category| preferences.get(category).as_bool() != Some(true))
 }
 
 /// Parses the User-Agent of an event. A headless browser is a crawler here. It gets pages like a visitor, because
 /// programs render pages with it for others, but its events are not those of a visitor.
 fn parse_user_agent(user_agent: &str, outside: &mut impl Environment) -> UserAgentInfo {
-    match HEADLESS.iter().any(|sign| user_agent.contains(sign)) {
-        true => UserAgentInfo::CRAWLER,
-        false => outside.parse_user_agent(user_agent),
-    }
+    let is_headless =
+        user_agent.match_indices(HEADLESS_REST).any(|(at, _)| user_agent[..at].ends_with(['H', 'h']));
+    if is_headless { UserAgentInfo::CRAWLER } else { outside.parse_user_agent(user_agent) }
 }

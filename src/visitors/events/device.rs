@@ -24,7 +24,7 @@ const SYSTEMS: [(&str, Os); 9] = [
 
 /// Completes the information of a User-Agent with the stated device and system. A crawler stays a crawler.
 pub(super) fn complete(agent: UserAgentInfo, context: &Context<'_>) -> UserAgentInfo {
-    if agent.is_crawler {
+    if agent.is_crawler || context.device.value().is_none() && context.os.value().is_none() {
         return agent;
     }
     let device = if agent.device == Device::Unknown { device(context.device) } else { agent.device };
