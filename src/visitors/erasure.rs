@@ -176,9 +176,9 @@ impl Eraser {
         if visitor.has_ties() {
             return Ok(true);
         }
-        let durable = self.log.metrics().durable_seq();
+        let last = self.log.metrics().last_seq();
         let reader = LogReader::open(Arc::clone(disk), directory, 0).map_err(OwnershipError::from)?;
-        let mut reader = reader.with_durable_seq(durable).with_filter(visitor.segment_filter());
+        let mut reader = reader.with_durable_seq(last).with_filter(visitor.segment_filter());
         let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
         while let Some(item) = reader.read_next().map_err(OwnershipError::from)? {
             let LogItem::Records(records) = item else { return Ok(true) };

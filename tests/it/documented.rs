@@ -79,6 +79,9 @@ impl Desk {
         let demo = parallax::testing::cli::demo::compile_demo().1;
         let server = Server::demo();
         let with_token = Server::start(&[("demo.snapshot", &demo)], &["--admin-token", TOKEN]);
+        // The visitor of the examples with a token, which an erasure must know.
+        let ana = br#"{"trackingId":"track_demo","userId":"ana","anonId":"visitor-3"}"#;
+        assert_eq!(with_token.post("/v1/track", &[], ana).status, 200);
         let directory = temporary_directory();
         let link = |name: &str, target: &Path| {
             std::os::unix::fs::symlink(target, directory.path().join(name)).expect("linked");

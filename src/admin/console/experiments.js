@@ -100,7 +100,7 @@ function One({ site, query, name }) {
 function Result({ data, site, choice, csv }) {
   const isAlarmed = data.alarms.length > 0;
   return html`
-    <${Decision} decision=${data.decision} />
+    <${DecisionSentence} decision=${data.decision} />
     ${data.alarms.map((alarm) => html`<${Notice} key=${alarm} tone="bad"><strong>Do not trust this result. </strong>${ALARMS[alarm] ?? alarm}<//>`)}
     ${isEmpty(data) && html`<${NoExposure} choice=${choice} />`}
     ${!data.published && html`<${Notice}>The published site does not have this experiment any more.<//>`}
@@ -118,7 +118,7 @@ function Result({ data, site, choice, csv }) {
   `;
 }
 
-const Decision = ({ decision }) => decision && html`<p class="decision"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
+const DecisionSentence = ({ decision }) => decision && html`<p class="decision"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
 
 const isEmpty = (data) => data.arms.every(({ exposed }) => exposed === 0);
 
