@@ -287,7 +287,8 @@ fn denies_category(event: &Event<'_>, outside: &impl Environment) -> bool {
 /// Parses the User-Agent of an event. A headless browser is a crawler here. It gets pages like a visitor, because
 /// programs render pages with it for others, but its events are not those of a visitor.
 fn parse_user_agent(user_agent: &str, outside: &mut impl Environment) -> UserAgentInfo {
-    let is_headless =
-        user_agent.match_indices(HEADLESS_REST).any(|(at, _)| user_agent[..at].ends_with(['H', 'h']));
+    // `contains` compares 16 bytes at a time, `match_indices` does not.
+    let is_headless = user_agent.contains(HEADLESS_REST)
+        && user_agent.match_indices(HEADLESS_REST).any(|(at, _)| user_agent[..at].ends_with(['H', 'h']));
     if is_headless { UserAgentInfo::CRAWLER } else { outside.parse_user_agent(user_agent) }
 }
