@@ -228,7 +228,7 @@ pub(crate) fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
 }
 
-/// Returns a time as [`write`] writes it.
+/// Returns a time as [`write()`] writes it.
 pub(crate) fn to_text(time_ms: i64) -> String {
     let mut text = Vec::new();
     write(&mut text, time_ms);
