@@ -2,15 +2,16 @@
 //! until that anonymous ID is tied to another user. So the order that a server sends is in the visit that led to it.
 //!
 //! A credit depends on the ties before the event, in the order of the seqs. The ties of all files are read once, and give
-//! for each user the places at which its credited visitor changes. Only users with such events count, and of several parts
-//! of the visitors only those of the part.
+//! for each user the places at which its credited visitor changes. Only users with such events in the files that a question
+//! reads count, and of them only those that a part of the visitors needs.
 
 use std::collections::{HashMap, HashSet};
 
 use super::columns::Columns;
+use super::experiment::PARTS_MAX;
 use super::format::ColumnFileError;
 use super::rows::Plan;
-use super::scan::{Limits, ScanError, part_of};
+use super::scan::{Limits, ScanError, meets, part_of};
 use crate::visitors::events::identity;
 
 /// Memory of a tie while ties are read, and of the places of a user: the entries of tables that are half full at worst.
@@ -22,10 +23,29 @@ const ENDED_TIES_MIN: usize = 1_024;
 
 /// Memory that the credits of a part of the visitors may take at least, so that a small limit refuses no question about
 /// few users. The ties of one user cannot be divided.
-const CREDITS_BYTES_MIN: u64 = 64 << 10;
+pub(super) const CREDITS_BYTES_MIN: u64 = 64 << 10;
 
-/// The part of the visitors that is counted, and the number of parts.
-pub(super) type Part = (u64, u64);
+/// The visitors whose rows are counted. The credits are those of their events, and of the events that are credited to them.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'w> {
+    /// A part of the visitors, and the number of parts.
+    Part(u64, u64),
+    /// Visitors in ascending order.
+    These(&'w [u64]),
+}
+
+impl Wanted<'_> {
+    pub(super) fn has(self, visitor: u64) -> bool {
+        match self {
+            Self::Part(part, parts) => part_of(visitor, parts) == part,
+            Self::These(visitors) => visitors.binary_search(&visitor).is_ok(),
+        }
+    }
+
+    fn are_all(self) -> bool {
+        matches!(self, Self::Part(_, 1))
+    }
+}
 
 /// A place in the log: the number of the file, then the position in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,27 +65,21 @@ pub(super) struct Credits {
 }
 
 impl Credits {
-    /// Reads the credits of the users of a part, whose events are in `files[read_from..]`. Returns `None` if they do not fit
-    /// the memory.
+    /// Reads the credits of wanted visitors. `read` are those of the files whose rows are counted. Returns `None` if the
+    /// credits do not fit the memory.
     ///
     /// # Errors
     /// A file is damaged, or the time is over.
     pub(super) fn read(
         files: &[&Columns],
-        read_from: usize,
-        part: Part,
+        read: &[&Columns],
+        wanted: Wanted<'_>,
         bots: bool,
         limits: &Limits<'_>,
     ) -> Result<Option<Self>, ScanError> {
-        let mut users = HashSet::new();
-        for file in &files[read_from..] {
-            add_users_alone(file, &mut users)?;
-        }
+        let Some(users) = users_alone(files, read, wanted, limits)? else { return Ok(None) };
         if users.is_empty() {
             return Ok(Some(Self::default()));
-        }
-        if part.1 > 1 {
-            users = users_of_part(files, &users, part, limits)?;
         }
         let aliased = aliased_ids(files, &users)?;
         let mut ties = Ties::of_users(users, aliased);
@@ -75,7 +89,7 @@ impl Credits {
                 return Err(ScanError::TooExpensive);
             }
             credits.add_file(file, number as u32, bots, &mut ties)?;
-            if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes.max(CREDITS_BYTES_MIN) {
+            if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes {
                 return Ok(None);
             }
         }
@@ -141,10 +155,10 @@ impl Credits {
         at.checked_sub(1).map_or(visitor, |at| places[at].1)
     }
 
-    /// Returns the users with events that are credited to a visitor that `is_owner` accepts, in ascending order.
-    pub(super) fn users_of(&self, is_owner: impl Fn(u64) -> bool) -> Vec<u64> {
-        let has = |places: &[(Place, u64)]| places.iter().any(|(_, owner)| is_owner(*owner));
-        let users = self.by_user.iter().filter(|(_, places)| has(places));
+    /// Returns the users that are not wanted but have events that are credited to a wanted visitor, in ascending order.
+    pub(super) fn users_of_others(&self, wanted: Wanted<'_>) -> Vec<u64> {
+        let has = |places: &[(Place, u64)]| places.iter().any(|(_, owner)| wanted.has(*owner));
+        let users = self.by_user.iter().filter(|(user, places)| !wanted.has(**user) && has(places));
         let mut users: Vec<u64> = users.map(|(user, _)| *user).collect();
         users.sort_unstable();
         users
@@ -173,53 +187,102 @@ impl<'f> ScannedFiles<'f> {
         Self { earlier: &[], files }
     }
 
-    /// Reads the credits for a part of the visitors.
+    /// Reads the credits of wanted visitors. Returns `None` if they do not fit the memory of `limits`.
     pub(super) fn credits(
         self,
-        part: (u64, u64),
+        wanted: Wanted<'_>,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
-    ) -> Result<Credits, ScanError> {
+    ) -> Result<Option<Credits>, ScanError> {
         let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
-        let limits =
-            Limits { memory_bytes: limits.memory_bytes.max(CREDITS_BYTES_MIN), is_over: limits.is_over };
-        let credits = Credits::read(&files, self.earlier.len(), part, plan.bots, &limits)?;
-        credits.ok_or(ScanError::TooLarge)
+        let read: Vec<&Columns> =
+            self.files.iter().copied().filter(|file| meets(file, &plan.window)).collect();
+        Credits::read(&files, &read, wanted, plan.bots, limits)
     }
 
-    /// Returns the visitors of the files, and those to whom their events are credited.
-    pub(super) fn visitors(self, plan: &Plan<'_>, limits: &Limits<'_>) -> Result<Vec<u64>, ScanError> {
-        let credits = self.credits((0, 1), plan, limits)?;
+    /// Returns the number of parts in which the credits fit their memory too, at least `parts`, and the credits of the first
+    /// one. Hashes divide the users evenly. So the first part may take half of the memory, and the others fit.
+    pub(super) fn parts_with_credits(
+        self,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+        mut parts: u64,
+    ) -> Result<(u64, Credits), ScanError> {
+        let limits = limits.for_credits();
+        let half = Limits { memory_bytes: limits.memory_bytes / 2, is_over: limits.is_over };
+        loop {
+            if let Some(credits) = self.credits(Wanted::Part(0, parts), plan, &half)? {
+                return Ok((parts, credits));
+            }
+            if parts >= PARTS_MAX {
+                return Err(ScanError::TooLarge);
+            }
+            parts *= 2;
+        }
+    }
+
+    /// Returns the visitors of the files, and those to whom their events are credited. `None` if these do not fit the
+    /// memory of credits.
+    pub(super) fn visitors(
+        self,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<Option<Vec<u64>>, ScanError> {
+        let credits = self.credits(Wanted::Part(0, 1), plan, &limits.for_credits())?;
+        let Some(credits) = credits else { return Ok(None) };
         let mut visitors = Vec::new();
         for file in self.files {
             let own = file.visitors()?;
             visitors.extend(own.iter().flat_map(|visitor| credits.owners_of(*visitor)));
             visitors.extend(own);
         }
-        Ok(visitors)
+        Ok(Some(visitors))
     }
 }
 
-/// Adds the users of events without an anonymous ID.
-fn add_users_alone(file: &Columns, users: &mut HashSet<u64>) -> Result<(), ColumnFileError> {
-    let file = &*file.opened()?;
-    let alone = file.users_alone()?;
-    if !alone.is_empty() {
-        let hashes = file.visitors()?;
-        users.extend(alone.into_iter().map(|visitor| hashes[visitor as usize]));
-    }
-    Ok(())
-}
-
-/// Returns those of `users` that are in a part, or were tied to a visitor of it.
-fn users_of_part(
+/// Returns the users of events without an anonymous ID that are wanted, or were tied to a wanted visitor. `None` if the users
+/// do not fit the memory.
+fn users_alone(
     files: &[&Columns],
-    users: &HashSet<u64>,
-    (part, parts): Part,
+    read: &[&Columns],
+    wanted: Wanted<'_>,
+    limits: &Limits<'_>,
+) -> Result<Option<HashSet<u64>>, ScanError> {
+    let mut users = HashSet::new();
+    let mut tied = None;
+    let are_too_many = |users: &HashSet<u64>| users.len() as u64 * USER_BYTES > limits.memory_bytes;
+    for file in read {
+        let file = &*file.opened()?;
+        let alone = file.users_alone()?;
+        if alone.is_empty() {
+            continue;
+        }
+        let tied = match &mut tied {
+            Some(tied) => tied,
+            // Questions without such events read no ties.
+            none => none.insert(users_tied(files, wanted, limits)?),
+        };
+        let hashes = file.visitors()?;
+        let alone = alone.into_iter().map(|visitor| hashes[visitor as usize]);
+        users.extend(alone.filter(|user| wanted.has(*user) || tied.contains(user)));
+        if are_too_many(tied) || are_too_many(&users) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(users))
+}
+
+/// Returns the users that were tied to a wanted visitor. Stops when they take more than the memory. If all visitors are
+/// wanted, they are not needed.
+fn users_tied(
+    files: &[&Columns],
+    wanted: Wanted<'_>,
     limits: &Limits<'_>,
 ) -> Result<HashSet<u64>, ScanError> {
-    let is_in_part = |visitor: u64| part_of(visitor, parts) == part;
-    let mut of_part: HashSet<u64> = users.iter().copied().filter(|user| is_in_part(*user)).collect();
+    let mut users = HashSet::new();
+    if wanted.are_all() {
+        return Ok(users);
+    }
     for file in files {
         if (limits.is_over)() {
             return Err(ScanError::TooExpensive);
@@ -227,14 +290,13 @@ fn users_of_part(
         let file = &*file.opened()?;
         let rows = file.ties()?;
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
-        for row in rows {
-            let [anonymous, user] = [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]);
-            if is_in_part(anonymous) && users.contains(&user) {
-                of_part.insert(user);
-            }
+        let ties = rows.iter().map(|row| [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]));
+        users.extend(ties.filter(|[anonymous, _]| wanted.has(*anonymous)).map(|[_, user]| user));
+        if users.len() as u64 * USER_BYTES > limits.memory_bytes {
+            break;
         }
     }
-    Ok(of_part)
+    Ok(users)
 }
 
 /// Returns the anonymous IDs that an alias names beside one of these users.

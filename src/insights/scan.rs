@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::columns::{Columns, FilePart};
-use super::credits::{Credits, Place, ScannedFiles};
+use super::credits::{CREDITS_BYTES_MIN, Credits, Place, ScannedFiles, Wanted};
 use super::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
@@ -25,6 +25,9 @@ const ROWS_SHARE: u64 = 2;
 /// The part of the memory that holds the values by which a question groups. Beyond it the values are counted in several
 /// passes.
 pub(super) const VALUES_SHARE: u64 = 8;
+/// The part of the memory that holds the ties of users whose events are credited to other visitors: one of this many. Beyond
+/// it the visitors are counted in several passes.
+const CREDITS_SHARE: u64 = 8;
 
 /// The limits of an answer.
 pub struct Limits<'l> {
@@ -38,6 +41,12 @@ impl Limits<'_> {
     /// Returns limits whose memory is the part for the rows and visitors that are counted.
     pub(super) fn for_rows(&self) -> Limits<'_> {
         Limits { memory_bytes: self.memory_bytes / ROWS_SHARE, is_over: self.is_over }
+    }
+
+    /// Returns limits whose memory is the part for credits.
+    pub(super) fn for_credits(&self) -> Limits<'_> {
+        let memory_bytes = (self.memory_bytes / CREDITS_SHARE).max(CREDITS_BYTES_MIN);
+        Limits { memory_bytes, is_over: self.is_over }
     }
 }
 
@@ -106,15 +115,23 @@ pub(super) fn scan_with_values(
 ) -> Result<(), ScanError> {
     let mut met = met_files(files, plan);
     let parts = parts_of(met.iter().map(|file| file.file), limits);
+    let (parts, first) = files.parts_with_credits(plan, limits, parts)?;
+    let mut first = Some(first);
     let mut gathered = Gathered::default();
     let rows: u64 = met.iter().map(|file| u64::from(file.file.header().rows)).sum();
     for part in 0..parts {
         gathered.clear();
-        let credits = files.credits((part, parts), plan, limits)?;
+        let wanted = Wanted::Part(part, parts);
+        let credits = match first.take() {
+            Some(credits) => Some(credits),
+            None => files.credits(wanted, plan, &limits.for_credits())?,
+        };
+        let credits = credits.ok_or(ScanError::TooLarge)?;
+        let others = credits.users_of_others(wanted);
         // A vector that grows would take up to three times its memory while it moves.
         gathered.rows.reserve(rows.div_ceil(parts) as usize);
         for file in &mut met {
-            gathered.add_file(file, (plan, &credits), (part, parts), limits, summary)?;
+            gathered.add_file(file, (plan, &credits, &others), (part, parts), limits, summary)?;
             if summary.values.exceed(limits.memory_bytes / VALUES_SHARE) {
                 return Err(ScanError::TooManyValues);
             }
@@ -126,7 +143,8 @@ pub(super) fn scan_with_values(
 }
 
 /// Passes the rows of the visitors with these hashes to `count`. The hashes are sorted, and [`scan`] has read the files
-/// with the same plan before. Returns false, before any call, if there are more than `rows_max` rows.
+/// with the same plan before. Returns false, before any call, if there are more than `rows_max` rows, or if their credits do
+/// not fit the memory.
 ///
 /// # Errors
 /// As for [`scan`].
@@ -142,12 +160,11 @@ pub(super) fn scan_visitors(
         return Ok(true);
     }
     let mut gathered = Gathered::default();
-    let scanned = ScannedFiles::all(files);
-    let credits = scanned.credits((0, 1), plan, limits)?;
-    let is_wanted = |visitor: u64| visitors.binary_search(&visitor).is_ok();
-    let mut read_visitors = [visitors, &credits.users_of(is_wanted)].concat();
+    let (scanned, wanted) = (ScannedFiles::all(files), Wanted::These(visitors));
+    let Some(credits) = scanned.credits(wanted, plan, &limits.for_credits())? else { return Ok(false) };
+    let is_wanted = |visitor: u64| wanted.has(visitor);
+    let mut read_visitors = [visitors, &credits.users_of_others(wanted)].concat();
     read_visitors.sort_unstable();
-    read_visitors.dedup();
     // Its rows and texts were counted before.
     let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
     let read = met_files(scanned, plan).iter_mut().try_for_each(|file| match gathered.len() <= rows_max {
@@ -183,7 +200,8 @@ fn met_files<'f>(files: ScannedFiles<'f>, plan: &Plan<'_>) -> Vec<FileParts<'f>>
     met.map(|(number, file)| FileParts::new(file, number)).collect()
 }
 
-fn meets(file: &Columns, window: &Range<i64>) -> bool {
+/// Returns whether a file can have rows in a window.
+pub(super) fn meets(file: &Columns, window: &Range<i64>) -> bool {
     let header = file.header();
     header.rows > 0 && header.oldest_ms < window.end && header.newest_ms >= window.start
 }
@@ -321,11 +339,11 @@ impl Gathered {
         self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
     }
 
-    /// Adds the rows of a part of the visitors, and the events that are credited to them.
+    /// Adds the rows of a part of the visitors, and the events of `others` that are credited to them.
     fn add_file(
         &mut self,
         file: &mut FileParts<'_>,
-        (plan, credits): (&Plan<'_>, &Credits),
+        (plan, credits, others): (&Plan<'_>, &Credits, &[u64]),
         (part, parts): (u64, u64),
         limits: &Limits<'_>,
         summary: &mut ScanSummary,
@@ -353,15 +371,12 @@ impl Gathered {
         let is_kept = |visitor: u64| part_of(visitor, parts) == part;
         let ownership = Ownership { credits, is_kept: &is_kept, file: file.number };
         self.add_rows((&columns, &file_part), file.site, visitors, (plan, &ownership), limits, summary)?;
-        // The users of other parts whose events are credited to visitors of this one.
-        let mut users = credits.users_of(is_kept);
-        users.retain(|user| !is_kept(*user));
-        if users.is_empty() {
+        if others.is_empty() {
             return Ok(());
         }
         let mut values =
             ScanSummary { values: std::mem::take(&mut summary.values), ..ScanSummary::default() };
-        let added = self.add_visitors(file, (plan, credits), (&users, &is_kept), limits, &mut values);
+        let added = self.add_visitors(file, (plan, credits), (others, &is_kept), limits, &mut values);
         summary.values = values.values;
         added
     }

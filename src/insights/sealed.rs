@@ -184,7 +184,10 @@ pub(super) fn count_cached<C: Count>(
     is_cut: IsCut<'_>,
 ) -> Result<Counted<C>, ScanError> {
     let tail = ScannedFiles { earlier: files.sealed, files: files.tail.as_slice() };
-    let tail_visitors = tail.visitors(plan, limits)?.into_iter().collect();
+    let Some(tail_visitors) = tail.visitors(plan, limits)? else {
+        return count_all(&files.all(), plan, limits, make(), is_cut);
+    };
+    let tail_visitors = tail_visitors.into_iter().collect();
     let bytes_max = limits.memory_bytes / CACHE_SHARE;
     let mut kept = cache.take::<C>(&key);
     if let Some(state) = &mut kept

@@ -10,7 +10,7 @@ use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT};
 use crate::insights::amounts::{Amount, UNITS_PER_ONE};
 use crate::insights::columns::Columns;
 use crate::insights::count::bucket_of;
-use crate::insights::credits::Credits;
+use crate::insights::credits::{CREDITS_BYTES_MIN, Credits, Wanted};
 use crate::insights::format::TextColumn;
 use crate::insights::question::QuestionError;
 use crate::insights::rows::{REJECTED, Row};
@@ -174,7 +174,10 @@ fn count_in_parts(
     let mut arms = Arms::new(&question.known.arms_in(question.phases()));
     let mut counter = Counter::new(question, site, search);
     for part in 0..parts {
-        let Some(credits) = Credits::read(files, 0, (part, parts), question.bots, limits)? else {
+        let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
+        let credits_limits = Limits { memory_bytes, is_over: limits.is_over };
+        let wanted = Wanted::Part(part, parts);
+        let Some(credits) = Credits::read(files, files, wanted, question.bots, &credits_limits)? else {
             return Ok(Counted::TooFewParts(2));
         };
         let mut reader = PartReader::new(question, site, (arms, credits), (part, parts));

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use parallax::testing::insights::{Columns, Limits, Query, Question, Subject, answer_over};
+use parallax::testing::insights::{
+    AnswerCache, Columns, Limits, Query, Question, Subject, answer_cached, answer_over,
+};
 use parallax::testing::visitors::log::RecordKind;
 
 use super::Event;
@@ -115,6 +117,47 @@ fn an_event_is_in_the_last_visit_for_thirty_days() {
         [(30 * DAY_MS - 1, json!("spring")), (30 * DAY_MS, json!("spring")), (30 * DAY_MS + 1, Value::Null)]
     {
         assert_eq!(campaign(wait_ms), [(value, [0, 1, 0, 0])], "{wait_ms}");
+    }
+}
+
+/// Counts the orders of users of a server by campaign, with this memory. Sealed files have all events but those of the last
+/// users, which are in the tail.
+fn orders_by_campaign(users: usize, memory_bytes: u64) -> Vec<(Value, [u64; 4])> {
+    let leak = |text: String| -> &'static str { text.leak() };
+    let mut events = Vec::new();
+    for number in 0..users {
+        let (anon_id, user_id) = (Some(leak(format!("a{number}"))), Some(leak(format!("u{number}"))));
+        let campaign = ["spring", "autumn"][number % 2];
+        let visit = Event { anon_id, touch: [None, Some(campaign), None], ..Event::page(START_MS) };
+        let identify = Event { kind: RecordKind::Identify, anon_id, user_id, ..Event::page(START_MS) };
+        let event = Some("Order Placed");
+        let order = Event {
+            kind: RecordKind::Track,
+            anon_id: None,
+            user_id,
+            event,
+            ..Event::page(START_MS + DAY_MS)
+        };
+        events.extend([visit, identify, order]);
+    }
+    let pairs = [("of", "campaign"), ("from", "2026-01-01"), ("to", "2026-02-01")];
+    let question = Question::parse(Subject::Top, pairs.into_iter(), &site().zone, NOW_MS + 60 * DAY_MS);
+    let query = Query::Views(question.expect("valid parameters"));
+    let files = columns(&events, &[users, users]);
+    let sealed: Vec<&Columns> = files[..2].iter().collect();
+    let limits = Limits { memory_bytes, is_over: &|| false };
+    let files = (&sealed[..], files.last());
+    let answer = answer_cached(files, &mut AnswerCache::default(), 9, (&query, &site()), NOW_MS, &limits);
+    rows(&answer.expect("an answer").document)
+}
+
+#[test]
+fn more_users_of_a_server_than_fit_the_memory_are_counted_in_several_passes() {
+    let users = 2_000;
+    let numbers = [users / 2; 4].map(|number| number as u64);
+    let expected = [(json!("autumn"), numbers), (json!("spring"), numbers)];
+    for memory_bytes in [2_000, 1 << 20, 1 << 30] {
+        assert_eq!(orders_by_campaign(users, memory_bytes), expected, "{memory_bytes}");
     }
 }
 
