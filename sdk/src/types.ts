@@ -229,6 +229,16 @@ export interface Receipt {
   /** Only from a node of a cluster: whether its next decision knows the events. */
   visible?: boolean;
   results: ReceiptResult[];
+  /** Optional values that the server ignored. The events are recorded without them. */
+  warnings?: IgnoredValue[];
+}
+
+export interface IgnoredValue {
+  /** The index of the event, or null for a value of the whole batch. */
+  index: number | null;
+  code: string;
+  pointer: string;
+  detail: string;
 }
 
 export interface ReceiptResult {

@@ -17,7 +17,7 @@ const routes: Members<Routes> = {
 const route: Members<Route> = { path: true, hash: true, updatedAt: true, zones: true, combinations: true, pattern: true, variants: true, truncated: true };
 const answer: Members<QueryResult> = { site: true, query: true, items: true, total: true, nextCursor: true, warnings: true };
 const item: Members<Item> = { id: true, type: true, fields: true };
-const receipt: Members<Receipt> = { accepted: true, duplicates: true, dropped: true, rejected: true, durable: true, seq: true, visible: true, results: true };
+const receipt: Members<Receipt> = { accepted: true, duplicates: true, dropped: true, rejected: true, durable: true, seq: true, visible: true, results: true, warnings: true };
 const result: Members<ReceiptResult> = { index: true, messageId: true, status: true, reason: true, code: true, pointer: true, detail: true };
 const settings: Members<SiteSettings> = { site: true, trackingId: true, cookie: true, origins: true, privacy: true, cache: true, preview: true };
 
