@@ -140,26 +140,20 @@ pub(crate) fn without_www(host: &str) -> &str {
     if has_www { &host[4..] } else { host }
 }
 
-/// Returns a host in the form that comparisons use: without a leading `www.` and without a final dot.
-pub(crate) fn comparable_host(host: &str) -> &str {
-    let host = without_www(host);
-    host.strip_suffix('.').unwrap_or(host)
-}
-
 /// Returns whether a referrer is external: its host differs from that of the page and from all hosts of the
 /// site, and the site does not ignore it. Without any known host of the site no referrer is external. A leading
 /// `www.` and a final dot do not count.
 ///
 /// `site_hosts` have no leading `www.`. The host `*.acme.example` is `acme.example` with all subdomains. `is_ignored`
-/// gets a comparable host.
+/// gets a host without a leading `www.`.
 pub(crate) fn is_external<'h>(
     referrer: &str,
     page_url: Option<&str>,
     mut site_hosts: impl Iterator<Item = &'h str>,
     is_ignored: impl FnOnce(&str) -> bool,
 ) -> bool {
-    let Some(other) = host(referrer).map(comparable_host) else { return false };
-    let page_host = page_url.and_then(host).map(comparable_host);
+    let Some(other) = host(referrer).map(without_www) else { return false };
+    let page_host = page_url.and_then(host).map(without_www);
     let mut has_known_host = page_host.is_some();
     let is_listed = site_hosts.any(|own| {
         has_known_host = true;
@@ -168,7 +162,7 @@ pub(crate) fn is_external<'h>(
     has_known_host && !is_listed && !page_host.is_some_and(|own| is_covered(other, own)) && !is_ignored(other)
 }
 
-/// Returns whether a site ignores referrers on a comparable host: the host is one of the site's `ignored_referrers`, or that of a
+/// Returns whether a site ignores referrers on a host without a leading `www.`: the host is one of the site's `ignored_referrers`, or that of a
 /// provider if `ignores_providers`.
 pub fn is_ignored_referrer<'h>(
     host: &str,

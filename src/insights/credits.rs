@@ -81,7 +81,7 @@ impl Credits {
         if users.is_empty() {
             return Ok(Some(Self::default()));
         }
-        let aliased = aliased_ids(files, &users)?;
+        let aliased = aliased_ids(files, &users, limits)?;
         let mut ties = Ties::of_users(users, aliased);
         let mut credits = Self::default();
         for (number, file) in files.iter().enumerate() {
@@ -300,9 +300,16 @@ fn users_tied(
 }
 
 /// Returns the anonymous IDs that an alias names beside one of these users.
-fn aliased_ids(files: &[&Columns], users: &HashSet<u64>) -> Result<HashSet<u64>, ColumnFileError> {
+fn aliased_ids(
+    files: &[&Columns],
+    users: &HashSet<u64>,
+    limits: &Limits<'_>,
+) -> Result<HashSet<u64>, ScanError> {
     let mut aliased = HashSet::new();
     for file in files {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
         let file = &*file.opened()?;
         let rows: Vec<_> = file.ties()?.into_iter().filter(|row| row.is_alias).collect();
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };

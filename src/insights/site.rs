@@ -2,7 +2,7 @@
 
 use super::calendar::Zone;
 use crate::site::snapshot::format::ArchivedSite;
-use crate::url::{comparable_host, is_covered, is_ignored_referrer};
+use crate::url::{is_covered, is_ignored_referrer, without_www};
 
 /// The facts of a site that questions depend on.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl SiteFacts {
 
     /// Returns whether referrers on a host are external: the host is not one of the site, and the site does not ignore it.
     pub(crate) fn is_external_host(&self, host: &str) -> bool {
-        let host = comparable_host(host);
+        let host = without_www(host);
         let ignored = self.ignored_referrers.iter().map(String::as_str);
         !self.own_hosts.iter().any(|own| is_covered(host, own))
             && !is_ignored_referrer(host, ignored, self.ignores_providers)

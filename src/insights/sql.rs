@@ -127,7 +127,7 @@ pub(super) fn add_referrers(sql: &mut String, site: &SiteFacts) {
 
 /// Returns the condition that the referrer host is neither of the site nor ignored by it.
 fn is_external(site: &SiteFacts) -> String {
-    let host = "regexp_replace(lower(referrerHost), '^www[.]|[.]$', '', 'g')";
+    let host = "regexp_replace(referrerHost, '^www[.]', '')";
     let others = site.own_hosts.iter().chain(&site.ignored_referrers);
     let (domains, hosts): (Vec<String>, Vec<String>) =
         others.map(|other| other.to_ascii_lowercase()).partition(|other| other.starts_with("*."));

@@ -414,6 +414,17 @@ pub fn request_meta(peer: &str) -> RequestMeta {
     }
 }
 
+/// Returns a copy of a directory of `tests/golden`.
+pub fn copy_of_golden(name: &str) -> TempDir {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let copy = temporary_directory();
+    for entry in std::fs::read_dir(golden).expect("the golden directory") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, copy.path().join(path.file_name().expect("a name"))).expect("copied");
+    }
+    copy
+}
+
 /// Creates an empty directory that is deleted when its value is dropped. It is in memory if the machine has
 /// `/dev/shm`, so that writes of other processes do not decide how long a sync takes.
 pub fn temporary_directory() -> TempDir {

@@ -132,7 +132,7 @@ impl<'q> PartReader<'q> {
         let has_arm = columns.has_arm(row, self.question.key());
         self.has_key |= has_arm;
         let Some(event) = columns.reader.read_row(row, &self.plan, &mut self.other) else { return };
-        let place = Place { file: self.file, position: columns.position(row) };
+        let place = Place { file: self.file, position: columns.reader.position(row) };
         let visitor = RowVisitor { owner: self.credits.owner(hash, place), place };
         self.add_event(columns, row, (&visitor, event), has_arm);
         self.add_goal(columns, row, &visitor);
@@ -332,10 +332,6 @@ impl FileColumns {
         let has_rows = self.reader.next_block()?;
         self.rows = (self.rows.1, self.rows.1 + self.reader.len());
         Ok(has_rows)
-    }
-
-    fn position(&self, row: usize) -> u32 {
-        self.reader.position(row)
     }
 
     fn is_site(&self, row: usize) -> bool {

@@ -1,4 +1,5 @@
-//! The rule that ties anonymous IDs to users. Profiles, ownership, the export and Insights use it.
+//! The rule that ties anonymous IDs to users. Profiles, the export and Insights use it. Ownership has the ties that the fold
+//! of the profiles makes.
 //!
 //! An identify event with both IDs ties its anonymous ID to its user. An alias ties its `previousId` to its user if that is
 //! an anonymous ID without a user. So the tie of a record depends on the record and on the present user of the ID, and

@@ -16,7 +16,7 @@ use parallax::testing::visitors::log::{Record, RecordKind};
 use super::oracle::{any_event, texts_of};
 use super::visitor_rule::is_of_visit;
 use super::{Event, KEY};
-use crate::harness::{Server, eventually, temporary_directory};
+use crate::harness::{Server, copy_of_golden, eventually, temporary_directory};
 
 fn build(events: &[Event]) -> Vec<u8> {
     let mut builder = ColumnBuilder::new(1, KEY);
@@ -52,12 +52,7 @@ fn the_smallest_column_file_equals_the_golden_file() {
 /// Starts a server on the log that format version 2 of the column files was written for.
 #[test]
 fn a_column_file_of_version_2_is_built_again_with_term_and_content() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/columns-2");
-    let data = temporary_directory();
-    for entry in fs::read_dir(golden).expect("the golden directory") {
-        let path = entry.expect("an entry").path();
-        fs::copy(&path, data.path().join(path.file_name().expect("a name"))).expect("copied");
-    }
+    let data = copy_of_golden("columns-2");
     let columns = data.path().join("00000000000000000001.columns");
     let version = |path: &Path| fs::read(path).expect("a column file")[8];
     assert_eq!(version(&columns), 2);

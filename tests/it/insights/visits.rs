@@ -13,7 +13,7 @@ use parallax::testing::visitors::log::RecordKind;
 use super::Event;
 use super::oracle::{NOW_MS, START_MS, columns, site};
 use super::served::{ask, send};
-use crate::harness::{Client, Server, eventually, temporary_directory};
+use crate::harness::{Client, Server, copy_of_golden, eventually};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -165,12 +165,7 @@ fn more_users_of_a_server_than_fit_the_memory_are_counted_in_several_passes() {
 /// file has no aliases.
 #[test]
 fn files_of_earlier_formats_are_folded_and_built_again() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/log-2");
-    let data = temporary_directory();
-    for entry in fs::read_dir(golden).expect("the golden directory") {
-        let path = entry.expect("an entry").path();
-        fs::copy(&path, data.path().join(path.file_name().expect("a name"))).expect("copied");
-    }
+    let data = copy_of_golden("log-2");
     let columns = data.path().join("00000000000000000001.columns");
     let version = |path: &Path| fs::read(path).expect("a column file")[8];
     assert_eq!(version(&columns), 3);

@@ -1,12 +1,11 @@
 //! A data directory with segments of log format 2, as an earlier program wrote it.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::{as_arg, run, segments};
-use crate::harness::{Server, temporary_directory};
+use crate::harness::{Server, copy_of_golden};
 
 /// Events of the directory `tests/golden/log-2`.
 const EVENTS: usize = 13;
@@ -18,13 +17,7 @@ fn exported(data: &Path) -> Vec<Value> {
 
 #[test]
 fn a_server_starts_on_log_format_2_and_exports_all_events_as_they_are() {
-    let directory = temporary_directory();
-    for file in
-        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/log-2")).expect("a directory")
-    {
-        let file = file.expect("an entry");
-        fs::copy(file.path(), directory.path().join(file.file_name())).expect("a copy");
-    }
+    let directory = copy_of_golden("log-2");
     let before = exported(directory.path());
     assert_eq!(before.len(), EVENTS);
     let old = directory.path().join("00000000000000000001.segment");

@@ -42,6 +42,20 @@ fn track(server: &Server, ids: Value, owner: &str) {
     send(server, event);
 }
 
+/// Sends events of new visitors until `is_done`, so that the server evicts others.
+pub(super) fn flood_until(client: &mut Client, is_done: impl Fn() -> bool) {
+    for round in 0.. {
+        let events: Vec<Value> = (0..1_000)
+            .map(|n| json!({ "type": "track", "event": "e", "anonId": format!("flood-{round}-{n}") }))
+            .collect();
+        let body = json!({ "batch": events }).to_string();
+        assert_eq!(client.post("/v1/batch?site=acme", &[], body.as_bytes()).status, 200);
+        if is_done() {
+            break;
+        }
+    }
+}
+
 fn export(server: &Server, id: &str) -> Vec<Value> {
     let response = admin(server, "GET", &format!("/visitors/export?site=acme&{id}"));
     assert_eq!(response.status, 200, "{}", response.text());
@@ -222,16 +236,7 @@ fn an_evicted_visitor_is_exported_and_erased_whole() {
     let mut client = Client::to(server.edge);
     let is_known = || admin(&server, "GET", "/visitors?site=acme&userId=ana").json()["known"] == json!(true);
     assert!(is_known());
-    for round in 0.. {
-        let events: Vec<Value> = (0..1_000)
-            .map(|n| json!({ "type": "track", "event": "e", "anonId": format!("flood-{round}-{n}") }))
-            .collect();
-        let body = json!({ "batch": events }).to_string();
-        assert_eq!(client.post("/v1/batch?site=acme", &[], body.as_bytes()).status, 200);
-        if !is_known() {
-            break;
-        }
-    }
+    flood_until(&mut client, || !is_known());
     track(&server, json!({ "anonId": "device-of-ana" }), "ana");
     track(&server, json!({ "anonId": "device-of-ana", "userId": "ben" }), "ben");
     assert_eq!(export(&server, "userId=ana").len(), 2);

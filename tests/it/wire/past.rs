@@ -3,6 +3,7 @@
 use parallax::testing::visitors::log::format::oldest_to_bytes;
 use serde_json::{Value, json};
 
+use super::owners::flood_until;
 use super::{compile_site, page, problem, site_file, zone};
 use crate::dice::Dice;
 use crate::harness::{Client, Response, Server, eventually, times};
@@ -362,16 +363,7 @@ fn an_evicted_visitor_explains_nothing() {
     View::of("v1").send(&server);
     let mut client = Client::to(server.edge);
     let is_known = || admin(&server, "GET", "/visitors?site=acme&anonId=v1").json()["known"] == json!(true);
-    for round in 0.. {
-        let events: Vec<Value> = (0..1_000)
-            .map(|n| json!({ "type": "track", "event": "e", "anonId": format!("flood-{round}-{n}") }))
-            .collect();
-        let body = json!({ "batch": events }).to_string();
-        assert_eq!(client.post("/v1/batch?site=acme", &[], body.as_bytes()).status, 200);
-        if !is_known() {
-            break;
-        }
-    }
+    flood_until(&mut client, || !is_known());
     assert_cut(&explain(&server, "anonId=v1", 1), &["evicted"]);
     View::of("v1").send(&server);
     let last = export(&server, "anonId=v1").last().map(|record| parse_seq(&record["seq"])).expect("a record");

@@ -40,7 +40,7 @@ pub struct Site {
         inner(length(max = IGNORED_REFERRER_CHARS_MAX), regex(pattern = HOSTS.regex))
     )]
     pub ignored_referrers: Vec<String>,
-    /// Whether the hosts of well-known payment providers and identity providers are ignored in the same way.
+    /// If true, referrers on the hosts of well-known payment providers and identity providers are ignored too.
     #[serde(default = "yes")]
     pub ignore_providers: bool,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
