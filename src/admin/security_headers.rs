@@ -84,6 +84,10 @@ impl<S: Service> Service for WithSecurityHeaders<S> {
         self.0.cancel(token);
     }
 
+    fn ends_with_client(&self, token: usize) -> bool {
+        self.0.ends_with_client(token)
+    }
+
     fn country_header(&self) -> Option<&str> {
         self.0.country_header()
     }

@@ -110,7 +110,7 @@ async fn run<S: Service>(
             let mut output = shared.take_output();
             let next = handle_buffered(input, buffered.take(), &meta, shared, &mut output);
             let waiting = if let NextStep::Wait(wait) = next {
-                Some(PendingResponse::new(shared, wait.token))
+                Some(PendingResponse::new(shared, watched, wait.token))
             } else {
                 None
             };
@@ -129,6 +129,9 @@ async fn run<S: Service>(
                     let Some(mut waiting) = waiting else { return };
                     watched.enter(Phase::Wait);
                     (&mut waiting).await;
+                    if watched.has_hung_up() {
+                        return;
+                    }
                     if waiting.is_timed() {
                         // Restart the clock: the time that the client asked the server to wait is not our latency.
                         meta.received_at = clock::instant();

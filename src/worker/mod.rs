@@ -104,6 +104,12 @@ pub trait Service: 'static {
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     );
+    /// Returns whether the pending request with this token is abandoned when its client closes the connection. Otherwise the
+    /// worker notices that only when it writes the response.
+    fn ends_with_client(&self, token: usize) -> bool {
+        let _ = token;
+        false
+    }
     /// Returns the country header (lower case) that the parser extracts in addition to the standard ones.
     fn country_header(&self) -> Option<&str>;
     /// Runs periodic work. The worker calls this once a second.

@@ -17,12 +17,15 @@ use super::Service;
 use super::memory::Reservation;
 use super::runtime::Driver;
 use super::state::WorkerState;
+use super::timeouts::TimeoutGuard;
 
 /// A pending response, as a future. If it is dropped unfinished, it cancels the request in the service.
 pub(super) struct PendingResponse<'s, S: Service> {
     shared: &'s WorkerState<S>,
     token: usize,
     pub(super) is_done: bool,
+    /// The client, if the request ends when it has gone.
+    client: Option<&'s TimeoutGuard>,
     /// Ends the wait of a request that is not ready in time.
     timer: Option<Pin<Box<Sleep>>>,
     /// Memory of the request. A disk write is not the only reason to wait: the client may also have left
@@ -33,14 +36,15 @@ pub(super) struct PendingResponse<'s, S: Service> {
 impl<'s, S: Service> PendingResponse<'s, S> {
     /// Creates the future and schedules a flush. The flush runs after the connections that are ready in this
     /// iteration of the event loop.
-    pub(super) fn new(shared: &'s WorkerState<S>, token: usize) -> Self {
+    pub(super) fn new(shared: &'s WorkerState<S>, watched: &'s TimeoutGuard, token: usize) -> Self {
         if let Some(waker) = &*shared.flush_waker.borrow() {
             waker.wake_by_ref();
         }
         let service = shared.service.borrow();
         let held = shared.memory.reserve(service.pending_bytes(token));
         let timer = service.deadline(token).map(|deadline| Box::pin(sleep_until(deadline.into())));
-        Self { shared, token, is_done: false, timer, _reservation: held }
+        let client = service.ends_with_client(token).then_some(watched);
+        Self { shared, token, is_done: false, client, timer, _reservation: held }
     }
 
     /// Returns whether the client asked the server to wait.
@@ -54,7 +58,8 @@ impl<S: Service> Future for PendingResponse<'_, S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let is_over = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
-        if is_over || self.shared.service.borrow().is_ready(self.token) {
+        let has_gone = self.client.is_some_and(|client| client.poll_hang_up(context).is_ready());
+        if is_over || has_gone || self.shared.service.borrow().is_ready(self.token) {
             return Poll::Ready(());
         }
         let mut wakers = self.shared.wakers.borrow_mut();

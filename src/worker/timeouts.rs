@@ -10,9 +10,11 @@
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{Shutdown, shutdown};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
 
 use crate::clock;
 use crate::config::Timeouts;
@@ -42,6 +44,9 @@ pub(super) struct ConnectionTimer {
     /// When the phase was entered, as seen by a sweep. Progress does not reset it.
     entered_at_ms: Cell<Option<u64>>,
     is_expired: Cell<bool>,
+    /// Wakes the connection when its client has gone, if it wants to know that while its response is pending.
+    hang_up_waker: RefCell<Option<Waker>>,
+    has_hung_up: Cell<bool>,
     /// True if the connection gave its place to another one. Its last response may still be on its way.
     is_replaced: Cell<bool>,
 }
@@ -82,6 +87,8 @@ impl TimeoutSweeper {
             progress_at_ms: Cell::new(None),
             entered_at_ms: Cell::new(None),
             is_expired: Cell::new(false),
+            hang_up_waker: RefCell::default(),
+            has_hung_up: Cell::new(false),
             is_replaced: Cell::new(false),
         });
         connections.push(Rc::clone(&deadline));
@@ -89,7 +96,8 @@ impl TimeoutSweeper {
     }
 
     /// Shuts down connections whose phase timed out. If the server is `lifecycle`, also shuts down idle
-    /// connections. If memory is under pressure (`pressed`), also shuts down stalled writes.
+    /// connections. If memory is under pressure (`pressed`), also shuts down stalled writes. Wakes the connections whose
+    /// client has gone and whose request ends with it.
     pub(super) fn sweep(&self, lifecycle: bool, pressed: bool) {
         let now_ms = clock::instant().duration_since(self.epoch).as_millis() as u64;
         let connections = self.timers.borrow();
@@ -100,6 +108,9 @@ impl TimeoutSweeper {
                 now_ms - since
             };
             let phase = deadline.phase.get();
+            if phase == Phase::Wait {
+                deadline.look_for_hang_up();
+            }
             let is_over = deadline.has_timed_out(lasted_ms(&deadline.progress_at_ms), &self.timeouts)
                 || pressed && phase == Phase::Write && self.is_stalled(deadline, lasted_ms);
             if is_over || lifecycle && phase == Phase::Idle {
@@ -132,6 +143,13 @@ pub(super) fn shut_down_reading(descriptor: RawFd) {
     shut_down(descriptor, Shutdown::Read);
 }
 
+/// Returns whether the client has closed the connection, or its sending half. The end after a further request is not seen
+/// before that request is read.
+fn has_hung_up(descriptor: RawFd) -> bool {
+    let peeked = recv(descriptor, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
+    !matches!(peeked, Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
+}
+
 fn shut_down(descriptor: RawFd, how: Shutdown) {
     // An error means that the client has already closed, so there is nothing left to do.
     let _ = shutdown(descriptor, how);
@@ -161,6 +179,15 @@ impl ConnectionTimer {
         match self.phase.get() {
             Phase::Head | Phase::Body | Phase::Idle => shut_down_reading(self.descriptor),
             Phase::Wait | Phase::Write | Phase::Drain => shut_down(self.descriptor, Shutdown::Both),
+        }
+    }
+
+    /// Wakes the connection if it waits for this and the client has closed its sending half.
+    fn look_for_hang_up(&self) {
+        let mut waker = self.hang_up_waker.borrow_mut();
+        if waker.is_some() && has_hung_up(self.descriptor) {
+            self.has_hung_up.set(true);
+            waker.take().into_iter().for_each(Waker::wake);
         }
     }
 
@@ -200,6 +227,20 @@ impl TimeoutGuard {
     /// Restarts the timer of the current phase after progress.
     pub(super) fn reset(&self) {
         self.timer.progress_at_ms.set(None);
+    }
+
+    /// Waits until the client has closed the connection. Only a sweep looks, so no request pays for it.
+    pub(super) fn poll_hang_up(&self, context: &Context<'_>) -> Poll<()> {
+        if self.has_hung_up() {
+            return Poll::Ready(());
+        }
+        *self.timer.hang_up_waker.borrow_mut() = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Returns whether the client has closed the connection.
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.timer.has_hung_up.get()
     }
 
     /// Returns the phase that timed out, if any.
