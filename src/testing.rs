@@ -7,6 +7,9 @@ pub mod admin {
     pub mod jobs {
         pub use crate::admin::jobs::{JobOutput, JobResult, JobRunner};
     }
+    pub mod waiting {
+        pub use crate::admin::waiting::{WAIT_MAX, WaitingQuestion, WaitingQuestions};
+    }
 }
 pub mod api {
     pub use crate::api::{EventSink, Handler, Poll, Settings};

@@ -6,6 +6,7 @@
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
+use super::questions::{QuestionQueue, Replied};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
 use crate::api::{Handler, Outcome, Poll};
@@ -14,8 +15,8 @@ use crate::config::Ack;
 use crate::http::etag::Etag;
 use crate::http::request::{Method, Request};
 use crate::ids;
-use crate::insights::engine::{AnswerError, Errand, InsightsClient, QUESTIONS_WAITING_MAX, Replied};
-use crate::insights::{Answer, KnownSite, Query, SiteFacts, Subject, Topic};
+use crate::insights::engine::{AnswerError, Asked, Errand, InsightsClient};
+use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -28,12 +29,12 @@ use crate::visitors::ownership::OwnershipSource;
 const PREFIX: &str = "/insights/";
 /// The first token of a question. The tokens below belong to jobs.
 const FIRST_TOKEN: usize = 1;
-/// Questions of which the handler keeps the state: those that wait, and the one that is answered.
-const SLOTS: usize = QUESTIONS_WAITING_MAX + 1;
+/// The parameter of an overview that adds a list. It may repeat.
+const LIST: &str = "of";
 
 /// The handler of the endpoints of Insights.
 pub struct InsightsHandler {
-    client: InsightsClient,
+    queue: QuestionQueue,
     /// False if Insights is switched off. Then only errands run.
     is_on: bool,
     log: Queue,
@@ -41,24 +42,12 @@ pub struct InsightsHandler {
     source: OwnershipSource,
     profiles: ProfileReaders,
     sizes: SizeCache,
-    slots: [Slot; SLOTS],
     /// A number of this process, so that an ETag of an earlier one matches nothing.
     salt: u64,
 }
 
-/// The state of a question.
-#[derive(Default)]
-enum Slot {
-    #[default]
-    Free,
-    Waiting(Caching),
-    /// The client is gone.
-    Abandoned,
-    Done(Caching, Result<Replied, AnswerError>),
-}
-
 /// The rule for the caching of a response.
-enum Caching {
+pub(super) enum Caching {
     NoStore,
     /// With an ETag. The text is the beginning of its input, before the seq.
     Validated(String),
@@ -67,7 +56,7 @@ enum Caching {
 }
 
 /// The result of reading a request.
-enum Asked {
+enum Begun {
     Waiting(usize),
     Unchanged(Etag),
     /// The answer is known at once.
@@ -83,8 +72,8 @@ impl InsightsHandler {
         source: OwnershipSource,
         profiles: ProfileReaders,
     ) -> Self {
-        let (sizes, slots, salt) = (SizeCache::default(), Default::default(), ids::random_u64());
-        Self { client, is_on, log, ack, source, profiles, sizes, slots, salt }
+        let (queue, sizes, salt) = (QuestionQueue::new(client), SizeCache::default(), ids::random_u64());
+        Self { queue, is_on, log, ack, source, profiles, sizes, salt }
     }
 
     /// Returns whether the path is one of the endpoints.
@@ -96,12 +85,12 @@ impl InsightsHandler {
     pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
         let mut decoded = Vec::new();
         let refused = match self.ask(request, &mut decoded, handler.catalog()) {
-            Ok(Asked::Waiting(token)) => return Poll::Pending(token),
-            Ok(Asked::Unchanged(etag)) => {
+            Ok(Begun::Waiting(token)) => return Poll::Pending(token),
+            Ok(Begun::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
                 return Poll::Ready(Outcome::default());
             }
-            Ok(Asked::Text(text)) => {
+            Ok(Begun::Text(text)) => {
                 write_text(handler, request, &text, out);
                 return Poll::Ready(Outcome::default());
             }
@@ -119,7 +108,7 @@ impl InsightsHandler {
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
         catalog: &Catalog,
-    ) -> Result<Asked, Refused<'a>> {
+    ) -> Result<Begun, Refused<'a>> {
         if request.path == records::PATH {
             return self.ask_for_records(request, decoded, catalog);
         }
@@ -135,32 +124,44 @@ impl InsightsHandler {
         let pairs = parse_pairs(request.query)?;
         let site = self.find_site(&pairs, catalog)?;
         let now_ms = clock::now_ms();
-        let named = pairs.iter().map(|(name, value)| (&**name, &**value));
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
         let known = KnownSite { id: &site.site, published, phases: catalog.phases(), zones_of };
-        let question = Query::parse(topic, named, &site.zone, now_ms, known).map_err(Refused::Question)?;
-        let metrics = self.log.metrics();
-        // Everything beside the seq that changes an answer.
-        let comparison = site.zone.comparison(question.range(), now_ms);
-        let (deleted, generation) = (metrics.deleted_segments(), metrics.generation().now());
-        let representation = Representation::of(request);
-        let etag_input = format!(
-            "{} {site:?} {representation:?} {deleted} {generation} {question:?} {comparison:?} ",
-            self.salt
-        );
-        let seq = match self.ack {
-            Ack::Disk => metrics.durable_seq(),
-            Ack::Written => metrics.last_seq(),
+        let parse = |topic, pairs: &[(&str, &str)]| {
+            Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known).map_err(Refused::Question)
         };
+        let representation = Representation::of(request);
+        let questions = questions_of(topic, &pairs, representation, parse)?;
+        let questions: Vec<_> =
+            questions.into_iter().map(|question| self.key(question, &site, now_ms)).collect();
+        let keys: String = questions.iter().map(|(key, _)| &**key).collect();
+        let etag_input = format!("{} {representation:?} {keys}", self.salt);
+        let seq = self.last_seq();
         let etag = etag_of(&etag_input, seq);
         if etag.is_matched_by(&request.headers) {
-            return Ok(Asked::Unchanged(etag));
+            return Ok(Begun::Unchanged(etag));
         }
-        let slot = self.free_slot()?;
-        if !self.client.ask(slot, question, site, now_ms) {
-            return Err(queue_is_full().into());
+        let slot = self.queue.ask(questions, Caching::Validated(etag_input), seq)?;
+        Ok(Begun::Waiting(slot + FIRST_TOKEN))
+    }
+
+    /// Returns a question after a text with everything that changes its answer, beside the seq.
+    fn key(&self, question: Query, site: &SiteFacts, now_ms: i64) -> (String, Box<Asked>) {
+        let comparison = site.zone.comparison(question.range(), now_ms);
+        let metrics = self.log.metrics();
+        let (deleted, generation) = (metrics.deleted_segments(), metrics.generation().now());
+        let key = format!("{site:?} {deleted} {generation} {question:?} {comparison:?} ");
+        let (site, asked_at) = (site.clone(), clock::instant());
+        let asked = Asked { question, site, now_ms, asked_at, abandoned: Default::default() };
+        (key, Box::new(asked))
+    }
+
+    /// Returns the seq of the last acknowledged event.
+    fn last_seq(&self) -> u64 {
+        let metrics = self.log.metrics();
+        match self.ack {
+            Ack::Disk => metrics.durable_seq(),
+            Ack::Written => metrics.last_seq(),
         }
-        Ok(self.wait(slot, Caching::Validated(etag_input)))
     }
 
     fn ask_for_records<'a>(
@@ -168,7 +169,7 @@ impl InsightsHandler {
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
         catalog: &Catalog,
-    ) -> Result<Asked, Refused<'a>> {
+    ) -> Result<Begun, Refused<'a>> {
         let asked = RecordsRequest::parse(request, decoded)?;
         self.check_site(&asked.site, catalog)?;
         let errand = asked.errand(self.source.clone(), self.log.clone(), self.ack);
@@ -179,35 +180,23 @@ impl InsightsHandler {
         &mut self,
         request: &Request<'a>,
         catalog: &Catalog,
-    ) -> Result<Asked, Refused<'a>> {
+    ) -> Result<Begun, Refused<'a>> {
         check_method(request)?;
         let pairs = parse_pairs(request.query)?;
         let site = single_site(&pairs)?;
         let representation = Representation::of(request);
         let Some(published) = catalog.by_site_id(site) else {
             self.check_site(site, catalog)?;
-            return Ok(Asked::Text(audiences::write_unpublished(representation)));
+            return Ok(Begun::Text(audiences::write_unpublished(representation)));
         };
         let (profiles, sizes) = (self.profiles.reader(), self.sizes.clone());
         let count = AudienceCount::new(published.snapshot(), profiles, sizes, representation);
         self.run(Box::new(count), Caching::OfText)
     }
 
-    fn run<'a>(&mut self, errand: Box<dyn Errand>, caching: Caching) -> Result<Asked, Refused<'a>> {
-        let slot = self.free_slot()?;
-        if !self.client.run(slot, errand) {
-            return Err(queue_is_full().into());
-        }
-        Ok(self.wait(slot, caching))
-    }
-
-    fn free_slot<'a>(&self) -> Result<usize, Problem<'a>> {
-        self.slots.iter().position(|slot| matches!(slot, Slot::Free)).ok_or_else(queue_is_full)
-    }
-
-    fn wait(&mut self, slot: usize, caching: Caching) -> Asked {
-        self.slots[slot] = Slot::Waiting(caching);
-        Asked::Waiting(slot + FIRST_TOKEN)
+    fn run<'a>(&mut self, errand: Box<dyn Errand>, caching: Caching) -> Result<Begun, Refused<'a>> {
+        let slot = self.queue.run(errand, caching)?;
+        Ok(Begun::Waiting(slot + FIRST_TOKEN))
     }
 
     /// Checks that a published site or the log has the site ID.
@@ -236,28 +225,19 @@ impl InsightsHandler {
         token >= FIRST_TOKEN
     }
 
-    /// Takes the replies that have arrived. Returns the token of one.
+    /// Takes the replies that have arrived. Returns the token of a request that is ready.
     pub(super) fn take_completion(&mut self) -> Option<usize> {
-        while let Some((slot, replied)) = self.client.next_reply() {
-            match std::mem::take(&mut self.slots[slot]) {
-                Slot::Waiting(caching) => {
-                    self.slots[slot] = Slot::Done(caching, replied);
-                    return Some(slot + FIRST_TOKEN);
-                }
-                Slot::Free | Slot::Abandoned | Slot::Done(..) => {}
-            }
-        }
-        None
+        let seq = self.last_seq();
+        self.queue.take_ready(seq).map(|slot| slot + FIRST_TOKEN)
     }
 
     pub(super) fn is_ready(&self, token: usize) -> bool {
-        matches!(self.slots[token - FIRST_TOKEN], Slot::Done(..))
+        self.queue.is_ready(token - FIRST_TOKEN)
     }
 
     /// Forgets the client of a question.
     pub(super) fn cancel(&mut self, token: usize) {
-        let slot = &mut self.slots[token - FIRST_TOKEN];
-        *slot = if matches!(slot, Slot::Waiting(_)) { Slot::Abandoned } else { Slot::Free };
+        self.queue.abandon(token - FIRST_TOKEN);
     }
 
     /// Writes the response of a question that is answered.
@@ -268,13 +248,12 @@ impl InsightsHandler {
         request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Slot::Done(caching, replied) = std::mem::take(&mut self.slots[token - FIRST_TOKEN]) else {
+        let Some((caching, replies)) = self.queue.take(token - FIRST_TOKEN) else {
             return Outcome::default();
         };
         let representation = Representation::of(request);
-        let (text, seq) = match replied {
-            Ok(Replied::Answer(answer)) => (answer_text(&answer, representation), answer.seq),
-            Ok(Replied::Text(text)) => (text, 0),
+        let (text, seq) = match replies {
+            Ok(replies) => text_of(&replies, representation),
             Err(error) => return reject(handler, request, &error, out),
         };
         match caching {
@@ -295,15 +274,57 @@ fn write_text(handler: &mut Handler, request: &Request<'_>, text: &str, out: &mu
     handler.write_validated(request, &etag, Representation::of(request).media_type(), out, || text);
 }
 
-fn answer_text(answer: &Answer, representation: Representation) -> String {
-    match representation {
-        Representation::Csv => answer.to_csv(),
-        Representation::Json => answer.document.to_string(),
+/// Returns the text of a response, and the seq of its ETag. That is the lowest seq of all answers, so that the ETag matches
+/// only if the answers have the same events.
+fn text_of(replies: &[Replied], representation: Representation) -> (String, u64) {
+    let answers: Vec<&Answer> = replies.iter().filter_map(Replied::answer).collect();
+    match (&answers[..], replies) {
+        ([first, lists @ ..], _) => {
+            let seq = answers.iter().map(|answer| answer.seq).min().unwrap_or_default();
+            (answer_text(first, lists, representation), seq)
+        }
+        ([], [Replied::Text(text), ..]) => (text.clone(), 0),
+        ([], _) => (String::new(), 0),
     }
 }
 
-fn queue_is_full() -> Problem<'static> {
-    Problem::new(problem::OVERLOADED, "Too many questions wait for an answer; retry later.")
+fn answer_text(first: &Answer, lists: &[&Answer], representation: Representation) -> String {
+    match representation {
+        Representation::Csv => first.to_csv(),
+        Representation::Json if lists.is_empty() => first.document.to_string(),
+        Representation::Json => {
+            let mut document = first.document.clone();
+            document["lists"] = lists.iter().map(|list| &list.document).cloned().collect();
+            document.to_string()
+        }
+    }
+}
+
+/// Returns the question of a request, and after an overview those of its lists.
+fn questions_of<'a>(
+    topic: Topic,
+    pairs: &[(String, String)],
+    representation: Representation,
+    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<Query, Refused<'a>>,
+) -> Result<Vec<Query>, Refused<'a>> {
+    let mut pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let mut lists: Vec<(&str, &str)> = Vec::new();
+    if topic == Topic::Views(Subject::Overview) {
+        let is_list = |(name, value): &(&str, &str)| *name == LIST && !value.is_empty();
+        lists = pairs.extract_if(.., |pair| is_list(pair)).collect();
+    }
+    let mut questions = vec![parse(topic, &pairs)?];
+    // The steps of the series change no list.
+    pairs.retain(|(name, _)| *name != "by");
+    for (number, list) in lists.iter().enumerate() {
+        if lists[..number].contains(list) {
+            return Err(Refused::Question(QuestionError::repeated(LIST)));
+        }
+        questions.push(parse(Topic::Views(Subject::Top), &[&pairs[..], &[*list]].concat())?);
+    }
+    // A table has the series alone.
+    questions.truncate(if representation == Representation::Csv { 1 } else { questions.len() });
+    Ok(questions)
 }
 
 /// Returns the parameter `site`.
@@ -322,7 +343,7 @@ fn single_site<'a>(pairs: &[(String, String)]) -> Result<&str, Problem<'a>> {
 /// The reason why a request has no question.
 pub(super) enum Refused<'a> {
     Problem(Problem<'a>),
-    Question(crate::insights::QuestionError),
+    Question(QuestionError),
 }
 
 impl<'a> From<Problem<'a>> for Refused<'a> {
@@ -376,6 +397,10 @@ fn etag_of(input: &str, seq: u64) -> Etag {
 
 fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out: &mut Vec<u8>) -> Outcome {
     match error {
+        AnswerError::NotBegun => {
+            let sentence = "The question waited 30 s for other questions; retry later.";
+            handler.reject(request, &Problem::new(problem::OVERLOADED, sentence), out)
+        }
         AnswerError::TooExpensive => {
             let sentence = "The question takes more than 10 s; ask for a shorter range.";
             handler.reject(request, &Problem::new(problem::QUERY_TOO_EXPENSIVE, sentence), out)

@@ -436,6 +436,12 @@ impl ServerMetrics {
             "Duration of a question of Insights, from its request to its answer, in seconds",
         );
         page.histogram(&[], &self.insights.query_latency().snapshot());
+        page.begin_family(
+            "parallax_insights_abandoned_total",
+            "counter",
+            "Questions of Insights that were dropped because their client had gone",
+        );
+        page.sample(&[], self.insights.abandoned());
     }
 
     fn write_checkpoints(&self, page: &mut MetricsText) {

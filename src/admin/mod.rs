@@ -15,6 +15,7 @@ mod metrics;
 mod metrics_text;
 mod node_readiness;
 mod past_decision;
+mod questions;
 mod records;
 mod representation;
 mod security_headers;
@@ -22,6 +23,7 @@ mod sites;
 pub(crate) mod startup;
 mod visitor_header;
 mod visitors;
+pub(crate) mod waiting;
 
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
@@ -227,6 +229,10 @@ impl Service for AdminService {
 
     fn country_header(&self) -> Option<&str> {
         self.handler.country_header()
+    }
+
+    fn ends_with_client(&self, token: usize) -> bool {
+        InsightsHandler::has_token(token)
     }
 
     fn tick(&mut self) {

@@ -1,6 +1,7 @@
 //! The threads of Insights in a server.
 //!
-//! `insights` answers questions one by one and renames finished column files. `columns` builds the column files of
+//! `insights` answers one question at a time and renames finished column files. The questions that wait are in the queue
+//! of the client. `columns` builds the column files of
 //! sealed segments at the lowest priority, and takes no lock.
 
 use std::collections::VecDeque;
@@ -8,11 +9,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{
-    Receiver, RecvError, RecvTimeoutError, Sender, SyncSender, TryRecvError, TrySendError, channel,
-    sync_channel,
-};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,9 +29,7 @@ use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::visitors::log::Queue;
 
-/// Questions that wait. A further one is refused.
-pub(crate) const QUESTIONS_WAITING_MAX: usize = 16;
-/// Time of one question, with the columns that it needs first.
+/// Time of one question from its begin, with the columns that it needs first.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Attempts to count while erasures change the log.
 const ATTEMPTS_MAX: u32 = 8;
@@ -41,8 +37,10 @@ const ATTEMPTS_MAX: u32 = 8;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a question has no answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum AnswerError {
+    /// The question waited too long for other ones.
+    NotBegun,
     /// The question takes more than its time.
     TooExpensive,
     /// The question takes more than its memory.
@@ -57,15 +55,13 @@ pub(crate) enum AnswerError {
     Panicked,
 }
 
-/// A result for the client with a token.
-pub(crate) type Reply = (usize, Result<Replied, AnswerError>);
-
-/// The result of a question or of an errand.
+/// An answer, or the reason why there is none.
 #[derive(Debug)]
-pub(crate) enum Replied {
-    Answer(Box<Answer>),
-    /// The text of an errand.
-    Text(String),
+pub(crate) enum Reply {
+    /// Of the only question that was asked.
+    Question(Result<Arc<Answer>, AnswerError>),
+    /// Of the errand with this ID.
+    Errand(u64, Result<String, AnswerError>),
 }
 
 /// Work of the thread beside the questions. The thread answers a question that waits after each step.
@@ -75,19 +71,37 @@ pub(crate) trait Errand: Send {
 }
 
 /// An errand that is not done.
-struct Running {
-    token: usize,
-    errand: Box<dyn Errand>,
-    asked_at: Instant,
+pub(crate) struct Running {
+    /// Its reply has the same.
+    pub id: u64,
+    pub errand: Box<dyn Errand>,
+    pub asked_at: Instant,
+    pub abandoned: Abandoned,
 }
 
-/// A question that waits.
-struct Asked {
-    token: usize,
-    question: Query,
-    site: SiteFacts,
-    now_ms: i64,
-    asked_at: Instant,
+/// A question, as it was asked.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub question: Query,
+    pub site: SiteFacts,
+    pub now_ms: i64,
+    pub asked_at: Instant,
+    pub abandoned: Abandoned,
+}
+
+/// Tells the thread that no client waits for the answer any more. Clones share the state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Abandoned(Arc<AtomicBool>);
+
+impl Abandoned {
+    /// Ends the computation of the answer.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 enum Message {
@@ -99,29 +113,27 @@ enum Message {
 
 /// Asks questions and receives the answers.
 pub(crate) struct InsightsClient {
-    messages: SyncSender<Message>,
+    messages: Sender<Message>,
     replies: Receiver<Reply>,
+    metrics: Arc<InsightsMetrics>,
     /// Dropped with the client, which ends the thread `columns` and then the thread `insights`.
     _stop: Sender<()>,
 }
 
 impl InsightsClient {
-    /// Asks a question. Its reply has the token. Returns false if too many questions wait.
-    pub(crate) fn ask(&self, token: usize, question: Query, site: SiteFacts, now_ms: i64) -> bool {
-        let asked = Asked { token, question, site, now_ms, asked_at: clock::instant() };
-        self.send(Message::Ask(Box::new(asked)))
+    /// Asks a question. The next one may be asked after the reply. Returns false if the thread has ended.
+    pub(crate) fn ask(&self, asked: Box<Asked>) -> bool {
+        self.messages.send(Message::Ask(asked)).is_ok()
     }
 
-    /// Starts an errand. Its reply has the token. Returns false if too many questions wait.
-    pub(crate) fn run(&self, token: usize, errand: Box<dyn Errand>) -> bool {
-        self.send(Message::Run(Running { token, errand, asked_at: clock::instant() }))
+    /// Starts an errand. An abandoned one has no reply. Returns false if the thread has ended.
+    pub(crate) fn run(&self, running: Running) -> bool {
+        self.messages.send(Message::Run(running)).is_ok()
     }
 
-    fn send(&self, message: Message) -> bool {
-        match self.messages.try_send(message) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-        }
+    /// Counts questions and errands that no client waits for any more.
+    pub(crate) fn count_abandoned(&self, questions: usize) {
+        self.metrics.abandoned.fetch_add(questions as u64, Ordering::Relaxed);
     }
 
     /// Returns the next reply that has arrived.
@@ -134,6 +146,7 @@ impl InsightsClient {
 #[derive(Debug, Default)]
 pub(crate) struct InsightsMetrics {
     segments_behind: AtomicU64,
+    abandoned: AtomicU64,
     query_latency: LatencyHistogram,
 }
 
@@ -141,6 +154,11 @@ impl InsightsMetrics {
     /// Returns the sealed segments without a column file, as of the last look.
     pub(crate) fn segments_behind(&self) -> u64 {
         self.segments_behind.load(Ordering::Relaxed)
+    }
+
+    /// Returns the questions and errands that were dropped because no client waited for them any more.
+    pub(crate) fn abandoned(&self) -> u64 {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// Returns the durations of the questions, from the request to the answer.
@@ -168,7 +186,8 @@ pub(crate) struct Parts {
 /// # Errors
 /// A thread cannot be created.
 pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
-    let (messages, asked) = sync_channel(QUESTIONS_WAITING_MAX);
+    // The client bounds the questions, and the thread `columns` waits for each of its messages.
+    let (messages, asked) = channel();
     let (replies_tx, replies) = channel();
     let installer = ColumnInstaller::new(Arc::clone(&parts.disk), &parts.directory, parts.log.clone());
     let (stop_tx, stopped) = channel();
@@ -181,7 +200,7 @@ pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     };
     let store = ColumnStore::new(Arc::clone(&parts.disk), &parts.directory, parts.key, parts.memory_bytes);
     let store = store.with_installer(installer.clone());
-    let is_on = parts.memory_bytes > 0;
+    let (is_on, metrics) = (parts.memory_bytes > 0, Arc::clone(&parts.metrics));
     let errands = VecDeque::new();
     let engine =
         InsightsThread { parts, store, installer, generation: 0, asked, errands, replies: replies_tx };
@@ -189,7 +208,7 @@ pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     if is_on {
         thread::Builder::new().name("columns".to_owned()).spawn(move || builder.run())?;
     }
-    Ok(InsightsClient { messages, replies, _stop: stop_tx })
+    Ok(InsightsClient { messages, replies, metrics, _stop: stop_tx })
 }
 
 /// The thread `insights`.
@@ -235,8 +254,7 @@ impl InsightsThread {
                     self.store.clear();
                     Err(panicked())
                 });
-                let replied = answered.map(|answer| Replied::Answer(Box::new(answer)));
-                self.reply(asked.token, replied, asked.asked_at);
+                self.reply(Reply::Question(answered.map(Arc::new)), asked.asked_at, &asked.abandoned);
             }
             Message::Run(running) => self.errands.push_back(running),
             Message::Built(built, done) => {
@@ -246,33 +264,35 @@ impl InsightsThread {
         }
     }
 
-    /// Does one step of the oldest errand.
+    /// Does one step of the oldest errand that a client waits for.
     fn step_errand(&mut self) {
+        self.errands.retain(|running| !running.abandoned.is_set());
         let Some(running) = self.errands.front_mut() else { return };
         let stepped = catch_unwind(AssertUnwindSafe(|| running.errand.step()));
         let Some(done) = stepped.unwrap_or_else(|_| Some(Err(panicked()))) else { return };
-        let (token, asked_at) = (running.token, running.asked_at);
-        self.errands.pop_front();
-        self.reply(token, done.map(Replied::Text), asked_at);
+        let Some(Running { id, asked_at, abandoned, .. }) = self.errands.pop_front() else { return };
+        self.reply(Reply::Errand(id, done), asked_at, &abandoned);
     }
 
-    fn reply(&self, token: usize, replied: Result<Replied, AnswerError>, asked_at: Instant) {
-        self.parts.metrics.query_latency.record(clock::instant().duration_since(asked_at));
+    fn reply(&self, reply: Reply, asked_at: Instant, abandoned: &Abandoned) {
+        if !abandoned.is_set() {
+            self.parts.metrics.query_latency.record(clock::instant().duration_since(asked_at));
+        }
         // If the client is gone, the server stops, and the next message is the end.
-        let _ = self.replies.send((token, replied));
+        let _ = self.replies.send(reply);
         (self.parts.wake)();
     }
 
     /// Counts again if an erasure changes the log meanwhile.
     fn answer(&mut self, asked: &Asked) -> Result<Answer, AnswerError> {
-        let mut attempts = 1;
+        let (began, mut attempts) = (clock::instant(), 1);
         loop {
             let generation = self.parts.log.metrics().generation().now();
             if generation != self.generation {
                 self.store.clear();
                 self.generation = generation;
             }
-            let answered = self.count(asked);
+            let answered = self.count(asked, began);
             let is_same = self.parts.log.metrics().generation().now() == generation;
             match answered {
                 Ok(answer) if is_same || attempts == ATTEMPTS_MAX => return Ok(answer),
@@ -295,13 +315,14 @@ impl InsightsThread {
         }
     }
 
-    fn count(&mut self, asked: &Asked) -> Result<Answer, StoreError> {
+    fn count(&mut self, asked: &Asked, began: Instant) -> Result<Answer, StoreError> {
         let metrics = self.parts.log.metrics();
         let last_seq = match self.parts.ack {
             Ack::Disk => metrics.durable_seq(),
             Ack::Written => metrics.last_seq(),
         };
-        let is_over = || clock::instant().duration_since(asked.asked_at) > QUESTION_TIMEOUT;
+        let is_over =
+            || asked.abandoned.is_set() || clock::instant().duration_since(began) > QUESTION_TIMEOUT;
         self.store.refresh(last_seq, &is_over)?;
         let limits = Limits { memory_bytes: self.parts.memory_bytes, is_over: &is_over };
         self.store.answer(&asked.question, &asked.site, asked.now_ms, &limits)
@@ -316,7 +337,7 @@ fn panicked() -> AnswerError {
 /// The thread `columns`.
 struct ColumnsThread {
     files: MissingFiles,
-    insights: SyncSender<Message>,
+    insights: Sender<Message>,
     /// Disconnected when the client is dropped.
     stopped: Receiver<()>,
     metrics: Arc<InsightsMetrics>,

@@ -30,6 +30,8 @@ mod experiments_served;
 mod parameters;
 // The endpoints of a server, and the command.
 mod served;
+// Questions that wait: their order, equal ones, and clients that go.
+mod waiting;
 // Column files on a disk that fails, is full, or changes meanwhile.
 mod failing;
 // A real disk whose calls a test can watch, delay and let fail.
