@@ -13,6 +13,7 @@ module.exports = async function busy(at) {
   await firstAnswer(at);
   await nextAnswer(at);
   await poll(at);
+  await live(at);
 };
 
 // Opens a page that keeps the times of its requests and answers, by its own clock.
@@ -113,5 +114,18 @@ async function poll(at) {
   at.check('a poll is not earlier than Retry-After', await waitsOf(page, refused, 60, 500), [2, 'as told']);
   await runUntil(page, refused, 3, 500);
   at.check('and then has its own time again', refused.count, 3);
+  await context.close();
+}
+
+async function live(at) {
+  const { page, context } = await openTimed(at, `#overview?site=${SITE}`);
+  const numbers = page.locator('.live b');
+  await numbers.first().waitFor();
+  const before = await numbers.allTextContents();
+  const refused = await refuse(page, 'insights/live?*', { times: 1, seconds: 60 });
+  await runUntil(page, refused, 1, 500);
+  await page.locator('.live').getByText(DETAIL).waitFor();
+  at.check('the live numbers stay', await numbers.allTextContents(), before);
+  at.check('with a grey dot', await page.locator('.live .dot').getAttribute('class'), 'dot');
   await context.close();
 }
