@@ -187,7 +187,7 @@ function Top({ title, limit = 8, question, children, ...list }) {
 }
 
 // `by` is the number that orders the rows. An event without a page is in no number of the pages.
-function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views', rows, query, onPick, none = 'None in this range.' }) {
+function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views', rows, query, onPick }) {
   const row = ({ value, visitors, ...numbers }) => ({
     value,
     text: value === null ? (UNKNOWN[of] ?? '(unknown)') : text(value),
@@ -196,7 +196,7 @@ function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views
     isFixed: value === null || value === '(other)',
   });
   const shown = rows.map(row).filter(({ numbers: [first] }) => first > 0);
-  if (shown.length === 0) return html`<${Empty}>${none}<//>`;
+  if (shown.length === 0) return html`<${Empty}>None in this range.<//>`;
   const pick = onPick ?? (filter && ((value) => toggleFilter(filter, value)));
   return html`<${Bars} label=${title} unit=${unit} columns=${[COLUMNS[by], 'Visitors']} rows=${shown} onPick=${pick} />`;
 }
@@ -221,7 +221,7 @@ export function List({ site, query, range }) {
     <${Card} title=${top.title} wide>
       <${Answer} of=${answer}>
         ${(data) => html`
-          <${TopRows} ...${top} rows=${data.rows} query=${query} none=${question.contains ? 'No value in this range contains the text.' : undefined} />
+          <${TopRows} ...${top} rows=${data.rows} query=${query} />
           ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more. Search, or filter. The CSV has up to ${count(MOST_LINES)} rows.</p>`}
           <${Footer} data=${data} csv=${csv} />
         `}

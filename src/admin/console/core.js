@@ -161,16 +161,13 @@ export const POLL_MS = 5000;
 // The server is not ready, or cannot be reached. It may answer later.
 export const isTemporary = ({ status }) => status === 503 || status === 0;
 
-const SECOND_MS = 1000;
-// The longest wait that a Retry-After can cause. A timer of a browser ends at once if it has more than 24 days.
-const WAIT_MS_MAX = 24 * 3600 * SECOND_MS;
 // The part of a wait that is added at random at most, so that panels that failed together do not ask again together.
 const SPREAD = 0.25;
 
-// Returns the milliseconds after which a temporary error is asked again. Retry-After has seconds or a date (RFC 9110, 10.2.3).
+// Returns the milliseconds after which a temporary error is asked again: the seconds of Retry-After, or the time of a poll if it has
+// none, such as a date. They are at most a day, because a timer of a browser ends at once if it has more than 24 days.
 export function waitMs({ retryAfter }) {
-  const asked = /^\d+$/.test(retryAfter) ? retryAfter * SECOND_MS : Date.parse(retryAfter) - Date.now();
-  const wait = Number.isNaN(asked) ? POLL_MS : Math.min(Math.max(asked, SECOND_MS), WAIT_MS_MAX);
+  const wait = retryAfter >= 1 ? Math.min(1000 * retryAfter, DAY_MS) : POLL_MS;
   return wait * (1 + SPREAD * Math.random());
 }
 

@@ -112,7 +112,7 @@ async function search(at, page) {
   at.check('the CSV has the found rows', lines.length, 1 + expected.length);
   await page.getByLabel('Path contains').fill('nowhere');
   await page.getByRole('button', { name: 'Search' }).click();
-  await page.getByText('No value in this range contains the text.').waitFor();
+  await page.getByText('None in this range.').waitFor();
   await page.goBack();
   await page.reload();
   await page.locator('main table.bars tbody tr').first().waitFor();

@@ -104,13 +104,13 @@ const WRITTEN_PERCENTS = [
 // Values of Retry-After, and the shortest wait in milliseconds. A wait has up to a quarter more.
 const WAITS = [
   ['2', 2000],
-  ['0', 1000],
+  ['0', 5000],
+  ['-1', 5000],
   ['90', 90_000],
   [null, 5000],
   ['soon', 5000],
   ['999999999999', 86_400_000],
-  ['Sun, 06 Nov 1994 08:49:37 GMT', 1000],
-  ['Thu, 31 Dec 2099 23:59:59 GMT', 86_400_000],
+  ['Thu, 31 Dec 2099 23:59:59 GMT', 5000],
 ];
 
 const METRICS = 'a_total 3\n# HELP b text\nb{code="x\\"y",le="+Inf"} 1.5\n\nwrong line here\n';
