@@ -140,10 +140,11 @@ pub mod insights {
     pub use crate::insights::{
         Amount, Answer, AnswerCache, BUCKETS_MAX, BuiltFrom, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
         ColumnBuilder, ColumnFileError, ColumnInstaller, ColumnStore, Columns, Comparison,
-        ExperimentQuestion, ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, Limits,
-        METRICS_MAX, MissingFiles, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX, Places, PublishedExperiment,
-        PublishedZone, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts, StoreError, Subject,
-        UNKNOWN_ARMS_MAX, Unit, VisitorKey, Zone, ZonesQuestion, answer_cached, answer_over,
+        ExperimentQuestion, ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, LIST_BYTES_MAX,
+        Limits, METRICS_MAX, MissingFiles, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX, Places,
+        PublishedExperiment, PublishedZone, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
+        StoreError, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, ZONES_LIMIT_MAX, Zone, ZonesQuestion,
+        answer_cached, answer_over,
     };
 }
 pub mod limits {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::calendar::{Comparison, Unit};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
 use super::format::TextColumn;
-use super::question::{Group, Question, Subject, fold_case};
+use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
 use super::rows::{Plan, Row, RowValue};
 use super::scan::{Limits, ScanError, ScanSummary};
 use super::sealed::{AnswerCache, Count, Counted, Files, count_all, count_cached};
@@ -216,8 +216,19 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
         let by_rank = b_totals.rank(question.of).cmp(&a_totals.rank(question.of));
         by_rank.then_with(|| (a.is_none(), a).cmp(&(b.is_none(), b)))
     });
-    let more = rows.len().saturating_sub(question.limit);
-    rows.truncate(question.limit);
+    truncate(rows, question.limit, |(value, _)| value.as_ref().map_or(0, String::len))
+}
+
+/// Drops the rows of an ordered list beyond the limit, and those whose values do not fit. Returns their number.
+fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usize) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&T| {
+        bytes += value_bytes(row);
+        bytes <= LIST_BYTES_MAX
+    };
+    let kept = rows.iter().take(limit).take_while(fits).count();
+    let more = rows.len() - kept;
+    rows.truncate(kept);
     more
 }
 
@@ -310,9 +321,7 @@ fn live_part(
 /// Orders the pages of a live answer, and drops those beyond the limit. Returns their number.
 fn keep_first_pages(pages: &mut Vec<(String, u64)>, question: &Question) -> usize {
     pages.sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
-    let more = pages.len().saturating_sub(question.limit);
-    pages.truncate(question.limit);
-    more
+    truncate(pages, question.limit, |(page, _)| page.len())
 }
 
 /// Scans, and reads more of the time before if the begin of a visit is needed and not found. `key` names the question.

@@ -59,10 +59,12 @@ pub use installer::{BuiltFrom, ColumnInstaller};
 pub(crate) use key::load_or_draw_key;
 pub use missing::MissingFiles;
 pub(crate) use question::Topic;
-pub use question::{Filters, Group, LIMIT_MAX, PARAM_NAMES, Query, Question, QuestionError, Subject};
+pub use question::{
+    Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, PARAM_NAMES, Query, Question, QuestionError, Subject,
+};
 pub use scan::{Limits, ScanError};
 pub use sealed::AnswerCache;
 pub use site::SiteFacts;
 pub use store::{ColumnStore, StoreError, answer_cached, answer_over};
-pub use zones::{PublishedZone, ZonesQuestion};
+pub use zones::{PublishedZone, ZONES_LIMIT_MAX, ZonesQuestion};
 pub(crate) use zones::{ZONES_PARAM_NAMES, published_zones};

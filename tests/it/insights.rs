@@ -8,6 +8,8 @@ mod oracle;
 mod visitor_rule;
 // Visits, and the events of a server in them.
 mod visits;
+// Lists of values: their rows and bytes.
+mod lists;
 // Zones: shown variants, and the events that followed.
 mod zones;
 // Counts over sealed segments that are kept for the next answer, against a naive count.

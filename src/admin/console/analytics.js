@@ -117,11 +117,12 @@ function Totals({ data, site, by, csv }) {
 function Live({ question }) {
   const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: POLL_MS });
   const live = answer.data;
-  if (answer.error) return html`<div class="live dim"><span class="dot" aria-hidden="true"></span> ${answer.error.message}</div>`;
-  if (!live) return html`<div class="live dim">Loading …</div>`;
+  const words = answer.error?.message;
+  if (!live) return html`<div class="live dim">${words ? html`<span class="dot" aria-hidden="true"></span> ${words}` : 'Loading …'}</div>`;
   return html`
     <section class="live" aria-label="Now">
-      <span class=${live.visitors > 0 ? 'dot on' : 'dot'} aria-hidden="true"></span>
+      <span class=${live.visitors > 0 && !words ? 'dot on' : 'dot'} aria-hidden="true"></span>
+      ${words && html`<span class="dim">${words}</span>`}
       <span><b>${count(live.visitors)}</b> ${live.visitors === 1 ? 'visitor' : 'visitors'} in the last 30 minutes</span>
       <${Minutes} values=${live.series.visitors} />
       <span class="live-pages">
@@ -161,6 +162,12 @@ const TOPS = [
   { of: 'event', title: 'Events', unit: 'Event', filter: 'event', by: 'events' },
 ];
 
+// The lists that only the page of pages has. No filter selects visits by their first or last page.
+const BOUNDS = [
+  { of: 'entry', title: 'Entry pages', unit: 'Path', by: 'visits' },
+  { of: 'exit', title: 'Exit pages', unit: 'Path', by: 'visits' },
+];
+
 const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)', medium: '(no medium)', term: '(no term)', content: '(no content)' };
 const COLUMNS = { views: 'Views', visits: 'Visits', events: 'Count' };
 
@@ -171,7 +178,8 @@ function Top({ title, limit = 8, question, children, ...list }) {
       <${Answer} of=${answer}>
         ${({ rows, more }) => html`
           <${TopRows} ...${list} title=${title} rows=${rows} />
-          ${children ? children(more) : html`<p class="dim small more"><a href=${pageUrl('list', { of: list.of })}>Whole list of ${title.toLowerCase()}</a>${more > 0 && `: ${count(more)} more`}</p>`}
+          ${children?.(more)}
+          <p class="dim small more"><a href=${pageUrl('list', { of: list.of })}>Whole list of ${title.toLowerCase()}</a>${more > 0 && `: ${count(more)} more`}</p>
         `}
       <//>
     <//>
@@ -193,28 +201,29 @@ function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views
   return html`<${Bars} label=${title} unit=${unit} columns=${[COLUMNS[by], 'Visitors']} rows=${shown} onPick=${pick} />`;
 }
 
-// The whole list of one table of the overview. The server searches, so that a value beyond the largest limit is found too.
+// The whole list of one table. The server searches, so that a value beyond the largest limit is found too.
 export function List({ site, query, range }) {
-  const top = TOPS.find(({ of }) => of === query.get('of')) ?? TOPS[0];
-  const question = { ...questionOf(site, query, range), of: top.of, contains: query.get('contains'), limit: MOST_ROWS };
-  const address = url('insights/top', question);
-  const answer = useAnswer(address);
+  const top = [...TOPS, ...BOUNDS].find(({ of }) => of === query.get('of')) ?? TOPS[0];
+  const question = { ...questionOf(site, query, range), of: top.of, contains: query.get('contains') };
+  const answer = useAnswer(url('insights/top', { ...question, limit: MOST_ROWS }));
+  const csv = () => download(url('insights/top', { ...question, limit: MOST_LINES }), `${top.of}-${site.site}.csv`, 'text/csv');
+  const page = BOUNDS.includes(top) ? 'pages' : 'overview';
   const search = (event) => {
     event.preventDefault();
-    change({ contains: new FormData(event.currentTarget).get('contains').trim() || null });
+    change({ contains: new FormData(event.currentTarget).get('text').trim() || null });
   };
   return html`
-    <p class="crumb"><a href=${pageUrl('overview')}>Overview</a></p>
-    <form class="row" role="search" onSubmit=${search}>
-      <label class="field"><span class="field-label">${top.unit} contains</span><input key=${question.contains} name="contains" type="search" defaultValue=${question.contains ?? ''} /></label>
+    <p class="crumb"><a href=${pageUrl(page)}>${capital(page)}</a></p>
+    <form class="row gap" role="search" onSubmit=${search}>
+      <label class="field"><span class="field-label">${top.unit} contains</span><input key=${question.contains} name="text" type="search" defaultValue=${question.contains ?? ''} /></label>
       <button type="submit">Search</button>
     </form>
     <${Card} title=${top.title} wide>
       <${Answer} of=${answer}>
         ${(data) => html`
           <${TopRows} ...${top} rows=${data.rows} query=${query} />
-          ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more. Search, or filter.</p>`}
-          <${Footer} data=${data} csv=${() => download(address, `${top.of}-${site.site}.csv`, 'text/csv')} />
+          ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more. Search, or filter. The CSV has up to ${count(MOST_LINES)} rows.</p>`}
+          <${Footer} data=${data} csv=${csv} />
         `}
       <//>
     <//>
@@ -225,8 +234,10 @@ export function List({ site, query, range }) {
 
 const FIRST_ROWS = 25;
 const MORE_ROWS = 200;
-// The largest limit of the API.
+// More rows are slow to draw, and nobody reads them.
 const MOST_ROWS = 1000;
+// The largest limit of the API.
+const MOST_LINES = 10_000;
 
 export function Pages({ site, query, range }) {
   const question = questionOf(site, query, range);
@@ -239,26 +250,18 @@ export function Pages({ site, query, range }) {
       ${path !== null && html`<section aria-label="Zones of the page"><h2 class="page-title" tabindex="-1" ref=${heading}><bdi>${path}</bdi></h2>${FILTERS.some((name) => query.has(name)) && html`<${Notice}>The filters do not apply to zones. These are the numbers of all visitors.<//>`}<${PageZones} site=${site} path=${path} range=${range} query=${query} /></section>`}
       <p class="dim lead small">Choose a page to see the variants that it showed.</p>
       <div class="cards">
-        ${[
-          ['page', 'Pages'],
-          ['entry', 'Entry pages'],
-          ['exit', 'Exit pages'],
-        ].map(([of, title]) => html`<${PageList} key=${of} ...${{ of, title, question, query, path, pick }} />`)}
+        ${[TOPS[0], ...BOUNDS].map((list) => html`<${PageList} key=${list.of} ...${{ ...list, question, path, pick }} query=${pressed(query, path)} />`)}
       </div>
     </div>
   `;
 }
 
-function PageList({ of, title, question, query, path, pick }) {
+function PageList({ pick, ...list }) {
   const [limit, setLimit] = useState(FIRST_ROWS);
   const next = limit < MORE_ROWS ? MORE_ROWS : MOST_ROWS;
   return html`
-    <${Top} of=${of} title=${title} unit="Path" by=${of === 'page' ? 'views' : 'visits'} limit=${limit} question=${question} query=${pressed(query, path)} filter="path" onPick=${pick}>
-      ${(more) =>
-        more > 0 &&
-        (limit < MOST_ROWS
-          ? html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button> <span class="dim small">${count(more)} more</span>`
-          : html`<p class="dim small more">${count(more)} more. Filter, or take the CSV of the API.</p>`)}
+    <${Top} ...${list} limit=${limit} filter="path" onPick=${pick}>
+      ${(more) => more > 0 && limit < MOST_ROWS && html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button>`}
     <//>
   `;
 }

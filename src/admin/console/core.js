@@ -64,9 +64,9 @@ export function onTokenNeeded(listener) {
 }
 
 export class Problem extends Error {
-  constructor(status, { code, detail, title } = {}) {
+  constructor(status, { code, detail, title } = {}, retryAfter = null) {
     super(detail ?? title ?? `The server answered with status ${status}.`);
-    Object.assign(this, { status, code });
+    Object.assign(this, { status, code, retryAfter });
   }
 }
 
@@ -95,7 +95,7 @@ function send(address, token, { accept, ...init }) {
 }
 
 async function problemOf(response) {
-  return new Problem(response.status, await response.json().catch(() => undefined));
+  return new Problem(response.status, await response.json().catch(() => undefined), response.headers.get('Retry-After'));
 }
 
 // Fetches a URL with the token. Throws a Problem if the response is one, but returns one with the status `accept`.
@@ -161,38 +161,47 @@ export const POLL_MS = 5000;
 // The server is not ready, or cannot be reached. It may answer later.
 export const isTemporary = ({ status }) => status === 503 || status === 0;
 
-// Fetches a URL and returns { data, error, isLoading }. While the next answer loads, `data` is the last one. `every` polls after as
-// many milliseconds, but not while the tab is hidden or an answer is awaited. Without it, only a temporary error is asked again.
+// The part of a wait that is added at random at most, so that panels that failed together do not ask again together.
+const SPREAD = 0.25;
+
+// Returns the milliseconds after which a temporary error is asked again: the seconds of Retry-After, or the time of a poll if it has
+// none, such as a date. They are at most a day, because a timer of a browser ends at once if it has more than 24 days.
+export function waitMs({ retryAfter }) {
+  const wait = retryAfter >= 1 ? Math.min(1000 * retryAfter, DAY_MS) : POLL_MS;
+  return wait * (1 + SPREAD * Math.random());
+}
+
+// Fetches a URL and returns { data, error, isLoading }. While the next answer loads, and after an error, `data` is the last one.
+// `every` polls as many milliseconds after an answer, but not while the tab is hidden. A temporary error is asked again in any case.
 export function useAnswer(address, { every, isText, accept } = {}) {
   const [state, setState] = useState({});
   useEffect(() => {
     const abort = new AbortController();
-    let awaited;
-    let hasFailed = false;
+    let timer;
+    const loadIn = (ms) => {
+      if (ms === undefined || abort.signal.aborted) return;
+      timer = setTimeout(() => (document.hidden ? loadIn(POLL_MS) : load()), ms);
+    };
     const load = () => {
-      awaited ??= request(address, { signal: abort.signal, accept })
+      request(address, { signal: abort.signal, accept })
         .then((response) => response.text())
         .then((text) => {
-          hasFailed = false;
           // The same answer changes nothing, so that nothing is drawn again.
           setState((last) =>
             last.text === text && last.address === address && !last.error ? last : { data: isText ? text : parseJson(text), text, address },
           );
+          loadIn(every);
         })
         .catch((error) => {
           if (abort.signal.aborted) return;
-          hasFailed = isTemporary(error);
           setState((last) => ({ ...last, error, address }));
-        })
-        .finally(() => {
-          awaited = undefined;
+          loadIn(isTemporary(error) ? waitMs(error) : every);
         });
     };
-    const timer = setInterval(() => document.hidden || ((every || hasFailed) && load()), every ?? POLL_MS);
     load();
     return () => {
       abort.abort();
-      clearInterval(timer);
+      clearTimeout(timer);
     };
   }, [address, every, isText, accept]);
   return state.address === address ? state : { ...state, error: undefined, isLoading: true };

@@ -118,7 +118,7 @@ function Result({ data, site, choice, csv }) {
   `;
 }
 
-const DecisionSentence = ({ decision }) => decision && html`<p class="decision"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
+const DecisionSentence = ({ decision }) => decision && html`<p class="decision lead"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
 
 const isEmpty = (data) => data.arms.every(({ exposed }) => exposed === 0);
 
@@ -194,11 +194,8 @@ function scaleOf(rows) {
   return Math.min(most * 1.1, 2);
 }
 
-// The mean of nobody is no number.
-function meanOf(metric, arm) {
-  if (!arm?.n) return '–';
-  return metric.kind === 'proportion' ? percent(arm.mean, 2) : amount(arm.mean);
-}
+// The mean of nobody is null.
+const meanOf = (metric, arm) => (metric.kind === 'proportion' ? percent(arm?.mean, 2) : amount(arm?.mean));
 
 // The URL can set the error rate and the method.
 export function validityInWords({ alpha, isFixed }) {

@@ -77,10 +77,9 @@ fn joined_scripts() -> Vec<u8> {
     script.into_bytes()
 }
 
-/// Returns the stylesheet without indentation.
+/// Returns the stylesheet without indentation and line breaks. No line of it ends within a word or a list of words.
 fn stylesheet() -> Vec<u8> {
-    let lines = include_str!("console.css").lines().map(str::trim_start).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join("\n").into_bytes()
+    include_str!("console.css").lines().map(str::trim_start).collect::<String>().into_bytes()
 }
 
 /// Compresses the files at startup, so that no request has to.

@@ -20,16 +20,22 @@ export const Notice = ({ tone = 'neutral', children }) => html`
 
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
-// Shows `children` of an answer, or why there is none. An old answer stays, greyed, while the next one loads.
-export function Answer({ of, children }) {
-  const { error } = of;
-  if (error) {
-    const title = error.status === 404 ? 'Not available. ' : 'No answer. ';
-    return html`<${Notice} tone="bad"><strong>${title}</strong>${error.message}${isTemporary(error) && ' The console asks again every few seconds.'}<//>`;
-  }
-  if (of.data === undefined) return of.isLoading ? html`<p class="empty" role="status">Loading …</p>` : null;
-  return html`<div class=${of.isLoading ? 'stale' : undefined} aria-busy=${of.isLoading}>${children(of.data)}</div>`;
+// Shows `children` of an answer, or why there is none. An old answer stays, greyed, while the next one loads or the server is busy.
+export function Answer({ of: { data, error, isLoading }, children }) {
+  const isKept = data !== undefined && (!error || isTemporary(error));
+  if (!error && !isKept) return isLoading ? html`<p class="empty" role="status">Loading …</p>` : null;
+  return html`
+    ${error && html`<${Fault} error=${error} isKept=${isKept} />`}
+    ${isKept && html`<div class=${isLoading ? 'stale' : error && 'greyed'} aria-busy=${isLoading}>${children(data)}</div>`}
+  `;
 }
+
+const Fault = ({ error, isKept }) => html`
+  <${Notice} tone="bad">
+    <strong>${error.status === 404 ? 'Not available. ' : 'No answer. '}</strong>${error.message}
+    ${isTemporary(error) && ' The console asks again by itself.'}${isKept && ' The last answer is below.'}
+  <//>
+`;
 
 const isLong = (value) => typeof value === 'string' && value.length > 8;
 
@@ -183,7 +189,7 @@ export function Csv({ run }) {
 // The line below the numbers: up to where they are exact, and how to get them elsewhere.
 export const Footer = ({ data, csv, children }) => html`
   <footer class="footer dim">
-    ${data.unknown?.map(({ filter, value }) => html`<span key=${`${filter} ${value}`}>No kept event has the ${filter} <bdi>${value}</bdi></span>`)}
+    ${data.unknown?.map(({ filter, value }) => html`<span key=${`${filter} ${value}`}>No kept event has the ${filter === 'more' ? 'goal' : filter} <bdi>${value}</bdi></span>`)}
     <span>Exact, up to event ${count(Number(data.seq))}</span>
     ${data.took && html`<span>${count(data.took.rows)} records in ${count(Math.round(data.took.ms))} ms</span>`}
     ${data.timeZone && html`<span>${data.timeZone}</span>`}

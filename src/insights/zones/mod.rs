@@ -13,4 +13,4 @@ pub(super) use count::count_zones;
 pub use published::PublishedZone;
 pub(crate) use published::published_zones;
 pub(crate) use question::ZONES_PARAM_NAMES;
-pub use question::ZonesQuestion;
+pub use question::{ZONES_LIMIT_MAX, ZonesQuestion};

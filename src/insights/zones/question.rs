@@ -4,10 +4,14 @@ use std::ops::Range;
 
 use super::published::PublishedZone;
 use crate::insights::calendar::Zone;
-use crate::insights::question::{Question, QuestionError, Subject};
+use crate::insights::question::{LIMIT_DEFAULT, Question, QuestionError, Subject, parse_limit, single_value};
 
 /// The parameters of the question, beside `site`.
 pub(crate) const ZONES_PARAM_NAMES: [&str; 5] = ["page", "from", "to", "bots", "limit"];
+
+/// Most rows of each list of an answer. A larger `limit` gets 400. It is smaller than that of a single list, because each
+/// variant of each zone has a list of events.
+pub const ZONES_LIMIT_MAX: usize = 1_000;
 
 /// A question about the zones of a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,10 +40,13 @@ impl ZonesQuestion {
         zone: &Zone,
         now_ms: i64,
     ) -> Result<Self, QuestionError> {
-        let own = pairs.filter(|(name, _)| ZONES_PARAM_NAMES.contains(name));
+        let is_own = |(name, value): &(&str, &str)| ZONES_PARAM_NAMES.contains(name) && !value.is_empty();
+        let own: Vec<_> = pairs.filter(is_own).collect();
+        let limit = single_value(&own, "limit")?
+            .map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, ZONES_LIMIT_MAX))?;
         // A list of pages has the same parameters.
-        let question = Question::parse(Subject::Top, own.chain([("of", "page")]), zone, now_ms)?;
-        let Question { range, bots, limit, filters, .. } = question;
+        let of_page = own.into_iter().chain([("of", "page")]);
+        let Question { range, bots, filters, .. } = Question::parse(Subject::Top, of_page, zone, now_ms)?;
         let page = match &filters.page[..] {
             [page] => page.clone(),
             [] => return Err(QuestionError::invalid("page", "the path of a page, such as '/'", "")),

@@ -5,7 +5,7 @@ const { compileDemo } = require('../server.cjs');
 const { SITE, go, settled } = require('./bench.cjs');
 
 // More than the console waits between two polls, in milliseconds.
-const POLL_MS = 6000;
+const POLL_MS = 6500;
 
 module.exports = async function faults(at) {
   await wrongUrls(at);
@@ -107,7 +107,7 @@ async function startingServer(at) {
   await page.reload();
   const alert = page.getByRole('alert').first();
   await alert.waitFor();
-  const said = 'No answer. The server is starting; /readyz shows the progress. The console asks again every few seconds.';
+  const said = 'No answer. The server is starting; /readyz shows the progress. The console asks again by itself.';
   at.check('a server that starts is named', (await alert.textContent()).trim(), said);
   isStarting = false;
   await page.clock.runFor(POLL_MS);

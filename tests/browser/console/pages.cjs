@@ -20,6 +20,7 @@ const PICTURES = process.env.CONSOLE_PICTURES;
 function pagesOf(anonId) {
   return [
     ['overview', '', 'Visitors and page views'],
+    ['list', '&of=page', 'Path contains'],
     ['pages', '', 'Entry pages'],
     ['pages', '&path=%2F', 'Zone hero'],
     ['experiments', '', 'slow-front'],

@@ -85,6 +85,34 @@ const VALIDITIES = [
   [{ alpha: 0.001, isFixed: true }, 'The intervals of 99.9 % are valid for one look only.'],
 ];
 
+const AMOUNTS = [
+  [-0.001, '0.00'],
+  [-0.009, '-0.01'],
+  [12.5, '12.50'],
+  [null, '–'],
+];
+
+// Weights that a computation leaves beside 0, and shares with all their digits.
+const WRITTEN_PERCENTS = [
+  [-0, '0 %'],
+  [-2.8e-17, '0 %'],
+  [0.30000000000000004, '30 %'],
+  [0.005, '0.5 %'],
+  [1 / 3, '33.3 %'],
+];
+
+// Values of Retry-After, and the shortest wait in milliseconds. A wait has up to a quarter more.
+const WAITS = [
+  ['2', 2000],
+  ['0', 5000],
+  ['-1', 5000],
+  ['90', 90_000],
+  [null, 5000],
+  ['soon', 5000],
+  ['999999999999', 86_400_000],
+  ['Thu, 31 Dec 2099 23:59:59 GMT', 5000],
+];
+
 const METRICS = 'a_total 3\n# HELP b text\nb{code="x\\"y",le="+Inf"} 1.5\n\nwrong line here\n';
 
 module.exports = async function words(at) {
@@ -113,6 +141,8 @@ module.exports = async function words(at) {
   };
   await compare('conditions in words', 'explain', 'conditionInWords', CONDITIONS);
   await compare('shares in words', 'core', 'percent', PERCENTS);
+  await compare('shares as written', 'core', 'writtenPercent', WRITTEN_PERCENTS);
+  await compare('amounts', 'core', 'amount', AMOUNTS);
   await compare('changes in words', 'core', 'relativeChange', CHANGES);
   await compare('quantiles of a histogram', 'operations', 'quantile', QUANTILES);
   await compare('quantiles in words', 'operations', 'quantileInWords', QUANTILES_IN_WORDS);
@@ -120,6 +150,11 @@ module.exports = async function words(at) {
   await compare('the times of an axis', 'core', 'axisTime', AXIS_TIMES);
   await compare('the days of a comparison', 'core', 'daysBetween', DAYS);
   await compare('the validity of intervals', 'experiments', 'validityInWords', VALIDITIES);
+  for (const [retryAfter, least] of WAITS) {
+    const waits = (await run('core', 'waitMs', Array(200).fill([{ retryAfter }]))).map((wait) => wait / least);
+    const bounds = [Math.min(...waits) >= 1, Math.max(...waits) <= 1.25, Math.max(...waits) - Math.min(...waits) > 0.1];
+    at.check(`the waits after Retry-After: ${retryAfter}`, bounds, [true, true, true]);
+  }
   const [samples] = await run('operations', 'parseMetrics', [[METRICS]]);
   const expected = [
     { name: 'a_total', labels: {}, value: 3 },

@@ -44,7 +44,7 @@ fn filters_repeat_and_unknown_and_empty_parameters_are_ignored() {
 }
 
 #[test]
-fn a_list_has_at_most_1000_rows() {
+fn a_list_has_at_most_10_000_rows() {
     let limit =
         |limit: usize| parse(Subject::Top, &format!("of=page&limit={limit}")).map(|question| question.limit);
     assert_eq!(limit(LIMIT_MAX - 1), Ok(LIMIT_MAX - 1));

@@ -7,8 +7,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    COLUMN_TEXTS_MAX, Columns, LIMIT_MAX, Limits, PublishedZone, Query, QuestionError, ScanError, SiteFacts,
-    Zone, ZonesQuestion, answer_over,
+    COLUMN_TEXTS_MAX, Columns, Limits, PublishedZone, Query, QuestionError, ScanError, SiteFacts,
+    ZONES_LIMIT_MAX, Zone, ZonesQuestion, answer_over,
 };
 use parallax::testing::visitors::log::RecordKind;
 
@@ -217,7 +217,11 @@ fn published_zones_come_first_and_lists_are_cut_at_their_limit() {
 
 #[test]
 fn wrong_parameters_of_zones_are_refused_by_name() {
-    let long = (LIMIT_MAX + 1).to_string();
+    let long = (ZONES_LIMIT_MAX + 1).to_string();
+    for limit in [1, ZONES_LIMIT_MAX - 1, ZONES_LIMIT_MAX] {
+        let asked = parse(&[("page", "/"), ("limit", &limit.to_string())]).expect("a question");
+        assert_eq!(asked.limit, limit);
+    }
     for (params, param, code) in [
         (&[][..], "page", "invalid_param"),
         (&[("page", "")], "page", "invalid_param"),

@@ -150,6 +150,16 @@ fn own_scripts_are_served_as_one_without_comments() {
 }
 
 #[test]
+fn the_stylesheet_is_served_without_line_breaks_and_needs_none() {
+    let sheet = text("console.css");
+    for line in sheet.lines().filter(|line| !line.is_empty()) {
+        assert!(line.ends_with(['{', '}', ';', ',', ':']), "{line}");
+    }
+    let served = OPEN.get().admin_get("/console/console.css");
+    assert_eq!(served.text(), sheet.lines().map(str::trim_start).collect::<String>());
+}
+
+#[test]
 fn every_url_of_the_page_is_relative_and_served() {
     let page = text("index.html");
     let urls: BTreeSet<&str> = ["href=\"", "src=\""]
