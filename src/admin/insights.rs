@@ -31,6 +31,8 @@ const PREFIX: &str = "/insights/";
 const FIRST_TOKEN: usize = 1;
 /// The parameter of an overview that adds a list. It may repeat.
 const LIST: &str = "of";
+/// Most rows of such a list, so that the answer with all lists has at most some megabytes.
+const LIST_ROWS_MAX: usize = 100;
 
 /// The handler of the endpoints of Insights.
 pub struct InsightsHandler {
@@ -320,7 +322,18 @@ fn questions_of<'a>(
         if lists[..number].contains(list) {
             return Err(Refused::Question(QuestionError::repeated(LIST)));
         }
-        questions.push(parse(Topic::Views(Subject::Top), &[&pairs[..], &[*list]].concat())?);
+        let question = parse(Topic::Views(Subject::Top), &[&pairs[..], &[*list]].concat())?;
+        if let Query::Views(list) = &question
+            && list.limit > LIST_ROWS_MAX
+        {
+            let expected = "a number from 1 to 100 beside 'of'";
+            return Err(Refused::Question(QuestionError::invalid(
+                "limit",
+                expected,
+                &list.limit.to_string(),
+            )));
+        }
+        questions.push(question);
     }
     // A table has the series alone.
     questions.truncate(if representation == Representation::Csv { 1 } else { questions.len() });

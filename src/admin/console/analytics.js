@@ -58,17 +58,22 @@ function bucketOf(query, range) {
   return hours <= 24 * 100 ? 'day' : 'week';
 }
 
+// One request asks for all numbers of the range.
 export function Overview({ site, query, range }) {
   const question = questionOf(site, query, range);
   const by = bucketOf(query, range);
-  const address = url('insights/overview', { ...question, by });
+  const address = url('insights/overview', { ...question, by, of: TOPS.map(({ of }) => of), limit: TOP_ROWS });
   const answer = useAnswer(address);
   const csv = () => download(address, `overview-${site.site}.csv`, 'text/csv');
   return html`
     <${Live} question=${question} />
-    <${Answer} of=${answer}>${(data) => html`<${Totals} data=${data} site=${site} by=${by} csv=${csv} />`}<//>
-    <p class="dim lead small">Choose a row to filter all numbers of this page by it.</p>
-    <div class="cards">${TOPS.map((top) => html`<${Top} key=${top.of} ...${top} question=${question} query=${query} />`)}</div>
+    <${Answer} of=${answer}>
+      ${(data) => html`
+        <${Totals} data=${data} site=${site} by=${by} csv=${csv} />
+        <p class="dim lead small">Choose a row to filter all numbers of this page by it.</p>
+        <div class="cards">${TOPS.map((top, at) => html`<${Card} key=${top.of} title=${top.title}><${Top} ...${top} data=${data.lists[at]} query=${query} /><//>`)}</div>
+      `}
+    <//>
   `;
 }
 
@@ -171,20 +176,14 @@ const BOUNDS = [
 const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)', medium: '(no medium)', term: '(no term)', content: '(no content)' };
 const COLUMNS = { views: 'Views', visits: 'Visits', events: 'Count' };
 
-function Top({ title, limit = 8, question, children, ...list }) {
-  const answer = useAnswer(url('insights/top', { ...question, of: list.of, limit }));
-  return html`
-    <${Card} title=${title}>
-      <${Answer} of=${answer}>
-        ${({ rows, more }) => html`
-          <${TopRows} ...${list} title=${title} rows=${rows} />
-          ${children?.(more)}
-          <p class="dim small more"><a href=${pageUrl('list', { of: list.of })}>Whole list of ${title.toLowerCase()}</a>${more > 0 && `: ${count(more)} more`}</p>
-        `}
-      <//>
-    <//>
-  `;
-}
+// Rows of a list of the overview.
+const TOP_ROWS = 8;
+
+const Top = ({ data: { rows, more }, children, ...list }) => html`
+  <${TopRows} ...${list} rows=${rows} />
+  ${children?.(more)}
+  <p class="dim small more"><a href=${pageUrl('list', { of: list.of })}>Whole list of ${list.title.toLowerCase()}</a>${more > 0 && `: ${count(more)} more`}</p>
+`;
 
 // `by` is the number that orders the rows. An event without a page is in no number of the pages.
 function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views', rows, query, onPick }) {
@@ -256,14 +255,12 @@ export function Pages({ site, query, range }) {
   `;
 }
 
-function PageList({ pick, ...list }) {
+function PageList({ question, pick, ...list }) {
   const [limit, setLimit] = useState(FIRST_ROWS);
   const next = limit < MORE_ROWS ? MORE_ROWS : MOST_ROWS;
-  return html`
-    <${Top} ...${list} limit=${limit} filter="path" onPick=${pick}>
-      ${(more) => more > 0 && limit < MOST_ROWS && html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button>`}
-    <//>
-  `;
+  const answer = useAnswer(url('insights/top', { ...question, of: list.of, limit }));
+  const more = (hidden) => hidden > 0 && limit < MOST_ROWS && html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button>`;
+  return html`<${Card} title=${list.title}><${Answer} of=${answer}>${(data) => html`<${Top} ...${list} data=${data} filter="path" onPick=${pick}>${more}<//>`}<//><//>`;
 }
 
 const pressed = (query, path) => ({ getAll: (name) => (name === 'path' ? [path] : query.getAll(name)) });

@@ -31,7 +31,15 @@ module.exports = async function numbers(at) {
   await context.close();
 };
 
+// Returns the paths that the page has asked, but for the polls of the live numbers.
+const askedPaths = (page) =>
+  page.evaluate(() => {
+    const paths = performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname);
+    return paths.filter((path) => path.startsWith('/insights/') && path !== '/insights/live');
+  });
+
 async function overview(at, page) {
+  at.check('the overview asks once', await askedPaths(page), ['/insights/overview']);
   const range = await rangeOf(page);
   const { totals, series } = await at.ask('insights/overview', range);
   const tiles = await tilesOf(page);

@@ -186,11 +186,19 @@ fn an_overview_answers_its_lists_as_top_does() {
 }
 
 #[test]
-fn an_overview_refuses_a_list_that_is_unknown_or_given_twice() {
+fn an_overview_refuses_a_list_that_is_unknown_or_given_twice_or_long() {
     let server = Server::demo();
-    for (of, code) in [("of=page&of=page", "repeated_param"), ("of=page&of=no", "invalid_param")] {
-        let response = server.admin_get(&format!("/insights/overview?site=fjell&{of}"));
-        assert_eq!((response.status, response.code()), (400, code.to_owned()), "{of}");
+    let ask = |lists: &str| server.admin_get(&format!("/insights/overview?site=fjell&{lists}"));
+    for (lists, code) in [
+        ("of=page&of=page", "repeated_param"),
+        ("of=page&of=no", "invalid_param"),
+        ("of=page&limit=101", "invalid_limit"),
+    ] {
+        let response = ask(lists);
+        assert_eq!((response.status, response.code()), (400, code.to_owned()), "{lists}");
+    }
+    for lists in ["of=page&limit=99", "of=page&limit=100", "limit=101"] {
+        assert_eq!(ask(lists).status, 200, "{lists}");
     }
 }
 
