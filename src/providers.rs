@@ -5,8 +5,6 @@
 
 use std::sync::LazyLock;
 
-use memchr::memchr;
-
 /// Bits of a slot's index.
 const SLOT_BITS: u32 = 10;
 /// Slots of the hash table: more than twice the number of domains, so that a search ends after few slots. A test counts the domains.
@@ -57,7 +55,7 @@ pub fn contains(host: &str) -> bool {
         if table.has(slot, suffix) {
             return true;
         }
-        let Some(dot) = memchr(b'.', suffix) else { return false };
+        let Some(dot) = suffix.iter().position(|byte| *byte == b'.') else { return false };
         suffix = &suffix[dot + 1..];
     }
     false

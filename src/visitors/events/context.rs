@@ -115,8 +115,8 @@ struct ContextFields<'d> {
     names_ip: bool,
     country: Option<Value<'d>>,
     location: Option<Value<'d>>,
-    device: Option<Value<'d>>,
-    os: Option<Value<'d>>,
+    /// True if there is a member `device` or `os`. Few events have one, so they are looked up when they are needed.
+    names_device: bool,
 }
 
 impl<'d> ContextFields<'d> {
@@ -137,8 +137,10 @@ impl<'d> ContextFields<'d> {
                 }
                 "country" => &mut known.country,
                 "location" => &mut known.location,
-                "device" => &mut known.device,
-                "os" => &mut known.os,
+                "device" | "os" => {
+                    known.names_device = true;
+                    continue;
+                }
                 _ => continue,
             };
             *slot = member.value.present();
@@ -179,9 +181,8 @@ pub(super) struct Context<'d> {
     pub locale: Option<&'d str>,
     pub country: Option<Code<2>>,
     pub ip: Option<&'d str>,
-    /// The device and the operating system, as libraries of apps state them.
-    pub device: MergedValue<'d>,
-    pub os: MergedValue<'d>,
+    /// True if the context may state a device or an operating system, as libraries of apps do.
+    pub names_device: bool,
     /// The consent of the visitor.
     consent: MergedValue<'d>,
     /// True if the event's own context has a member `ip`, also if its value is `null` or `""`.
@@ -215,22 +216,22 @@ impl<'d> Context<'d> {
             known_under.retain_usable(|_, _| {});
         }
         let layered = |own, under| MergedValue { own, batch: under };
+        let text = |own: Option<Value<'d>>, under| own.or(under).and_then(Value::as_str);
         let consent = layered(known.consent, known_under.consent);
         Ok(Self {
             merged: layered(own, under),
             page: layered(known.page, known_under.page),
             campaign: layered(known.campaign, known_under.campaign),
-            locale: layered(known.locale, known_under.locale).as_str(),
-            country: layered(known.country, known_under.country).as_str().and_then(country).or_else(|| {
+            locale: text(known.locale, known_under.locale),
+            country: text(known.country, known_under.country).and_then(country).or_else(|| {
                 layered(known.location, known_under.location).get_str("country").and_then(country)
             }),
-            user_agent: layered(known.user_agent, known_under.user_agent).as_str(),
-            ip: layered(known.ip, known_under.ip).as_str(),
+            user_agent: text(known.user_agent, known_under.user_agent),
+            ip: text(known.ip, known_under.ip),
             names_ip: known.names_ip,
-            device: layered(known.device, known_under.device),
-            os: layered(known.os, known_under.os),
+            names_device: known.names_device || known_under.names_device,
             consent,
-            is_preview: layered(known.preview, known_under.preview).as_bool() == Some(true),
+            is_preview: known.preview.or(known_under.preview).and_then(Value::as_bool) == Some(true),
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
     }

@@ -119,26 +119,20 @@ impl<'d> Submission<'d> {
         let root = document.root();
         let place = Location { index: None, base: root };
         let members = Members::new(root);
-        let address = parse_site_ref(&members, place)?;
-        let single = Self {
-            root,
-            members,
-            batch: None,
-            endpoint,
-            context: None,
-            sent_ms: None,
-            ignored: IgnoredValues::default(),
-            site_ref: address,
+        let site_ref = parse_site_ref(&members, place)?;
+        let batch = members.get(MemberName::Batch);
+        let BatchParts { context, sent_ms, ignored } = match batch {
+            Some(batch) => parse_batch(&members, batch, place)?,
+            None if endpoint == EventEndpoint::Batch => {
+                return Err(place.refuse_missing(
+                    problem::INVALID_EVENT,
+                    "batch",
+                    "The member 'batch' is missing; it is an array of events.",
+                ));
+            }
+            None => BatchParts::default(),
         };
-        match members.get(MemberName::Batch) {
-            Some(batch) => parse_batch(single, batch, place),
-            None if endpoint == EventEndpoint::Batch => Err(place.refuse_missing(
-                problem::INVALID_EVENT,
-                "batch",
-                "The member 'batch' is missing; it is an array of events.",
-            )),
-            None => Ok(single),
-        }
+        Ok(Self { root, members, batch, endpoint, context, sent_ms, ignored, site_ref })
     }
 
     /// Checks that a batch that names its site names the site of the request. Events are checked one by one
@@ -179,13 +173,20 @@ fn parse_site_ref<'d>(members: &Members<'d>, place: Location<'d>) -> Result<Site
     })
 }
 
+/// The members of a batch that apply to all its events, and those that are ignored.
+#[derive(Default)]
+struct BatchParts<'d> {
+    context: Option<Value<'d>>,
+    sent_ms: Option<i64>,
+    ignored: IgnoredValues,
+}
+
 /// Checks a batch as a whole.
 fn parse_batch<'d>(
-    single: Submission<'d>,
+    members: &Members<'d>,
     batch: Value<'d>,
     place: Location<'d>,
-) -> Result<Submission<'d>, Refusal> {
-    let members = &single.members;
+) -> Result<BatchParts<'d>, Refusal> {
     if !batch.is_array() {
         return Err(place.refuse(problem::INVALID_EVENT, batch, "an array of events"));
     }
@@ -205,7 +206,7 @@ fn parse_batch<'d>(
         }
     }
     let sent_ms = event::read_sent_at(members, place, &mut ignored);
-    Ok(Submission { batch: Some(batch), context, sent_ms, ignored, ..single })
+    Ok(BatchParts { context, sent_ms, ignored })
 }
 
 /// The sign of a browser without a screen, without its first letter: Chrome and Edge write it in upper case, test tools do
@@ -230,7 +231,9 @@ impl EventValidator {
         mut record: impl FnMut(&Record<'_>),
     ) -> EventResults {
         let mut results = used.reset(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
-        results.ignored.add_of_batch(&sent.ignored);
+        if sent.ignored.count() > 0 {
+            results.ignored.add_of_batch(&sent.ignored);
+        }
         for (place, members) in sent.events() {
             match Event::read(place, &members, sent, call, &mut results.ignored) {
                 Err(refusal) => results.push_rejected(event::usable_message_id(&members), refusal),

@@ -24,11 +24,12 @@ const SYSTEMS: [(&str, Os); 9] = [
 
 /// Completes the information of a User-Agent with the stated device and system. A crawler stays a crawler.
 pub(super) fn complete(agent: UserAgentInfo, context: &Context<'_>) -> UserAgentInfo {
-    if agent.is_crawler || context.device.value().is_none() && context.os.value().is_none() {
+    if agent.is_crawler || !context.names_device {
         return agent;
     }
-    let device = if agent.device == Device::Unknown { device(context.device) } else { agent.device };
-    let os = if agent.os == Os::Unknown { system(context.os) } else { agent.os };
+    let stated = |member| context.merged.get(member);
+    let device = if agent.device == Device::Unknown { device(stated("device")) } else { agent.device };
+    let os = if agent.os == Os::Unknown { system(stated("os")) } else { agent.os };
     UserAgentInfo { device, os, ..agent }
 }
 

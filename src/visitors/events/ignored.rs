@@ -21,6 +21,7 @@ pub(super) enum JsonType {
 }
 
 impl JsonType {
+    #[inline]
     pub(super) fn fits(self, value: Value<'_>) -> bool {
         match self {
             Self::Object => value.is_object(),

@@ -123,14 +123,14 @@ impl Visits {
     /// Skips the encoded visits. Returns their number, and the end of the newest one.
     pub(super) fn decode_count(bytes: &mut Decoder<'_>, base_ms: i64) -> Option<(u64, Option<i64>)> {
         let (earlier, kept) = decode_counts(bytes)?;
-        let mut newest_end_ms = None;
-        for number in 0..2 * kept {
-            let back_ms = bytes.number()?;
-            if number == 0 {
-                newest_end_ms = Some(base_ms.wrapping_sub(back_ms as i64));
-            }
+        if kept == 0 {
+            return Some((earlier, None));
         }
-        Some((earlier.saturating_add(kept as u64), newest_end_ms))
+        let newest_end_ms = base_ms.wrapping_sub(bytes.number()? as i64);
+        for _ in 1..2 * kept {
+            bytes.number()?;
+        }
+        Some((earlier.saturating_add(kept as u64), Some(newest_end_ms)))
     }
 }
 
