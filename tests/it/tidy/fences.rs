@@ -63,7 +63,6 @@ const FENCES: &[(&str, &[&str])] = &[
             "visitors/events/document.rs",
             "visitors/events/scalars.rs",
             "percent.rs",
-            "providers.rs",
             "cli/byte_search.rs",
             "url.rs",
         ],
