@@ -383,6 +383,9 @@ pub mod visitors {
             };
         }
     }
+    pub mod identity {
+        pub use crate::visitors::events::identity::{NamedIds, Owner, Users};
+    }
     pub mod erasure {
         pub use crate::visitors::erasure::{Eraser, ErasureError};
     }
@@ -414,7 +417,7 @@ pub mod visitors {
         pub use crate::visitors::lookup::ProfileReader;
     }
     pub mod ownership {
-        pub use crate::visitors::ownership::OwnershipSource;
+        pub use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
     }
     pub mod profile {
         pub use crate::visitors::profile::FoldCounts;
@@ -442,7 +445,7 @@ pub mod visitors {
         }
     }
     pub mod ties {
-        pub use crate::visitors::ties::{TIE_BYTES, TieEntry};
+        pub use crate::visitors::ties::{TIE_BYTES, TieEntry, users_around};
         pub mod cache {
             pub use crate::visitors::ties::cache::TieCache;
         }
@@ -454,9 +457,6 @@ pub mod visitors {
         }
         pub mod merge {
             pub use crate::visitors::ties::merge::{DropRule, merge};
-        }
-        pub mod owner {
-            pub use crate::visitors::ties::owner::{NamedIds, Owner, holder_at, owner_of};
         }
         pub mod recent {
             pub use crate::visitors::ties::recent::RecentTies;
