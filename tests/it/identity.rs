@@ -23,6 +23,7 @@ use crate::checkpoints::{DIRECTORY, RunningLog, World};
 use crate::dice::Dice;
 use crate::folded::with_fold_input;
 use crate::harness::times;
+use crate::log::simulated::{Fault, Plan};
 
 const MINUTE_MS: i64 = 60_000;
 /// 2026-01-05 00:00 in UTC.
@@ -126,10 +127,14 @@ impl History {
         }
     }
 
-    fn check(&mut self, dice: &mut Dice) {
-        // The log writer marks the end of the log as durable after 100 ms.
+    /// Makes the end of the log visible to readers: the log writer marks it as durable after 100 ms.
+    fn settle(&mut self) {
         self.world.clock.pass(200);
         self.running.writer.run_once();
+    }
+
+    fn check(&mut self, dice: &mut Dice) {
+        self.settle();
         self.check_records();
         self.check_profiles();
         self.check_owners();
@@ -377,4 +382,51 @@ fn profiles_exports_and_insights_agree_about_every_tie_and_owner() {
 #[test]
 fn profiles_exports_and_insights_agree_after_every_erasure() {
     compare(times(60, 3_000), true);
+}
+
+#[test]
+fn an_erasure_that_fails_at_any_call_keeps_the_end_of_a_tie_when_it_is_repeated() {
+    let sent = |number: i64, kind: RecordKind, user: Id| Sent {
+        kind,
+        at_ms: START_MS + number * MINUTE_MS,
+        is_bot: false,
+        keeps_bots: false,
+        anon: Some("a0"),
+        user: Some(user),
+        previous: None,
+    };
+    let mut failed = 0;
+    for call in 1..=times(60, 600) as u64 {
+        let mut world = World::new(call);
+        world.options.segment_bytes = 1;
+        let running = world.open();
+        let context = format!("call {call}");
+        let mut history = History { world, running, model: Model::default(), context };
+        history.send(sent(0, RecordKind::Identify, "u0"));
+        history.send(sent(1, RecordKind::Identify, "u1"));
+        history.send(sent(2, RecordKind::Page, "u1"));
+        history.world.disk.plan(Plan::Nth(call, Fault::Eio));
+        let erase = |history: &mut History| {
+            try_erase(&history.world, &mut history.running, (IdKind::User, "u1"), Vec::new(), 100)
+        };
+        failed += usize::from(erase(&mut history).is_err());
+        history.world.disk.plan(Plan::Never);
+        history = history.restart();
+        erase(&mut history).expect("the disk works");
+        history.settle();
+        let mut found = Vec::new();
+        let text = |id: Option<&str>| id.unwrap_or("-").to_owned();
+        history
+            .each_record(|_, record| found.push((record.kind, text(record.anon_id), text(record.user_id))));
+        let expected = [
+            (RecordKind::Identify, "a0".to_owned(), "u0".to_owned()),
+            (RecordKind::Identify, "a0".to_owned(), "-".to_owned()),
+            (RecordKind::Void, "-".to_owned(), "-".to_owned()),
+        ];
+        assert_eq!(found[..3], expected, "call {call}");
+        let disk: Arc<dyn Disk> = Arc::new(history.world.disk.clone());
+        let report = check_directory(&disk, Path::new(DIRECTORY)).expect("the disk works");
+        assert_eq!(report.failures, 0, "call {call}: {:?}", report.lines);
+    }
+    assert!(failed > 5, "few calls end an erasure: {failed}");
 }
