@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parallax::testing::insights::{
     ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, VisitorKey, Zone, answer_over,
 };
+use parallax::testing::limits::USER_ANON_IDS_MAX;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::events::export::write_line;
 use parallax::testing::visitors::log::bloom::IdKind;
@@ -384,17 +385,48 @@ fn profiles_exports_and_insights_agree_after_every_erasure() {
     compare(times(60, 3_000), true);
 }
 
-#[test]
-fn an_erasure_that_fails_at_any_call_keeps_the_end_of_a_tie_when_it_is_repeated() {
-    let sent = |number: i64, kind: RecordKind, user: Id| Sent {
+/// Returns an event of an anonymous ID and a user. That of an alias is its `previousId`.
+fn event(number: i64, kind: RecordKind, (anon, user): (Id, Id)) -> Sent {
+    let is_alias = kind == RecordKind::Alias;
+    Sent {
         kind,
         at_ms: START_MS + number * MINUTE_MS,
         is_bot: false,
         keeps_bots: false,
-        anon: Some("a0"),
+        anon: (!is_alias).then_some(anon),
         user: Some(user),
-        previous: None,
+        previous: is_alias.then_some(anon),
+    }
+}
+
+/// The documented exception: the filter of lost IDs cannot forget one.
+#[test]
+fn an_id_that_its_profile_lost_is_free_for_an_identify_but_for_no_alias_after_the_erasure() {
+    let (world, context) = (World::new(1), "lost".to_owned());
+    let running = world.open();
+    let mut history = History { world, running, model: Model::default(), context };
+    let devices: Vec<Id> = (0..=USER_ANON_IDS_MAX).map(|number| &*format!("d{number}").leak()).collect();
+    for device in &devices {
+        history.send(event(0, RecordKind::Identify, (device, "u0")));
+    }
+    let erased = try_erase(&history.world, &mut history.running, (IdKind::User, "u0"), Vec::new(), 1);
+    assert_eq!(erased.expect("the disk works").records, devices.len() as u64);
+    let user_of = |history: &History, id: Id| {
+        let profiles = history.running.profiles.lock().expect("the lock is not poisoned");
+        let mut lookup = profiles.as_ref().expect("it is not taken yet").readers().reader();
+        let pinned = lookup.pin();
+        pinned.find("acme", IdKind::Anon, id).and_then(|profile| profile.user_id().map(str::to_owned))
     };
+    for device in &devices[..2] {
+        history.send(event(1, RecordKind::Alias, (device, "u1")));
+    }
+    assert_eq!([devices[0], devices[1]].map(|id| user_of(&history, id)), [None, Some("u1".to_owned())]);
+    history.send(event(2, RecordKind::Identify, (devices[0], "u1")));
+    assert_eq!(user_of(&history, devices[0]), Some("u1".to_owned()));
+}
+
+#[test]
+fn an_erasure_that_fails_at_any_call_keeps_the_end_of_a_tie_when_it_is_repeated() {
     let mut failed = 0;
     for call in 1..=times(60, 600) as u64 {
         let mut world = World::new(call);
@@ -402,9 +434,9 @@ fn an_erasure_that_fails_at_any_call_keeps_the_end_of_a_tie_when_it_is_repeated(
         let running = world.open();
         let context = format!("call {call}");
         let mut history = History { world, running, model: Model::default(), context };
-        history.send(sent(0, RecordKind::Identify, "u0"));
-        history.send(sent(1, RecordKind::Identify, "u1"));
-        history.send(sent(2, RecordKind::Page, "u1"));
+        history.send(event(0, RecordKind::Identify, ("a0", "u0")));
+        history.send(event(1, RecordKind::Identify, ("a0", "u1")));
+        history.send(event(2, RecordKind::Page, ("a0", "u1")));
         history.world.disk.plan(Plan::Nth(call, Fault::Eio));
         let erase = |history: &mut History| {
             try_erase(&history.world, &mut history.running, (IdKind::User, "u1"), Vec::new(), 100)

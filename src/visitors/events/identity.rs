@@ -7,7 +7,8 @@
 //! 2. An alias ties its `previousId` to its user if that has the form of an anonymous ID and has no user.
 //! 3. A record that changes no profile, such as that of a flagged crawler, ties nothing.
 //! 4. The tie of an ID ends with the next one, and with a tombstone that names the ID. If an erased identify event had ended
-//!    the tie to a user who was not erased, its redacted rest ends that tie at the same place.
+//!    the tie to a user who was not erased, its redacted rest ends that tie at the same place. So a reader that cannot compare
+//!    tombstones, such as Insights, ends the same ties: the other ties of an erased visitor are void.
 //!
 //! So the tie of a record depends on the record and on the present user of the ID, and everything that reads the log in
 //! the order of its seqs decides it in the same way.
