@@ -171,8 +171,8 @@ pub mod limits {
         TARGET_BYTES_MAX, TEXT_BYTES_MAX, TIE_CACHE_ENTRIES_MAX, TIMES_KEPT, TOMBSTONE_IDS_MAX,
         TOMBSTONES_PER_BATCH_MAX, TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX,
         TRAIT_NAME_BYTES_MAX, TRAITS_MAX, UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX,
-        USER_AGENT_BYTES_MAX, VARIANTS_MAX, VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX, VISIT_TIMEOUT_MS,
-        WAIT_S_MAX, WATERMARK_AFTER_MS, ZONES_MAX,
+        USER_AGENT_BYTES_MAX, USER_ANON_IDS_MAX, VARIANTS_MAX, VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX,
+        VISIT_TIMEOUT_MS, WAIT_S_MAX, WATERMARK_AFTER_MS, ZONES_MAX,
     };
     pub use crate::resolve::user_agent::USER_AGENTS_CACHED;
     pub use crate::site::compile::index::{INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX};
@@ -387,6 +387,9 @@ pub mod visitors {
             };
         }
     }
+    pub mod identity {
+        pub use crate::visitors::events::identity::{NamedIds, Owner, Users};
+    }
     pub mod erasure {
         pub use crate::visitors::erasure::{Eraser, ErasureError};
     }
@@ -418,7 +421,7 @@ pub mod visitors {
         pub use crate::visitors::lookup::ProfileReader;
     }
     pub mod ownership {
-        pub use crate::visitors::ownership::OwnershipSource;
+        pub use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
     }
     pub mod profile {
         pub use crate::visitors::profile::FoldCounts;
@@ -446,7 +449,7 @@ pub mod visitors {
         }
     }
     pub mod ties {
-        pub use crate::visitors::ties::{TIE_BYTES, TieEntry};
+        pub use crate::visitors::ties::{TIE_BYTES, TieEntry, users_around};
         pub mod cache {
             pub use crate::visitors::ties::cache::TieCache;
         }
@@ -458,9 +461,6 @@ pub mod visitors {
         }
         pub mod merge {
             pub use crate::visitors::ties::merge::{DropRule, merge};
-        }
-        pub mod owner {
-            pub use crate::visitors::ties::owner::{NamedIds, Owner, holder_at, owner_of};
         }
         pub mod recent {
             pub use crate::visitors::ties::recent::RecentTies;

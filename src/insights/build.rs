@@ -6,7 +6,7 @@ use super::amounts::{Amount, amounts_of};
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX,
     COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KIND_VISIT, KINDS, OLDEST_RECEIPT, POSITIONS,
-    ROW_VISITORS, SECTIONS, TIE_ALIAS, TIE_BOT, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at,
+    ROW_VISITORS, SECTIONS, TIE_ALIAS, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at,
 };
 use super::packing::PackedWriter;
 use crate::checksum::{crc32c, hash128_parts};
@@ -73,7 +73,8 @@ pub struct ColumnBuilder {
     content: Vec<u8>,
 }
 
-/// A tie. Its visitors are indices in the order of first rows.
+/// A record that names a tie. Its visitors are indices in the order of first rows. The end of a tie has the anonymous ID in
+/// place of the user.
 #[derive(Debug, Clone, Copy)]
 struct TieEntry {
     row: u32,
@@ -190,12 +191,16 @@ impl ColumnBuilder {
             return;
         };
         let site = record.site.unwrap_or_default();
-        let [anonymous, user] =
-            [(b'a', anonymous), (b'u', user)].map(|(kind, id)| self.key.hash(site, kind, id));
-        let [anonymous, user] = [anonymous, user].map(|hash| self.visitor_index(hash));
-        let alias = if record.kind == RecordKind::Alias { TIE_ALIAS } else { 0 };
-        let bot = if record.bot { TIE_BOT } else { 0 };
-        self.ties.push(TieEntry { row: self.rows, anonymous, user, flags: alias | bot });
+        let user = user.map(|id| self.key.hash(site, b'u', id));
+        let anonymous = self.key.hash(site, b'a', anonymous);
+        let anonymous = self.visitor_index(anonymous);
+        let user_index = user.map_or(anonymous, |user| self.visitor_index(user));
+        let flags = match record.kind {
+            _ if user.is_none() => TIE_END,
+            RecordKind::Alias => TIE_ALIAS,
+            _ => 0,
+        };
+        self.ties.push(TieEntry { row: self.rows, anonymous, user: user_index, flags });
     }
 
     fn visitor_index(&mut self, hash: u64) -> u32 {

@@ -9,7 +9,7 @@ use super::facts::read_column;
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
     ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_ALIAS,
-    TIE_BOT, TIE_BYTES, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at, u64_at,
+    TIE_BYTES, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at, u64_at,
 };
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
@@ -72,17 +72,16 @@ impl Deref for OpenColumns<'_> {
     }
 }
 
-/// A tie in a column file. Its visitors are indices into those of the file.
+/// A record of a column file that names a tie. Its visitors are indices into those of the file.
 #[derive(Clone, Copy)]
 pub(crate) struct TieRow {
     /// The position of its row in the order of the seqs.
     pub position: u32,
     pub anonymous: u32,
-    pub user: u32,
+    /// `None` if the record ends the tie of the anonymous ID.
+    pub user: Option<u32>,
     /// True if an alias makes the tie, which it does only for an anonymous ID without a user.
     pub is_alias: bool,
-    /// True if a crawler sent the record.
-    pub bot: bool,
 }
 
 /// An amount in a column file.
@@ -368,16 +367,16 @@ impl Columns {
         bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
     }
 
-    /// Returns the ties in the order of their seqs.
+    /// Returns the records that name a tie, in the order of their seqs.
     pub(crate) fn ties(&self) -> Result<Vec<TieRow>, ColumnFileError> {
         let bytes = self.section(TIES)?;
         let entry = |bytes: &[u8]| {
             let [position, anonymous, user] = [0, 4, 8].map(|at| u32_at(bytes, at));
             let is_sound = position < self.header.rows
                 && anonymous.max(user) < self.header.visitors
-                && bytes[12] & !(TIE_ALIAS | TIE_BOT) == 0;
-            let (is_alias, bot) = (bytes[12] & TIE_ALIAS != 0, bytes[12] & TIE_BOT != 0);
-            is_sound.then_some(TieRow { position, anonymous, user, is_alias, bot }).ok_or(OUT_OF_RANGE)
+                && [0, TIE_ALIAS, TIE_END].contains(&bytes[12]);
+            let (user, is_alias) = ((bytes[12] != TIE_END).then_some(user), bytes[12] == TIE_ALIAS);
+            is_sound.then_some(TieRow { position, anonymous, user, is_alias }).ok_or(OUT_OF_RANGE)
         };
         let entries: Result<_, _> = bytes.chunks_exact(TIE_BYTES).map(entry).collect();
         bytes.len().is_multiple_of(TIE_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?

@@ -1,5 +1,5 @@
 //! The visitors to whom events without an anonymous ID are credited: the anonymous ID of the user's latest earlier tie,
-//! until that anonymous ID is tied to another user. So the order that a server sends is in the visit that led to it.
+//! until that anonymous ID is tied to another user or that tie ends. So the order that a server sends is in the visit that led to it.
 //!
 //! A credit depends on the ties before the event, in the order of the seqs. The ties of all files are read once, and give
 //! for each user the places at which its credited visitor changes. Only users with such events in the files that a question
@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::columns::Columns;
+use super::columns::{Columns, TieRow};
 use super::experiment::PARTS_MAX;
 use super::format::ColumnFileError;
 use super::rows::Plan;
@@ -74,7 +74,6 @@ impl Credits {
         files: &[&Columns],
         read: &[&Columns],
         wanted: Wanted<'_>,
-        bots: bool,
         limits: &Limits<'_>,
     ) -> Result<Option<Self>, ScanError> {
         let Some(users) = users_alone(files, read, wanted, limits)? else { return Ok(None) };
@@ -88,7 +87,7 @@ impl Credits {
             if (limits.is_over)() {
                 return Err(ScanError::TooExpensive);
             }
-            credits.add_file(file, number as u32, bots, &mut ties)?;
+            credits.add_file(file, number as u32, &mut ties)?;
             if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes {
                 return Ok(None);
             }
@@ -96,29 +95,27 @@ impl Credits {
         Ok(Some(credits))
     }
 
-    fn add_file(
-        &mut self,
-        file: &Columns,
-        number: u32,
-        bots: bool,
-        ties: &mut Ties,
-    ) -> Result<(), ColumnFileError> {
+    fn add_file(&mut self, file: &Columns, number: u32, ties: &mut Ties) -> Result<(), ColumnFileError> {
         let file = &*file.opened()?;
         let rows = file.ties()?;
         if rows.is_empty() {
             return Ok(());
         }
         let hashes = file.visitors()?;
-        for row in rows.iter().filter(|row| bots || !row.bot) {
-            let [anonymous, user] = [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]);
+        for row in rows {
+            let hash = |visitor: u32| hashes[visitor as usize];
+            let (anonymous, user) = (hash(row.anonymous), row.user.map(hash));
             let before = ties.user_of(anonymous);
             if !identity::ties(row.is_alias, || before.is_some()) {
                 continue;
             }
-            ties.tie(anonymous, user);
+            match user {
+                Some(user) => ties.tie(anonymous, user),
+                None => ties.end(anonymous),
+            }
             // An event at the place of the tie is the tie itself.
             let place = Place { file: number, position: row.position };
-            for changed in before.into_iter().chain([user]) {
+            for changed in before.into_iter().chain(user) {
                 self.add_place(changed, place, ties);
             }
         }
@@ -197,7 +194,7 @@ impl<'f> ScannedFiles<'f> {
         let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
         let read: Vec<&Columns> =
             self.files.iter().copied().filter(|file| meets(file, &plan.window)).collect();
-        Credits::read(&files, &read, wanted, plan.bots, limits)
+        Credits::read(&files, &read, wanted, limits)
     }
 
     /// Returns the number of parts in which the credits fit their memory too, at least `parts`, and the credits of the first
@@ -290,8 +287,9 @@ fn users_tied(
         let file = &*file.opened()?;
         let rows = file.ties()?;
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
-        let ties = rows.iter().map(|row| [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]));
-        users.extend(ties.filter(|[anonymous, _]| wanted.has(*anonymous)).map(|[_, user]| user));
+        let hash = |visitor: u32| hashes[visitor as usize];
+        let wanted = rows.iter().filter(|row| wanted.has(hash(row.anonymous)));
+        users.extend(wanted.filter_map(|row| row.user.map(hash)));
         if users.len() as u64 * USER_BYTES > limits.memory_bytes {
             break;
         }
@@ -313,12 +311,9 @@ fn aliased_ids(
         let file = &*file.opened()?;
         let rows: Vec<_> = file.ties()?.into_iter().filter(|row| row.is_alias).collect();
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
-        for row in rows {
-            let [anonymous, user] = [row.anonymous, row.user].map(|visitor| hashes[visitor as usize]);
-            if users.contains(&user) {
-                aliased.insert(anonymous);
-            }
-        }
+        let hash = |visitor: u32| hashes[visitor as usize];
+        let counts = |row: &TieRow| row.user.is_some_and(|user| users.contains(&hash(user)));
+        aliased.extend(rows.iter().filter(|row| counts(row)).map(|row| hash(row.anonymous)));
     }
     Ok(aliased)
 }
@@ -359,8 +354,7 @@ impl Ties {
     fn tie(&mut self, anonymous: u64, user: u64) {
         self.latest += 1;
         if !self.counts(user) && !self.aliased.contains(&anonymous) {
-            self.present.remove(&anonymous);
-            return;
+            return self.end(anonymous);
         }
         self.present.insert(anonymous, (user, self.latest));
         if !self.counts(user) {
@@ -378,6 +372,11 @@ impl Ties {
         if self.kept > 2 * self.present.len() + ENDED_TIES_MIN {
             self.compact();
         }
+    }
+
+    /// Ends the tie of an anonymous ID.
+    fn end(&mut self, anonymous: u64) {
+        self.present.remove(&anonymous);
     }
 
     fn compact(&mut self) {

@@ -20,8 +20,9 @@ pub struct RowFacts {
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts in units of 10^-4, in the order of their names.
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
-    /// The hashes of the anonymous ID and of the user that an identify event or an alias names.
-    pub tie: Option<[u64; 2]>,
+    /// The hashes of the anonymous ID and of the user that an identify event or an alias names for a tie. Without a user the
+    /// tie ends.
+    pub tie: Option<(u64, Option<u64>)>,
 }
 
 impl Columns {
@@ -91,8 +92,8 @@ impl Columns {
         in_order.sort_by_key(|(position, _)| *position);
         let mut rows: Vec<RowFacts> = in_order.into_iter().map(|(_, row)| row).collect();
         for tie in self.ties()? {
-            let tied = [tie.anonymous, tie.user].map(|visitor| visitors[visitor as usize]);
-            rows[tie.position as usize].tie = Some(tied);
+            let hash = |visitor: u32| visitors[visitor as usize];
+            rows[tie.position as usize].tie = Some((hash(tie.anonymous), tie.user.map(hash)));
         }
         Ok(rows)
     }

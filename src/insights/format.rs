@@ -55,8 +55,8 @@
 //! 18..31  the texts of columns 5..18: for each text its length (2) and its bytes in UTF-8
 //! 31      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
 //!         or the smallest i64 for a value that is ignored
-//! 32      ties: position of an identify event with both IDs or of an alias (4), the anonymous ID and the user as indices
-//!         into section 0 (4 each), 1 for an alias plus 2 if a crawler sent it (1); in the order of their seqs
+//! 32      ties: position of a record that names a tie (4), the anonymous ID and the user as indices into section 0 (4
+//!         each), 1 for an alias or 2 for the end of a tie, which has the anonymous ID twice (1); in the order of their seqs
 //! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
 //! 34      packed column: the position of the row in the order of the seqs, from 0
 //! 35      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
@@ -147,7 +147,7 @@ pub(super) const AMOUNT_BYTES: usize = 13;
 pub(super) const TIE_BYTES: usize = 13;
 /// Bits of the last byte of a tie.
 pub(super) const TIE_ALIAS: u8 = 1;
-pub(super) const TIE_BOT: u8 = 2;
+pub(super) const TIE_END: u8 = 2;
 
 /// A text column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

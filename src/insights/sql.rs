@@ -15,7 +15,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The part of each query that reads the export.
 const RECORDED: &str = "with recorded as (
-  select cast(seq as bigint) as seq, \"timestamp\"::timestamp as ts, type, anonId, userId, tied, if(type = 'screen', 'screen', event) as event, path,
+  select cast(seq as bigint) as seq, \"timestamp\"::timestamp as ts, type, bot, anonId, userId, tied, if(type = 'screen', 'screen', event) as event, path,
     variants, experiments, referrerHost, source, medium, campaign, term, content, device, os, browser, country, language,
     payload
   from read_json('events.ndjson', format = 'newline_delimited', columns = {seq: 'VARCHAR', \"timestamp\": 'VARCHAR',
@@ -25,20 +25,21 @@ const RECORDED: &str = "with recorded as (
     browser: 'VARCHAR', country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
   where site = ";
 
-/// The tables of ties and of events. An alias ties only an anonymous ID without a user. An event without an anonymous ID is
-/// credited to the anonymous ID of the user's latest earlier tie, until that ID is tied to another user.
+/// The tables of ties and of events. An alias ties only an anonymous ID without a user, so none after another tie. A row without
+/// a user ends the tie. An event without an anonymous ID is credited to the anonymous ID of the user's latest earlier tie,
+/// until that ID is tied to another user or the tie ends.
 const EVENTS: &str = ",
 ties as (
   select seq, tied, userId, lead(seq) over (partition by tied order by seq) as until
   from (select * from recorded where tied is not null
-    qualify type = 'identify' or row_number() over (partition by tied order by seq) = 1)),
+    qualify type <> 'alias' or lag(userId) over (partition by tied order by seq) is null)),
 credited as (
   select r.seq, max_by(t.tied, t.seq) as credit from recorded r join ties t
     on t.userId = r.userId and t.seq < r.seq and (t.until is null or t.until > r.seq)
   where r.anonId is null group by 1),
 events as (
   select r.*, coalesce('a:' || anonId, 'a:' || credit, 'u:' || userId) as visitor
-  from recorded r left join credited using (seq))";
+  from recorded r left join credited using (seq)";
 
 /// The numbers of a set of events that have the columns of `counted`.
 const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as visitors,
@@ -95,7 +96,7 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
 
 /// Returns the beginning of a query: the table `events` with the events of a site and their visitors.
 pub(super) fn begin_events(site: &str, bots: bool) -> String {
-    format!("{RECORDED}{}{}{EVENTS}", text(site), if bots { ")" } else { " and not bot)" })
+    format!("{RECORDED}{}){EVENTS}{})", text(site), if bots { "" } else { " where not bot" })
 }
 
 /// Returns a text literal.

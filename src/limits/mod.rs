@@ -393,7 +393,7 @@ pub const TRAIT_NAME_BYTES_MAX: usize = 256;
 pub const TOUCH_TEXT_BYTES_MAX: usize = 256;
 /// Number of anon IDs in the profile of one user: the devices and browsers of some years. Beyond it the anon ID
 /// with the oldest link is unlinked. If it returns, it starts again.
-pub(crate) const USER_ANON_IDS_MAX: usize = 64;
+pub const USER_ANON_IDS_MAX: usize = 64;
 /// Number of visits of a profile whose start and end are kept, for late events. Earlier visits are a count.
 pub(crate) const VISITS_KEPT: usize = 16;
 /// Time without an event of a visit after which the visit ends, in ms. All common analytics tools use this value.

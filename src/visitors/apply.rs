@@ -1,9 +1,9 @@
 //! Applies each record of the log to the profile that it belongs to.
 //!
-//! * An identify or an alias links an anon ID to a user by the rule of [`identity`]. The profile of the anon ID is merged into the profile of the user, and the
-//!   table's entry of the anon ID becomes an alias of the user.
+//! * An identify or an alias links an anon ID to a user by the rule of [`identity`]. The profile of the anon ID is merged into
+//!   the profile of the user, and the table's entry of the anon ID becomes an alias of the user.
 //! * An identify can move a linked anon ID to another user. Later events then belong to the new user. Earlier
-//!   events stay in the profile of the old user.
+//!   events stay in the profile of the old user. The redacted rest of an erased identify removes the link.
 //! * Two users are never merged.
 //! * An event with an anon ID goes to the profile of that ID, or of its user if the ID is linked. An event
 //!   with only a user ID goes to the profile of the user, and so does an event that names another user than
@@ -21,7 +21,7 @@ use super::profile::event::Event;
 use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
 use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
-use crate::visitors::events::identity;
+use crate::visitors::events::identity::{self, NamedOwner};
 use crate::visitors::log::bloom::{IdKind, hash_parts};
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Record, RecordKind};
@@ -78,6 +78,8 @@ enum RecordOwner<'r> {
         anon_id: &'r str,
         user_id: &'r str,
     },
+    /// An anon ID whose link this record ends.
+    End(&'r str),
     /// An anon ID, possibly linked to a user already.
     Anonymous(&'r str),
     User(&'r str),
@@ -139,10 +141,8 @@ impl ProfileUpdater {
     pub fn erase(&mut self, table: &mut Table, site: &str, id_kind: IdKind, id: &str) {
         let key = self.hasher.key(site, id_kind, id);
         match table.get(key).and_then(TableEntry::decode) {
-            Some(TableEntry::Alias(user_key)) => {
-                SiteTable::new(table, &self.hasher, &mut self.buffer, &mut self.lost, site)
-                    .unlink(id, user_key);
-                table.remove(key);
+            Some(TableEntry::Alias(_)) => {
+                SiteTable::new(table, &self.hasher, &mut self.buffer, &mut self.lost, site).end_link(id);
             }
             Some(TableEntry::Profile(_)) => drop(self.remove(table, key)),
             None => {}
@@ -189,6 +189,7 @@ impl ProfileUpdater {
                 *new_link =
                     is_new.then(|| NewLink { anon_id: anon_id.to_owned(), user_id: user_id.to_owned() });
             }
+            RecordOwner::End(anon_id) => place.end_link(anon_id),
             RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counts),
             RecordOwner::User(user_id) => place.fold_user(user_id, &event, counts),
         }
@@ -225,19 +226,19 @@ impl<'p> SiteTable<'p> {
     /// Returns the visitor whose profile a record changes. `None` for an alias that ties nothing.
     fn record_owner<'r>(&self, record: &Record<'r>, previous_id: Option<&'r str>) -> Option<RecordOwner<'r>> {
         let is_alias = record.kind == RecordKind::Alias;
-        if let Some((anon_id, user_id)) = identity::named_tie(record, previous_id)
-            && identity::ties(is_alias, || self.has_user(anon_id))
-        {
-            return Some(RecordOwner::Link { anon_id, user_id });
-        }
-        match (record.anon_id, record.user_id) {
-            _ if is_alias => None,
-            (Some(anon_id), Some(user_id)) if self.is_linked_to_other(anon_id, user_id) => {
-                Some(RecordOwner::User(user_id))
+        match identity::named_tie(record, previous_id) {
+            Some((anon_id, None)) => return Some(RecordOwner::End(anon_id)),
+            Some((anon_id, Some(user_id))) if identity::ties(is_alias, || self.has_user(anon_id)) => {
+                return Some(RecordOwner::Link { anon_id, user_id });
             }
-            (Some(anon_id), _) => Some(RecordOwner::Anonymous(anon_id)),
-            (None, user_id) => user_id.map(RecordOwner::User),
+            _ if is_alias => return None,
+            _ => {}
         }
+        let is_linked_to_other = |anon_id: &&str, user_id: &&str| self.is_linked_to_other(anon_id, user_id);
+        Some(match identity::named_owner((record.anon_id, record.user_id), false, is_linked_to_other)? {
+            NamedOwner::User(user_id) => RecordOwner::User(user_id),
+            NamedOwner::HolderOf(anon_id) => RecordOwner::Anonymous(anon_id),
+        })
     }
 
     /// Returns whether an anon ID has a user, or had one whose alias is lost.
@@ -315,6 +316,15 @@ impl<'p> SiteTable<'p> {
             self.lost.insert(key.0);
         }
         before != Some(user_key)
+    }
+
+    /// Ends the link of an anon ID, if it has one.
+    fn end_link(&mut self, anon_id: &str) {
+        let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
+        if let Some(user_key) = self.user_key_of(anon_key) {
+            self.unlink(anon_id, user_key);
+            self.table.remove(anon_key);
+        }
     }
 
     /// Removes an anon ID from the user that it was linked to.

@@ -5,7 +5,7 @@
 //!                            `--apply--> profile: fold, merge --> store (table of visitors) <--> checkpoint
 //! ```
 //!
-//! [`apply`] decides which profile a record belongs to, [`live`] is the table as the log writer uses it, and
+//! `events::identity` is the rule of ties and owners. [`apply`] folds each record into the profile of its owner, [`live`] is the table as the log writer uses it, and
 //! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
 //! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data directory.
 //!

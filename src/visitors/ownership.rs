@@ -13,14 +13,14 @@ use std::time::Duration;
 use super::checkpoint::directory::CheckpointDirectory;
 use super::checkpoint::reader::{CheckpointError, CheckpointReader};
 use super::checkpoint::sections::TieIndex;
+use super::events::identity::{self, NamedIds, Owner, Users};
 use super::log::bloom::{IdKind, id_hash, may_contain_hash};
 use super::log::{
     EraseRule, IdTag, LogError, Record, RedactedIds, Tombstone, TombstoneKey, Treatment, VisitorIds,
 };
-use super::ties::TieEntry;
 use super::ties::cache::TieCache;
 use super::ties::known::KnownTies;
-use super::ties::owner::{NamedIds, Owner, holder_at, owner_of};
+use super::ties::{TieEntry, users_around};
 use crate::storage::disk::Disk;
 
 /// Attempts to open the newest checkpoint. Each failed attempt means that a newer one has replaced it, and that
@@ -280,7 +280,7 @@ impl Visitor {
     /// the visitor owns at present.
     pub fn named(&self) -> Vec<IdTag> {
         let owned = |(anon, entries): &(&IdTag, &Arc<[TieEntry]>)| {
-            self.owners.contains(&holder_at(entries, **anon, u64::MAX))
+            self.owners.contains(&Users::from(users_around(entries, u64::MAX)).holder(**anon))
         };
         let anons = self.groups.iter().filter(owned).map(|(anon, _)| *anon);
         [self.owner()].into_iter().chain(anons).collect::<BTreeSet<_>>().into_iter().collect()
@@ -321,7 +321,7 @@ fn has_any(filter: &[u8], hashes: &HashSet<u64>) -> bool {
 
 /// A rule that relates each record to some visitors. It remembers the entries of other anonymous IDs that it
 /// met in their records.
-pub(crate) struct OwnershipRule<'a> {
+pub struct OwnershipRule<'a> {
     ownership: &'a Ownership,
     visitors: Vec<Visitor>,
     others: TieCache,
@@ -331,7 +331,7 @@ pub(crate) struct OwnershipRule<'a> {
 
 impl<'a> OwnershipRule<'a> {
     /// Creates the rule for these visitors.
-    pub(crate) fn new(ownership: &'a Ownership, visitors: Vec<Visitor>) -> Self {
+    pub fn new(ownership: &'a Ownership, visitors: Vec<Visitor>) -> Self {
         Self { ownership, visitors, others: TieCache::default(), error: None }
     }
 
@@ -348,7 +348,7 @@ impl<'a> OwnershipRule<'a> {
     /// # Errors
     /// The entries of an anonymous ID cannot be read.
     pub(crate) fn relation(&mut self, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
-        let seq = self.ownership.order_of.as_ref().map_or(seq, |order_of| order_of(seq));
+        let seq = self.order(seq);
         let mut named = RedactedIds::default();
         for at in 0..self.visitors.len() {
             match self.relation_to(at, seq, record)? {
@@ -360,13 +360,13 @@ impl<'a> OwnershipRule<'a> {
         Ok(if named == RedactedIds::default() { Relation::Unrelated } else { Relation::Named(named) })
     }
 
-    /// Returns whether the exports of the visitors have the record.
+    /// Returns whether the exports of the visitors have the record. The end of a tie says nothing about them.
     ///
     /// # Errors
     /// The entries of an anonymous ID cannot be read.
-    pub(crate) fn exports(&mut self, seq: u64, record: &Record<'_>) -> Result<bool, OwnershipError> {
+    pub fn exports(&mut self, seq: u64, record: &Record<'_>) -> Result<bool, OwnershipError> {
         Ok(match self.relation(seq, record)? {
-            Relation::Owned => true,
+            Relation::Owned => !identity::is_end_of_tie(record),
             Relation::Named(ids) => ids.previous_id,
             Relation::Unrelated => false,
         })
@@ -391,32 +391,53 @@ impl<'a> OwnershipRule<'a> {
             return Ok(Relation::Unrelated);
         };
         let [anon, user, previous_anon, previous_user] = tags;
-        let (kind, bot) = (record.kind, record.bot);
-        let entries = anon.map_or(Ok(Arc::default()), |anon| self.entries(at, anon))?;
+        let (kind, is_folded, is_redacted) = (record.kind, record.is_folded(), record.is_redacted);
+        let named = NamedIds { kind, is_folded, is_redacted, anon, user };
+        let users = self.users(anon, seq)?;
+        let previous_users = self.users(previous_anon, seq)?;
         let owners = &self.visitors[at].owners;
-        let owner = owner_of(&entries, &NamedIds { seq, kind, bot, anon, user });
-        if owner.is_some_and(|owner| owners.contains(&owner)) {
+        if named.owner(users).is_some_and(|owner| owners.contains(&owner)) {
             return Ok(Relation::Owned);
         }
         let is_user = |tag: Option<IdTag>| tag.is_some_and(|tag| owners.contains(&Owner::User(tag)));
-        let holds_anon = anon.is_some_and(|anon| owners.contains(&holder_at(&entries, anon, seq)));
-        let (user_id, names_previous_user) = (is_user(user), is_user(previous_user));
-        let previous_entries = previous_anon.map_or(Ok(Arc::default()), |anon| self.entries(at, anon))?;
-        let owners = &self.visitors[at].owners;
-        let holds_previous =
-            previous_anon.is_some_and(|anon| owners.contains(&holder_at(&previous_entries, anon, seq)));
-        let previous_id = names_previous_user || holds_previous;
-        Ok(Relation::Named(RedactedIds { anon_id: holds_anon, user_id, previous_id }))
+        let holds_anon = named.holder(users).is_some_and(|holder| owners.contains(&holder));
+        let previous_holder = previous_anon.map(|anon| previous_users.holder(anon));
+        // An alias can tie a text that is also the ID of another user. It is then an anonymous ID of its own user.
+        let is_of_own_user = previous_holder.is_some() && previous_holder == user.map(Owner::User);
+        let previous_id = is_user(previous_user) && !is_of_own_user
+            || previous_holder.is_some_and(|holder| owners.contains(&holder));
+        Ok(Relation::Named(RedactedIds { anon_id: holds_anon, user_id: is_user(user), previous_id }))
     }
 
-    /// Returns the entries of an anonymous ID.
-    fn entries(&mut self, at: usize, anon: IdTag) -> Result<Arc<[TieEntry]>, OwnershipError> {
-        if let Some(entries) = self.visitors[at].groups.get(&anon).or_else(|| self.others.get(anon)) {
-            return Ok(Arc::clone(entries));
+    /// Returns whether a record of the visitors ended the tie of its anonymous ID to another user, who stays.
+    fn ends_tie_of_other(&mut self, seq: u64, record: &Record<'_>) -> Result<bool, OwnershipError> {
+        let (Some((anon_id, Some(_))), Some(site)) = (identity::named_tie(record, None), record.site) else {
+            return Ok(false);
+        };
+        let seq = self.order(seq);
+        let anon = self.ownership.tag(site, IdKind::Anon, anon_id);
+        let before = self.users(Some(anon), seq)?.before;
+        let owns =
+            |visitor: &Visitor, user| seq < visitor.end_seq && visitor.owners.contains(&Owner::User(user));
+        Ok(before.is_some_and(|user| !self.visitors.iter().any(|visitor| owns(visitor, user))))
+    }
+
+    /// Returns the order of the entries at the seq of an own record.
+    fn order(&self, seq: u64) -> u64 {
+        self.ownership.order_of.as_ref().map_or(seq, |order_of| order_of(seq))
+    }
+
+    /// Returns the users of an anonymous ID around the record of a seq.
+    fn users(&mut self, anon: Option<IdTag>, seq: u64) -> Result<Users, OwnershipError> {
+        let Some(anon) = anon else { return Ok(Users::default()) };
+        let mut groups = self.visitors.iter().map(|visitor| &visitor.groups);
+        if let Some(entries) = groups.find_map(|group| group.get(&anon)).or_else(|| self.others.get(anon)) {
+            return Ok(users_around(entries, seq).into());
         }
         let entries = self.ownership.entries_of(anon)?;
-        self.others.insert(anon, Arc::clone(&entries));
-        Ok(entries)
+        let users = users_around(&entries, seq).into();
+        self.others.insert(anon, entries);
+        Ok(users)
     }
 
     /// Returns the error that ended the rule.
@@ -463,14 +484,17 @@ impl EraseRule for OwnershipRule<'_> {
     }
 
     fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment {
-        match self.relation(seq, record) {
-            Ok(Relation::Owned) => Treatment::Void,
-            Ok(Relation::Named(ids)) => Treatment::Redact(ids),
-            Ok(Relation::Unrelated) => Treatment::Keep,
-            Err(error) => {
-                self.error.get_or_insert(error);
-                Treatment::Keep
-            }
-        }
+        let treatment = self.relation(seq, record).and_then(|relation| {
+            Ok(match relation {
+                Relation::Owned if self.ends_tie_of_other(seq, record)? => Treatment::KeepEndOfTie,
+                Relation::Owned => Treatment::Void,
+                Relation::Named(ids) => Treatment::Redact(ids),
+                Relation::Unrelated => Treatment::Keep,
+            })
+        });
+        treatment.unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            Treatment::Keep
+        })
     }
 }

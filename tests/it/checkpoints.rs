@@ -9,7 +9,7 @@ mod commands;
 // Damaged checkpoints.
 mod damage;
 // Erased visitors.
-mod erasing;
+pub mod erasing;
 // A failure of each file operation, power cuts and killed processes, by seed.
 mod faults;
 // The format, byte for byte.
@@ -53,7 +53,7 @@ use crate::folded::with_fold_input;
 use crate::log::TestClock;
 use crate::log::simulated::SimulatedDisk;
 
-const DIRECTORY: &str = "/data";
+pub const DIRECTORY: &str = "/data";
 const SECRET: [u8; 16] = *b"secret of a test";
 /// Start of the simulated clocks, in milliseconds since 1970.
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -172,15 +172,15 @@ impl LogConsumer for RecordingConsumer {
 }
 
 /// A data directory, and the known contents of its log.
-struct World {
-    disk: SimulatedDisk,
-    clock: Arc<TestClock>,
-    options: Options,
+pub struct World {
+    pub disk: SimulatedDisk,
+    pub clock: Arc<TestClock>,
+    pub options: Options,
     history: History,
     /// Cost limit of the table.
     cost_max: u64,
     /// Bytes of log between two checkpoints.
-    log_bytes: u64,
+    pub log_bytes: u64,
     /// Longest time between two checkpoints.
     interval: Option<Duration>,
     visitors: usize,
@@ -189,15 +189,15 @@ struct World {
 }
 
 /// A running log with its writer, its checkpoint writer and its profiles.
-struct RunningLog {
+pub struct RunningLog {
     queue: Queue,
-    client: LogClient,
-    writer: LogWriter,
+    pub client: LogClient,
+    pub writer: LogWriter,
     checkpoint_writer: Option<CheckpointWriter>,
-    profiles: Arc<Mutex<Option<ProfileTable>>>,
+    pub profiles: Arc<Mutex<Option<ProfileTable>>>,
     report: RecoveryReport,
     metrics: Arc<CheckpointMetrics>,
-    warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// The seq of the checkpoint that was loaded, or 0.
     seq: u64,
     /// Time limit for the last checkpoint during a stop, in milliseconds.
@@ -205,7 +205,7 @@ struct RunningLog {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self {
             disk: SimulatedDisk::new(seed),
             clock: Arc::default(),
@@ -285,7 +285,7 @@ impl World {
         })
     }
 
-    fn open(&self) -> RunningLog {
+    pub fn open(&self) -> RunningLog {
         self.try_open().expect("the disk works")
     }
 
@@ -351,7 +351,7 @@ impl World {
 
 impl RunningLog {
     /// Runs the log writer and the checkpoint writer until neither has work left.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..400 {
             self.writer.run_once();
             if let Some(checkpoint_writer) = &mut self.checkpoint_writer {

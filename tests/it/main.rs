@@ -65,6 +65,8 @@ mod visitors;
 mod spellings;
 // The domains of payment providers and identity providers.
 mod referrers;
+// Ties and owners: profiles, exports, erasures and Insights, compared with one naive model.
+mod identity;
 // The owner of each record.
 mod ties;
 // Checkpoints of the table of visitors, which a start reads instead of the log.

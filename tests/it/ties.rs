@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parallax::testing::limits::{RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, TIE_CACHE_ENTRIES_MAX};
+use parallax::testing::visitors::identity::{NamedIds, Owner, Users};
 use parallax::testing::visitors::log::{IdTag, RecordKind};
 use parallax::testing::visitors::ties::cache::TieCache;
 use parallax::testing::visitors::ties::known::KnownTies;
 use parallax::testing::visitors::ties::lost::{LINE_BYTES, LINES, LostAliases};
 use parallax::testing::visitors::ties::merge::{DropRule, merge};
-use parallax::testing::visitors::ties::owner::{NamedIds, Owner, owner_of};
 use parallax::testing::visitors::ties::recent::RecentTies;
-use parallax::testing::visitors::ties::{TIE_BYTES, TieEntry};
+use parallax::testing::visitors::ties::{TIE_BYTES, TieEntry, users_around};
 
 use crate::dice::Dice;
 use crate::harness::times;
@@ -30,11 +30,21 @@ fn end(anon: &str, seq: u64) -> TieEntry {
     TieEntry { user: None, user_hash: 0, ..tie(anon, seq, "") }
 }
 
+/// Returns the IDs of a record that has none.
+fn named(kind: RecordKind) -> NamedIds {
+    NamedIds { kind, is_folded: true, is_redacted: false, anon: None, user: None }
+}
+
+/// Returns the owner of a record. `entries` are those of its anonymous ID.
+fn owner_of(entries: &[TieEntry], seq: u64, record: &NamedIds) -> Option<Owner> {
+    record.owner(Users::from(users_around(entries, seq)))
+}
+
 /// Returns the owner of a track event.
 fn owner(entries: &[TieEntry], seq: u64, anon: &str, user: Option<&str>) -> Owner {
-    let ids =
-        NamedIds { seq, kind: RecordKind::Track, bot: false, anon: Some(tag(anon)), user: user.map(tag) };
-    owner_of(entries, &ids).expect("the record has an ID")
+    let (anon, user) = (Some(tag(anon)), user.map(tag));
+    owner_of(entries, seq, &NamedIds { anon, user, ..named(RecordKind::Track) })
+        .expect("the record has an ID")
 }
 
 fn user(name: &str) -> Owner {
@@ -78,21 +88,21 @@ fn an_event_that_names_another_user_than_the_tie_belongs_to_the_named_user() {
     assert_eq!(owner(&[], 5, "v1", Some("B")), Owner::Anonymous(tag("v1")));
 }
 
-/// The rules of the architecture, word by word. `entries` has all entries of all IDs.
-fn naive_owner(entries: &[TieEntry], record: &NamedIds) -> Option<Owner> {
+/// The rules of `events/identity.rs`, word by word. `entries` has all entries of all IDs.
+fn naive_owner(entries: &[TieEntry], seq: u64, record: &NamedIds) -> Option<Owner> {
     let of_id = || entries.iter().filter(|entry| Some(entry.anon) == record.anon);
-    let last_before = of_id().filter(|entry| entry.seq <= record.seq).max_by_key(|entry| entry.seq);
-    let next_after = of_id().filter(|entry| entry.seq > record.seq).min_by_key(|entry| entry.seq);
-    // Rules 2 and 5.
-    let ties = record.kind == RecordKind::Identify && !record.bot && record.anon.is_some();
+    let last_before = of_id().filter(|entry| entry.seq <= seq).max_by_key(|entry| entry.seq);
+    let next_after = of_id().filter(|entry| entry.seq > seq).min_by_key(|entry| entry.seq);
+    // Rules 1 and 4.
+    let ties = record.kind == RecordKind::Identify && record.is_folded && record.anon.is_some();
     if record.user.is_some() && (ties || record.kind == RecordKind::Alias || record.anon.is_none()) {
         return record.user.map(Owner::User);
     }
     let anon = record.anon?;
     match (last_before.and_then(|entry| entry.user), record.user) {
-        // Rule 3.
+        // Rule 2.
         (Some(tied), Some(named)) if tied != named => Some(Owner::User(named)),
-        // Rule 4.
+        // Rule 3.
         (Some(tied), _) => Some(Owner::User(tied)),
         (None, _) => {
             let next = next_after.and_then(|entry| entry.user);
@@ -128,11 +138,11 @@ fn the_owner_follows_the_written_rules_whichever_checkpoints_merged_the_entries(
         let entries = merged(&base, &recent.sorted(), &DropRule::default());
         for seq in 1..=40 {
             let record = NamedIds {
-                seq,
                 kind: *dice.pick(&KINDS),
-                bot: dice.below(5) == 0,
+                is_folded: dice.below(5) > 0,
                 anon: (dice.below(5) > 0).then(|| tag(dice.pick::<&str>(&anons))),
                 user: (dice.below(2) > 0).then(|| tag(dice.pick::<&str>(&users))),
+                ..named(RecordKind::Track)
             };
             let own: Vec<TieEntry> =
                 entries.iter().filter(|entry| Some(entry.anon) == record.anon).copied().collect();
@@ -141,7 +151,8 @@ fn the_owner_follows_the_written_rules_whichever_checkpoints_merged_the_entries(
                 .iter()
                 .any(|entry| Some(entry.anon) == record.anon && entry.user.is_none() && entry.seq > seq);
             if !is_void {
-                assert_eq!(owner_of(&own, &record), naive_owner(&all, &record), "seed {seed}, {record:?}");
+                let owner = owner_of(&own, seq, &record);
+                assert_eq!(owner, naive_owner(&all, seq, &record), "seed {seed}, seq {seq}, {record:?}");
             }
         }
     }

@@ -2,8 +2,7 @@
 
 use parallax::testing::cluster::order::{ENTRY_BYTES, Positions, droppable, order};
 use parallax::testing::visitors::log::IdTag;
-use parallax::testing::visitors::ties::TieEntry;
-use parallax::testing::visitors::ties::owner::holder_at;
+use parallax::testing::visitors::ties::{TieEntry, users_around};
 
 use crate::dice::Dice;
 
@@ -20,7 +19,7 @@ fn random_entries(dice: &mut Dice) -> Vec<TieEntry> {
     entries.collect()
 }
 
-/// Rule T3: a record at or above the floor has the same owner with and without the dropped entries.
+/// Rule T3: a record at or above the floor has the same users around it with and without the dropped entries.
 #[test]
 fn dropped_ties_change_no_owner_at_or_above_the_floor() {
     let mut dropped = 0;
@@ -32,7 +31,7 @@ fn dropped_ties_change_no_owner_at_or_above_the_floor() {
         let rest = &entries[droppable(&orders, floor)..];
         dropped += entries.len() - rest.len();
         for at in floor..50 {
-            assert_eq!(holder_at(rest, ANON, at), holder_at(&entries, ANON, at), "seed {seed}, order {at}");
+            assert_eq!(users_around(rest, at), users_around(&entries, at), "seed {seed}, order {at}");
         }
     }
     assert!(dropped > 10_000, "{dropped}");
@@ -45,8 +44,8 @@ fn the_last_tie_below_the_floor_is_needed() {
     let entry = |seq| TieEntry { anon: ANON, seq, user: user(seq), anon_hash: 0, user_hash: 0 };
     let entries = [entry(10), entry(20), entry(30)];
     assert_eq!(droppable(&[10, 20, 30], 25), 1);
-    assert_eq!(holder_at(&entries[1..], ANON, 25), holder_at(&entries, ANON, 25));
-    assert_ne!(holder_at(&entries[2..], ANON, 25), holder_at(&entries, ANON, 25));
+    assert_eq!(users_around(&entries[1..], 25), users_around(&entries, 25));
+    assert_ne!(users_around(&entries[2..], 25), users_around(&entries, 25));
     assert_eq!(droppable(&[10, 20, 30], 20), 0, "an entry at the floor is not below it");
     assert_eq!(droppable(&[10, 20, 30], 21), 1);
     assert_eq!(droppable(&[], 21), 0);

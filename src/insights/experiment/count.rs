@@ -177,7 +177,7 @@ fn count_in_parts(
         let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
         let credits_limits = Limits { memory_bytes, is_over: limits.is_over };
         let wanted = Wanted::Part(part, parts);
-        let Some(credits) = Credits::read(files, files, wanted, question.bots, &credits_limits)? else {
+        let Some(credits) = Credits::read(files, files, wanted, &credits_limits)? else {
             return Ok(Counted::TooFewParts(2));
         };
         let mut reader = PartReader::new(question, site, (arms, credits), (part, parts));

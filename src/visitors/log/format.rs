@@ -202,6 +202,11 @@
 //! columns and as `previousId` in the fold input, and the payload is `{}`, because the payload repeats the ID. All
 //! other fields remain. The record keeps its length, so zeros follow its fold input.
 //!
+//! **The end of a tie** is a redacted record too. An erased identify event whose anonymous ID had belonged to another user, who
+//! was not erased, does not become void: otherwise the ID would return to that user. It keeps its kind, its received time, which
+//! is its timestamp too, its site, its anon ID, its length, and its dedup key like a void record. It belongs to the user whose
+//! tie it ends.
+//!
 //! **A tombstone** states which IDs of a visitor were erased. Every earlier record of the visitor is void or must
 //! become void. A later event with the same ID belongs to a new visitor. The tombstone's site is a text column, and
 //! the other columns are absent. Its payload is `{"owner":"...","erased":["...",...]}` with the digest of the

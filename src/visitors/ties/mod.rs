@@ -3,17 +3,10 @@
 //! For each anonymous ID of a site there is a list of *entries* in seq order. An entry is a *tie* to a user or
 //! an *end*. The fold decides each tie once. A tombstone that names the ID makes an end.
 //!
-//! 1. An identify with both IDs makes a tie, and so does an alias whose `previousId` is an anonymous ID that
-//!    is tied to no user (`events::identity`). A tie to the present user adds no entry.
-//! 2. An identify or alias that ties belongs to the user that it names.
-//! 3. A record with a user ID and an anonymous ID that is tied to another user belongs to its user ID.
-//! 4. Any other record with an anonymous ID belongs to the user of the last tie before it. If there is none
-//!    since the last end, it belongs to the user of the next tie. If an end or nothing comes next, it belongs
-//!    to the anonymous visitor of that ID.
-//! 5. A record with a user ID alone belongs to that user, and so do all other aliases.
-//! 6. Seqs decide, never a timestamp.
+//! `events::identity` is the rule by which records make entries and by which entries decide owners. A tie to the
+//! present user adds no entry. Seqs decide, never a timestamp.
 //!
-//! [`owner`] applies these rules. [`merge`] adds new entries to the sorted entries of a checkpoint.
+//! [`merge`] adds new entries to the sorted entries of a checkpoint.
 //! [`recent`] keeps the entries since the last checkpoint. [`lost`] is the set of the IDs whose alias left the
 //! table. [`known`] shares all of this between the log writer and the jobs of the admin address. [`cache`] serves a job
 //! that reads many records.
@@ -25,11 +18,18 @@ pub(crate) mod cache;
 pub(crate) mod known;
 pub(crate) mod lost;
 pub(crate) mod merge;
-pub(crate) mod owner;
 pub(crate) mod recent;
 
 use crate::visitors::log::IdTag;
 use crate::visitors::log::format::u64_at;
+
+/// Returns the users of an anonymous ID before the record of a seq and after it, and the user of the entry after that.
+/// `entries` are those of the ID, in seq order.
+pub fn users_around(entries: &[TieEntry], seq: u64) -> [Option<IdTag>; 3] {
+    let before = entries.partition_point(|entry| entry.seq < seq);
+    let after = entries.partition_point(|entry| entry.seq <= seq);
+    [before.checked_sub(1), after.checked_sub(1), Some(after)].map(|at| entries.get(at?)?.user)
+}
 
 /// Length of an encoded entry.
 pub const TIE_BYTES: usize = 56;

@@ -45,7 +45,7 @@ fn ids_of(running: &RunningLog, anon_id: &str) -> Vec<(IdKind, String)> {
 }
 
 /// Returns the parts that erase visitors in a running log.
-fn eraser(world: &World, running: &RunningLog) -> Eraser {
+pub fn eraser(world: &World, running: &RunningLog) -> Eraser {
     let known = {
         let profiles = running.profiles.lock().expect("the lock is not poisoned");
         profiles.as_ref().expect("it is not taken yet").state().known
@@ -75,7 +75,7 @@ fn run_until_end<T>(
 }
 
 /// Erases a visitor as the server does. The writers run meanwhile, and each of their steps takes `step_ms`.
-fn try_erase(
+pub fn try_erase(
     world: &World,
     running: &mut RunningLog,
     id: (IdKind, &str),

@@ -86,7 +86,7 @@ impl<'e> Naive<'e> {
     fn new(events: &'e [Event], question: &'e ExperimentQuestion) -> Self {
         let counts = |event: &Event| event.site == "acme" && (question.bots || !event.bot);
         let counted = (0..events.len()).filter(|at| counts(&events[*at]));
-        let counted = counted.map(|at| (&events[at], visitor_of(events, at, question.bots)));
+        let counted = counted.map(|at| (&events[at], visitor_of(events, at)));
         let (events, visitors) = counted.unzip();
         Self { events, visitors, question }
     }

@@ -174,7 +174,7 @@ impl<'e> Naive<'e> {
         let mut by_visitor: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, event) in events.iter().enumerate() {
             let is_kind = matches!(event.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen);
-            let visitor = visitor_of(events, index, question.bots);
+            let visitor = visitor_of(events, index);
             let is_read = is_kind && event.site == "acme" && (question.bots || !event.bot);
             if let Some(visitor) = visitor.filter(|_| is_read && event.time_ms < naive.range.end) {
                 by_visitor.entry(visitor).or_default().push(index);

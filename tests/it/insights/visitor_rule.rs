@@ -7,15 +7,15 @@ use parallax::testing::visitors::log::RecordKind;
 use super::Event;
 
 /// Returns the visitor of an event. One without an anonymous ID is credited to the anonymous ID that was tied to the user
-/// last, unless that has another user since.
-pub(super) fn visitor_of(events: &[Event], at: usize, bots: bool) -> Option<String> {
+/// last, unless that has another user since. A crawler ties nothing.
+pub(super) fn visitor_of(events: &[Event], at: usize) -> Option<String> {
     let event = &events[at];
     let (None, Some(user)) = (event.anon_id, event.user_id) else {
         return event.anon_id.map(|id| format!("a:{id}"));
     };
     let mut latest: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for (index, other) in events[..at].iter().enumerate() {
-        let counts = other.site == event.site && (bots || !other.bot);
+        let counts = other.site == event.site && !other.bot;
         if let (RecordKind::Identify, Some(anon_id), Some(user_id)) =
             (other.kind, other.anon_id, other.user_id)
             && counts

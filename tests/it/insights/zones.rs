@@ -111,7 +111,7 @@ proptest! {
         let answer = ask(&events, &question, &lengths, memory_bytes);
         let counted: Vec<(&Event, String)> = events.iter().enumerate().filter(|(_, event)| {
             event.site == "acme" && question.range.contains(&event.time_ms) && (question.bots || !event.bot)
-        }).filter_map(|(at, event)| Some((event, visitor_of(&events, at, question.bots)?))).collect();
+        }).filter_map(|(at, event)| Some((event, visitor_of(&events, at)?))).collect();
         let zones = answer["zones"].as_array().expect("zones");
         // Every zone and key of the events is in the answer, or published.
         let in_events: BTreeSet<(&str, &str)> = counted.iter().map(|(event, _)| *event)

@@ -36,6 +36,7 @@ mod built_in {
     /// Returns the columns of a row, in order.
     fn expected(seq: usize, row: &Row) -> Vec<(&'static str, Field)> {
         let record = row.record();
+        let names_tie = row.kind == RecordKind::Identify && record.user_id.is_some() && !row.bot;
         vec![
             ("seq", Field::Long(seq as i64)),
             ("receivedAt", Field::TimestampMicros(row.received_ms * 1000)),
@@ -47,10 +48,7 @@ mod built_in {
             ("messageId", text(record.message_id)),
             ("anonId", text(record.anon_id)),
             ("userId", text(record.user_id)),
-            (
-                "tied",
-                text(record.anon_id.filter(|_| row.kind == RecordKind::Identify && record.user_id.is_some())),
-            ),
+            ("tied", text(record.anon_id.filter(|_| names_tie))),
             ("event", text(record.event)),
             ("name", text(record.name)),
             ("path", text(record.path)),

@@ -18,7 +18,11 @@ fn expected(seq: usize, row: &Row) -> Value {
     let device = (row.device != Device::Unknown).then(|| row.device.as_str());
     let country = row.country.as_ref().map(Code::as_str);
     let payload: Value = serde_json::from_str(&row.payload).expect("JSON");
-    let tied = if row.kind == RecordKind::Identify { anon.as_ref().filter(|_| user.is_some()) } else { None };
+    let tied = if row.kind == RecordKind::Identify && !row.bot {
+        anon.as_ref().filter(|_| user.is_some())
+    } else {
+        None
+    };
     json!({ "seq": seq.to_string(), "receivedAt": row.received_ms, "timestamp": row.timestamp_ms, "clientTimestamp": null, "sentAt": null, "site": site,
         "type": row.kind.name(), "messageId": message, "anonId": anon, "userId": user, "tied": tied, "event": event, "name": name,
         "path": path, "bot": row.bot, "gpc": row.gpc, "variants": variants,

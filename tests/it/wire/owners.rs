@@ -143,6 +143,54 @@ fn each_user_of_a_shared_device_is_erased_alone() {
     }
 }
 
+/// Returns the lines of `parallax export` that name a tie: type, anonymous ID and user ID.
+fn ties_of_export(server: &Server) -> Vec<[Value; 3]> {
+    let output = Command::new(env!("CARGO_BIN_EXE_parallax")).arg("export").arg(server.data()).output();
+    let lines = String::from_utf8(output.expect("the command runs").stdout).expect("UTF-8");
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let named = lines.filter(|line| !line["tied"].is_null());
+    named.map(|line| ["type", "tied", "userId"].map(|name| line[name].clone())).collect()
+}
+
+#[test]
+fn a_device_does_not_return_to_an_earlier_user_after_the_erasure_of_a_later_one() {
+    let mut server = start(&[]);
+    let url = "https://acme.example/?utm_campaign=winter";
+    send(&server, json!({ "type": "page", "anonId": "shared", "properties": { "path": "/", "url": url } }));
+    identify(&server, "shared", "ana");
+    identify(&server, "shared", "ben");
+    let erased = erase(&server, "userId=ben");
+    assert_eq!((&erased["records"], &erased["redacted"]), (&json!(1), &json!(0)), "{erased}");
+    assert_gone(&server, "ben");
+    track(&server, json!({ "userId": "ana" }), "ana");
+    for _ in 0..2 {
+        let profile = admin(&server, "GET", "/visitors?site=acme&userId=ana").json();
+        assert_eq!(profile["aliases"], json!([]), "{profile}");
+        let target = "/insights/top?site=acme&of=campaign";
+        let rows = admin(&server, "GET", target).json()["rows"].clone();
+        let events = |row: &Value| (row["value"].clone(), row["events"].clone());
+        let found: Vec<_> = rows.as_array().expect("rows").iter().map(events).collect();
+        assert_eq!(
+            found,
+            [(json!("winter"), json!(0)), (Value::Null, json!(1))],
+            "the event is no event of the visit"
+        );
+        let (identify, shared) = (json!("identify"), json!("shared"));
+        let ties = [[identify.clone(), shared.clone(), json!("ana")], [identify, shared, Value::Null]];
+        eventually("the log has no later record to export", || {
+            (ties_of_export(&server) == ties).then_some(())
+        });
+        assert_eq!(export(&server, "userId=ana").len(), 3, "the end of the tie is no record of ana");
+        assert_same_table(&server);
+        server = server.restart(&TOKEN);
+    }
+    let erased = erase(&server, "userId=ana");
+    assert_eq!(erased["records"], 4, "{erased}");
+    assert_gone(&server, "shared");
+    assert_gone(&server, "ana");
+    assert_same_table(&server);
+}
+
 #[test]
 fn a_record_of_another_user_loses_only_the_erased_id() {
     let server = start(&[]);

@@ -1,4 +1,4 @@
-//! Changes of one encoded record by an erasure: it becomes void, or it loses the IDs of another visitor.
+//! Changes of one encoded record by an erasure: it becomes void or the end of a tie, or it loses the IDs of another visitor.
 //!
 //! [`super::super::format`] specifies both. A record keeps its length, so that the records after it stay in
 //! their places.
@@ -67,7 +67,33 @@ pub(super) fn redact(bytes: &mut [u8], ids: RedactedIds) {
     };
     // All parts are those of a valid record, or shorter.
     debug_assert!(encoded.is_ok());
-    redacted.resize(length, 0);
-    redacted[..4].copy_from_slice(&(length as u32).to_le_bytes());
-    bytes[..length].copy_from_slice(&redacted);
+    replace(bytes, redacted, length);
+}
+
+/// Erases the content of an encoded identify event, except that it ends the tie of its anonymous ID. The received time
+/// remains, and the key if `keeps_key`.
+pub(super) fn keep_end_of_tie(bytes: &mut [u8], keeps_key: bool) {
+    let Some((record, length)) = Record::decode(bytes) else { return };
+    let end = Record {
+        key: if keeps_key { record.key } else { 0 },
+        received_ms: record.received_ms,
+        timestamp_ms: record.received_ms,
+        site: record.site,
+        anon_id: record.anon_id,
+        payload: &EMPTY_PAYLOAD[..record.payload.len().min(EMPTY_PAYLOAD.len())],
+        is_redacted: true,
+        ..Record::new(RecordKind::Identify)
+    };
+    let mut encoded = Vec::with_capacity(length);
+    let is_encoded = end.encode(&mut encoded).is_ok();
+    // All parts are those of a valid record.
+    debug_assert!(is_encoded);
+    replace(bytes, encoded, length);
+}
+
+/// Replaces a record by an encoded one that is not longer.
+fn replace(bytes: &mut [u8], mut encoded: Vec<u8>, length: usize) {
+    encoded.resize(length, 0);
+    encoded[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    bytes[..length].copy_from_slice(&encoded);
 }

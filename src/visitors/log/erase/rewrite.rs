@@ -14,7 +14,7 @@ use super::super::format::{BATCH_HEADER_BYTES, Batch, HEADER_BYTES, Header, LogI
 use super::super::record::{Record, key_and_time};
 use super::super::scan::{self, BatchScanner, ScanItem};
 use super::super::verify::SegmentEntry;
-use super::redact::{RedactedIds, make_void, redact};
+use super::redact::{RedactedIds, keep_end_of_tie, make_void, redact};
 use crate::limits::REWRITE_CHUNK_BYTES;
 use crate::storage::disk::{DiskFile, append_all};
 
@@ -25,6 +25,8 @@ pub enum Treatment {
     Keep,
     /// The record belongs to an erased visitor.
     Void,
+    /// The record belongs to an erased visitor, and ended the tie of its anonymous ID to a user who was not erased.
+    KeepEndOfTie,
     /// The record belongs to another visitor and names erased IDs.
     Redact(RedactedIds),
 }
@@ -265,10 +267,15 @@ impl<'a> SegmentRewriter<'a> {
             at += record.len();
             let (_, received_ms) = key_and_time(record);
             let seen_ms = seen_time(&mut self.received_ms, received_ms, self.times);
-            match treatments.of(seq, record) {
+            let treatment = treatments.of(seq, record);
+            match treatment {
                 Treatment::Keep => {}
-                Treatment::Void => {
-                    make_void(bytes, seen_ms > self.options.keep_keys_after_ms);
+                Treatment::Void | Treatment::KeepEndOfTie => {
+                    let keeps_key = seen_ms > self.options.keep_keys_after_ms;
+                    match treatment {
+                        Treatment::KeepEndOfTie => keep_end_of_tie(bytes, keeps_key),
+                        _ => make_void(bytes, keeps_key),
+                    }
                     self.counts.voided += 1;
                 }
                 Treatment::Redact(ids) => {
