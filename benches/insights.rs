@@ -13,7 +13,9 @@ use parallax::testing::insights::{
     Zone, answer_cached,
 };
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{Device, FoldInputBuilder, Record, RecordKind};
+use parallax::testing::visitors::log::{
+    Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo,
+};
 use serde_json::Value;
 
 /// Generated events. Test mode only checks that the benchmark works, so it writes fewer.
@@ -164,7 +166,9 @@ impl Generator {
         record.fold_input = fold_input.finish();
         record.variants = Some(["hero:x", "hero:default", "cta:b,hero:y", ""][(dice >> 30 & 3) as usize]);
         record.experiments = Some(["cta:b", "cta:default"][(visitor & 1) as usize]);
-        record.device = [Device::Desktop, Device::Mobile, Device::Tablet][(visitor % 3) as usize];
+        let device = [Device::Desktop, Device::Mobile, Device::Tablet][(visitor % 3) as usize];
+        let agent = UserAgentInfo { device, ..UserAgentInfo::default() };
+        record.context = RecordContext::new(agent, None, None);
         if dice >> 40 & 3 == 0 {
             record.kind = RecordKind::Track;
             record.event = Some(["Order Placed", "Product Viewed", "Clicked"][(dice >> 44) as usize % 3]);

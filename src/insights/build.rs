@@ -15,7 +15,7 @@ use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::url::normal_host;
 use crate::visitors::events::identity;
 use crate::visitors::log::fold_input::FoldParts;
-use crate::visitors::log::{Code, Record, RecordKind};
+use crate::visitors::log::{Record, RecordKind};
 
 /// The name of a screen event in answers.
 const SCREEN: &str = "screen";
@@ -174,8 +174,8 @@ impl ColumnBuilder {
         ];
         let flags: i64 = flags.map(|(is_set, flag)| i64::from(is_set) * flag).iter().sum();
         self.kinds.push(i64::from(record.kind as u8) + flags);
-        let [device, os, browser] =
-            [record.device as u8, record.os as u8, record.browser as u8].map(i64::from);
+        let agent = record.context.agent();
+        let [device, os, browser] = [agent.device as u8, agent.os as u8, agent.browser as u8].map(i64::from);
         self.agents.push(device + 5 * (os + 7 * browser));
         self.add_texts(record);
         if matches!(record.kind, RecordKind::Track | RecordKind::Screen) {
@@ -213,6 +213,7 @@ impl ColumnBuilder {
         let touch = FoldParts::parse(&self.content).touch.map(|touch| touch.texts()).unwrap_or_default();
         let [source, medium, campaign, term, content, referrer] = touch;
         let referrer_host = referrer.and_then(normal_host);
+        let [.., country, language] = record.context.texts();
         let event = if record.kind == RecordKind::Screen { Some(SCREEN) } else { record.event };
         let texts = [
             record.site,
@@ -226,8 +227,8 @@ impl ColumnBuilder {
             campaign,
             term,
             content,
-            record.country.as_ref().map(Code::as_str),
-            record.language.as_ref().map(Code::as_str),
+            country,
+            language,
         ];
         for (column, text) in self.texts.iter_mut().zip(texts) {
             column.push(text, &mut self.text_bytes);

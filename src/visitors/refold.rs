@@ -282,7 +282,7 @@ impl Refold {
             path: owned(record.path),
             variants: owned(record.variants),
             experiments: owned(record.experiments),
-            context: record.context(),
+            context: record.context,
             touch: touch.unwrap_or_default(),
             payload: record.payload.to_owned(),
             profile: id.and_then(|id| self.profile(site, id)).map(<[u8]>::to_vec),

@@ -44,7 +44,9 @@ mod erased;
 mod killed;
 
 use parallax::testing::insights::VisitorKey;
-use parallax::testing::visitors::log::{Code, Device, FoldInputBuilder, Record, RecordKind};
+use parallax::testing::visitors::log::{
+    Code, Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo,
+};
 
 const KEY: VisitorKey = VisitorKey([7; 16]);
 
@@ -100,6 +102,8 @@ impl Event {
         if self.touch.iter().chain(&self.details).any(Option::is_some) {
             fold_input.add_touch([source, medium, campaign, term, content, referrer]);
         }
+        let country = self.country.and_then(|country| Code::new(country.as_bytes()));
+        let agent = UserAgentInfo { device: self.device, ..UserAgentInfo::default() };
         take(&Record {
             bot: self.bot,
             received_ms: self.time_ms + 5,
@@ -111,8 +115,7 @@ impl Event {
             path: self.path,
             variants: self.variants,
             experiments: self.experiments,
-            country: self.country.and_then(|country| Code::new(country.as_bytes())),
-            device: self.device,
+            context: RecordContext::new(agent, country, None),
             payload: &self.payload,
             fold_input: fold_input.finish(),
             ..Record::new(self.kind)

@@ -16,8 +16,8 @@ use std::time::Duration;
 use parallax::testing::clock::Clock;
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::log::{
-    self, Code, Device, LogClient, LogWriter, Options, Queue, Record, RecordKind, Records, Request,
-    WriteOutcome,
+    self, Code, Device, LogClient, LogWriter, Options, Queue, Record, RecordContext, RecordKind, Records,
+    Request, UserAgentInfo, WriteOutcome,
 };
 
 use crate::dice::Dice;
@@ -79,6 +79,7 @@ impl Row {
     fn record(&self) -> Record<'_> {
         let [site, message_id, anon_id, user_id, event, name, path, variants, ip, experiments] =
             std::array::from_fn(|at| self.texts[at].as_deref());
+        let agent = UserAgentInfo { device: self.device, ..UserAgentInfo::default() };
         Record {
             bot: self.bot,
             gpc: self.gpc,
@@ -94,8 +95,7 @@ impl Row {
             variants,
             ip,
             experiments,
-            device: self.device,
-            country: self.country,
+            context: RecordContext::new(agent, self.country, None),
             payload: &self.payload,
             ..Record::new(self.kind)
         }

@@ -15,7 +15,7 @@ mod varints;
 
 use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
 use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Code, Record, RecordKind};
+use parallax::testing::visitors::log::{Code, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 use parallax::testing::visitors::store::table::{Key, Table};
@@ -139,6 +139,7 @@ impl World {
 
     fn send_to(&mut self, site: &str, sent: &SentEvent) {
         let payload = sent.payload.to_string();
+        let country = sent.country().and_then(|country| Code::new(country.as_bytes()));
         let record = Record {
             bot: sent.bot,
             received_ms: NOW_MS,
@@ -148,7 +149,7 @@ impl World {
             user_id: sent.user_id.as_deref(),
             event: sent.event.as_deref(),
             path: sent.path.as_deref(),
-            country: sent.country().and_then(|country| Code::new(country.as_bytes())),
+            context: RecordContext::new(UserAgentInfo::default(), country, None),
             payload: &payload,
             ..Record::new(sent.kind)
         };

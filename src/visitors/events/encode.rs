@@ -10,7 +10,7 @@ use crate::checksum;
 use crate::limits::USER_ID_BYTES_MAX;
 use crate::url::PageUrl;
 use crate::visitors::log::fold_input::FoldInputBuilder;
-use crate::visitors::log::{Record, RecordKind, UserAgentInfo, primary_language};
+use crate::visitors::log::{Record, RecordContext, RecordKind, UserAgentInfo, primary_language};
 
 /// Buffers for the parts of a record that are not in the body, reused so that encoding allocates nothing.
 #[derive(Default)]
@@ -51,6 +51,8 @@ impl EncodeBuffers {
                 (std::str::from_utf8(&self.generated_id).unwrap_or_default(), 0)
             }
         };
+        let country = event.context.country.or(call.country);
+        let language = event.context.locale.map_or(call.language, primary_language);
         Record {
             kind: event.kind,
             bot: agent.is_crawler,
@@ -69,11 +71,7 @@ impl EncodeBuffers {
             variants: event.variants,
             ip: Some(self.ip.as_str()).filter(|ip| !ip.is_empty()),
             experiments: event.experiments.or(has_exposure.then_some(&self.exposure)),
-            device: agent.device,
-            os: agent.os,
-            browser: agent.browser,
-            country: event.context.country.or(call.country),
-            language: event.context.locale.map_or(call.language, primary_language),
+            context: RecordContext::new(agent, country, language),
             is_redacted: false,
             payload: &self.payload,
             fold_input: self.fold_input.finish(),

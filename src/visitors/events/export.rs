@@ -6,8 +6,8 @@ use super::time;
 use crate::json;
 use crate::url::normal_host;
 use crate::visitors::events::identity;
+use crate::visitors::log::Record;
 use crate::visitors::log::fold_input::{ClientTimes, FoldParts};
-use crate::visitors::log::{Code, Record};
 
 /// The columns of an export that are in the fold input of a record.
 #[derive(Default)]
@@ -110,11 +110,12 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
     write_text(out, b",\"campaign\":", fold.campaign);
     write_text(out, b",\"term\":", fold.term);
     write_text(out, b",\"content\":", fold.content);
-    write_text(out, b",\"device\":", record.device.name());
-    write_text(out, b",\"os\":", record.os.name());
-    write_text(out, b",\"browser\":", record.browser.name());
-    write_text(out, b",\"country\":", record.country.as_ref().map(Code::as_str));
-    write_text(out, b",\"language\":", record.language.as_ref().map(Code::as_str));
+    let [device, os, browser, country, language] = record.context.texts();
+    write_text(out, b",\"device\":", device);
+    write_text(out, b",\"os\":", os);
+    write_text(out, b",\"browser\":", browser);
+    write_text(out, b",\"country\":", country);
+    write_text(out, b",\"language\":", language);
     write_text(out, b",\"ip\":", record.ip);
     out.extend_from_slice(b",\"payload\":");
     out.extend_from_slice(record.payload.as_bytes());

@@ -18,7 +18,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::export::FoldColumns;
 use crate::visitors::events::identity;
-use crate::visitors::log::{Code, Record};
+use crate::visitors::log::Record;
 
 /// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three
 /// times its size. Readers want groups that are large enough to be worth skipping.
@@ -147,6 +147,7 @@ impl Group {
         let (mut alias, mut content) = (Vec::new(), Vec::new());
         let tie = identity::named_tie(record, record.previous_id(&mut alias));
         let fold = FoldColumns::read(record, &mut content);
+        let [device, os, browser, country, language] = record.context.texts();
         let micros = |time_ms: i64| time_ms * 1000;
         let numbers = [
             Some(seq),
@@ -173,11 +174,11 @@ impl Group {
             fold.campaign,
             fold.term,
             fold.content,
-            record.device.name(),
-            record.os.name(),
-            record.browser.name(),
-            record.country.as_ref().map(Code::as_str),
-            record.language.as_ref().map(Code::as_str),
+            device,
+            os,
+            browser,
+            country,
+            language,
             record.ip,
             Some(record.payload),
         ];

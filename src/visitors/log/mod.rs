@@ -86,7 +86,8 @@ pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, 
 pub use reader::{LogItem, LogReader, read_footer};
 pub(crate) use record::EXPOSURE_EVENT;
 pub use record::{Code, RECORD_BYTES_MIN, Record, RecordError, RecordKind};
-pub(crate) use record_context::{CONTEXT_BYTES, RecordContext, primary_language};
+pub use record_context::RecordContext;
+pub(crate) use record_context::{CONTEXT_BYTES, primary_language};
 pub use recover::RecoveryReport;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
 pub(crate) use verify::Damage;

@@ -3,9 +3,9 @@
 //! A worker encodes its records directly into the request that it sends to the writer. The writer copies the
 //! bytes and reads only keys and received times.
 
-use super::agent::{Browser, Device, Os};
 use super::fold_input::{FoldInput, FoldParts};
 use super::format::{u16_at, u32_at, u64_at};
+use super::record_context::RecordContext;
 use crate::limits::{FOLD_INPUT_BYTES_MAX, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_MAX};
 
 /// Bytes of a record before its text columns.
@@ -134,14 +134,8 @@ pub struct Record<'a> {
     pub ip: Option<&'a str>,
     /// The experiments that the page showed, and their variants.
     pub experiments: Option<&'a str>,
-    /// The visitor's device, operating system and browser.
-    pub device: Device,
-    pub os: Os,
-    pub browser: Browser,
-    /// The country: two upper-case letters or digits.
-    pub country: Option<Code<2>>,
-    /// The primary language: two or three lower-case letters.
-    pub language: Option<Code<3>>,
+    /// The visitor's device, operating system, browser, country and language.
+    pub context: RecordContext,
     /// True if an erasure removed an ID from the record, and its payload.
     pub is_redacted: bool,
     /// The rest of the event, as JSON.
@@ -160,14 +154,6 @@ impl<const N: usize> Code<N> {
         let mut code = [0; N];
         code.get_mut(..text.len())?.copy_from_slice(text);
         (!text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric)).then_some(Self(code))
-    }
-
-    /// Decodes `N` bytes, which are all 0 without a code.
-    fn from_bytes(bytes: &[u8]) -> Option<Option<Self>> {
-        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
-        let is_sound = bytes[length..].iter().all(|byte| *byte == 0);
-        let code = Self::new(&bytes[..length]);
-        (is_sound && (length == 0 || code.is_some())).then_some(code)
     }
 
     pub(super) fn bytes(code: Option<Self>) -> [u8; N] {
@@ -219,11 +205,7 @@ impl<'a> Record<'a> {
             variants: None,
             ip: None,
             experiments: None,
-            device: Device::Unknown,
-            os: Os::Unknown,
-            browser: Browser::Unknown,
-            country: None,
-            language: None,
+            context: RecordContext::UNKNOWN,
             is_redacted: false,
             payload: "",
             fold_input: FoldInput::EMPTY,
@@ -311,9 +293,7 @@ impl<'a> Record<'a> {
         fixed[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
         let fold_length = self.fold_input.length() as u32;
         fixed[FOLD_LENGTH_OFFSET..CONTEXT_OFFSET].copy_from_slice(&fold_length.to_le_bytes());
-        fixed[72..75].copy_from_slice(&[self.device as u8, self.os as u8, self.browser as u8]);
-        fixed[75..77].copy_from_slice(&Code::bytes(self.country));
-        fixed[77..80].copy_from_slice(&Code::bytes(self.language));
+        fixed[CONTEXT_OFFSET..].copy_from_slice(&self.context.to_bytes());
     }
 
     /// Decodes the record at the start of `bytes`. Returns it with its length, or `None` if no valid record
@@ -356,11 +336,7 @@ impl<'a> Record<'a> {
             variants,
             ip,
             experiments,
-            device: Device::from_byte(bytes[72])?,
-            os: Os::from_byte(bytes[73])?,
-            browser: Browser::from_byte(bytes[74])?,
-            country: Code::from_bytes(&bytes[75..77])?,
-            language: Code::from_bytes(&bytes[77..80])?,
+            context: RecordContext::from_bytes(*bytes[CONTEXT_OFFSET..].first_chunk()?),
             is_redacted,
             payload,
             fold_input: FoldInput::from_words(words, fold_length)?,

@@ -1,7 +1,7 @@
 //! The context of a record: device, operating system, browser, country and language, in the encoding of records.
 
 use super::agent::{Browser, Device, Os, UserAgentInfo};
-use super::record::{Code, Record};
+use super::record::Code;
 
 /// Bytes of a context.
 pub(crate) const CONTEXT_BYTES: usize = 8;
@@ -13,6 +13,12 @@ pub struct RecordContext([u8; CONTEXT_BYTES]);
 impl RecordContext {
     /// The context without any known value.
     pub(crate) const UNKNOWN: Self = Self([0; CONTEXT_BYTES]);
+
+    /// Creates a context.
+    pub fn new(agent: UserAgentInfo, country: Option<Code<2>>, language: Option<Code<3>>) -> Self {
+        let ([c0, c1], [l0, l1, l2]) = (Code::bytes(country), Code::bytes(language));
+        Self([agent.device as u8, agent.os as u8, agent.browser as u8, c0, c1, l0, l1, l2])
+    }
 
     /// Reads the bytes that [`to_bytes`](Self::to_bytes) returned.
     pub(crate) fn from_bytes(bytes: [u8; CONTEXT_BYTES]) -> Self {
@@ -46,35 +52,30 @@ impl RecordContext {
         }
     }
 
-    /// Returns the country: two upper-case letters.
+    /// Returns the country: two upper-case letters or digits.
     pub fn country(self) -> Option<[u8; 2]> {
         let [_, _, _, first, second, ..] = self.0;
         Code::<2>::new(&[first, second]).map(|_| [first, second])
     }
 
-    /// Returns the primary language, without a region.
-    pub(crate) fn language(&self) -> Option<&str> {
-        let letters = &self.0[5..];
-        let length = letters.iter().position(|letter| *letter == 0).unwrap_or(letters.len());
-        std::str::from_utf8(&letters[..length]).ok().filter(|language| !language.is_empty())
+    /// Returns the primary language, without a region: two or three lower-case letters.
+    pub fn language(&self) -> Option<&str> {
+        letters(&self.0[5..])
+    }
+
+    /// Returns the texts of an export: device, operating system, browser, country and language.
+    pub fn texts(&self) -> [Option<&str>; 5] {
+        let agent = self.agent();
+        let country = letters(&self.0[3..5]);
+        [agent.device.name(), agent.os.name(), agent.browser.name(), country, self.language()]
     }
 }
 
-impl Record<'_> {
-    /// Returns the context of the record.
-    pub(crate) fn context(&self) -> RecordContext {
-        let (country, language) = (Code::bytes(self.country), Code::bytes(self.language));
-        RecordContext([
-            self.device as u8,
-            self.os as u8,
-            self.browser as u8,
-            country[0],
-            country[1],
-            language[0],
-            language[1],
-            language[2],
-        ])
-    }
+/// Returns the letters and digits of a code, which is shorter than its bytes if a zero ends it.
+fn letters(code: &[u8]) -> Option<&str> {
+    let length = code.iter().position(|letter| *letter == 0).unwrap_or(code.len());
+    let is_code = length > 0 && code[..length].iter().all(u8::is_ascii_alphanumeric);
+    std::str::from_utf8(&code[..length]).ok().filter(|_| is_code)
 }
 
 /// Returns the primary language of a language tag (RFC 5646) in lower case: `de` of `de-DE`. Languages have two

@@ -52,5 +52,5 @@ pub(super) fn context_of_device(record: &Record<'_>) -> RecordContext {
         RecordKind::Track => record.anon_id.is_some() || record.is_redacted,
         _ => false,
     };
-    if is_of_device { record.context() } else { RecordContext::UNKNOWN }
+    if is_of_device { record.context } else { RecordContext::UNKNOWN }
 }

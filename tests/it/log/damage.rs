@@ -10,8 +10,8 @@ use parallax::testing::visitors::log::format::{
     HEADER_BYTES, Header, batch_length, oldest_from_bytes, oldest_to_bytes,
 };
 use parallax::testing::visitors::log::{
-    Code, DamageKind, LogError, LogId, LogItem, LogReader, Options, Record, RecordKind, check_directory,
-    check_file, parse_segment_name, read_footer, segment_name,
+    Code, DamageKind, LogError, LogId, LogItem, LogReader, Options, Record, RecordContext, RecordKind,
+    UserAgentInfo, check_directory, check_file, parse_segment_name, read_footer, segment_name,
 };
 
 use super::simulated::SimulatedDisk;
@@ -208,8 +208,7 @@ fn the_smallest_segment_matches_the_golden_file() {
     let mut request = parallax::testing::visitors::log::Request::new(0);
     let payload = r#"{"properties":{"url":"https://a/","referrer":"https://b/"}}"#;
     let page = Record {
-        country: Code::new(b"DE"),
-        language: Code::new(b"de"),
+        context: RecordContext::new(UserAgentInfo::default(), Code::new(b"DE"), Code::new(b"de")),
         experiments: Some("e:b"),
         kind: RecordKind::Page,
         ..record(key, START_MS, payload)

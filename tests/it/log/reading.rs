@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use parallax::testing::clock::Clock;
 use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
 use parallax::testing::visitors::log::{
-    Code, LogItem, LogReader, Options, PLACE_CHECK_MS, Record, RecordKind, Request, read_footer, segment_name,
+    Code, LogItem, LogReader, Options, PLACE_CHECK_MS, Record, RecordContext, RecordKind, Request,
+    UserAgentInfo, read_footer, segment_name,
 };
 
 use super::simulated::SimulatedDisk;
@@ -68,7 +69,8 @@ proptest! {
             bot, gpc, received_ms, timestamp_ms, key,
             site: text(0), message_id: text(1), anon_id: text(2), user_id: text(3), event: text(4),
             name: text(5), path: text(6), variants: text(7), ip: text(8),
-            experiments: text(9), payload: &payload, country: Code::new(b"DE"), language: Code::new(b"de"),
+            experiments: text(9), payload: &payload,
+            context: RecordContext::new(UserAgentInfo::default(), Code::new(b"DE"), Code::new(b"de")),
             ..Record::new(kind)
         };
         let mut bytes = vec![7; 8];
