@@ -47,9 +47,9 @@ pub fn domains() -> impl Iterator<Item = &'static str> {
     include_str!("providers.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Returns whether a host is a domain of the list or one of its subdomains. A final dot and the case do not count.
+/// Returns whether a host without a final dot is a domain of the list or one of its subdomains. The case does not count.
 pub fn contains(host: &str) -> bool {
-    let mut suffix = host.strip_suffix('.').unwrap_or(host).as_bytes();
+    let mut suffix = host.as_bytes();
     let table = &*PROVIDERS;
     while let Some(slot) = first_slot(suffix) {
         if table.has(slot, suffix) {

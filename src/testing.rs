@@ -91,7 +91,7 @@ pub mod http {
         };
     }
     pub mod short_search {
-        pub use crate::http::short_search::{contains, position};
+        pub use crate::http::short_search::{contains, position, position_or_non_ascii};
     }
 }
 pub mod insights {

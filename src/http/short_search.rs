@@ -7,9 +7,27 @@ use wide::u8x16;
 /// length of the text.
 #[inline]
 pub fn position<const WANTED: usize>(text: &[u8], from: usize, wanted: [u8; WANTED]) -> Option<usize> {
+    find(text, from, |block| match_mask(block, wanted))
+}
+
+/// Returns the position of the first byte of `text` at or after `from` that is one of `wanted` or not ASCII. `from` is at
+/// most the length of the text.
+#[inline]
+pub fn position_or_non_ascii<const WANTED: usize>(
+    text: &[u8],
+    from: usize,
+    wanted: [u8; WANTED],
+) -> Option<usize> {
+    // The highest bit of each byte of a mask counts, and only a byte that is not ASCII has it.
+    find(text, from, |block| match_mask(block, wanted) | u8x16::new(block))
+}
+
+/// Returns the position of the first byte of `text` at or after `from` whose highest bit is set in the mask of its block.
+#[inline]
+fn find(text: &[u8], from: usize, mask: impl Fn([u8; 16]) -> u8x16) -> Option<usize> {
     let mut at = from;
     while let Some(block) = text[at..].first_chunk::<16>() {
-        let found = match_mask(*block, wanted).to_bitmask();
+        let found = mask(*block).to_bitmask();
         if found != 0 {
             return Some(at + found.trailing_zeros() as usize);
         }
@@ -18,7 +36,7 @@ pub fn position<const WANTED: usize>(text: &[u8], from: usize, wanted: [u8; WANT
     // The last block may begin before `at`. The shift drops those bytes, so no byte is compared alone.
     let begin = text.len().saturating_sub(16);
     let block = text.last_chunk::<16>().copied().unwrap_or_else(|| padded(text));
-    let found = match_mask(block, wanted).to_bitmask() >> (at - begin);
+    let found = mask(block).to_bitmask() >> (at - begin);
     // Without a match, `trailing_zeros` is 32, which is more than the at most 15 bytes left. A zero that matches the
     // padding is after the end, too.
     let at = at + found.trailing_zeros() as usize;

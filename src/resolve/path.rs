@@ -42,6 +42,7 @@ pub enum PathError {
 struct SplitPath<'v> {
     path: &'v str,
     has_escapes: bool,
+    has_non_ascii: bool,
     has_empty_segment: bool,
 }
 
@@ -69,7 +70,7 @@ impl RoutePath {
             return Err(PathError::NotAbsolute);
         }
         // One search does all for a usual path. Only a path with '%' is split again, and decoded.
-        let SplitPath { path, has_escapes, has_empty_segment } = self.find_segments(value);
+        let SplitPath { path, has_escapes, has_non_ascii, has_empty_segment } = self.find_segments(value);
         if path.len() > ROUTE_BYTES_MAX {
             return Err(PathError::TooLong);
         }
@@ -85,7 +86,7 @@ impl RoutePath {
             let end = self.ends.last().map_or(1, |end| usize::from(*end));
             self.text.push_str(&path[..end]);
         }
-        if self.text.is_ascii() { Ok(()) } else { self.normalize() }
+        if has_escapes || has_non_ascii { self.normalize() } else { Ok(()) }
     }
 
     /// Writes the segments again in form C. A slash combines with no character, so segments stay segments.
@@ -113,11 +114,12 @@ impl RoutePath {
     /// Finds the path at the start of `value`, and writes the ends of its segments as if it had no escapes.
     /// If the path is too long, `path` is the whole value.
     fn find_segments<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
-        let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
+        let mut found =
+            SplitPath { path: value, has_escapes: false, has_non_ascii: false, has_empty_segment: false };
         // One byte more than the limit shows that the path is too long.
         let bytes = &value.as_bytes()[..value.len().min(ROUTE_BYTES_MAX + 1)];
         let (mut segment_start, mut search_from) = (1, 1);
-        while let Some(at) = short_search::position(bytes, search_from, *b"/%?#") {
+        while let Some(at) = short_search::position_or_non_ascii(bytes, search_from, *b"/%?#") {
             search_from = at + 1;
             match bytes[at] {
                 b'/' if at == segment_start => {
@@ -129,11 +131,11 @@ impl RoutePath {
                     segment_start = at + 1;
                 }
                 b'%' => found.has_escapes = true,
-                // '?' or '#'
-                _ => {
+                b'?' | b'#' => {
                     found.path = &value[..at];
                     break;
                 }
+                _ => found.has_non_ascii = true,
             }
         }
         if segment_start < found.path.len() {

@@ -15,6 +15,7 @@ impl RecordContext {
     pub(crate) const UNKNOWN: Self = Self([0; CONTEXT_BYTES]);
 
     /// Creates a context.
+    #[inline]
     pub fn new(agent: UserAgentInfo, country: Option<Code<2>>, language: Option<Code<3>>) -> Self {
         let ([c0, c1], [l0, l1, l2]) = (Code::bytes(country), Code::bytes(language));
         Self([agent.device as u8, agent.os as u8, agent.browser as u8, c0, c1, l0, l1, l2])

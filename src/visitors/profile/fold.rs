@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use super::FoldCounts;
 use super::builder::ProfileBuilder;
 use super::event::Event;
-use super::last_context::LastContext;
+use super::last_context::{LastContext, context_of_device};
 use super::profile::hashed_path;
 use crate::visitors::log::RecordKind;
 
@@ -27,29 +27,30 @@ impl<'a> ProfileBuilder<'a> {
     /// Folds an event into this profile. A profile event is sent by a server and only changes traits.
     /// Every other kind also counts as activity of the visitor, and the events of a visit begin or extend one.
     pub(crate) fn fold(&mut self, event: &Event<'a>, counts: &mut FoldCounts) {
-        if event.kind != RecordKind::Profile {
-            self.record_activity(event.at_ms);
+        let (record, at_ms) = (event.record, event.record.timestamp_ms);
+        if record.kind != RecordKind::Profile {
+            self.record_activity(at_ms);
         }
-        if event.is_of_visit {
-            self.visits.add(event.at_ms);
+        if record.is_of_visit() {
+            self.visits.add(at_ms);
         }
-        self.context.replace(LastContext { at_ms: event.at_ms, values: event.context });
-        match event.kind {
+        self.context.replace(LastContext { at_ms, values: context_of_device(record) });
+        match record.kind {
             RecordKind::Page => self.fold_page(event),
             RecordKind::Track | RecordKind::Screen => {
                 self.events = self.events.saturating_add(1);
-                event.name.into_iter().for_each(|name| self.names.add(name.as_bytes().into(), event.at_ms));
+                record.event.into_iter().for_each(|name| self.names.add(name.as_bytes().into(), at_ms));
             }
-            _ => self.traits.apply(event.changes, event.at_ms, counts),
+            _ => self.traits.apply(event.changes, at_ms, counts),
         }
     }
 
     fn fold_page(&mut self, event: &Event<'a>) {
         self.page_views = self.page_views.saturating_add(1);
-        if let Some(path) = event.page {
+        if let Some(path) = event.record.path {
             let name =
                 hashed_path(path).map_or(Cow::Borrowed(path.as_bytes()), |hash| Cow::Owned(hash.to_vec()));
-            self.pages.add(name, event.at_ms);
+            self.pages.add(name, event.record.timestamp_ms);
         }
         event.touch.into_iter().for_each(|touch| self.add_touch(touch));
     }

@@ -2,7 +2,7 @@
 
 use parallax::testing::http::head_parser::HeadParser;
 use parallax::testing::http::request::{ParseOutcome, parse};
-use parallax::testing::http::short_search::{contains, position};
+use parallax::testing::http::short_search::{contains, position, position_or_non_ascii};
 
 use crate::dice::Dice;
 
@@ -19,6 +19,9 @@ fn a_search_finds_the_first_wanted_byte_of_a_text_of_any_length() {
                 let naive = (from..length).find(|at| wanted.contains(&text[*at]));
                 let texts = (wanted.escape_ascii(), text.escape_ascii());
                 assert_eq!(position(&text, from, wanted), naive, "{} in {} from {from}", texts.0, texts.1);
+                let naive = (from..length).find(|at| wanted.contains(&text[*at]) || !text[*at].is_ascii());
+                let found = position_or_non_ascii(&text, from, wanted);
+                assert_eq!(found, naive, "{} in {} from {from}", texts.0, texts.1);
             }
             let naive = text.iter().position(|byte| wanted.contains(byte));
             assert_eq!(contains(&text, wanted), naive.is_some(), "{}", text.escape_ascii());
