@@ -268,7 +268,8 @@ fn apply_policy(
     }
     let agent = event.context.user_agent.or(call.user_agent);
     let agent = agent.map_or_else(UserAgentInfo::default, |agent| parse_user_agent(agent, outside));
-    let agent = device::complete(agent, &event.context);
+    let context = &event.context;
+    let agent = if context.names_device { device::complete(agent, context.merged) } else { agent };
     match call.policy.bots {
         BotPolicy::Drop if agent.is_crawler => Err(DropReason::Bot),
         _ => Ok(agent),

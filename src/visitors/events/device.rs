@@ -3,7 +3,7 @@
 //! An app has no User-Agent of a browser. RudderStack's and Segment's libraries send `context.device` (`type`, `name`,
 //! `model`) and `context.os` (`name`).
 
-use super::context::{Context, MergedValue};
+use super::context::MergedValue;
 use crate::visitors::log::{Device, Os, UserAgentInfo};
 
 /// Parts of the names of tablets.
@@ -23,11 +23,11 @@ const SYSTEMS: [(&str, Os); 9] = [
 ];
 
 /// Completes the information of a User-Agent with the stated device and system. A crawler stays a crawler.
-pub(super) fn complete(agent: UserAgentInfo, context: &Context<'_>) -> UserAgentInfo {
-    if agent.is_crawler || !context.names_device {
+pub(super) fn complete(agent: UserAgentInfo, context: MergedValue<'_>) -> UserAgentInfo {
+    if agent.is_crawler {
         return agent;
     }
-    let stated = |member| context.merged.get(member);
+    let stated = |member| context.get(member);
     let device = if agent.device == Device::Unknown { device(stated("device")) } else { agent.device };
     let os = if agent.os == Os::Unknown { system(stated("os")) } else { agent.os };
     UserAgentInfo { device, os, ..agent }
