@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 /// Returns whether `host` is a domain of the list or below one, compared with each of them.
 fn is_listed(host: &str) -> bool {
-    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let host = host.to_ascii_lowercase();
     domains().any(|domain| host == domain || host.ends_with(&format!(".{domain}")))
 }
 
