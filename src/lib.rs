@@ -73,9 +73,10 @@ mod site;
 // Floor 2: parsing and evaluation.
 mod condition;
 mod http;
-// Floor 1: settings, counters, files, IDs, URLs.
+// Floor 1: settings, counters, files, IDs, log lines, URLs.
 mod config;
 mod ids;
+mod log_lines;
 mod metrics;
 mod storage;
 mod url;

@@ -147,9 +147,15 @@ pub mod insights {
         answer_cached, answer_over,
     };
 }
+pub mod log_lines {
+    pub use crate::log_lines::LogLines;
+}
 pub mod limits {
     pub use crate::cli::contains::MATCHES_SHOWN_MAX;
     pub use crate::condition::value::VALUE_NESTING_MAX;
+    pub use crate::limits::log_lines::{
+        LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,
+    };
     pub use crate::limits::{
         AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, BATCH_BYTES_TARGET, BODY_BYTES_MAX, BODY_RENDERED_BYTES_MAX,
         CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS,

@@ -1,6 +1,8 @@
 //! `GET /metrics` in the text format of Prometheus (version 0.0.4). It needs no token: the labels name sites
 //! and their versions, but never a visitor.
 
+mod visitors;
+
 use std::sync::Arc;
 
 use super::metrics_text::{CONTENT_TYPE, MetricsText};
@@ -9,6 +11,7 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
+use crate::log_lines;
 #[cfg(feature = "cluster")]
 use crate::metrics::PullCounters;
 #[cfg(feature = "cluster")]
@@ -126,8 +129,12 @@ impl Metrics {
         for (kind, count) in counters.problems() {
             page.sample(&[("code", kind.code)], count);
         }
-        page.begin_family("parallax_http_response_bytes_total", "counter", "Bytes of all responses");
-        page.sample(&[], counters.sent_bytes());
+        page.metric(
+            "parallax_http_response_bytes_total",
+            "counter",
+            "Bytes of all responses",
+            counters.sent_bytes(),
+        );
         page.begin_family("parallax_connections_total", "counter", "Events of connections, by kind");
         for (event, name) in ConnectionEvent::ALL {
             page.sample(&[("event", name)], counters.connection_events(event));
@@ -142,39 +149,41 @@ impl Metrics {
 
     fn write_snapshots(&self, page: &mut MetricsText, handler: &mut Handler) {
         let [activated, rejections, rejected_now, superseded] = self.publishing.snapshot();
-        page.begin_family("parallax_snapshots_activated_total", "counter", "Snapshots activated");
-        page.sample(&[], activated);
-        page.begin_family("parallax_snapshots_refused_total", "counter", "Rejections of snapshot files");
-        page.sample(&[], rejections);
-        page.begin_family("parallax_snapshots_refused", "gauge", "Snapshot files currently rejected");
-        page.sample(&[], rejected_now);
-        page.begin_family(
+        page.metric("parallax_snapshots_activated_total", "counter", "Snapshots activated", activated);
+        page.metric(
+            "parallax_snapshots_refused_total",
+            "counter",
+            "Rejections of snapshot files",
+            rejections,
+        );
+        page.metric("parallax_snapshots_refused", "gauge", "Snapshot files currently rejected", rejected_now);
+        page.metric(
             "parallax_snapshots_superseded",
             "gauge",
             "Snapshot files not served because of their lower version",
+            superseded,
         );
-        page.sample(&[], superseded);
         #[cfg(feature = "cluster")]
         self.write_pulling(page);
         let [delivered, failed, pending] = self.webhook.snapshot();
-        page.begin_family(
+        page.metric(
             "parallax_webhook_deliveries_total",
             "counter",
             "Messages of --on-publish that the receiver accepted",
+            delivered,
         );
-        page.sample(&[], delivered);
-        page.begin_family(
+        page.metric(
             "parallax_webhook_failures_total",
             "counter",
             "Failed attempts to send a message of --on-publish",
+            failed,
         );
-        page.sample(&[], failed);
-        page.begin_family(
+        page.metric(
             "parallax_webhook_pending",
             "gauge",
             "Sites whose served version the receiver of --on-publish has not accepted yet",
+            pending,
         );
-        page.sample(&[], pending);
         page.begin_family("parallax_site_version", "gauge", "Version of each served site");
         for site in handler.catalog().sites() {
             page.sample(&[("site", &site.site().site)], site.version());
@@ -189,39 +198,48 @@ impl Metrics {
     fn write_pulling(&self, page: &mut MetricsText) {
         let Some(counters) = &self.pulling else { return };
         let [pulled, errors] = counters.snapshot();
-        page.begin_family(
+        page.metric(
             "parallax_cluster_snapshots_pulled_total",
             "counter",
             "Snapshots that --snapshots-from has delivered",
+            pulled,
         );
-        page.sample(&[], pulled);
-        page.begin_family(
+        page.metric(
             "parallax_cluster_snapshot_pull_errors_total",
             "counter",
             "Failed attempts to read the source of --snapshots-from, or to fetch or remove a snapshot",
+            errors,
         );
-        page.sample(&[], errors);
     }
 
     fn write_process(&self, page: &mut MetricsText) {
-        page.begin_family(
+        page.metric(
             "parallax_snapshots_memory_bytes",
             "gauge",
             "Memory used by snapshots, in bytes, including old ones that are still in use",
+            self.budget.used_bytes(),
         );
-        page.sample(&[], self.budget.used_bytes());
         if let Ok(usage) = storage::process_usage() {
-            page.begin_family("process_resident_memory_bytes", "gauge", "Resident memory size, in bytes");
-            page.sample(&[], usage.resident_bytes);
-            page.begin_family("process_open_fds", "gauge", "Open file descriptors");
-            page.sample(&[], usage.descriptors);
+            page.metric(
+                "process_resident_memory_bytes",
+                "gauge",
+                "Resident memory size, in bytes",
+                usage.resident_bytes,
+            );
+            page.metric("process_open_fds", "gauge", "Open file descriptors", usage.descriptors);
         }
-        page.begin_family(
+        page.metric(
             "process_start_time_seconds",
             "gauge",
             "Start time of the process, in seconds since 1970",
+            self.started_s,
         );
-        page.sample(&[], self.started_s);
+        page.metric(
+            "parallax_log_lines_dropped_total",
+            "counter",
+            "Log lines dropped because nobody read standard error in time",
+            log_lines::dropped(),
+        );
     }
 }
 
@@ -247,14 +265,18 @@ impl ServerMetrics {
 
     fn write_connections(&self, page: &mut MetricsText) {
         let (lifecycle, max) = &self.connections;
-        page.begin_family("parallax_connections", "gauge", "Open connections of the public address");
-        page.sample(&[], lifecycle.open_connections());
-        page.begin_family(
+        page.metric(
+            "parallax_connections",
+            "gauge",
+            "Open connections of the public address",
+            lifecycle.open_connections(),
+        );
+        page.metric(
             "parallax_connections_max",
             "gauge",
             "Limit of open connections of the public address",
+            max,
         );
-        page.sample(&[], max);
     }
 
     fn write_events(&self, page: &mut MetricsText) {
@@ -272,18 +294,18 @@ impl ServerMetrics {
         for (kind, rejected) in self.event_counters.rejected_counts().filter(|(_, rejected)| *rejected > 0) {
             page.sample(&[("code", kind.code)], rejected);
         }
-        page.begin_family(
+        page.metric(
             "parallax_event_values_ignored_total",
             "counter",
             "Optional values of events that were not usable; the events were recorded without them",
+            self.event_counters.ignored_values_count(),
         );
-        page.sample(&[], self.event_counters.ignored_values_count());
-        page.begin_family(
+        page.metric(
             "parallax_invalid_surrogates_replaced_total",
             "counter",
             "Lone surrogates replaced by U+FFFD",
+            self.event_counters.replaced_surrogates_count(),
         );
-        page.sample(&[], self.event_counters.replaced_surrogates_count());
     }
 
     fn write_log(&self, page: &mut MetricsText) {
@@ -338,8 +360,7 @@ impl ServerMetrics {
                 u64::from(metrics.is_recording()),
             ),
         ] {
-            page.begin_family(name, kind, help);
-            page.sample(&[], value);
+            page.metric(name, kind, help, value);
         }
         page.begin_family(
             "parallax_sync_seconds",
@@ -363,120 +384,45 @@ impl ServerMetrics {
                 metrics.queued_bytes(),
             ),
         ] {
-            page.begin_family(name, "gauge", help);
-            page.sample(&[], value as u64);
-        }
-    }
-
-    fn write_visitors(&self, page: &mut MetricsText) {
-        let metrics = self.profiles.metrics();
-        for (name, kind, help, value) in [
-            (
-                "parallax_visitors",
-                "gauge",
-                "Visitors with a profile, plus anon IDs linked to users",
-                metrics.entries(),
-            ),
-            (
-                "parallax_visitors_bytes",
-                "gauge",
-                "Memory used by visitor profiles, in bytes (limit: --profiles-memory)",
-                metrics.bytes(),
-            ),
-            (
-                "parallax_visitors_evicted_total",
-                "counter",
-                "Visitors evicted at the --profiles-memory limit",
-                metrics.evicted(),
-            ),
-            (
-                "parallax_traits_too_large_total",
-                "counter",
-                "Traits too large for a profile",
-                metrics.traits_too_large(),
-            ),
-            (
-                "parallax_operations_skipped_total",
-                "counter",
-                "Profile operations skipped because the value has another type",
-                metrics.type_mismatches(),
-            ),
-        ] {
-            page.begin_family(name, kind, help);
-            page.sample(&[], value);
+            page.metric(name, "gauge", help, value as u64);
         }
     }
 
     fn write_jobs(&self, page: &mut MetricsText) {
         let [panicked, damaged] = self.jobs.snapshot();
-        page.begin_family(
+        page.metric(
             "parallax_jobs_panicked_total",
             "counter",
             "Exports and erasures of visitors that panicked",
+            panicked,
         );
-        page.sample(&[], panicked);
-        page.begin_family(
+        page.metric(
             "parallax_export_damaged_total",
             "counter",
             "Damaged places of the log that visitor exports skipped",
+            damaged,
         );
-        page.sample(&[], damaged);
     }
 
     fn write_insights(&self, page: &mut MetricsText) {
-        page.begin_family(
+        page.metric(
             "parallax_insights_segments_behind",
             "gauge",
             "Sealed segments of the log without a column file",
+            self.insights.segments_behind(),
         );
-        page.sample(&[], self.insights.segments_behind());
         page.begin_family(
             "parallax_insights_query_seconds",
             "histogram",
             "Duration of a question of Insights, from its request to its answer, in seconds",
         );
         page.histogram(&[], &self.insights.query_latency().snapshot());
-        page.begin_family(
+        page.metric(
             "parallax_insights_abandoned_total",
             "counter",
             "Questions of Insights that were dropped because their client had gone",
+            self.insights.abandoned(),
         );
-        page.sample(&[], self.insights.abandoned());
-    }
-
-    fn write_checkpoints(&self, page: &mut MetricsText) {
-        let metrics = &self.checkpoints;
-        for (name, kind, help, value) in [
-            ("parallax_checkpoints_total", "counter", "Checkpoints written", metrics.written()),
-            (
-                "parallax_checkpoint_failures_total",
-                "counter",
-                "Checkpoints, or deletions of old ones, that failed on disk",
-                metrics.failed(),
-            ),
-            (
-                "parallax_checkpoints_aborted_total",
-                "counter",
-                "Checkpoints aborted because visitors changed faster than they were copied",
-                metrics.aborted(),
-            ),
-            ("parallax_checkpoint_seq", "gauge", "Last seq in the newest checkpoint", metrics.seq()),
-            (
-                "parallax_checkpoint_covered_seq",
-                "gauge",
-                "Last seq in all kept checkpoints; retention deletes no later record",
-                metrics.checkpointed_seq(),
-            ),
-            (
-                "parallax_checkpoint_bytes",
-                "gauge",
-                "Size of the last checkpoint written since the start, in bytes",
-                metrics.bytes(),
-            ),
-        ] {
-            page.begin_family(name, kind, help);
-            page.sample(&[], value);
-        }
     }
 }
 

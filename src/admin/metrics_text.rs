@@ -47,6 +47,12 @@ impl MetricsText {
         let _ = writeln!(self.text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
     }
 
+    /// Adds a metric without labels.
+    pub(super) fn metric(&mut self, name: &'static str, kind: &str, help: &str, value: impl Display) {
+        self.begin_family(name, kind, help);
+        self.sample(&[], value);
+    }
+
     /// Adds a sample.
     pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.write_sample("", labels, value);

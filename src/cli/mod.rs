@@ -41,6 +41,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::print_config::render_config;
 use self::settings::FileSettings;
+use crate::log_lines;
 use crate::visitors::log::LogError;
 
 /// Serves every visitor of a website their own version of a page, within microseconds.
@@ -141,14 +142,13 @@ enum CliError {
 pub fn run() -> ExitCode {
     let words = with_command(std::env::args_os().collect());
     let (code, text) = match dispatch(&words) {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(CliError::Source(report)) => (1, report),
-        Err(CliError::Input(text)) => (1, format!("parallax: {text}")),
-        Err(CliError::Usage(text)) => (2, format!("parallax: {text}")),
-        Err(CliError::System(text)) => (3, format!("parallax: {text}")),
+        Ok(()) => (0, None),
+        Err(CliError::Source(report)) => (1, Some(report)),
+        Err(CliError::Input(text)) => (1, Some(format!("parallax: {text}"))),
+        Err(CliError::Usage(text)) => (2, Some(format!("parallax: {text}"))),
+        Err(CliError::System(text)) => (3, Some(format!("parallax: {text}"))),
     };
-    // Ignore the error: if standard error is closed, nobody can read the message.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    log_lines::finish(text.as_deref());
     ExitCode::from(code)
 }
 

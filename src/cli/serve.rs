@@ -10,6 +10,7 @@ use clap::Args;
 use super::settings::SettingsArgs;
 use super::{CliError, demo};
 use crate::config::{Config, LogFormat};
+use crate::log_lines;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::{server, storage};
@@ -24,7 +25,7 @@ pub(super) struct ServeArgs {
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
-    init_logging(config.log_format);
+    init_logging(config.log_format)?;
     if config.snapshots.is_none() && !config.pulls_snapshots() {
         publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
@@ -62,10 +63,12 @@ fn start_error(error: server::BootError) -> CliError {
     }
 }
 
-pub(super) fn init_logging(format: LogFormat) {
+/// Begins to log to standard error.
+pub(super) fn init_logging(format: LogFormat) -> Result<(), CliError> {
+    let lines = log_lines::to_standard_error();
+    let lines = lines.map_err(|error| CliError::System(format!("cannot start a thread: {error}")))?;
     let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        // Otherwise a line that cannot be written panics: standard error may be a file on the full disk.
+        .with_writer(lines)
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
@@ -74,6 +77,7 @@ pub(super) fn init_logging(format: LogFormat) {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
     }
+    Ok(())
 }
 
 /// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data`

@@ -3,6 +3,7 @@
 //! The server logs it at startup, and `/metrics` reports it. The server's memory never exceeds it. Kernel
 //! memory for sockets and rings is not part of it.
 
+use super::log_lines::LOG_LINES_BYTES_MAX;
 use crate::limits::{
     ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN,
     CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS,
@@ -128,9 +129,11 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Prepared answers of resolve and variants.
         term("answers", serving * ANSWERS_BYTES),
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
-        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights and
-        // the main thread.
-        term("stacks", (serving + 5) * STACK_BYTES + MAIN_STACK_BYTES),
+        // Log lines that wait for the reader of standard error, and those that are written.
+        term("log_lines", 2 * LOG_LINES_BYTES_MAX as u64),
+        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights, the one of
+        // the log lines and the main thread.
+        term("stacks", (serving + 6) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
     if params.pulls_snapshots {

@@ -4,6 +4,7 @@
 //! file check the relations between limits.
 
 mod connections;
+pub(crate) mod log_lines;
 pub(crate) mod memory_sum;
 
 pub use connections::READ_BUFFER_BYTES;

@@ -9,6 +9,7 @@ use crate::api::Endpoint;
 use crate::http::params::{Param, Params};
 use crate::http::request::Request;
 use crate::limits::SITE_ID_BYTES_MAX;
+use crate::log_lines::ACCESS;
 
 /// Characters of a path without an endpoint that a line has at most. The client chooses them.
 const PATH_CHARS_MAX: usize = 200;
@@ -26,7 +27,7 @@ pub(super) fn log_response(
     let Some((request, endpoint)) = request.zip(endpoint) else {
         let path: String =
             request.map_or(path, |request| request.path).chars().take(PATH_CHARS_MAX).collect();
-        return tracing::info!(path, status, bytes, took_us, "request answered without an endpoint");
+        return tracing::info!(target: ACCESS, path, status, bytes, took_us, "request answered without an endpoint");
     };
     let mut decoded = Vec::new();
     let params = Params::parse(request.query, &mut decoded).ok();
@@ -36,7 +37,7 @@ pub(super) fn log_response(
     // Only the path: the query and the fragment of a route are meant for the page, not for us.
     let route = param(Param::Route).split(['?', '#']).next().unwrap_or_default();
     let (method, path) = (request.method.name(), endpoint.path());
-    tracing::info!(method, path, site, route, status, bytes, took_us, "request answered");
+    tracing::info!(target: ACCESS, method, path, site, route, status, bytes, took_us, "request answered");
 }
 
 /// Returns the code of a status line. 0 if there is none.

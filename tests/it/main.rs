@@ -110,6 +110,8 @@ mod throttle;
 mod visitors_table;
 // Metrics and the access log.
 mod metrics;
+// Log lines whose reader stalls.
+mod log_lines;
 // Long admin requests, which run on a thread of their own.
 mod jobs;
 // Pages and events on one address, or each on its own.

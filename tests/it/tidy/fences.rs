@@ -27,7 +27,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap", &["cli/", "config.rs", "config/"]),
     ("crc32c", &["checksum.rs"]),
     ("crc32fast", &["checksum.rs"]),
-    ("crossbeam_channel", &["visitors/log/queue.rs"]),
+    ("crossbeam_channel", &["log_lines.rs", "visitors/log/queue.rs"]),
     (
         "data_encoding",
         &[
@@ -118,7 +118,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("tokio", &["cluster/"]),
     ("toml", &["cli/print_config.rs", "cli/settings.rs"]),
     ("tracing", &[""]),
-    ("tracing_subscriber", &["cli/serve.rs"]),
+    ("tracing_subscriber", &["cli/serve.rs", "log_lines.rs"]),
     (
         "ureq",
         &[

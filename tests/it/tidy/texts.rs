@@ -25,6 +25,7 @@ const GOLDEN_PATH: &str = "tests/golden/texts.txt";
 /// Kinds of literals that no known call contains, by the beginning of the path.
 const KINDS_BY_PATH: &[(&str, &str)] = &[
     ("src/admin/metrics.rs", "metric"),
+    ("src/admin/metrics/", "metric"),
     ("src/condition/", "diagnostic"),
     ("src/site/compile/", "diagnostic"),
     ("src/site/source/", "diagnostic"),
@@ -66,7 +67,7 @@ impl<'c> Frame<'c> {
             "warn!" => Some("log warn"),
             "info!" => Some("log info"),
             "debug!" | "trace!" => Some("log debug"),
-            "begin_family" => Some("metric"),
+            "begin_family" | "metric" => Some("metric"),
             "malformed" => Some("problem"),
             "print_line" | "print!" | "println!" | "eprint!" | "eprintln!" | "write!" | "writeln!" => {
                 Some("output")
