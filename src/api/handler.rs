@@ -193,7 +193,8 @@ impl Handler {
                 Endpoint::Variants => variants::handle(&context, scratch, out),
                 Endpoint::Routes => {
                     let held = held.as_mut().filter(|_| attempt == Attempt::First);
-                    return routes::handle(&context, held, scratch, out);
+                    let client = || rate_limit::client_key(settings, request, meta);
+                    return routes::handle(&context, held, client, scratch, out);
                 }
                 Endpoint::Site => site::handle(&context, scratch, out),
                 Endpoint::Query => {

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::limits::HELD_REQUESTS_MAX;
+use crate::limits::{HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX};
 use crate::site::catalog::catalog::Catalog;
 
 /// The held requests of one thread.
@@ -28,19 +28,33 @@ pub(super) struct HeldRequests {
 struct HeldRequest {
     site: Box<str>,
     version: u64,
+    /// The key of the client's address. `None` for a client on this machine.
+    client: Option<u64>,
     deadline: Instant,
     is_ready: bool,
 }
 
 impl HeldRequests {
     /// Holds a request until `site` has another version than `version`, for at most `wait_s` seconds. Returns its
-    /// token. Returns `None` at the limit of held requests, or if the server is draining.
-    pub(super) fn hold(&mut self, site: &str, version: u64, wait_s: u64) -> Option<usize> {
-        if self.is_draining || self.held.len() - self.free_tokens.len() == HELD_REQUESTS_MAX {
+    /// token. Returns `None` if all places, or those of the site or of the client, are taken, or if the server is draining.
+    pub(super) fn hold(
+        &mut self,
+        site: &str,
+        version: u64,
+        client: Option<u64>,
+        wait_s: u64,
+    ) -> Option<usize> {
+        let count = |is_counted: &dyn Fn(&HeldRequest) -> bool| {
+            self.held.iter().flatten().filter(|request| is_counted(request)).count()
+        };
+        let has_place = count(&|_| true) < HELD_REQUESTS_MAX
+            && count(&|request| *request.site == *site) < HELD_REQUESTS_OF_SITE_MAX
+            && (client.is_none() || count(&|request| request.client == client) < HELD_REQUESTS_OF_CLIENT_MAX);
+        if self.is_draining || !has_place {
             return None;
         }
         let deadline = clock::instant() + Duration::from_secs(wait_s);
-        let request = HeldRequest { site: site.into(), version, deadline, is_ready: false };
+        let request = HeldRequest { site: site.into(), version, client, deadline, is_ready: false };
         let token = self.free_tokens.pop().unwrap_or_else(|| {
             self.held.push(None);
             self.held.len() - 1

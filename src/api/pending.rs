@@ -60,6 +60,11 @@ impl Handler {
         }
     }
 
+    /// Returns whether a pending request is abandoned when its client closes the connection. An event is recorded all the same.
+    pub fn ends_with_client(&self, token: usize) -> bool {
+        matches!(PendingToken::from_number(token), PendingToken::Held(_))
+    }
+
     /// Makes all requests ready that wait for a publication, because the server is draining.
     pub fn drain(&mut self) {
         self.held.iter_mut().for_each(|held| held.drain());

@@ -21,9 +21,9 @@ pub(super) fn check_address<'a>(
     meta: &RequestMeta,
 ) -> Result<(), Problem<'a>> {
     let Some(limiter) = &settings.rate_limit_per_ip else { return Ok(()) };
-    let Some(address) = client_address(settings, request, meta) else { return Ok(()) };
+    let Some(client) = client_key(settings, request, meta) else { return Ok(()) };
     let sentence = "Rate limit exceeded for this client address.";
-    take(limiter, forwarded::rate_limit_key(address), meta, sentence)
+    take(limiter, client, meta, sentence)
 }
 
 /// Takes a token for `site`.
@@ -43,6 +43,11 @@ pub(super) fn check_site<'a>(
         }
         None => Ok(()),
     }
+}
+
+/// Returns the key of the client's address. `None` for a client on this machine, and for a trusted proxy itself.
+pub(super) fn client_key(settings: &Settings, request: &Request<'_>, meta: &RequestMeta) -> Option<u64> {
+    client_address(settings, request, meta).map(forwarded::rate_limit_key)
 }
 
 fn client_address(settings: &Settings, request: &Request<'_>, meta: &RequestMeta) -> Option<IpAddr> {

@@ -38,10 +38,11 @@ struct ListOptions<'a> {
     with_variants: bool,
 }
 
-/// Appends the list. Returns a token instead if the request is held by `held`.
+/// Appends the list. Returns a token instead if the request is held by `held`. `client` returns the key of the client's address.
 pub(super) fn handle<'a>(
     context: &RequestContext<'a>,
     held: Option<&mut HeldRequests>,
+    client: impl FnOnce() -> Option<u64>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>, Problem<'a>> {
@@ -53,7 +54,7 @@ pub(super) fn handle<'a>(
     if let Some(cursor) = cursor {
         read_cursor(context, &options, cursor, &mut lists.after)?;
     }
-    if let Some(token) = held.and_then(|held| hold(context, &options, held)) {
+    if let Some(token) = held.and_then(|held| hold(context, &options, client, held)) {
         return Ok(Some(token));
     }
     write_list(context, &options, cursor.is_some(), lists, &mut plan.text);
@@ -67,11 +68,16 @@ pub(super) fn handle<'a>(
 
 /// Holds a request whose client has the present version and waits for another one. A request with a body is not held,
 /// because its memory is that of the bodies that other clients send.
-fn hold(context: &RequestContext<'_>, options: &ListOptions<'_>, held: &mut HeldRequests) -> Option<usize> {
+fn hold(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    client: impl FnOnce() -> Option<u64>,
+    held: &mut HeldRequests,
+) -> Option<usize> {
     let (wait_s, (since, _)) = (options.wait_s?, options.since?);
     let site = context.site();
     if since == site.version.to_native() && context.request.body.is_empty() {
-        held.hold(&site.site, since, wait_s)
+        held.hold(&site.site, since, client(), wait_s)
     } else {
         None
     }

@@ -53,3 +53,12 @@ pub(crate) const OUTPUT_BUFFER_BYTES_MAX: usize = FLUSH_BYTES
     + COMBINATIONS_LISTED_MAX * CANONICAL_BYTES_MAX
     + ROUTE_BYTES_MAX
     + HEAD_BYTES_MAX;
+/// Number of requests of one worker that wait for a publication (`wait` of `/v1/routes`). Each keeps a connection
+/// for up to 30 s. The clients are a few servers of each site. Beyond it the response is sent at once.
+pub const HELD_REQUESTS_MAX: usize = 256;
+/// Part of them for one site, so that the servers of one site leave places for those of others.
+pub const HELD_REQUESTS_OF_SITE_MAX: usize = 128;
+/// Part of them for one client address. A machine that renders a website needs one.
+pub const HELD_REQUESTS_OF_CLIENT_MAX: usize = 32;
+/// Longest time that a request waits for a publication, in seconds. Common proxies give a response 60 s.
+pub const WAIT_S_MAX: u64 = 30;

@@ -7,8 +7,10 @@ mod connections;
 pub(crate) mod log_lines;
 pub(crate) mod memory_sum;
 
-pub use connections::READ_BUFFER_BYTES;
 pub(crate) use connections::*;
+pub use connections::{
+    HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX, READ_BUFFER_BYTES, WAIT_S_MAX,
+};
 
 /// Size of a request's head, from the method to the empty line. nginx and Apache allow about as much. A
 /// larger head gets 431.
@@ -125,11 +127,6 @@ pub(crate) const PHASES_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Size of the file `phases` in the data directory. The server writes no larger one, because phases are
 /// smaller there than in memory. A larger file is damage and is not read.
 pub const PHASES_FILE_BYTES_MAX: u64 = PHASES_BYTES_MAX as u64;
-/// Number of requests of one worker that wait for a publication (`wait` of `/v1/routes`). Each keeps a connection
-/// for up to 30 s. The clients are a few servers of each site. Beyond it the response is sent at once.
-pub const HELD_REQUESTS_MAX: usize = 256;
-/// Longest time that a request waits for a publication, in seconds. Common proxies give a response 60 s.
-pub const WAIT_S_MAX: u64 = 30;
 
 /// Number of parameters of one content query. Their values are kept in a fixed array.
 pub const QUERY_PARAMS_MAX: usize = 16;

@@ -151,6 +151,10 @@ impl Service for Handler {
         Handler::take_completion(self)
     }
 
+    fn ends_with_client(&self, token: usize) -> bool {
+        Handler::ends_with_client(self, token)
+    }
+
     fn cancel(&mut self, token: usize) {
         Handler::cancel(self, token);
     }

@@ -4,7 +4,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parallax::testing::limits::{HELD_REQUESTS_MAX, WAIT_S_MAX};
+use parallax::testing::limits::{
+    HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX, WAIT_S_MAX,
+};
 use serde_json::json;
 
 use super::{acme, site};
@@ -153,25 +155,77 @@ fn a_server_that_stops_answers_held_requests_at_once() {
     });
 }
 
-#[test]
-fn a_request_beyond_the_limit_of_held_requests_is_answered_at_once() {
-    let server = start(&["--workers", "1"]);
-    let mut waiting: Vec<Client> = (0..HELD_REQUESTS_MAX - 1).map(|_| begin(&server, 1, 30)).collect();
-    // One below the limit: one more request is held, also after another one has ended.
+/// Starts a server whose clients name their address, with the sites acme, b, c ... of version 1.
+fn start_with_sites(others: &[&str]) -> Server {
+    let server = start(&["--workers", "1", "--trusted-proxy", "127.0.0.1"]);
+    for name in others {
+        server.publish(&format!("{name}.snapshot"), &site(name, &format!("track_{name}"), 1, name));
+        server.wait_until_served(name, Some(name));
+    }
+    server
+}
+
+/// Begins a request that waits for another version of a site.
+fn wait_for(server: &Server, site: &str, address: &str, wait_s: u64) -> Client {
+    let mut client = Client::to(server.edge);
+    client.request("HEAD", "/v1/routes?site=acme", &[]);
+    let target = format!("/v1/routes?site={site}&since=1&wait={wait_s}");
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address}\r\n\r\n").as_bytes());
+    client
+}
+
+/// Returns whether a further request is held.
+fn is_held(server: &Server, site: &str, address: &str) -> bool {
     let begun = Instant::now();
-    assert_eq!(server.get(&target(1, 1)).status, 200);
-    assert!(begun.elapsed() >= Duration::from_secs(1), "the request is held");
-    waiting.push(begin(&server, 1, 30));
-    let at_once = eventually("the limit is reached", || {
-        let begun = Instant::now();
-        let response = server.get(&target(1, 1));
-        (begun.elapsed() < Duration::from_secs(1)).then_some(response)
-    });
-    assert_eq!((at_once.status, paths(&at_once)), (200, vec![]));
+    let response = wait_for(server, site, address, 1).response(false);
+    assert_eq!((response.status, paths(&response)), (200, vec![]));
+    begun.elapsed() >= Duration::from_secs(1)
+}
+
+/// Takes one place less than `count`, sees that one more request is held, and takes the last place.
+fn take_places(server: &Server, count: usize, site: &str, address: impl Fn(usize) -> String) -> Vec<Client> {
+    let mut waiting: Vec<_> = (1..count).map(|n| wait_for(server, site, &address(n), 30)).collect();
+    assert!(is_held(server, site, &address(0)), "{count} places");
+    waiting.push(wait_for(server, site, &address(count), 30));
+    eventually("the last place is taken", || (!is_held(server, site, &address(0))).then_some(()));
+    waiting
+}
+
+/// Returns an address of the network for documentation (RFC 5737).
+fn address(number: usize) -> String {
+    format!("192.0.2.{}", number % 250)
+}
+
+#[test]
+fn a_request_beyond_the_places_of_its_site_is_answered_at_once() {
+    let server = start_with_sites(&["b"]);
+    let mut waiting = take_places(&server, HELD_REQUESTS_OF_SITE_MAX, "acme", address);
+    assert!(is_held(&server, "b", &address(0)));
     server.publish("acme.snapshot", &acme(2, "two"));
     for client in &mut waiting {
         assert_eq!(paths(&client.response(false)), ["/"]);
     }
+}
+
+#[test]
+fn a_request_beyond_the_places_of_its_client_is_answered_at_once() {
+    let server = start_with_sites(&["b"]);
+    let one = |_| "192.0.2.1".to_owned();
+    let mut waiting = take_places(&server, HELD_REQUESTS_OF_CLIENT_MAX, "acme", one);
+    assert!(!is_held(&server, "b", &one(0)), "the site does not matter");
+    assert!(is_held(&server, "acme", "192.0.2.2"));
+    // The place of a client that has gone is free.
+    drop(waiting.pop());
+    eventually("a place is free", || is_held(&server, "acme", &one(0)).then_some(()));
+}
+
+#[test]
+fn a_request_beyond_the_places_of_a_worker_is_answered_at_once() {
+    let server = start_with_sites(&["b", "c"]);
+    let places = HELD_REQUESTS_MAX - HELD_REQUESTS_OF_SITE_MAX;
+    let _waiting = take_places(&server, HELD_REQUESTS_OF_SITE_MAX, "acme", address);
+    let _others = take_places(&server, places, "b", address);
+    assert!(!is_held(&server, "c", &address(0)));
 }
 
 #[test]
