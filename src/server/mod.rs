@@ -30,7 +30,9 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXFSZ,
+};
 use signal_hook::iterator::Signals;
 
 use self::admin_thread::AdminThread;
@@ -289,9 +291,21 @@ fn server_metrics(
     }
 }
 
+/// Signals that mean nothing to the server, and would end it otherwise. With SIGXFSZ a write beyond the limit of file sizes
+/// is an error of the disk. SIGPWR, SIGSTKFLT and the real-time signals have no constants in `signal_hook`.
+fn unused_signals() -> impl Iterator<Item = i32> {
+    let named =
+        [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXFSZ, libc::SIGPWR, libc::SIGSTKFLT];
+    named.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+fn is_stop(signal: i32) -> bool {
+    matches!(signal, SIGTERM | SIGINT)
+}
+
 fn register_signals() -> Result<Signals, BootError> {
     let failed = |cause| BootError::System { what: "cannot register signal handlers", cause };
-    Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)
+    Signals::new([SIGTERM, SIGINT, SIGHUP].into_iter().chain(unused_signals())).map_err(failed)
 }
 
 /// Returns duplicate handles of the listeners, used to stop accepting on shutdown.
@@ -401,14 +415,14 @@ impl RunningServer {
     ///
     /// Shutdown stops accepting and answers the received requests, each response the last of its connection.
     /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots and the files of
-    /// the connections to NATS again.
+    /// the connections to NATS again. Other signals do nothing, unless they report a fault of the program.
     ///
     /// # Errors
     /// Acknowledged records may be lost, because the disk failed until the end.
     pub fn serve_until_signal(mut self) -> Result<(), UnsyncedRecords> {
         let signals = &mut self.signals;
-        let is_stop = |signal: &i32| *signal != SIGHUP;
-        for _ in signals.forever().take_while(|signal| !is_stop(signal)) {
+        let meant = signals.forever().take_while(|signal| !is_stop(*signal));
+        for _ in meant.filter(|signal| *signal == SIGHUP) {
             tracing::info!("received SIGHUP; reading all snapshots again");
             self.reload.watcher.rescan_all();
             self.reload.renewal.request();
@@ -426,7 +440,7 @@ impl RunningServer {
         let started = clock::instant();
         let time_spent = || clock::instant().duration_since(started);
         while self.lifecycle.open_connections() > 0 && time_spent() < SHUTDOWN_TIMEOUT {
-            if signals.pending().any(|signal| is_stop(&signal)) {
+            if signals.pending().any(is_stop) {
                 let open_connections = self.lifecycle.open_connections();
                 tracing::warn!(open_connections, "stopped at once after a second signal");
                 return Ok(());

@@ -107,3 +107,14 @@ fn a_partial_request_delays_the_shutdown_until_a_second_signal() {
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
 }
+
+#[test]
+fn a_signal_without_a_meaning_changes_nothing() {
+    let mut server = Server::demo();
+    for name in ["USR1", "USR2", "ALRM", "VTALRM", "PROF", "IO", "XFSZ", "PWR", "STKFLT", "34", "64"] {
+        server.signal(name);
+        assert_eq!(server.get("/v1/resolve?site=fjell&route=/&variants=").status, 200, "signal {name}");
+    }
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+}
