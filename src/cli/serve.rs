@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::log_lines::LineWriter;
 use super::settings::SettingsArgs;
 use super::{CliError, demo};
 use crate::config::{Config, LogFormat};
@@ -64,7 +65,7 @@ fn start_error(error: server::BootError) -> CliError {
 
 pub(super) fn init_logging(format: LogFormat) {
     let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| LineWriter(std::io::stderr()))
         // Otherwise a line that cannot be written panics: standard error may be a file on the full disk.
         .log_internal_errors(false)
         .with_target(false)
