@@ -180,7 +180,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let renewal = Renewal::default();
     let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
-    let token = config.admin_token.clone().filter(|token| !token.is_empty());
+    let token = admin_thread::admin_token(&config);
     let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
