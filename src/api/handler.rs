@@ -193,7 +193,7 @@ impl Handler {
                 Endpoint::Variants => variants::handle(&context, scratch, out),
                 Endpoint::Routes => {
                     let held = held.as_mut().filter(|_| attempt == Attempt::First);
-                    return routes::handle(&context, held, scratch, out);
+                    return routes::handle(&context, &settings.prepared_lists, held, scratch, out);
                 }
                 Endpoint::Site => site::handle(&context, scratch, out),
                 Endpoint::Query => {

@@ -319,6 +319,7 @@ fn handler_settings(config: &Config) -> Settings {
         trusted_proxies: config.trusted_proxy.as_slice().into(),
         rate_limit_per_ip: config.rate_limit_per_ip.map(limiter),
         rate_limit_per_site: config.rate_limit_per_site.map(limiter),
+        prepared_lists: Arc::default(),
     }
 }
 
