@@ -297,20 +297,24 @@ impl Config {
     /// # Errors
     /// The flag at fault, and the accepted values.
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.check_webhook()?;
+        self.check_tokens()?;
         #[cfg(feature = "cluster")]
         self.cluster.check(self.ack)?;
         Ok(())
     }
 
-    fn check_webhook(&self) -> Result<(), &'static str> {
-        let is_valid = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
-        if !self.on_publish_token.as_ref().is_none_or(is_valid) {
-            return Err("--on-publish-token has a space or a character that is not ASCII; \
-                 choose a token of visible ASCII characters, such as the output of `openssl rand -hex 32`");
+    /// Checks that header fields can have the tokens as they are. A client could never send another one.
+    fn check_tokens(&self) -> Result<(), String> {
+        let tokens = [("--admin-token", &self.admin_token), ("--on-publish-token", &self.on_publish_token)];
+        let is_invalid = |token: &String| !token.bytes().all(|byte| byte.is_ascii_graphic());
+        if let Some((flag, _)) = tokens.iter().find(|(_, token)| token.as_ref().is_some_and(is_invalid)) {
+            return Err(format!(
+                "{flag} has a space or a character that is not ASCII; \
+                 choose a token of visible ASCII characters, such as the output of `openssl rand -hex 32`"
+            ));
         }
         if self.on_publish.as_ref().is_some_and(|url| has_userinfo(url)) {
-            return Err("--on-publish has a user or a password; use --on-publish-token");
+            return Err("--on-publish has a user or a password; use --on-publish-token".to_owned());
         }
         Ok(())
     }

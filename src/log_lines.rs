@@ -5,6 +5,7 @@
 //! queue is full, lines are dropped and counted. A part of the queue is reserved for other lines than those of the access log.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -124,13 +125,32 @@ pub struct LineWriter<'l> {
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.lines.push(line, self.is_of_access_log);
+        self.lines.push(&one_line(line), self.is_of_access_log);
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Returns a line in which a text from outside, such as the name of a file, ends no line. The formatter escapes ESC and the
+/// other control characters that a terminal obeys, and colors with ESC on a terminal. It does not escape line ends.
+fn one_line(line: &[u8]) -> Cow<'_, [u8]> {
+    let is_escaped = |byte: &u8| byte.is_ascii_control() && *byte != b'\x1b';
+    let (text, end) = line.split_at(line.len() - usize::from(line.ends_with(b"\n")));
+    if !text.iter().any(is_escaped) {
+        return Cow::Borrowed(line);
+    }
+    let mut escaped = Vec::with_capacity(2 * line.len());
+    for byte in text {
+        match is_escaped(byte) {
+            true => escaped.extend(byte.escape_ascii()),
+            false => escaped.push(*byte),
+        }
+    }
+    escaped.extend_from_slice(end);
+    Cow::Owned(escaped)
 }
 
 impl<'l> MakeWriter<'l> for LogLines {

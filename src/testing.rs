@@ -13,6 +13,9 @@ pub mod admin {
 }
 pub mod api {
     pub use crate::api::{EventSink, Handler, Poll, Settings};
+    pub mod prepared_lists {
+        pub use crate::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
+    }
     pub mod token_bucket {
         pub use crate::api::token_bucket::RateLimiter;
     }

@@ -34,7 +34,7 @@ impl AccessRules {
     /// `unauthorized`, `rate_limited`, `origin_not_allowed`, `host_not_allowed`.
     pub(super) fn check<'a>(&mut self, request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
         match self.token_hash {
-            Some(token_hash) => self.check_token(token_hash, &request.headers, meta.received_at),
+            Some(token_hash) => self.check_token(token_hash, request, meta.received_at),
             None => check_without_token(request, meta),
         }
     }
@@ -53,22 +53,23 @@ impl AccessRules {
         let is_link = is_shell && headers.get(Field::Origin).is_none() && is_top_level_navigation(headers);
         // A browser names the origin of the page when the page imports its modules.
         let is_own_page =
-            headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, headers.get(Field::Host)));
+            headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, request.host()));
         if !is_link && !is_own_page {
             check_origin(headers)?;
         }
-        check_host(headers)
+        check_host(request)
     }
 
     fn check_token<'a>(
         &mut self,
         token_hash: [u8; 32],
-        headers: &Headers<'a>,
+        request: &Request<'a>,
         now: Instant,
     ) -> Result<(), Problem<'a>> {
+        let headers = &request.headers;
         // Every request of another origin is refused, with the token too. So this refusal tells nothing about a token.
         if let Some(origin) =
-            headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, headers.get(Field::Host)))
+            headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, request.host()))
         {
             return Err(origin_not_allowed(origin));
         }
@@ -98,7 +99,7 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
     let headers = &request.headers;
     // A browser names its origin when the console erases. The answer then says which setting is missing.
     let is_own_erasure = request.method == Method::Delete
-        && headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, headers.get(Field::Host)));
+        && headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, request.host()));
     if !is_own_erasure {
         check_origin(headers)?;
     }
@@ -118,7 +119,7 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
     if let Some(sentence) = refusal {
         return Err(Problem::new(problem::UNAUTHORIZED, sentence));
     }
-    check_host(headers)
+    check_host(request)
 }
 
 /// Returns whether a browser opens the response as a page in a tab.
@@ -141,8 +142,8 @@ fn check_origin<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
 }
 
 /// Refuses a name that is not an IP address or localhost, because the DNS of a web page can point it to loopback.
-fn check_host<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
-    let host = headers.get(Field::Host).and_then(|host| std::str::from_utf8(host).ok()).unwrap_or_default();
+fn check_host<'a>(request: &Request<'a>) -> Result<(), Problem<'a>> {
+    let host = request.host().unwrap_or_default();
     if !is_ip_or_localhost(host) {
         let sentence = "The Host {} is not an IP address or localhost.";
         return Err(Problem::with_value(problem::HOST_NOT_ALLOWED, sentence, host));
@@ -157,9 +158,9 @@ fn origin_not_allowed(origin: &[u8]) -> Problem<'_> {
 }
 
 /// Returns whether `origin` is a page of this address, as the browser names it.
-fn is_own_origin(origin: &[u8], host: Option<&[u8]>) -> bool {
+fn is_own_origin(origin: &[u8], host: Option<&str>) -> bool {
     let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-    authority.is_some() && authority == host
+    authority.is_some() && authority == host.map(str::as_bytes)
 }
 
 /// Returns the credentials of the Bearer scheme. The scheme's name is case-insensitive (RFC 9110 section

@@ -1,5 +1,5 @@
-//! Header fields of every response of the admin address. With them no page of another origin can read, embed or frame
-//! it, and the console runs no script but its own files.
+//! Header fields that every response of the admin address has beside those of the public address. With them no page of
+//! another origin can read, embed or frame it, and the console runs no script but its own files.
 
 use std::time::Instant;
 
@@ -14,7 +14,6 @@ use crate::worker::Service;
 const LINES: &[u8] = b"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
 img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
 require-trusted-types-for 'script'; trusted-types 'none'\r\n\
-X-Content-Type-Options: nosniff\r\n\
 Referrer-Policy: no-referrer\r\n\
 Cross-Origin-Opener-Policy: same-origin\r\n\
 Cross-Origin-Resource-Policy: same-origin\r\n\

@@ -194,7 +194,8 @@ impl Handler {
                 Endpoint::Routes => {
                     let held = held.as_mut().filter(|_| attempt == Attempt::First);
                     let client = || rate_limit::client_key(settings, request, meta);
-                    return routes::handle(&context, held, client, scratch, out);
+                    let lists = &settings.prepared_lists;
+                    return routes::handle(&context, lists, held, client, scratch, out);
                 }
                 Endpoint::Site => site::handle(&context, scratch, out),
                 Endpoint::Query => {

@@ -47,13 +47,10 @@ impl SettingsHandler<'_> {
         *cors = Cors::for_events(request.headers.get(Field::Origin), origins).ok_or_else(|| {
             Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
         })?;
-        let host =
-            request.headers.get(Field::Host).and_then(|host| std::str::from_utf8(host).ok()).ok_or_else(
-                || {
-                    let sentence = "The request has no Host, to which the library could send its events.";
-                    Problem::new(problem::MALFORMED_REQUEST, sentence)
-                },
-            )?;
+        let host = request.host().ok_or_else(|| {
+            let sentence = "The request has no Host, to which the library could send its events.";
+            Problem::new(problem::MALFORMED_REQUEST, sentence)
+        })?;
         write_body(text, tracking_id, host, protocol(request, meta, settings));
         let mut head = ResponseHead::begin(out, 200, date);
         head.raw(b"Cache-Control: no-store\r\nContent-Type: application/json\r\n");

@@ -4,7 +4,8 @@
 //! the route and the visitor from it, and `response` and `problem` write heads and bodies. `events` handles
 //! the event endpoints in two steps, because the disk is between them: submit, then complete. `held` keeps
 //! the requests that wait for a publication. All other requests are answered at once, from one catalog, into
-//! the buffer of the connection. A GET allocates nothing here, except for explanations and held requests.
+//! the buffer of the connection. A GET allocates nothing here, except for explanations, held requests, and the first
+//! request for a list of routes.
 
 mod answer_table;
 mod browser_script;
@@ -18,6 +19,7 @@ mod held;
 mod library_settings;
 mod openapi;
 mod pending;
+pub(crate) mod prepared_lists;
 mod problem;
 mod problem_page;
 mod query;

@@ -60,13 +60,15 @@ pub(super) enum Body<'a> {
     Planned(&'a BodyPlan, Pieces<'a>),
     /// Text. It is compressed for the request.
     Text(&'a [u8]),
+    /// Text in both codings. `gzip` is empty if the text is too small for it.
+    Encoded { text: &'a [u8], gzip: &'a [u8] },
 }
 
 impl Body<'_> {
     fn identity_bytes(&self) -> usize {
         match self {
             Self::Planned(plan, _) => plan.identity_bytes(),
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Encoded { text, .. } => text.len(),
         }
     }
 
@@ -77,6 +79,7 @@ impl Body<'_> {
     fn bytes(&self, gzip: bool) -> usize {
         match self {
             Self::Planned(plan, _) if gzip => plan.gzip_bytes(),
+            Self::Encoded { gzip: compressed, .. } if gzip => compressed.len(),
             _ => self.identity_bytes(),
         }
     }
@@ -86,6 +89,7 @@ impl Body<'_> {
         match self {
             Self::Text(text) if gzip => Body::Text(compressor.compress(text)),
             Self::Text(text) => Body::Text(text),
+            Self::Encoded { text, gzip } => Body::Encoded { text, gzip },
             Self::Planned(plan, pieces) => Body::Planned(plan, *pieces),
         }
     }
@@ -94,7 +98,8 @@ impl Body<'_> {
         match self {
             Self::Planned(plan, pieces) if gzip => plan.write_gzip(*pieces, out),
             Self::Planned(plan, pieces) => plan.write_identity(*pieces, out),
-            Self::Text(text) => out.extend_from_slice(text),
+            Self::Encoded { gzip: compressed, .. } if gzip => out.extend_from_slice(compressed),
+            Self::Text(text) | Self::Encoded { text, .. } => out.extend_from_slice(text),
         }
     }
 }
@@ -187,7 +192,7 @@ fn prepare_answer(
     let content_end = prepared.len();
     let text_bytes = match body {
         Body::Planned(plan, _) => plan.text.len(),
-        Body::Text(text) => text.len(),
+        Body::Text(text) | Body::Encoded { text, .. } => text.len(),
     };
     // `insert` refuses an answer that is too large. This check saves the copy of its text and a second checksum.
     if content_end + text_bytes > ANSWER_BYTES_MAX {
@@ -214,8 +219,8 @@ fn write_around_pieces(
     out: &mut Vec<u8>,
 ) -> Option<(usize, usize)> {
     match body {
-        Body::Text(_) if gzip => None,
-        Body::Text(text) => {
+        Body::Text(_) | Body::Encoded { .. } if gzip => None,
+        Body::Text(text) | Body::Encoded { text, .. } => {
             out.extend_from_slice(text);
             Some((out.len(), 0))
         }

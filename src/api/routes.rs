@@ -1,14 +1,19 @@
 //! `GET /v1/routes`: the published routes, for static generation, or the changes since a version.
 //!
 //! Routes, redirects and removed paths are sorted by path in one order, so that a page of the list can end between any
-//! two paths. The first page also lists the queries. A request with `wait` may be held until a publication.
+//! two paths. The first page also lists the queries. A request with `wait` may be held until a publication. The lists for
+//! which clients usually ask are prepared once ([`PreparedLists`]).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::context::RequestContext;
 use super::held::HeldRequests;
+use super::prepared_lists::{PreparedList, PreparedLists};
 use super::response::{self, Body, CachePolicy, ResponseFields};
-use super::scratch::{RouteLists, Scratch};
+use super::scratch::{ResponseBuffers, RouteLists, Scratch};
+use crate::checksum;
+use crate::http::gzip::GZIP_ABOVE_BYTES;
 use crate::http::params::Param;
 use crate::ids;
 use crate::json;
@@ -38,32 +43,97 @@ struct ListOptions<'a> {
     with_variants: bool,
 }
 
+impl ListOptions<'_> {
+    /// Returns whether clients usually ask for such a list. There are few of them for a version.
+    fn are_usual(&self) -> bool {
+        self.prefix.is_empty() && self.limit == default_limit(self.with_variants)
+    }
+}
+
+const fn default_limit(with_variants: bool) -> usize {
+    if with_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX }
+}
+
 /// Appends the list. Returns a token instead if the request is held by `held`. `client` returns the key of the client's address.
 pub(super) fn handle<'a>(
     context: &RequestContext<'a>,
+    prepared: &PreparedLists,
     held: Option<&mut HeldRequests>,
     client: impl FnOnce() -> Option<u64>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>, Problem<'a>> {
     let options = parse_options(context)?;
-    let Scratch { plan, response: buffers, route_lists: lists, .. } = scratch;
-    plan.clear();
-    let cursor = context.params.get(Param::Cursor);
-    lists.after.clear();
-    if let Some(cursor) = cursor {
-        read_cursor(context, &options, cursor, &mut lists.after)?;
+    scratch.plan.clear();
+    scratch.route_lists.after.clear();
+    if let Some(cursor) = context.params.get(Param::Cursor) {
+        read_cursor(context, &options, cursor, &mut scratch.route_lists.after)?;
     }
     if let Some(token) = held.and_then(|held| hold(context, &options, client, held)) {
         return Ok(Some(token));
     }
-    write_list(context, &options, cursor.is_some(), lists, &mut plan.text);
-    write_etag_prefix(context, &options, &lists.after, &mut buffers.etag_input);
+    let list = find_or_prepare(context, &options, prepared, scratch);
+    let Scratch { plan, response: buffers, .. } = scratch;
+    let body = match &list {
+        Some(list) => Body::Encoded { text: &list.text, gzip: &list.gzip },
+        None => Body::Text(&plan.text),
+    };
     // The same URL has another response when a version is published, and no cache may delay that.
     let cache_control = if options.wait_s.is_some() { "no-store" } else { &context.site().cache_routes };
     let fields = ResponseFields::new(CachePolicy::Public(cache_control), None);
-    response::write_response(context, &fields, &Body::Text(&plan.text), buffers, out)?;
+    response::write_response(context, &fields, &body, buffers, out)?;
     Ok(None)
+}
+
+/// Returns the prepared list, or prepares it. Writes the list into the plan instead if it is none that is prepared. Writes
+/// the input of the ETag.
+fn find_or_prepare(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    prepared: &PreparedLists,
+    scratch: &mut Scratch,
+) -> Option<Arc<PreparedList>> {
+    let Scratch {
+        plan,
+        response: ResponseBuffers { etag_input, gzip: compressor, .. },
+        route_lists: lists,
+        ..
+    } = scratch;
+    let key = list_key(context, options, &lists.after, etag_input);
+    let is_usual = options.are_usual();
+    if let Some(list) = is_usual.then(|| prepared.get(key)).flatten() {
+        return Some(list);
+    }
+    let is_continued = context.params.get(Param::Cursor).is_some();
+    let next = write_list(context, options, is_continued, lists, &mut plan.text);
+    let is_prepared = match next {
+        // A cursor can begin at any route.
+        _ if is_continued => prepared.continues(key),
+        // The cursor has the number of the unknown version, of which there are many.
+        Some(_) => !matches!(options.since, Some((_, None))),
+        None => true,
+    };
+    if !is_usual || !is_prepared {
+        return None;
+    }
+    let next_key = next.map(|next| list_key(context, options, next.as_bytes(), etag_input));
+    write_etag_prefix(context, options, &lists.after, etag_input);
+    let text = &plan.text;
+    let gzip = if text.len() > GZIP_ABOVE_BYTES { compressor.compress(text) } else { &[] };
+    let list = Arc::new(PreparedList { text: text.as_slice().into(), gzip: gzip.into(), next_key });
+    prepared.insert(key, Arc::clone(&list));
+    Some(list)
+}
+
+/// Returns the key of the list that begins after the path `after`. Writes the input of its ETag.
+fn list_key(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    after: &[u8],
+    etag_input: &mut Vec<u8>,
+) -> u128 {
+    write_etag_prefix(context, options, after, etag_input);
+    checksum::hash128(etag_input)
 }
 
 /// Holds a request whose client has the present version and waits for another one. A request with a body is not held,
@@ -89,9 +159,8 @@ fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Pr
         Some("variants") => true,
         Some(actual) => return Err(invalid_param(Param::Include, "'variants'", actual)),
     };
-    let default = if with_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX };
     let limit = match context.params.get(Param::Limit) {
-        None => default,
+        None => default_limit(with_variants),
         Some(text) => {
             let limit = parse_digits(text).filter(|n| (1..=ROUTES_LISTED_MAX as u64).contains(n));
             let problem =
@@ -132,13 +201,14 @@ fn invalid_param<'a>(param: Param, expected: &'static str, actual: &'a str) -> P
     Problem::invalid_value(problem::INVALID_PARAM, expected, actual).at(param.name())
 }
 
-fn write_list(
-    context: &RequestContext<'_>,
-    options: &ListOptions<'_>,
+/// Writes the list. Returns the path after which the next list begins; `None` if this is the last one.
+fn write_list<'a>(
+    context: &RequestContext<'a>,
+    options: &ListOptions<'a>,
     is_continued: bool,
     lists: &mut RouteLists,
     body: &mut Vec<u8>,
-) {
+) -> Option<&'a str> {
     write_opening(context, options, body);
     lists.redirects.clear();
     lists.removed.clear();
@@ -179,6 +249,7 @@ fn write_list(
         false => body.extend_from_slice(b"null"),
     }
     body.push(b'}');
+    more.then_some(last)
 }
 
 fn write_opening(context: &RequestContext<'_>, options: &ListOptions<'_>, body: &mut Vec<u8>) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::answer_table::{AnswerKey, AnswerTable};
+use super::prepared_lists::PreparedLists;
 use super::token_bucket::RateLimiter;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub rate_limit_per_ip: Option<Arc<RateLimiter>>,
     /// The rate limit for each site; `None`: unlimited.
     pub rate_limit_per_site: Option<Arc<RateLimiter>>,
+    /// The lists of routes that all handlers share.
+    pub prepared_lists: Arc<PreparedLists>,
 }
 
 /// Buffers for the decoded parts of a request. Problems borrow from them.

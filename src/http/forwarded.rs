@@ -30,7 +30,8 @@ pub(crate) fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
 }
 
 /// Returns the client address of a request, as far as the `trusted` proxies report it. Returns `None` for a
-/// client on this machine, and for a trusted proxy that reports no client.
+/// client on this machine, and for a trusted proxy that reports no client. If a proxy reports a text that is no
+/// address, this is the address of the peer: a client that can cause such a text must not be without a limit.
 pub(crate) fn client_address(
     peer: IpAddr,
     forwarded: &ForwardedFor<'_>,
@@ -41,9 +42,10 @@ pub(crate) fn client_address(
         return Some(peer).filter(|peer| !peer.is_loopback());
     }
     // A loopback address in the list is one more hop: a proxy's own machine.
-    let mut output =
-        forwarded.nearest_first().map_while(|address| address).map(|address| address.to_canonical());
-    output.find(|address| !is_trusted(*address, trusted) && !address.is_loopback())
+    let is_hop = |address: IpAddr| is_trusted(address, trusted) || address.is_loopback();
+    let mut reported = forwarded.nearest_first().map(|address| address.map(|address| address.to_canonical()));
+    let client = reported.find(|address| !address.is_some_and(is_hop))?;
+    Some(client.unwrap_or(peer))
 }
 
 /// Returns the key that rate limits count by: the IPv4 address, or the /64 of an IPv6 address. A household or

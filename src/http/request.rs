@@ -13,7 +13,7 @@ pub use super::framing::BodyFraming;
 use super::framing::{body_framing, check_expectation};
 use super::headers::{Field, FieldIndex, Headers};
 use super::line_ends;
-use super::target::{Target, target_parts};
+use super::target::{Target, TargetParts, target_parts};
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
@@ -84,6 +84,8 @@ pub struct RequestMeta {
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub method: Method,
+    /// The host and the port of an absolute-form target. [`Request::host`] reads it.
+    pub authority: Option<&'a str>,
     /// The path of the target, as sent. "*" for `OPTIONS *`.
     pub path: &'a str,
     /// The query of the target, as sent, without the question mark. Empty if there is none.
@@ -98,6 +100,14 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// The header fields that the server uses.
     pub headers: Headers<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// Returns the host of the request, with its port: that of an absolute-form target, which makes `Host` void, else that
+    /// of `Host` (RFC 9112 sections 3.2.2 and 3.3).
+    pub fn host(&self) -> Option<&'a str> {
+        self.authority.or_else(|| std::str::from_utf8(self.headers.get(Field::Host)?).ok())
+    }
 }
 
 /// A request whose response was pending, as received. It can be parsed again for data that was not stored.
@@ -264,13 +274,12 @@ impl<'a> RequestLine<'a> {
         Ok(())
     }
 
-    /// Checks the lengths and the target. Returns the method, the path and the query.
-    fn parts(self, head_bytes: usize) -> Result<(Method, &'a str, &'a str), Problem<'a>> {
+    /// Checks the lengths and the target. Returns the method and the parts of the target.
+    fn parts(self, head_bytes: usize) -> Result<(Method, TargetParts<'a>), Problem<'a>> {
         // Also here, because a line before a cached section has no other check.
         self.check_lengths(head_bytes)?;
         let method = parse_method(self.method)?;
-        let (path, query) = target_parts(self.target, method)?;
-        Ok((method, path, query))
+        Ok((method, target_parts(self.target, method)?))
     }
 }
 
@@ -317,9 +326,19 @@ pub(super) fn build_request<'a>(
 ) -> ParseOutcome<'a> {
     let CheckedFields { body_framing, close, expects_continue } = fields;
     match line.parts(head_bytes) {
-        Ok((method, path, query)) => {
-            let request =
-                Request { method, path, query, close, body_framing, expects_continue, body: &[], headers };
+        Ok((method, TargetParts { authority, path, query })) => {
+            let body = &[];
+            let request = Request {
+                method,
+                authority,
+                path,
+                query,
+                close,
+                body_framing,
+                expects_continue,
+                body,
+                headers,
+            };
             ParseOutcome::Complete(request, head_bytes)
         }
         Err(problem) => ParseOutcome::Rejected(problem),

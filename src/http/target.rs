@@ -28,10 +28,18 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Returns the path and the query of an origin-form, an absolute-form, or `OPTIONS *` (RFC 9112 section 3.2).
-pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, &str), Problem<'_>> {
+/// The parts of a request target.
+pub(super) struct TargetParts<'a> {
+    /// The host and the port of an absolute-form.
+    pub(super) authority: Option<&'a str>,
+    pub(super) path: &'a str,
+    pub(super) query: &'a str,
+}
+
+/// Returns the parts of an origin-form, an absolute-form, or `OPTIONS *` (RFC 9112 section 3.2).
+pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<TargetParts<'_>, Problem<'_>> {
     let Target { text: target, is_plain } = target;
-    let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+    let absolute = if target.starts_with('/') { None } else { after_scheme(target) };
     let (authority, origin_form) = match absolute {
         Some(rest) => {
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -47,10 +55,18 @@ pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, 
     let path = if path.is_empty() && absolute.is_some() { "/" } else { path };
     let is_form = path.starts_with('/') || path == "*" && method == Method::Options;
     if is_form && is_plain && authority.is_none_or(|authority| is_authority(authority.as_bytes())) {
-        return Ok((path, query));
+        return Ok(TargetParts { authority, path, query });
     }
     let expected = "a request target such as '/path?query' in visible ASCII, without '#'";
     Err(Problem::invalid_value(problem::MALFORMED_REQUEST, expected, target))
+}
+
+/// Returns the part of an absolute-form after its scheme, which has no case (RFC 3986 section 3.1).
+fn after_scheme(target: &str) -> Option<&str> {
+    ["http://", "https://"].iter().find_map(|scheme| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    })
 }
 
 /// Returns whether a target is plain.

@@ -12,6 +12,11 @@ use crate::limits::{
     SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
 };
 
+/// Memory limit of the prepared lists of routes of all sites, in both codings. It holds the lists of 100,000 routes, or those
+/// of many small sites. Beyond it the list that was not used for longest is dropped, and prepared again when it is
+/// requested.
+pub(crate) const PREPARED_LISTS_BYTES_MAX: usize = 32 << 20;
+
 /// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
 const CONNECTION_BYTES: usize = 8 * 1024;
 
@@ -128,6 +133,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("handlers", serving * HANDLER_BYTES),
         // Prepared answers of resolve and variants.
         term("answers", serving * ANSWERS_BYTES),
+        // Prepared lists of routes.
+        term("lists", PREPARED_LISTS_BYTES_MAX as u64),
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
         // Log lines that wait for the reader of standard error, and those that are written.
         term("log_lines", 2 * LOG_LINES_BYTES_MAX as u64),

@@ -17,6 +17,22 @@ use crate::http::request::Surface;
 use crate::metrics::Totals;
 use crate::worker::{Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 
+/// Length of an admin token, in characters, below which the server warns at the start. 16 random letters and digits take
+/// longer to guess than a server runs, at one guess a second for each wrong token.
+const ADMIN_TOKEN_CHARS_MIN: usize = 16;
+
+/// Returns the token of the admin address, or `None` if none is set. Warns if it is short.
+pub(super) fn admin_token(config: &Config) -> Option<String> {
+    let token = config.admin_token.clone().filter(|token| !token.is_empty())?;
+    if token.len() < ADMIN_TOKEN_CHARS_MIN {
+        tracing::warn!(
+            "--admin-token has fewer than {ADMIN_TOKEN_CHARS_MIN} characters; \
+             choose a longer one, such as the output of `openssl rand -hex 32`"
+        );
+    }
+    Some(token)
+}
+
 /// A handle of the admin thread while the server starts.
 pub(super) struct AdminThread {
     /// The progress that the admin thread reports.

@@ -182,7 +182,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let renewal = Renewal::default();
     let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
-    let token = config.admin_token.clone().filter(|token| !token.is_empty());
+    let token = admin_thread::admin_token(&config);
     let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
@@ -333,6 +333,7 @@ fn handler_settings(config: &Config) -> Settings {
         trusted_proxies: config.trusted_proxy.as_slice().into(),
         rate_limit_per_ip: config.rate_limit_per_ip.map(limiter),
         rate_limit_per_site: config.rate_limit_per_site.map(limiter),
+        prepared_lists: Arc::default(),
     }
 }
 

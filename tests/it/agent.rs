@@ -129,6 +129,10 @@ const FETCHERS: &[(&str, &[&str])] = &[
     ("okhttp", &["okhttp/4.12.0"]),
     ("Amazon CloudFront", &["Amazon CloudFront"]),
     (
+        "GoogleImageProxy",
+        &["Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)"],
+    ),
+    (
         "HeadlessChrome",
         &[
             "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0.0.0 Safari/537.36",

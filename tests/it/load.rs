@@ -193,12 +193,24 @@ fn an_address_over_its_rate_limit_gets_429_and_others_do_not() {
     let preflight = [("X-Forwarded-For", "192.0.2.1"), ("Access-Control-Request-Method", "GET")];
     let response = Client::to(server.edge).request("OPTIONS", ROUTES, &preflight);
     assert_eq!(response.status, 204, "the preflight succeeds, so that a page sees the 429");
-    for own in ["", "127.0.0.1", "nonsense", "2001:db8:ffff::2"] {
+    for own in ["", "127.0.0.1", "2001:db8:ffff::2"] {
         (0..5).for_each(|_| {
             assert_eq!(get(own).status, 200, "{own:?}: requests of the proxy itself are not limited")
         });
     }
     eventually("the bucket refills", || (get("192.0.2.1").status == 200).then_some(()));
+}
+
+#[test]
+fn a_client_that_a_proxy_names_by_no_address_shares_the_limit_of_the_proxy() {
+    for unread in ["unknown", "192.0.2.1,", ",", "192.0.2.1, 192.0.2.1.5", "_hidden, 127.0.0.1", "\u{e9}"] {
+        let server = demo(&["--rate-limit-per-ip", "3", "--trusted-proxy", "127.0.0.0/8"]);
+        let get = |forwarded: &str| server.get_with(ROUTES, &[("X-Forwarded-For", forwarded)]).status;
+        (0..3).for_each(|_| assert_eq!(get(unread), 200, "{unread}"));
+        assert_eq!(get(unread), 429, "{unread}");
+        assert_eq!(get("another text"), 429, "after {unread}");
+        assert_eq!((get("192.0.2.1"), get("127.0.0.1")), (200, 200), "after {unread}");
+    }
 }
 
 #[test]

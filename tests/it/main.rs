@@ -31,6 +31,8 @@ mod statistics;
 mod queries;
 // Prepared answers, compared with first ones.
 mod answers;
+// Prepared lists of routes: which are kept, and for how long.
+mod prepared_lists;
 // Every response of the public address and of the admin address, compared with the interface.
 mod wire;
 // The OpenAPI document, compared with the responses of the server.

@@ -170,6 +170,53 @@ fn a_damaged_file_keeps_the_old_content_and_is_logged_once() {
 }
 
 #[test]
+fn the_name_of_a_file_cannot_write_a_second_line_into_the_log() {
+    let server = Server::start(&[], &["--rescan-ms", "20"]);
+    for (name, logged) in [
+        ("a\nERROR forged.snapshot", r"a\nERROR forged.snapshot"),
+        ("b\r\tERROR forged.snapshot", r"b\r\tERROR forged.snapshot"),
+        ("c\u{1b}[2K\u{8}\u{85}.snapshot", r"c\x1b[2K\x08\u{85}.snapshot"),
+    ] {
+        server.publish(name, b"a text");
+        let line = format!("{logged}: not a snapshot: ");
+        eventually("the refusal is logged", || (server.log_count(&line) == 1).then_some(()));
+    }
+    let log = server.log();
+    assert!(log.lines().all(|line| line.contains(" INFO ") || line.contains(" WARN ")), "{log}");
+    assert!(!log.trim_end().contains(|c: char| c.is_control() && c != '\n'), "{log:?}");
+}
+
+#[test]
+fn each_refusal_of_a_file_says_what_to_do() {
+    let server = Server::start(&[], &["--rescan-ms", "20"]);
+    let whole = acme(1, "whole");
+    let (mut damaged, mut old) = (whole.clone(), whole.clone());
+    *damaged.last_mut().expect("bytes") ^= 1;
+    old[8] ^= 1;
+    let again = "copy the file again, or compile the site again";
+    for (name, bytes, start, end) in [
+        ("empty.snapshot", &b""[..], "incomplete: 0 of ", "; copy the file again"),
+        ("foreign.snapshot", b"a text", "not a snapshot: ", again),
+        ("damaged.snapshot", &damaged, "damaged: ", again),
+        ("cut.snapshot", &whole[..whole.len() - 1], "incomplete: ", "; copy the file again"),
+        ("old.snapshot", &old, "unsupported format version ", "with this release's `parallax compile`"),
+    ] {
+        server.publish(name, bytes);
+        let line = eventually("the refusal is logged", || {
+            let log = server.log();
+            log.lines().find(|line| line.contains(&format!("{name}: "))).map(str::to_owned)
+        });
+        assert!(line.contains(&format!("{name}: {start}")) && line.ends_with(end), "{line}");
+    }
+    std::os::unix::fs::symlink("nowhere", server.path("link.snapshot")).expect("a link");
+    eventually("the refusal is logged", || {
+        let end = "; let the server read the file, or delete it";
+        let is_it = |line: &str| line.contains("link.snapshot: cannot be read: ") && line.ends_with(end);
+        server.log().lines().any(is_it).then_some(())
+    });
+}
+
+#[test]
 fn a_served_site_keeps_its_tracking_id() {
     let of = |id: &str| site(id, "track_shared", 1, id);
     let by_tracking_id =

@@ -11,7 +11,7 @@ use parallax::testing::config::ByteSize;
 use parallax::testing::limits::SETTINGS_BYTES_MAX;
 use tempfile::TempDir;
 
-use crate::harness::temporary_directory;
+use crate::harness::{Server, temporary_directory};
 
 /// A directory with a settings file, and the environment variables of the settings.
 struct Fixture {
@@ -419,6 +419,36 @@ fn the_admin_token_is_never_shown() {
     assert!(help.contains("PARALLAX_ADMIN_TOKEN") && !help.contains("hush"));
     let unset = Fixture::with("").printed(&[]);
     assert_eq!(line(&unset, "admin-token"), "#admin-token = \"TOKEN\"");
+}
+
+#[test]
+fn an_admin_token_that_no_header_field_can_have_is_refused() {
+    let mut fixture = Fixture::with("");
+    for token in ["hush hush hush hush", "hush-hush-hush-hush\u{e9}", "hush-hush-hush-hush\n", " "] {
+        for (flags, environment) in
+            [(vec!["--admin-token", token], vec![]), (vec![], vec![("PARALLAX_ADMIN_TOKEN", token)])]
+        {
+            fixture.environment = environment;
+            let (code, out, err) = fixture.serve(&flags);
+            assert_eq!((code, out.as_str()), (2, ""), "{err}");
+            let reason =
+                "--admin-token has a space or a character that is not ASCII; choose a token of visible ASCII";
+            assert!(err.contains(reason) && !err.contains("hush"), "{err}");
+        }
+    }
+}
+
+#[test]
+fn an_admin_token_of_fewer_than_16_characters_is_a_warning() {
+    for (length, is_short) in [(1, true), (15, true), (16, false), (17, false), (64, false)] {
+        let token = "h".repeat(length);
+        let server = Server::start(&[], &["--admin-token", &token]);
+        let log = server.log();
+        let warning = "WARN --admin-token has fewer than 16 characters; choose a longer one";
+        assert_eq!(log.contains(warning), is_short, "{length}: {log}");
+        assert!(!log.contains(&format!(" {token} ")), "{log}");
+    }
+    assert!(!Server::start(&[], &["--admin-token", ""]).log().contains("--admin-token"), "no token is set");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn parse_head(bytes: &[u8]) -> Result<Head<'_>, String> {
     let status = lines.next().and_then(parse_status).ok_or_else(|| format!("no status line: {text}"))?;
     let mut head =
         Head { status, length: None, closes: false, json: false, gzip: false, rest: &bytes[end + 4..] };
-    let mut dates = 0;
+    let (mut dates, mut sniffing) = (0, 0);
     for line in lines {
         let (name, value) = parse_field(line).ok_or_else(|| format!("invalid field: {line:?} in {text}"))?;
         match name {
@@ -82,11 +82,13 @@ fn parse_head(bytes: &[u8]) -> Result<Head<'_>, String> {
             "Content-Type" => head.json = value.ends_with("json"),
             "Content-Encoding" => head.gzip = value == "gzip",
             "Date" => dates += 1,
+            "X-Content-Type-Options" => sniffing += usize::from(value == "nosniff"),
             _ => {}
         }
     }
-    if dates != usize::from(status != 100) {
-        return Err(format!("{dates} dates in {text}"));
+    let expected = usize::from(status != 100);
+    if dates != expected || sniffing != expected {
+        return Err(format!("{dates} dates and {sniffing} times nosniff in {text}"));
     }
     Ok(head)
 }

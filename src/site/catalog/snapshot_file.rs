@@ -27,7 +27,7 @@ impl SnapshotFile {
             // A dangling link, or a file that was removed after the listing.
             Err(error) => {
                 (self.stamp, self.bytes) = (None, None);
-                return self.reject(format!("cannot be read: {error}"));
+                return self.reject(SnapshotError::Unreadable(error).to_string());
             }
         };
         self.bytes = Some(stamp.length);

@@ -1,6 +1,7 @@
 //! Compiles the targets of redirects, and finds redirects that never end.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use super::paths::{param_name, param_names};
 use crate::limits::{REDIRECTS_IN_A_ROW_MAX, ROUTE_BYTES_MAX};
@@ -10,19 +11,32 @@ use crate::percent;
 use crate::site::snapshot::format::{Branch, Redirect, Route, RouteTarget, TargetPart};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::types;
+use crate::url;
 
 const TO: &str = "/redirect/to";
 
-/// Splits the target `to` of the redirect of `path` at its parameters. Reports parameters that the path does not have.
+/// Schemes of targets that browsers do not open when a server redirects to them. Code of a page that assigns such a
+/// target to `location` would run it, or fail.
+const REFUSED_SCHEMES: [&str; 10] =
+    ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source", "ws", "wss"];
+
+/// Splits the target `to` of the redirect of `path` at its parameters. Reports a target that browsers do not read as
+/// written, and parameters that the path does not have.
 pub(super) fn compile_target(
     file: &str,
     path: &str,
     to: &str,
     mistakes: &mut Diagnostics,
 ) -> Vec<TargetPart> {
-    check_form(file, to, mistakes);
+    let prefix_bytes = match check_form(to) {
+        Ok(prefix_bytes) => prefix_bytes,
+        Err(fault) => {
+            mistakes.add(fault.diagnostic(file, to));
+            return Vec::new();
+        }
+    };
     let (mut parts, mut text) = (Vec::new(), String::new());
-    let (prefix, mut rest) = to.split_at(authority_end(to));
+    let (prefix, mut rest) = to.split_at(prefix_bytes);
     text.push_str(prefix);
     while let Some(at) = rest.find([':', '*']) {
         let length = param_length(&rest[at..]);
@@ -48,53 +62,107 @@ pub(super) fn compile_target(
     parts
 }
 
-/// Reports a target that is neither a path nor a URL. A browser takes it as a path beside that of the page.
-fn check_form(file: &str, to: &str, mistakes: &mut Diagnostics) {
-    let (title, nearest) = match scheme(to).as_deref() {
-        _ if to.starts_with('/') => return,
-        Some(scheme) if ["http", "https"].contains(&scheme) => {
-            let host = to[scheme.len() + 1..].strip_prefix("//").unwrap_or_default();
-            if !host.is_empty() && !host.starts_with(['/', '?', '#']) {
-                return;
-            }
-            (format!("the redirect leads to {to:?}, a URL without a host"), None)
-        }
-        Some(scheme) if !["javascript", "data", "vbscript", "file"].contains(&scheme) => return,
-        Some(_) => (format!("the redirect leads to {to:?}, which no browser follows"), None),
-        None => {
-            let first = to.split(['/', '?', '#']).next().unwrap_or(to);
-            let is_host = first.contains(['.', ':']) && !first.starts_with(['.', ':']);
-            let begin = if is_host { "https://" } else { "/" };
-            let title = format!("the redirect leads to {to:?}, which is neither a path nor a URL");
-            (title, Some(format!("{begin}{to}")))
-        }
+/// A fault of the form of a target.
+struct FormFault {
+    /// The part of the headline after the target.
+    reason: &'static str,
+    /// A similar target without a fault.
+    nearest: Option<String>,
+}
+
+impl FormFault {
+    fn diagnostic(self, file: &str, to: &str) -> Diagnostic {
+        let expected = "a path that begins with one `/`, or a URL such as `https://www.example.com/offers`";
+        let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{to:?}"));
+        let title = format!("the redirect leads to {to:?}, {}", self.reason);
+        diagnostic.with_title(title).with_nearest(self.nearest)
+    }
+}
+
+/// Checks that browsers read `to` as it is written. Returns the length of its scheme and authority (RFC 3986 section
+/// 3). A path has neither.
+fn check_form(to: &str) -> Result<usize, FormFault> {
+    check_chars(to)?;
+    if to.starts_with('/') && !to.starts_with("//") {
+        return Ok(0);
+    }
+    let fault = |reason| Err(FormFault { reason, nearest: None });
+    let Some(scheme) = scheme(to) else {
+        // With `//` a browser takes the first segment as a host.
+        let bare = to.trim_start_matches('/');
+        let first = authority(bare);
+        let is_host = first.contains(['.', ':']) && !first.starts_with(['.', ':']);
+        let nearest = Some(format!("{}{bare}", if is_host { "https://" } else { "/" }));
+        return Err(FormFault { reason: "which is neither a path nor a URL", nearest });
     };
-    let expected = "a path that begins with `/`, or a URL such as `https://www.example.com/offers`";
-    let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{to:?}")).with_title(title);
-    mistakes.add(diagnostic.with_nearest(nearest));
+    if REFUSED_SCHEMES.contains(&&*scheme) {
+        return fault("which no browser follows");
+    }
+    let after_scheme = &to[scheme.len() + 1..];
+    let authority = after_scheme.strip_prefix("//").map(authority);
+    if matches!(&*scheme, "http" | "https") {
+        match check_authority(authority.unwrap_or_default()) {
+            Ok(()) => {}
+            Err(reason) => return fault(reason),
+        }
+    }
+    Ok(scheme.len() + 1 + authority.map_or(0, |authority| "//".len() + authority.len()))
+}
+
+/// Checks that `to` has no character that a browser removes or takes as another one (URL standard, section 4.4). A line
+/// end would also begin another header field in the response of a page.
+fn check_chars(to: &str) -> Result<(), FormFault> {
+    let reason = to.chars().find_map(|c| match c {
+        '\\' => Some("which has a backslash"),
+        ' ' => Some("which has a space"),
+        c if c.is_control() => Some("which has a control character"),
+        _ => None,
+    });
+    let Some(reason) = reason else { return Ok(()) };
+    let visible = to.replace(char::is_control, "");
+    let corrected = visible.trim().replace('\\', "/").replace(' ', "%20");
+    let nearest = Some(corrected).filter(|corrected| check_form(corrected).is_ok());
+    Err(FormFault { reason, nearest })
+}
+
+/// Checks the authority of a web page. A host outside ASCII is one that browsers convert (RFC 5890).
+fn check_authority(authority: &str) -> Result<(), &'static str> {
+    if authority.contains('@') {
+        // Readers take the user name for the host.
+        return Err("a URL with a user name");
+    }
+    let Some(host) = url::host_of_authority(authority) else { return Err("a URL without a host") };
+    let is_host_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') || !c.is_ascii();
+    let is_valid = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.contains(char::is_alphanumeric) && host.chars().all(is_host_char),
+    };
+    if !is_valid {
+        return Err("a URL with an invalid host");
+    }
+    let after_host = authority[host.len()..].trim_start_matches('.');
+    // The parser of numbers accepts a plus.
+    let is_port = |port: &str| !port.starts_with('+') && port.parse::<u16>().is_ok();
+    match after_host.strip_prefix(':') {
+        Some(port) if !is_port(port) => Err("a URL with an invalid port"),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the authority at the start of `text`.
+fn authority(text: &str) -> &str {
+    &text[..text.find(['/', '?', '#']).unwrap_or(text.len())]
 }
 
 /// Returns the scheme of a URL in lower case. A host name with a port has none.
 fn scheme(to: &str) -> Option<String> {
     let (scheme, rest) = to.split_once(':')?;
+    let scheme = scheme.to_ascii_lowercase();
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-".contains(&b));
-    let is_number = matches!(scheme, "tel" | "sms");
+    let is_number = matches!(&*scheme, "tel" | "sms");
     let is_port = rest.starts_with(|c: char| c.is_ascii_digit()) && !is_number;
-    (is_scheme && !is_port).then(|| scheme.to_ascii_lowercase())
-}
-
-/// Returns the length of the scheme and the authority of a URL (RFC 3986 section 3). A path has neither.
-fn authority_end(to: &str) -> usize {
-    let is_scheme = |text: &str| {
-        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
-    };
-    let scheme = to.split_once(':').filter(|(scheme, _)| is_scheme(scheme));
-    let rest = scheme.map_or(to, |(_, rest)| rest);
-    let end = rest
-        .strip_prefix("//")
-        .map_or(rest, |host| &host[host.find(['/', '?', '#']).unwrap_or(host.len())..]);
-    to.len() - end.len()
+    (is_scheme && !is_port).then_some(scheme)
 }
 
 /// Returns the length of the parameter at the start of `text`: `*`, or `:` and a name.
@@ -220,7 +288,7 @@ fn target_segments(redirect: &Redirect, from: &[String]) -> Option<Vec<String>> 
             TargetPart::Rest(at) => to.push_str(&from.get(usize::from(*at)..)?.join("/")),
         }
     }
-    let path = to.split(['?', '#']).next().filter(|path| path.starts_with('/') && !path.starts_with("//"))?;
+    let path = to.split(['?', '#']).next().filter(|path| path.starts_with('/'))?;
     let decode = |segment: &str| {
         let mut decoded = Vec::new();
         percent::decode(segment.as_bytes(), &mut decoded);

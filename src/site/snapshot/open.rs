@@ -35,9 +35,11 @@ pub struct Snapshot {
 /// The reason why a snapshot file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("cannot be read: {0}")]
+    #[error("cannot be read: {0}; let the server read the file, or delete it")]
     Unreadable(#[from] std::io::Error),
-    #[error("not a snapshot: the first bytes are not the magic number of a snapshot file")]
+    #[error(
+        "not a snapshot: the first bytes are not the magic number of a snapshot file; copy the file again, or compile the site again"
+    )]
     NotASnapshot,
     #[error("incomplete: {actual} of {expected} bytes; copy the file again")]
     Incomplete { expected: u64, actual: u64 },

@@ -395,28 +395,55 @@ fn the_target_of_a_redirect_is_a_path_or_a_url() {
         files.push(("routes/r.json".to_owned(), redirect));
         diagnostics(&files)
     };
-    for wrong in [
-        "offers",
-        "www.shop.example",
-        "shop.example:8080/a",
-        "localhost:3000",
-        ":x",
-        "./offers",
-        "?a=1",
-        "https:/a",
-        "https://",
-        "javascript:alert(1)",
+    let neither = "which is neither a path nor a URL";
+    let (unfollowed, without_host) = ("which no browser follows", "a URL without a host");
+    let (invalid_host, invalid_port) = ("a URL with an invalid host", "a URL with an invalid port");
+    let (control, backslash) = ("which has a control character", "which has a backslash");
+    for (reason, targets) in [
+        (neither, &["offers", "www.shop.example", "shop.example:8080/a", "localhost:3000", ":x"][..]),
+        (neither, &["./offers", "?a=1", "//", "//offers", "//cdn.example/a", "///a", "javascript:1"]),
+        (unfollowed, &["javascript:alert(1)", "JavaScript:a", "data:text/html,a", "file:///a", "blob:a"]),
+        (unfollowed, &["view-source:https://a.example/", "about:blank", "vbscript:a", "ws://a.example/"]),
+        (
+            without_host,
+            &["https:/a", "https:a", "https://", "https:///a", "https://?a", "http://:80/", "http://."],
+        ),
+        (
+            invalid_host,
+            &[
+                "https://*.a.example/",
+                "https://a%41/",
+                "https://-/",
+                "https://[::1/",
+                "https://[1]/",
+                "https://[::1]a/",
+            ],
+        ),
+        (invalid_host, &["https://a|b/", "https://../"]),
+        (
+            invalid_port,
+            &["https://a.example:/", "https://a.example:x/", "https://a.example:65536/", "https://a:+1/"],
+        ),
+        ("a URL with a user name", &["https://a.example@b.example/", "https://a:b@c.example", "https://@a/"]),
+        (control, &["/a\n", "java\nscript:a", "\u{1}/a", "/a\u{7f}", "/a\u{85}b", "https://a.example/\t/b"]),
+        (backslash, &["/\\a.example", "\\\\a.example", "https:\\\\a.example", "/a\\b", "/a?b=\\"]),
+        ("which has a space", &[" /a", "/a ", "/a b", " javascript:a", "https://a .example/"]),
     ] {
-        let found = lines(wrong);
-        assert_eq!(found.len(), 1, "{wrong}: {found:?}");
-        assert!(found[0].starts_with("error routes/r.json:1:"), "{found:?}");
-        assert!(found[0].contains(&format!("the redirect leads to {wrong:?}, ")), "{found:?}");
+        for wrong in targets {
+            let expected = format!("error routes/r.json:1:36 the redirect leads to {wrong:?}, {reason}");
+            assert_eq!(lines(wrong), [expected]);
+        }
     }
     for right in [
         "/offers",
-        "//cdn.example/a",
+        "/offers/?c=/:x//b@:#%5C",
+        "/offers#\u{e9}",
         "http://a.example",
         "HTTPS://a.example/:x",
+        "https://m\u{fc}nchen.example.:65535?a=https://b@c",
+        "https://[2001:db8::1]:80/",
+        "https://a_b.example#@",
+        "acme-app://open",
         "mailto:a@b.example",
         "tel:112",
     ] {

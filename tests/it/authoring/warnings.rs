@@ -188,16 +188,7 @@ fn a_redirect_to_an_unpublished_internal_path_is_a_warning() {
             ("routes/r.json", &redirect),
         ])
     };
-    for to in [
-        "/",
-        "/?a=1#b",
-        "/posts/a",
-        "/posts/a/",
-        "/docs/x/y",
-        "//cdn.example/x",
-        "https://a.example/x",
-        "/posts/%61",
-    ] {
+    for to in ["/", "/?a=1#b", "/posts/a", "/posts/a/", "/docs/x/y", "https://a.example/x", "/posts/%61"] {
         assert_eq!(lines("/old", to), [""; 0], "{to}");
     }
     for to in ["/posts/b", "/doc", "/docs", "/posts/a/b"] {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use crate::harness::{Response, Server};
 
 /// Fields that the document describes once, for all responses: name, pattern, and whether every response has it.
-const COMMON_FIELDS: [(&str, &str, bool); 8] = [
+const COMMON_FIELDS: [(&str, &str, bool); 9] = [
     ("date", "GMT$", true),
+    ("x-content-type-options", "^nosniff$", true),
     ("x-request-id", "^[!-~]{1,128}$", true),
     ("cache-control", "^(public, |private, )?(no-store|s-maxage|max-age)", true),
     ("vary", "^[ -~]+$", false),
@@ -21,9 +22,8 @@ const COMMON_FIELDS: [(&str, &str, bool); 8] = [
 ];
 
 /// Fields that only the admin address adds. It serves explained answers. The document describes the public address.
-const ADMIN_FIELDS: [&str; 6] = [
+const ADMIN_FIELDS: [&str; 5] = [
     "content-security-policy",
-    "x-content-type-options",
     "referrer-policy",
     "cross-origin-opener-policy",
     "cross-origin-resource-policy",

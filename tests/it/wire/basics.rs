@@ -132,7 +132,7 @@ fn a_target_may_be_absolute() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     let whole = comparable(client.request("GET", LAYOUT, &[]));
-    for authority in ["http://localhost", "https://edge.example:8443", "http://[::1]:80"] {
+    for authority in ["http://localhost", "https://edge.example:8443", "HTTP://[::1]:80", "hTTpS://a"] {
         assert_eq!(
             comparable(client.request("GET", &format!("{authority}{LAYOUT}"), &[])),
             whole,
@@ -141,6 +141,11 @@ fn a_target_may_be_absolute() {
     }
     assert_eq!(client.request("GET", "http://localhost", &[]).code(), "unknown_endpoint");
     assert_eq!(client.request("GET", "http://localhost?site=acme", &[]).code(), "unknown_endpoint");
+    for target in ["http:/a/v1/routes", "httpx://a/v1/routes", "ftp://a/v1/routes", "http://", "HTTP://u@a/"]
+    {
+        let response = Client::to(server.edge).request("GET", target, &[]);
+        assert_eq!(problem(&response), (400, "malformed_request".into()), "{target}");
+    }
 }
 
 #[test]

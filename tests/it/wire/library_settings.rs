@@ -32,6 +32,18 @@ fn cors(response: &Response) -> (Option<&str>, Option<&str>, Option<&str>) {
 }
 
 #[test]
+fn an_absolute_target_decides_the_host_and_the_header_field_is_ignored() {
+    for scheme in ["http", "HTTP", "https"] {
+        let target = format!("{scheme}://events.acme.example:81{OPEN}");
+        let response = send(&SERVER.get(), "GET", &target, "Host: other.example\r\n");
+        let api_host = &response.json()["integrations"]["Segment.io"]["apiHost"];
+        assert_eq!(*api_host, "events.acme.example:81/v1", "{scheme}");
+    }
+    let response = send(&SERVER.get(), "GET", &format!("http://a.example{OPEN}"), "");
+    assert_eq!((response.status, response.code()), (400, "malformed_request".into()), "Host must be there");
+}
+
+#[test]
 fn the_settings_send_events_to_the_host_of_the_request() {
     for host in ["events.acme.example", "localhost:8080", "[::1]:8080"] {
         for target in [OPEN, "/v1/projects/track_open/settings.json", "/v1/projects/track_open/settings?v=1"]

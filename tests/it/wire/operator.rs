@@ -273,6 +273,29 @@ fn a_header_names_the_visitor_instead_of_the_url() {
 }
 
 #[test]
+fn an_absolute_target_decides_the_host_for_which_the_admin_address_answers() {
+    for (authority, host, expected) in [
+        ("http://rebound.example", "localhost", (403, "host_not_allowed".into())),
+        ("HTTP://rebound.example:9090", "127.0.0.1", (403, "host_not_allowed".into())),
+        ("http://localhost", "rebound.example", (200, String::new())),
+        ("https://[::1]:9090", "rebound.example", (200, String::new())),
+    ] {
+        let response =
+            send(&OPEN.get(), "GET", &format!("{authority}{EXPLAIN_TARGET}"), &format!("Host: {host}\r\n"));
+        let code = if response.status == 200 { String::new() } else { response.code() };
+        assert_eq!((response.status, code), expected, "{authority}, Host: {host}");
+    }
+    let lines = |origin: &str| {
+        format!("Host: localhost\r\nOrigin: {origin}\r\nAuthorization: Bearer open-sesame\r\n")
+    };
+    let target = format!("http://parallax.internal:9090{EXPLAIN_TARGET}");
+    let own = send(&LOCKED.get(), "GET", &target, &lines("http://parallax.internal:9090"));
+    assert_eq!(own.status, 200, "{}", own.text());
+    let other = send(&LOCKED.get(), "GET", &target, &lines("http://localhost"));
+    assert_eq!(problem(&other), (403, "origin_not_allowed".into()));
+}
+
+#[test]
 fn with_a_token_any_host_is_accepted() {
     let lines = "Host: parallax.internal:9090\r\nAuthorization: Bearer open-sesame\r\n";
     assert_eq!(send(&LOCKED.get(), "GET", EXPLAIN_TARGET, lines).status, 200);

@@ -16,7 +16,7 @@ static SERVER: SharedServer = SharedServer::new(|| {
         redirect("/docs/*", "https://docs.example:8443/v2/*?from=*#%3A80%3Atop", 302),
         redirect("/:lang/shop/:id/*", "/store/:id.html?lang=:lang&rest=*", 307),
         redirect("/contact", "mailto:team@acme.example", 303),
-        redirect("/host", "//cdn.example:80/a", 308),
+        redirect("/host", "https://cdn.example:80/a", 308),
         redirect("/colon", "/a:/b", 308),
         page("/blog/:slug", json!({})),
     ])
@@ -34,7 +34,7 @@ fn parameters_in_the_target_are_replaced_by_the_values_of_the_path() {
         ("/docs/a/b/c", "https://docs.example:8443/v2/a/b/c?from=a/b/c#%3A80%3Atop"),
         ("/de/shop/7/x/y", "/store/7.html?lang=de&rest=x/y"),
         ("/contact", "mailto:team@acme.example"),
-        ("/host", "//cdn.example:80/a"),
+        ("/host", "https://cdn.example:80/a"),
         ("/colon", "/a:/b"),
     ] {
         assert_eq!(target(route), to, "{route}");
@@ -106,6 +106,23 @@ fn a_parameter_that_the_path_does_not_have_is_refused() {
     assert_eq!(report(&[("/post", "/blog/a%3Ab?x=%2A")]), "");
 }
 
+#[test]
+fn a_similar_target_is_named_if_it_is_one_that_browsers_follow() {
+    for (to, nearest) in [
+        ("www.acme.example", "https://www.acme.example"),
+        ("//www.acme.example/a", "https://www.acme.example/a"),
+        ("//offers", "/offers"),
+        ("offers", "/offers"),
+        ("https:\\\\acme.example\\a", "https://acme.example/a"),
+        (" /a b\n", "/a%20b"),
+        ("/\\acme.example", "-"),
+        (" javascript:a", "-"),
+        ("https://", "-"),
+    ] {
+        assert_eq!(report(&[("/a", to)]), format!("routes/00.json /redirect/to {to:?} {nearest}\n"));
+    }
+}
+
 /// Returns the numbers of the redirects that are refused as part of a circle.
 fn circle(redirects: &[(&str, &str)]) -> Vec<usize> {
     let number = |line: &str| line["routes/".len().."routes/00".len()].parse().expect("a number");
@@ -132,7 +149,6 @@ fn a_circle_of_redirects_is_refused() {
         &[("/a", "/page")][..],
         &[("/a", "/b"), ("/b", "/page")],
         &[("/a", "/nowhere")],
-        &[("/a", "//acme.example/a")],
         &[("/a", "https://acme.example/a")],
         &[("/docs/:a/*", "/docs/*")],
         &[("/*", "/page")],

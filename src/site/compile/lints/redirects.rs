@@ -29,7 +29,7 @@ impl<'r> PublishedPaths<'r> {
 
     /// Adds a warning if `to` is a path of this site that is not published.
     pub(super) fn check_target(&self, file: &str, to: &str, warnings: &mut Diagnostics) {
-        if !to.starts_with('/') || to.starts_with("//") {
+        if !to.starts_with('/') {
             return;
         }
         let path = decode_path(to);

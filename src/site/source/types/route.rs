@@ -77,8 +77,8 @@ pub struct RedirectRoute {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
-    /// A path of this site, or a URL. After the host, `:name` and `*` are replaced by the values of the pattern.
-    /// Write `%3A` and `%2A` for a colon and an asterisk.
+    /// A path of this site that begins with one `/`, or a URL with its scheme. After the host, `:name` and `*` are
+    /// replaced by the values of the pattern. Write `%3A` and `%2A` for a colon and an asterisk.
     #[schemars(length(min = 1))]
     pub to: String,
     /// The HTTP status of the redirect, for the page's code to send.
