@@ -218,6 +218,12 @@ impl SimulatedDisk {
         self.state().names.remove(path).expect("the file exists");
     }
 
+    /// Truncates a file, as another program does.
+    pub fn truncate_as_another(&self, path: &Path, length: usize) {
+        let state = &mut *self.state();
+        state.inodes[state.names[path]].trim(length);
+    }
+
     pub fn names(&self) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         self.state().names.keys().filter_map(name).collect()
