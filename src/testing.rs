@@ -409,11 +409,12 @@ pub mod visitors {
         pub use crate::visitors::log::{
             Ack, Browser, ClientTimes, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device,
             DurableBatch, EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput,
-            FoldInputBuilder, IdTag, LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer, LogError, LogId,
-            LogItem, LogReader, LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record, RecordContext,
-            RecordError, RecordKind, RecordResult, Records, RecoveryReport, RedactedIds, Request, SendError,
-            TombstoneKey, Treatment, UserAgentInfo, VisitorIds, WriteOutcome, WriterThread, check_directory,
-            check_file, inspect, open, parse_segment_name, read_footer, segment_name,
+            FoldInputBuilder, IdTag, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient,
+            LogConsumer, LogError, LogId, LogItem, LogReader, LogWriter, Options, Os, PLACE_CHECK_MS, Queue,
+            Record, RecordContext, RecordError, RecordKind, RecordResult, Records, RecoveryReport,
+            RedactedIds, Request, SendError, TombstoneKey, Treatment, UserAgentInfo, VisitorIds,
+            WriteOutcome, WriterThread, check_directory, check_file, inspect, open, parse_segment_name,
+            read_footer, segment_name,
         };
         pub mod bloom {
             pub use crate::visitors::log::bloom::{IdKind, may_contain};

@@ -15,7 +15,8 @@ use crate::cli::inspect_snapshot;
 use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::log::{self, CheckReport, DamageKind, LogError};
+use crate::visitors::events::time;
+use crate::visitors::log::{self, CheckReport, DamageKind, InterruptedErasure, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Verify every checksum of all snapshots, or of a log, its checkpoints, the served versions and the phases of experiments
@@ -30,7 +31,8 @@ form of the log. It decodes nothing else: search for a percent-encoded form sepa
   parallax check data/ --contains ana@example.com && echo erased
 
 Exit codes: 0 no damage, or text not found; 1 damage, or text found; 3 a file cannot be read, so nothing is proven.
-The torn tail that a crash leaves at the end of a log is reported, but is not damage.";
+The torn tail that a crash leaves at the end of a log is reported, but is not damage.
+An erasure that a crash cut off is reported too.";
 
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
@@ -126,11 +128,20 @@ fn check_log(
     path: &Path,
     check: impl Fn(Arc<dyn Disk>, &Path) -> Result<CheckReport, LogError>,
 ) -> Result<usize, CliError> {
-    let CheckReport { segments, batches, records, void_records: void, damage: damages } =
-        check(Arc::new(RealDisk), path).map_err(log_read_error)?;
+    let CheckReport {
+        segments,
+        batches,
+        records,
+        void_records: void,
+        damage: damages,
+        interrupted_erasure: interrupted,
+    } = check(Arc::new(RealDisk), path).map_err(log_read_error)?;
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     for finding in &damages {
         print_line(&directory.join(finding.to_string()).display().to_string())?;
+    }
+    if let Some(erasure) = interrupted {
+        print_line(&format!("{}: {}", path.display(), describe_erasure(&erasure)))?;
     }
     let wrong = damages.iter().filter(|finding| DamageKind::is_unexpected(finding.kind)).count();
     let verdict = if wrong == 0 { "sound" } else { "damaged" };
@@ -140,6 +151,18 @@ fn check_log(
         path.display()
     ))?;
     Ok(wrong)
+}
+
+/// Describes an erasure that a killed server has left.
+fn describe_erasure(erasure: &InterruptedErasure) -> String {
+    let InterruptedErasure { seq, requested_ms, is_begun } = *erasure;
+    let requested = requested_ms.map_or(String::new(), |ms| format!(", requested at {},", time::to_text(ms)));
+    match is_begun {
+        true => format!("an erasure with seq {seq}{requested} is not finished; the next start finishes it"),
+        false => format!(
+            "an erasure with seq {seq}{requested} was interrupted: the erasure was not begun; erase again"
+        ),
+    }
 }
 
 fn summarize(

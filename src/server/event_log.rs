@@ -34,10 +34,11 @@ use crate::visitors::checkpoint::scheduler::{
 };
 use crate::visitors::checkpoint::writer::CheckpointWriter;
 use crate::visitors::erasure::{ClusterErasure, Eraser};
+use crate::visitors::events::time;
 use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
-    ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
-    SeqRange, VisitorIds, Wake, WriterThread,
+    ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
+    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
 };
 use crate::visitors::ownership::OwnershipSource;
 
@@ -384,14 +385,17 @@ fn restore_profiles(
     Ok(restored)
 }
 
-/// Finishes an interrupted erasure, if there is one, on a thread of its own.
+/// Finishes an interrupted erasure, if there is one, on a thread of its own. Of one that was not begun it deletes the
+/// marker.
 fn resume_erasure(eraser: &Eraser, report: &RecoveryReport) -> std::io::Result<()> {
-    if !report.has_unfinished_erasure {
+    if report.interrupted_erasure.is_none() {
         return Ok(());
     }
     let eraser = eraser.clone();
     let resume = move || match eraser.resume() {
-        Ok(ErasureSummary { records, redacted, segments, seq }) => {
+        // The start has reported it.
+        Ok(None) => {}
+        Ok(Some(ErasureSummary { records, redacted, segments, seq })) => {
             tracing::info!(seq, records, redacted, segments, "finished an interrupted erasure");
         }
         Err(error) => {
@@ -444,6 +448,10 @@ fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
         tracing::error!(
             "the file `secret` was missing; the log has a new one and cannot read its earlier tombstones"
         );
+    }
+    if let Some(InterruptedErasure { seq, requested_ms, is_begun: false }) = report.interrupted_erasure {
+        let requested = requested_ms.map_or("at an unknown time".to_owned(), time::to_text);
+        tracing::warn!(seq, %requested, "an erasure was interrupted: the erasure was not begun; erase again");
     }
     for finding in &report.damage {
         match finding.kind.is_unexpected() {

@@ -47,7 +47,7 @@ pub trait Disk: Send + Sync {
     /// Returns the names in a directory, in no particular order. Skips names that are not UTF-8.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Creates a file to append to. Returns `AlreadyExists` if it exists.
+    /// Creates a file to append to and to read. Returns `AlreadyExists` if it exists.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Creates a file like [`create`](Self::create) that only the owner of the process may read.
@@ -201,7 +201,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         Ok(Box::new(RealFile::new(file)))
     }
 

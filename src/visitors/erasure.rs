@@ -43,6 +43,9 @@ pub enum ErasureError {
     /// The entries of ownership cannot be read.
     #[error("{0}")]
     Ownership(#[from] OwnershipError),
+    /// The log has no tombstone of the erasure, so nothing was erased.
+    #[error("the log has no tombstone of the erasure, so nothing was erased")]
+    NotBegun,
     /// No checkpoint could be written in time.
     #[error("no checkpoint was written in 100 s; check the disk, then send the request again")]
     Checkpoint,
@@ -193,16 +196,21 @@ impl Eraser {
             .map_err(OwnershipError::from)?)
     }
 
-    /// Finishes the erasure that an earlier process began, as soon as the log can be written.
+    /// Finishes the erasure that an earlier process began, as soon as the log can be written. Returns `None` if the
+    /// process ended before the tombstone was durable: nothing was erased, and only the marker is deleted.
     ///
     /// # Errors
     /// As for [`erase`](Self::erase).
-    pub fn resume(&self) -> Result<ErasureSummary, ErasureError> {
+    pub fn resume(&self) -> Result<Option<ErasureSummary>, ErasureError> {
         while !self.log.metrics().is_available() {
             thread::sleep(DISK_POLL_INTERVAL);
         }
         let started = self.log.resume_erasure()?.begin()?;
-        self.complete(started, None)
+        if started.tombstones().map_err(EraseError::from)?.is_empty() {
+            started.end().map_err(EraseError::from)?;
+            return Ok(None);
+        }
+        self.complete(started, None).map(Some)
     }
 
     /// Finishes all erasures that have begun. `requested` is the visitor of this request.
@@ -230,11 +238,9 @@ impl Eraser {
         requested: Option<&Requested>,
     ) -> Result<Finished, ErasureError> {
         let tombstones = started.tombstones().map_err(EraseError::from)?;
-        let Some(seq) = tombstones.iter().map(|tombstone| tombstone.seq).max() else {
-            // The process ended before the tombstone was durable, so nothing was erased.
-            started.end().map_err(EraseError::from)?;
-            return Ok(Finished::Complete(ErasureSummary::default()));
-        };
+        let is_begun = |requested: &Requested| tombstones.iter().any(|tombstone| requested.is_of(tombstone));
+        let seq = tombstones.iter().map(|tombstone| tombstone.seq).max();
+        let seq = seq.filter(|_| requested.is_none_or(is_begun)).ok_or(ErasureError::NotBegun)?;
         self.wait_for(self.checkpoints.request())?;
         let ownership = self.source.open()?;
         let visitors = tombstones.iter().map(|tombstone| {

@@ -68,7 +68,7 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
         }
     }
     let Some(newest) = sound.last() else { return Ok(checked) };
-    if log::is_erasing(&**disk, path).map_err(failed)? {
+    if log::has_begun_erasure(disk, path).map_err(failed)? {
         let name = checkpoint_name(newest.seq);
         checked.lines.push(format!("{name}: not compared with the log: an erasure is not finished"));
         return Ok(checked);

@@ -6,6 +6,8 @@
 mod bounds;
 // The output of `check` and `inspect`.
 mod commands;
+// An erasure that a crash cuts off at any call.
+mod cut_off;
 // Damaged checkpoints.
 mod damage;
 // Erased visitors.

@@ -1,8 +1,8 @@
-//! The data directory of a running server is removed, moved or replaced (R23), or cannot be written at the start
-//! (R21).
+//! The data directory of a running server is removed, moved or replaced, or its active segment truncated (R23), or the
+//! directory cannot be written at the start (R21).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -141,6 +141,48 @@ fn exit_code_after_failed_writes() -> i32 {
 fn writes_that_fail_until_the_stop_end_the_server_with_exit_code_3() {
     // A run in which the last acknowledged event was just synced ends with 0.
     assert!((0..30).any(|_| exit_code_after_failed_writes() == 3));
+}
+
+/// Returns the segment that the server writes.
+fn active_segment(data: &Path) -> PathBuf {
+    let names = fs::read_dir(data).expect("a directory").map(|entry| entry.expect("an entry").path());
+    names.filter(|path| path.extension().is_some_and(|end| end == "segment")).max().expect("a segment")
+}
+
+#[test]
+fn a_truncated_segment_is_noticed_within_two_seconds_and_the_next_start_says_it_too() {
+    for (ack, is_under_load) in [("disk", false), ("disk", true), ("written", false), ("written", true)] {
+        let data = temporary_directory();
+        let server = start(data.path(), &["--ack", ack]);
+        assert_eq!([post(&server, "first"), post(&server, "second")], [200, 200]);
+        // As `logrotate` does with `copytruncate`.
+        fs::File::options()
+            .write(true)
+            .open(active_segment(data.path()))
+            .expect("opened")
+            .set_len(0)
+            .expect("cut");
+        let begun = Instant::now();
+        let mut sent = 0;
+        eventually("the truncation is noticed", || {
+            if is_under_load {
+                sent += 1;
+                post(&server, &format!("later-{sent}"));
+            }
+            server.log().contains("another program has truncated the active segment").then_some(())
+        });
+        assert!(begun.elapsed() < NOTICE_TIME_MAX, "{:?}", begun.elapsed());
+        assert!(server.log().contains("first_seq=1 last_seq=2"), "{}", server.log());
+        assert!(server.admin_get("/metrics").text().contains("parallax_log_damaged 1\n"));
+        eventually("events are accepted", || (post(&server, "after") == 200).then_some(()));
+        server.signal("KILL");
+        let server = server.restart(&[]);
+        let log = server.log();
+        assert!(log.contains("found damage in the log") && log.contains("lost seqs 1..=2"), "{ack}: {log}");
+        let body = br#"{"anonId":"v1","event":"e","messageId":"after"}"#;
+        let receipt = server.post("/v1/track?site=fjell", &[], body).json();
+        assert_eq!(receipt["duplicates"], 1, "{ack}: the record is in the log: {receipt}");
+    }
 }
 
 /// A mounted disk in memory, unmounted on drop.

@@ -1,6 +1,7 @@
 //! Reproducible random numbers from a seed.
 
 /// The generator SplitMix64 (Steele, Lea and Flood 2014). Every seed is good, even adjacent ones.
+#[derive(Clone)]
 pub struct Dice(pub u64);
 
 impl Dice {

@@ -42,7 +42,7 @@ mod meanwhile;
 mod wrong_clock;
 // A start on a disk that cannot be written.
 mod waiting;
-// A directory or a segment that another program removes.
+// A directory or a segment that another program removes or truncates.
 mod place;
 pub(crate) mod simulated;
 

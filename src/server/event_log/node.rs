@@ -167,6 +167,7 @@ pub(super) fn start(
     let source = OwnershipSource { disk, directory: directory.clone(), known, cluster };
     let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
     erasures.spawn(eraser.clone()).map_err(BootError::Thread)?;
+    resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
     let erasure = ClusterEraser {
         eraser: eraser.clone(),
         seal: keys.seal,
@@ -174,7 +175,6 @@ pub(super) fn start(
         progress: erased,
         metrics: Arc::clone(&metrics),
     };
-    let node = Some(NodeHandle { metrics, session: Some(session), erasure: Arc::new(erasure) });
     Ok(EventLog {
         queue,
         sync_latency,
@@ -185,7 +185,7 @@ pub(super) fn start(
         checkpoint_stop_ms: checkpoints.stop_ms,
         writer,
         insights,
-        node,
+        node: Some(NodeHandle { metrics, session: Some(session), erasure: Arc::new(erasure) }),
     })
 }
 
@@ -242,7 +242,7 @@ fn log_restored((position, returned): (u64, u64), entries: usize, unreturned: u6
 }
 
 fn refuse_unfinished_erasure(config: &Config, report: &RecoveryReport) -> Result<(), BootError> {
-    if !report.has_unfinished_erasure {
+    if !report.interrupted_erasure.is_some_and(|erasure| erasure.is_begun) {
         return Ok(());
     }
     Err(BootError::Cluster(format!(

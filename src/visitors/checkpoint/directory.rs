@@ -71,6 +71,11 @@ impl CheckpointDirectory {
     /// synced already.
     pub(super) fn install(&self, seq: u64) -> io::Result<()> {
         self.disk.rename(&self.path.join(TEMPORARY_NAME), &self.path_of(seq))?;
+        self.sync()
+    }
+
+    /// Makes the names of the files durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_directory(&self.path)
     }
 

@@ -166,17 +166,20 @@ impl CheckpointWriter {
         self.metrics.written.fetch_add(1, Ordering::Relaxed);
         self.metrics.bytes.store(bytes, Ordering::Relaxed);
         self.has_warned = false;
-        let is_complete = self.remove_old() || !replaces_all;
+        let is_complete = self.remove_old(replaces_all) || !replaces_all;
         self.publish();
         tracing::info!(seq, bytes, file = %self.directory.path_of(seq).display(), "wrote checkpoint");
         Ok((bytes, is_complete))
     }
 
-    /// Deletes old checkpoints. Returns whether all are deleted. The next checkpoint tries again.
-    fn remove_old(&self) -> bool {
+    /// Deletes old checkpoints, durably if `syncs` is set. Returns whether all are deleted. The next checkpoint tries
+    /// again.
+    fn remove_old(&self, syncs: bool) -> bool {
         let Ok(mut others) = self.directory.seqs() else { return false };
         others.retain(|seq| !self.generations.contains(seq));
-        let failed = others.into_iter().filter(|seq| self.directory.remove(*seq).is_err()).count();
+        let mut failed = others.into_iter().filter(|seq| self.directory.remove(*seq).is_err()).count();
+        // Otherwise a power cut could bring an erased visitor back, after the erasure has ended.
+        failed += usize::from(syncs && self.directory.sync().is_err());
         self.metrics.failed.fetch_add(failed as u64, Ordering::Relaxed);
         failed == 0
     }

@@ -11,9 +11,24 @@ use std::path::PathBuf;
 
 use super::directory::{LogDirectory, segment_name};
 use super::footer::{FooterBuilder, TRAILER_BYTES};
-use super::format::{Batch, HEADER_BYTES, Header};
+use super::format::{BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, HEADER_BYTES, Header};
 use crate::limits::RESERVED_BYTES_MAX;
-use crate::storage::disk::{DiskFile, append_all};
+use crate::storage::disk::{DiskFile, append_all, read_full};
+
+/// Bytes at the end of the batches that the writer compares with the file: as many as every batch has.
+const TAIL_BYTES: usize = BATCH_HEADER_BYTES;
+
+/// The last bytes of a segment.
+type Tail = [u8; TAIL_BYTES];
+
+/// A change of the open segment by another program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SegmentLoss {
+    /// The name leads to no file, or to another one.
+    Gone,
+    /// The file was truncated. Later batches are after a hole.
+    Truncated,
+}
 
 /// An open segment.
 pub(super) struct ActiveSegment {
@@ -28,6 +43,10 @@ pub(super) struct ActiveSegment {
     reserve_until: u64,
     footer: FooterBuilder,
     durable_watermark: u64,
+    /// The last bytes of header and batches.
+    tail: Tail,
+    /// The end of header and batches at the last check, and their last bytes then.
+    checked: (u64, Tail),
 }
 
 impl ActiveSegment {
@@ -52,6 +71,7 @@ impl ActiveSegment {
         let bytes = HEADER_BYTES as u64;
         let contents = FooterBuilder::new(first_seq);
         let (reserved_end, watermark) = (0, first_seq - 1);
+        let tail = last_bytes(&header);
         let mut active = Self {
             file,
             path: directory.path(&name),
@@ -61,6 +81,8 @@ impl ActiveSegment {
             reserve_until,
             footer: contents,
             durable_watermark: watermark,
+            tail,
+            checked: (bytes, tail),
         };
         active.index_batches(carried);
         Ok(active)
@@ -109,13 +131,31 @@ impl ActiveSegment {
         Ok(self.bytes + end.len() as u64)
     }
 
-    /// Returns whether the segment's name still leads to its file.
+    /// Checks that the segment's name still leads to its file, and that nothing of the file is cut off.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn is_in_place(&self, directory: &LogDirectory) -> io::Result<bool> {
+    pub(super) fn find_loss(&mut self, directory: &LogDirectory) -> io::Result<Option<SegmentLoss>> {
         let named = directory.find_identity(&self.path)?;
-        Ok(named == Some(self.file.identity()?))
+        if named != Some(self.file.identity()?) {
+            return Ok(Some(SegmentLoss::Gone));
+        }
+        if self.file.length()? < self.file_bytes() || !self.has_checked_end()? {
+            return Ok(Some(SegmentLoss::Truncated));
+        }
+        self.checked = (self.bytes, self.tail);
+        Ok(None)
+    }
+
+    /// Returns whether the file still has the end of the last check, and a batch after it if there are any. A batch
+    /// that is appended to a truncated file gives it the old length again, with zeros between. A cut inside the
+    /// batches since the last check is not found here, but by readers.
+    fn has_checked_end(&self) -> io::Result<bool> {
+        let (end, tail) = self.checked;
+        let mut found = [0; TAIL_BYTES + BATCH_MAGIC.len()];
+        let read = read_full(&*self.file, &mut found, end - TAIL_BYTES as u64)?;
+        let (found_tail, next) = found[..read].split_at(read.min(TAIL_BYTES));
+        Ok(found_tail == tail && (self.bytes == end || next == BATCH_MAGIC))
     }
 
     /// Returns the first seq that the segment may hold.
@@ -149,5 +189,13 @@ impl ActiveSegment {
             self.bytes += batch.bytes.len() as u64;
             self.durable_watermark = self.durable_watermark.max(batch.durable_seq);
         }
+        if !batches.is_empty() {
+            self.tail = last_bytes(batches);
+        }
     }
+}
+
+/// Returns the last bytes of a header or of batches, which are longer.
+fn last_bytes(bytes: &[u8]) -> Tail {
+    bytes.last_chunk().copied().unwrap_or([0; TAIL_BYTES])
 }

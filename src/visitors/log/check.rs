@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::LogError;
 use super::directory::{LogDirectory, SECRET_FILE, parse_segment_name};
+use super::erase::InterruptedErasure;
 use super::erase::secret::TombstoneKey;
 use super::record::{Record, RecordKind};
 use super::verify::{Damage, DamageKind, LogScan, SegmentItem, SegmentReader, damage_in};
@@ -23,6 +24,8 @@ pub struct CheckReport {
     pub void_records: u64,
     /// All damage, including torn and void tails.
     pub damage: Vec<Damage>,
+    /// The erasure that a killed server has left.
+    pub interrupted_erasure: Option<InterruptedErasure>,
 }
 
 /// Checks all segments of a directory, and that no record up to `durable_seq` is missing. That seq is the
@@ -32,12 +35,30 @@ pub struct CheckReport {
 /// An I/O error, or a format version that this release does not know.
 pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Result<CheckReport, LogError> {
     let directory = LogDirectory::open_read_only(disk, dir);
+    let failed = |error| LogError::io(dir, error);
     let mut survey = LogScan::of_directory(&directory)?;
     survey.raise_watermark(durable_seq);
-    if !has_secret(&directory).map_err(|error| LogError::io(&directory.path(""), error))? {
+    if !has_secret(&directory).map_err(failed)? {
         survey.damage.push(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0));
     }
-    check(&directory, survey)
+    let interrupted_erasure = interrupted_erasure(&directory).map_err(failed)?;
+    Ok(CheckReport { interrupted_erasure, ..check(&directory, survey)? })
+}
+
+/// Returns whether the log in `dir` has the tombstone of an erasure that is not finished.
+///
+/// # Errors
+/// The disk fails.
+pub(crate) fn has_begun_erasure(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<bool> {
+    let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
+    Ok(InterruptedErasure::find(&directory)?.is_some_and(|erasure| erasure.is_begun))
+}
+
+/// Returns the erasure that a killed server has left. That of a running server is in progress, or its request has got
+/// an error.
+fn interrupted_erasure(directory: &LogDirectory) -> std::io::Result<Option<InterruptedErasure>> {
+    let found = InterruptedErasure::find(directory)?;
+    Ok(found.filter(|_| !directory.is_in_use()))
 }
 
 /// Returns whether the directory has an intact key of its tombstones.

@@ -222,29 +222,32 @@ impl LogDirectory {
         [NEW, REWRITTEN].iter().try_for_each(|name| ignore_not_found(self.disk.unlink(&self.path(name))))
     }
 
-    /// Returns whether an erasure has begun and has not ended.
-    pub(crate) fn is_erasing(&self) -> io::Result<bool> {
-        is_erasing(&*self.disk, &self.root)
+    /// Records durably that an erasure begins: the seq that its first tombstone will have, and the present time in
+    /// milliseconds.
+    pub(crate) fn set_erasing(&self, seq: u64, now_ms: i64) -> io::Result<()> {
+        let bytes = [seq.to_le_bytes(), now_ms.to_le_bytes()].concat();
+        self.install(ERASING, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
-    /// Records durably that an erasure has begun. `seq` is the seq of its first tombstone. An earlier erasure
-    /// that is not finished keeps its own seq.
-    pub(crate) fn begin_erasure(&self, seq: u64) -> io::Result<()> {
-        if self.is_erasing()? {
-            return Ok(());
-        }
-        self.install(ERASING, &mut |file| append_all(file, &seq.to_le_bytes())).map(drop)
-    }
-
-    /// Returns the seq of the first tombstone that may not be finished. 0 if the file has no seq.
-    pub(crate) fn erasing_seq(&self) -> io::Result<Option<u64>> {
+    /// Returns the seq of the first tombstone whose erasure may not be finished, or 0 if the file does not state it,
+    /// and the time of the request. Files of earlier releases have no time.
+    pub(crate) fn erasing(&self) -> io::Result<Option<(u64, Option<i64>)>> {
         let file = match self.open_file(ERASING) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let mut bytes = [0; 9];
+        let mut bytes = [0; 2 * size_of::<u64>() + 1];
         let length = read_full(&*file, &mut bytes, 0)?;
-        Ok(Some(bytes[..length].try_into().map_or(0, u64::from_le_bytes)))
+        Ok(Some(match bytes[..length].as_chunks() {
+            ([seq], []) => (u64::from_le_bytes(*seq), None),
+            ([seq, time_ms], []) => (u64::from_le_bytes(*seq), Some(i64::from_le_bytes(*time_ms))),
+            _ => (0, None),
+        }))
+    }
+
+    /// Returns whether a server has locked the directory.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.disk.lock(&self.root).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Records durably that the erasure has ended.
@@ -351,7 +354,7 @@ pub(crate) fn contains_log(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     Ok(disk.list(dir)?.iter().any(|name| parse_segment_name(name).is_some()))
 }
 
-/// Returns whether an erasure has begun in `dir` and has not ended.
+/// Returns whether `dir` has the marker of an erasure, which may have begun and has not ended.
 ///
 /// # Errors
 /// The directory cannot be listed.

@@ -18,7 +18,8 @@
 //! oldest                          the first seq that retention has kept; earlier segments are expired
 //! secret                          the key of the digests in tombstones; made with the directory; mode 0600
 //! clock                           the log clock: see `log_clock.rs`
-//! erasing                         the seq (8 bytes) of the first tombstone whose erasure may not be finished
+//! erasing                         the marker of an erasure that may not be finished: the seq of its first tombstone (8
+//!                                 bytes), and the time of the request (8; not in files of earlier releases)
 //! .new                            a file being written, not yet renamed; deleted at the next start
 //! .rewritten                      the same for an erasure, which runs at the same time as the writer
 //! ```
@@ -183,7 +184,7 @@
 //!
 //! **Sealing**: sync, append the footer, truncate the zeros after it, sync, append the trailer, sync. So no
 //! crash leaves a trailer after an incomplete footer: that is damage. After a failed append
-//! or sync the writer never touches the file again. A new segment begins at the last durable seq plus one. It
+//! or sync the writer never touches the file again, nor after another program has truncated it. A new segment begins at the last durable seq plus one. It
 //! contains all records of the old segment that must be kept before its name becomes visible.
 //!
 //! **A crash can leave** the following: a last batch (with `--ack written`: the batches of the last 100 ms)
@@ -222,8 +223,9 @@
 //!
 //! **The order of an erasure**:
 //!
-//! 1. The writer creates `erasing`, seals the active segment and begins another.
-//! 2. The writer makes the tombstones durable.
+//! 1. The writer seals the active segment and begins another. Then it creates `erasing`, unless the file names an
+//!    erasure that has begun.
+//! 2. The writer makes the tombstones durable, from the seq in `erasing` on. Now the erasure has begun.
 //! 3. The consumer deletes the profiles that the tombstones name. It makes everything durable that it knows from
 //!    records which become void.
 //! 4. The erasing thread examines each earlier segment whose filter may contain one of the visitor's IDs, or that
@@ -240,10 +242,13 @@
 //! and a torn tail are left out. A new footer has the same index and times, the keys of the records, and a
 //! filter of the remaining IDs. A quarantined tail without a whole batch is deleted.
 //!
-//! **A crash can leave** `erasing`. After a start that finds it, the erasing thread repeats steps 3 to 5 for all
-//! tombstones from the seq in `erasing` on. If the crash was between two batches of tombstones, the writer
+//! **A crash can leave** `erasing`, and a copy of the directory can have it. Only a tombstone proves that the erasure
+//! has begun. If the log has a tombstone from the seq in `erasing` on, the erasing thread of the next start repeats
+//! steps 3 to 5 for all of these tombstones. If the crash was between two batches of tombstones, the writer
 //! appends tombstones for all IDs of the visitor again. The next erasure does the same for one that failed.
-//! Repeating it changes nothing. Without a tombstone nothing was erased, and `erasing` is deleted.
+//! Repeating it changes nothing. If the log has no such tombstone, the erasure was not begun, and every record of the
+//! visitor is there. The file does not name the visitor. So the next start reports the seq and the time, then deletes
+//! the file, and the operator erases the visitor again. `check` and `restore` report the same.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
 //! A reader rejects a format version that it does not know. Version 1 is rejected. A record

@@ -7,11 +7,14 @@
 
 use std::fmt::Display;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::active_segment::SegmentLoss;
 use super::directory::segment_name;
 use super::metrics::LogMetrics;
+use super::verify::{SegmentEntry, SegmentItem, SegmentReader};
 use super::writer::LogWriter;
 use crate::limits::RETRY_MS_MAX;
 
@@ -19,8 +22,8 @@ use crate::limits::RETRY_MS_MAX;
 /// full disk accepts some batches and refuses others, and a shorter time would report each change. Together
 /// with `RETRY_MS_MAX` it is below the two seconds within which a recovery must be visible.
 pub const DISK_RECOVERED_MS: u64 = 1_000;
-/// Time between two checks of the log writer that the data directory and the active segment are in their place,
-/// in ms. It is half of the two seconds within which a removed directory must be noticed.
+/// Time between two checks of the log writer that the data directory and the active segment are in their place, and
+/// that the segment is whole, in ms. It is half of the two seconds within which a removed directory must be noticed.
 pub const PLACE_CHECK_MS: u64 = 1_000;
 const _: () = assert!(RETRY_MS_MAX + DISK_RECOVERED_MS < 2_000);
 
@@ -108,21 +111,66 @@ impl LogWriter {
         }
     }
 
-    /// Checks that the paths still lead to the locked directory and to the open segment. If not, the writer
-    /// abandons the segment, and acknowledges nothing until it can begin another one in the locked directory.
+    /// Checks that the paths still lead to the locked directory and to the open segment, and that the segment is
+    /// whole. If not, the writer abandons the segment, and acknowledges nothing until it can begin another one in the
+    /// locked directory.
     pub(super) fn check_place(&mut self) {
-        let Some(active) = &self.active else { return };
-        let found = self.directory.check_identity().and_then(|()| active.is_in_place(&self.directory));
-        if matches!(found, Ok(true)) {
-            return;
+        let Some(active) = &mut self.active else { return };
+        let first_seq = active.first_seq();
+        let found = self.directory.check_identity().and_then(|()| active.find_loss(&self.directory));
+        match found {
+            Ok(None) => return,
+            Ok(Some(SegmentLoss::Gone)) => {
+                self.report_lost_segment(first_seq);
+                self.note_error(&"the active segment was deleted, moved or replaced");
+            }
+            Ok(Some(SegmentLoss::Truncated)) => {
+                self.report_truncated_segment(first_seq);
+                self.note_error(&"another program has truncated the active segment");
+            }
+            Err(error) => self.note_error(&error),
         }
-        if matches!(found, Ok(false)) {
-            self.report_lost_segment(active.first_seq());
-        }
-        let lost = io::Error::other("the active segment was deleted, moved or replaced");
-        self.note_result(&found.and_then(|is_in_place| if is_in_place { Ok(()) } else { Err(lost) }));
         self.close_segment();
         self.plan_retry();
+    }
+
+    /// Counts and logs the durable records that the open segment does not have any more. If it cannot be read, these
+    /// are all of them.
+    fn report_truncated_segment(&mut self, first_seq: u64) {
+        let lost = self.lost_seqs(first_seq);
+        self.note_result(&lost);
+        let file = segment_name(first_seq);
+        let all = first_seq..self.durable_seq + 1;
+        let lost = lost.unwrap_or_else(|_| if all.is_empty() { Vec::new() } else { vec![all] });
+        for seqs in lost {
+            let (first_seq, last_seq) = (seqs.start, seqs.end - 1);
+            tracing::error!(
+                %file, first_seq, last_seq,
+                "another program has truncated the active segment; these durable records are lost"
+            );
+            self.metrics.damage_count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the durable seqs that a segment has lost, as the next start finds them.
+    fn lost_seqs(&self, first_seq: u64) -> io::Result<Vec<Range<u64>>> {
+        let place = SegmentEntry {
+            named_seq: first_seq,
+            first_seq,
+            created_ms: None,
+            void_from_seq: self.durable_seq + 1,
+            log_id: Some(self.log_id),
+        };
+        let mut reader = SegmentReader::new(&self.directory, &place, self.durable_seq)?;
+        let mut lost = Vec::new();
+        while let Some(item) = reader.next()? {
+            if let SegmentItem::Damage(damage) = item
+                && !damage.lost_seqs.is_empty()
+            {
+                lost.push(damage.lost_seqs);
+            }
+        }
+        Ok(lost)
     }
 
     /// Counts and logs the durable records of the open segment as lost.

@@ -60,6 +60,7 @@ use std::time::Duration;
 
 pub use agent::{Browser, Device, Os, UserAgentInfo};
 pub(crate) use check::CheckReport;
+pub(crate) use check::has_begun_erasure;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
 pub(crate) use directory::{
@@ -72,7 +73,9 @@ pub(crate) use erase::may_have_erased;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};
-pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
+pub use erase::{
+    EraseError, EraseRule, Erasure, ErasureSummary, InterruptedErasure, RedactedIds, Treatment, VisitorIds,
+};
 pub use fold_input::{ClientTimes, FoldInput, FoldInputBuilder};
 pub use format::{LogId, Records};
 pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};

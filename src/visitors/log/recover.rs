@@ -16,6 +16,7 @@ use super::active_segment::ActiveSegment;
 use super::dedup::{DedupWindow, seen_time};
 use super::delivery::{self, Delivery};
 use super::directory::{LogDirectory, SECRET_FILE, segment_name};
+use super::erase::InterruptedErasure;
 use super::erase::secret::TombstoneKey;
 use super::format::{Batch, Header};
 use super::log_clock;
@@ -49,8 +50,9 @@ pub struct RecoveryReport {
     pub quarantined: Vec<String>,
     /// True if the log had lost its file `secret` and has got a new one. Earlier tombstones cannot be read.
     pub has_replaced_secret: bool,
-    /// True if an erasure is not finished. The caller resumes it with [`super::Queue::resume_erasure`].
-    pub has_unfinished_erasure: bool,
+    /// The erasure that a killed process has left. The caller finishes it, or removes its marker, with
+    /// [`super::Queue::resume_erasure`].
+    pub interrupted_erasure: Option<InterruptedErasure>,
 }
 
 impl RecoveryReport {
@@ -268,13 +270,13 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Notes an unfinished erasure. Without the key, nobody can tell which IDs its tombstones name.
+    /// Notes an interrupted erasure. Without the key, nobody can tell which IDs its tombstones name.
     fn check_erasure(&mut self) -> std::io::Result<()> {
-        self.report.has_unfinished_erasure = self.directory.is_erasing()?;
+        self.report.interrupted_erasure = InterruptedErasure::find(self.directory)?;
         match TombstoneKey::load(self.directory) {
             Err(error) if error.kind() != ErrorKind::InvalidData => return Err(error),
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) if self.report.has_unfinished_erasure => {
+            Ok(None) | Err(_) if self.report.interrupted_erasure.is_some() => {
                 self.report.add_damage(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0));
             }
             Ok(None) | Err(_) => {}

@@ -407,8 +407,10 @@ impl LogWriter {
         self.seal();
     }
 
-    /// Seals the open segment, all of which is durable, and begins another one.
+    /// Seals the open segment, all of which is durable, and begins another one. A segment that is not in its place, or
+    /// that another program has truncated, is abandoned instead.
     pub(super) fn seal(&mut self) {
+        self.check_place();
         if let Some(active) = self.close_segment() {
             // A failure loses nothing: readers scan a segment without a footer.
             let sealed = active.seal();

@@ -124,7 +124,7 @@ fn an_erasure_removes_every_byte_of_the_visitor_and_nothing_else() {
     let checked = check_directory(Arc::new(RealDisk), directory, 0).expect("reading succeeds");
     assert_eq!((checked.damage, checked.void_records), (vec![], count as u64));
     let log = Log::open_at(directory, Arc::new(RealDisk), &clock, options).expect("the log opens");
-    assert_eq!((log.report.damage.len(), log.report.has_unfinished_erasure), (0, false));
+    assert_eq!((log.report.damage.len(), log.report.interrupted_erasure), (0, None));
     assert_eq!(
         fs::metadata(directory.join("secret")).expect("the file exists").permissions().mode() & 0o777,
         0o600

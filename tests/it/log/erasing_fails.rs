@@ -65,7 +65,7 @@ impl World {
             Log::open(Arc::new(self.disk.clone()), &self.clock, self.options.clone())
         });
         let mut log = log.expect("the disk works");
-        if log.report.has_unfinished_erasure {
+        if log.report.interrupted_erasure.is_some() {
             let erasure = log.queue.resume_erasure().expect("no other erasure runs");
             log.writer.run_once();
             // If the disk fails, a later start or erasure finishes it.
@@ -159,8 +159,9 @@ fn log_with_history(seed: u64, ack: Ack) -> (World, Log) {
     (world, log)
 }
 
-/// Cuts the power at each call of an erasure in turn. Returns the first `n` above the number of calls.
-fn crash_at_each_call(ack: Ack) -> u64 {
+/// Kills the process at each call of an erasure in turn, or cuts the power. Returns the first `n` above the number of
+/// calls.
+fn crash_at_each_call(ack: Ack, cuts_power: bool) -> u64 {
     for n in 1.. {
         let (mut world, mut log) = log_with_history(n, ack);
         world.disk.plan(Plan::From(n));
@@ -168,7 +169,10 @@ fn crash_at_each_call(ack: Ack) -> u64 {
         let calls = world.disk.calls();
         let durable_seq = log.queue.metrics().durable_seq();
         drop(log);
-        world.cut_power(durable_seq);
+        world.disk.plan(Plan::Never);
+        if cuts_power {
+            world.cut_power(durable_seq);
+        }
         let log = world.open();
         world.check_records();
         // Only tombstones have the key 0.
@@ -181,6 +185,10 @@ fn crash_at_each_call(ack: Ack) -> u64 {
             );
         } else {
             assert!(!is_erased, "n = {n}: the erasure did not begin");
+        }
+        if let Some(erasure) = log.report.interrupted_erasure {
+            assert_eq!(erasure.is_begun, is_begun, "n = {n}");
+            assert_eq!(erasure.requested_ms, Some(world.clock.now_ms()), "n = {n}");
         }
         assert!(!world.disk.names().iter().any(|name| name == "erasing" || name.starts_with('.')), "n = {n}");
         let mut log = world.kill_and_reopen(log);
@@ -195,8 +203,9 @@ fn crash_at_each_call(ack: Ack) -> u64 {
 
 #[test]
 fn the_next_start_finishes_an_erasure_after_a_crash_at_any_call() {
-    for ack in [Ack::Disk, Ack::Written] {
-        let calls = crash_at_each_call(ack);
+    for (ack, cuts_power) in [Ack::Disk, Ack::Written].into_iter().flat_map(|ack| [(ack, false), (ack, true)])
+    {
+        let calls = crash_at_each_call(ack, cuts_power);
         assert!(calls > 50, "{calls} calls are too few");
     }
 }
@@ -226,8 +235,8 @@ fn the_next_erasure_finishes_one_that_failed_at_any_call() {
             }
             let log = world.kill_and_reopen(log);
             assert_eq!(
-                (world.check_records() > 0, log.report.has_unfinished_erasure),
-                (true, false),
+                (world.check_records() > 0, log.report.interrupted_erasure),
+                (true, None),
                 "n = {n}, {fault:?}"
             );
             if calls < n {

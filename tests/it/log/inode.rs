@@ -8,7 +8,7 @@ use crate::dice::Dice;
 const SECTOR: usize = 512;
 
 /// A file's bytes in the page cache and on the platter.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Inode {
     pub cache: Vec<u8>,
     platter: Vec<u8>,

@@ -1,15 +1,15 @@
-//! A directory or a segment that is removed, moved or replaced under a running log (R23).
+//! A directory or a segment that is removed, moved, replaced or truncated under a running log (R23).
 
 use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::format::HEADER_BYTES;
+use parallax::testing::visitors::log::format::{HEADER_BYTES, TRAILER_MAGIC, batch_length};
 use parallax::testing::visitors::log::{
     Ack, DISK_RECOVERED_MS, DamageKind, Options, PLACE_CHECK_MS, WriteOutcome, segment_name,
 };
 
-use super::simulated::SimulatedDisk;
+use super::simulated::{Fault, Plan, SimulatedDisk};
 use super::{DIRECTORY, Log, TestClock, options, request};
 
 fn open(disk: &SimulatedDisk, clock: &Arc<TestClock>, ack: Ack) -> Log {
@@ -91,5 +91,112 @@ fn a_deleted_segment_is_damage_and_later_records_go_to_a_new_one() {
         assert_eq!(log.consumed(), [(3, 3)]);
         let [damage] = &log.report.damage[..] else { panic!("{:?}", log.report.damage) };
         assert_eq!((damage.kind, damage.lost_seqs.clone()), (DamageKind::Missing, 1..3));
+    }
+}
+
+/// A truncation of the active segment, and the records around it.
+#[derive(Debug, Clone, Copy)]
+struct Truncation {
+    ack: Ack,
+    /// The length that is left.
+    length: usize,
+    /// True if the writer has checked the segment since its last record.
+    is_checked: bool,
+    /// True if a record is appended after the truncation and before the check.
+    is_appended: bool,
+}
+
+/// Records 1 to 4, truncates their segment, and records more. Returns the lost seqs that the start after it reports.
+fn lost_by(truncation: Truncation) -> Vec<std::ops::Range<u64>> {
+    let Truncation { ack, length, is_checked, is_appended } = truncation;
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let mut log = open(&disk, &clock, ack);
+    log.record(&[1, 2], clock.now_ms());
+    log.record(&[3, 4], clock.now_ms());
+    run_after(&mut log, &clock, 100);
+    if is_checked {
+        run_after(&mut log, &clock, PLACE_CHECK_MS);
+    }
+    assert!(is_recording(&log) && log.queue.metrics().durable_seq() == 4, "{truncation:?}");
+    disk.truncate_as_another(&Path::new(DIRECTORY).join(segment_name(1)), length);
+    let mut kept = Vec::new();
+    if is_appended {
+        let completion = log.record(&[5], clock.now_ms());
+        assert_ne!(completion.outcome, WriteOutcome::DiskUnavailable, "{truncation:?}");
+        kept.push((5, 5));
+    }
+    run_after(&mut log, &clock, PLACE_CHECK_MS);
+    assert!(!is_recording(&log), "{truncation:?}");
+    assert_eq!(log.queue.metrics().damage_count(), 1, "{truncation:?}");
+    run_after(&mut log, &clock, DISK_RECOVERED_MS);
+    run_after(&mut log, &clock, DISK_RECOVERED_MS);
+    assert!(is_recording(&log), "{truncation:?}");
+    let next_seq = 5 + u64::from(is_appended);
+    log.record(&[6], clock.now_ms());
+    kept.push((next_seq, 6));
+    run_after(&mut log, &clock, 100);
+    drop(log);
+    let log = open(&disk, &clock, ack);
+    let found: Vec<_> = log.consumed().into_iter().filter(|(seq, _)| *seq > 4).collect();
+    assert_eq!(found, kept, "{truncation:?}");
+    assert!(log.report.has_unexpected_damage());
+    let lost = log.report.damage.iter().map(|damage| damage.lost_seqs.clone());
+    lost.filter(|seqs| !seqs.is_empty()).collect()
+}
+
+#[test]
+fn a_truncated_segment_is_noticed_within_a_second_and_its_lost_seqs_are_reported() {
+    let batch = {
+        let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+        open(&disk, &clock, Ack::Disk).record(&[1, 2], clock.now_ms());
+        let bytes = disk.bytes(&Path::new(DIRECTORY).join(segment_name(1)));
+        batch_length(&bytes[HEADER_BYTES..]).expect("a batch")
+    };
+    let second = HEADER_BYTES + batch;
+    let lengths = [(0, 1..5), (HEADER_BYTES - 1, 1..5), (HEADER_BYTES, 1..5), (HEADER_BYTES + 60, 1..5)];
+    let lengths = lengths.into_iter().chain([(second - 8, 1..5), (second, 3..5), (second + batch - 8, 3..5)]);
+    for (length, lost) in lengths {
+        for (ack, is_checked, is_appended) in [Ack::Disk, Ack::Written]
+            .into_iter()
+            .flat_map(|ack| [(ack, false), (ack, true)])
+            .flat_map(|(ack, is_checked)| [(ack, is_checked, false), (ack, is_checked, true)])
+        {
+            // A cut inside the batches since the last check, and an append after it, are found when the log is read.
+            if length <= HEADER_BYTES || is_checked || !is_appended {
+                let truncation = Truncation { ack, length, is_checked, is_appended };
+                assert_eq!(lost_by(truncation), std::slice::from_ref(&lost), "{truncation:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_truncated_segment_is_not_sealed() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let options = Options { segment_bytes: 700, ..options() };
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk works");
+    log.record(&[1], clock.now_ms());
+    let path = Path::new(DIRECTORY).join(segment_name(1));
+    disk.truncate_as_another(&path, 0);
+    let mut key = 1;
+    while log.queue.metrics().damage_count() == 0 {
+        key += 1;
+        log.record(&[key], clock.now_ms());
+    }
+    assert!(disk.bytes(&path).len() < 2_000, "noticed before the check that is due after a second");
+    assert!(!disk.bytes(&path).ends_with(&TRAILER_MAGIC), "a trailer would say that the segment is whole");
+}
+
+#[test]
+fn zeros_that_a_failed_call_has_reserved_are_no_truncation() {
+    for n in 1..20 {
+        let (disk, clock) = (SimulatedDisk::new(n), Arc::<TestClock>::default());
+        let mut log = open(&disk, &clock, Ack::Disk);
+        log.record(&[1], clock.now_ms());
+        disk.plan(Plan::Nth(n, Fault::Enospc));
+        (2..9).for_each(|key| drop(log.record(&[key], clock.now_ms())));
+        disk.plan(Plan::Never);
+        (0..3).for_each(|_| run_after(&mut log, &clock, PLACE_CHECK_MS));
+        assert_eq!((is_recording(&log), log.queue.metrics().damage_count()), (true, 0), "n = {n}");
     }
 }

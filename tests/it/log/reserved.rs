@@ -174,7 +174,7 @@ fn a_batch_over_half_the_reserve_reserves_no_zeros() {
 }
 
 /// Number of calls of a stop up to the append of the footer.
-const CALLS_UNTIL_FOOTER: u64 = 9;
+const CALLS_UNTIL_FOOTER: u64 = 11;
 
 #[test]
 fn a_footer_before_untrimmed_zeros_is_quarantined_without_them() {

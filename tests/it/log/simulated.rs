@@ -44,6 +44,7 @@ pub enum Plan {
 #[derive(Clone)]
 pub struct SimulatedDisk(Arc<Mutex<State>>);
 
+#[derive(Clone)]
 struct State {
     random: Dice,
     plan: Plan,
@@ -57,9 +58,12 @@ struct State {
     directory: u64,
     log: Vec<String>,
     on_open: Vec<OpenHook>,
+    /// A copy of the disk before each call, if they are wanted.
+    copies: Option<Vec<State>>,
 }
 
 /// A file that another process writes when a path is opened for the `opens`th time from now on.
+#[derive(Clone)]
 struct OpenHook {
     path: PathBuf,
     opens: u32,
@@ -100,7 +104,29 @@ impl SimulatedDisk {
             directory: 0,
             log: Vec::new(),
             on_open: Vec::new(),
+            copies: None,
         })))
+    }
+
+    /// Copies the disk before each call from now on, so that a test can go on from there as after a crash.
+    pub fn begin_copies(&self) {
+        self.state().copies = Some(Vec::new());
+    }
+
+    /// Returns an independent copy.
+    pub fn copied(&self) -> Self {
+        Self(Arc::new(Mutex::new(State { locked: BTreeSet::new(), ..self.state().clone() })))
+    }
+
+    /// Sets the seed of all later random choices.
+    pub fn set_seed(&self, seed: u64) {
+        self.state().random = Dice(seed);
+    }
+
+    /// Returns the copies, and ends the copying.
+    pub fn take_copies(&self) -> Vec<Self> {
+        let copies = self.state().copies.take().expect("the copying has begun");
+        copies.into_iter().map(|state| Self(Arc::new(Mutex::new(state)))).collect()
     }
 
     /// Writes a file when `path` is opened for the `opens`th time from now on.
@@ -192,6 +218,12 @@ impl SimulatedDisk {
         self.state().names.remove(path).expect("the file exists");
     }
 
+    /// Truncates a file, as another program does.
+    pub fn truncate_as_another(&self, path: &Path, length: usize) {
+        let state = &mut *self.state();
+        state.inodes[state.names[path]].trim(length);
+    }
+
     pub fn names(&self) -> Vec<String> {
         let name = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         self.state().names.keys().filter_map(name).collect()
@@ -205,6 +237,10 @@ impl SimulatedDisk {
 impl State {
     /// Returns the fault of this call, if any, or an error if the call has no effect.
     fn count_call(&mut self, needs_room: bool) -> io::Result<Option<Fault>> {
+        if let Some(mut copies) = self.copies.take() {
+            copies.push(Self { locked: BTreeSet::new(), ..self.clone() });
+            self.copies = Some(copies);
+        }
         self.calls += 1;
         let fault = match self.plan {
             Plan::Never => None,

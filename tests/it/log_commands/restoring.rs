@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{Row, as_arg, flip_bit, run, segments, write_sealed_log};
-use crate::harness::temporary_directory;
+use crate::harness::{Server, eventually, temporary_directory};
 
 /// Returns 100 rows of different visitors.
 fn rows() -> Vec<Row> {
@@ -97,4 +97,28 @@ fn a_restore_never_changes_a_directory_with_files() {
     assert_eq!(target.read_dir().expect("a directory").count(), 1);
     fs::remove_file(target.join("mine")).expect("removed");
     run(&["restore", as_arg(&backup), as_arg(&target)]).assert_exit(0, &[]);
+}
+
+#[test]
+fn check_restore_and_the_start_name_an_erasure_that_was_not_begun() {
+    let parent = temporary_directory();
+    let (backup, target) = (parent.path().join("backup"), parent.path().join("data"));
+    write_sealed_log(&backup, &rows());
+    // The copy was made after the server had created the file, and before it had written a tombstone.
+    let requested_ms = 1_767_225_600_000_u64;
+    fs::write(backup.join("erasing"), [101_u64, requested_ms].map(u64::to_le_bytes).concat())
+        .expect("written");
+    let sentence = "the erasure was not begun; erase again";
+    let told = ["an erasure with seq 101, requested at 2026-01-01T00:00:00.000Z,", sentence];
+    run(&["check", as_arg(&backup)]).assert_exit(0, &told);
+    run(&["restore", as_arg(&backup), as_arg(&target)]).assert_exit(0, &told);
+    let server = Server::start_with_data(&target, &[], &[]);
+    let log = server.log();
+    assert!(log.contains(sentence) && log.contains("seq=101 requested=2026-01-01T00:00:00.000Z"), "{log}");
+    run(&["check", as_arg(&target)]).assert_exit(0, &["100 records\n"]);
+    eventually("the server deletes the file", || (!target.join("erasing").exists()).then_some(()));
+    assert!(!server.log().contains("finished an interrupted erasure"), "{}", server.log());
+    // A file of an earlier release has no time.
+    fs::write(backup.join("erasing"), 101_u64.to_le_bytes()).expect("written");
+    run(&["check", as_arg(&backup)]).assert_exit(0, &["an erasure with seq 101 was interrupted:", sentence]);
 }

@@ -8,7 +8,7 @@ use super::super::format::{begin_batch, end_batch};
 use super::super::record::Record;
 use super::super::writer::LogWriter;
 use super::secret::{TombstoneKey, tombstone_payloads};
-use super::{ClusterTombstone, EraseError, EraseRequest, ErasureStarted, VisitorIds};
+use super::{ClusterTombstone, EraseError, EraseRequest, ErasureStarted, InterruptedErasure, VisitorIds};
 use crate::limits::{DEDUP_WINDOW_MS, TOMBSTONES_PER_BATCH_MAX};
 
 impl LogWriter {
@@ -54,21 +54,8 @@ impl LogWriter {
         TombstoneKey::load_or_create(&self.directory)?;
         let payloads = tombstone_payloads(visitor);
         self.encode_tombstones(visitor, &payloads[..1], &mut Vec::new())?;
-        let is_first = !self.directory.is_erasing()?;
-        self.directory.begin_erasure(self.next_seq)?;
-        if !self.unsynced.is_empty() {
-            self.sync();
-        }
-        if self.unsynced.is_empty() && self.active.as_ref().is_some_and(|active| active.records() > 0) {
-            self.seal();
-        }
-        if self.active.is_none() || !self.unsynced.is_empty() {
-            // No tombstone was written, so there is nothing to finish.
-            if is_first {
-                self.directory.end_erasure()?;
-            }
-            return Err(unavailable());
-        }
+        self.seal_before_erasure()?;
+        self.mark_erasure()?;
         let first_seq = self.next_seq;
         self.append_tombstones(visitor, &payloads)?;
         Ok(self.erasure_started(first_seq))
@@ -99,9 +86,24 @@ impl LogWriter {
         Ok(self.erasure_started(self.next_seq))
     }
 
-    /// Seals the open segment, if it has records.
+    /// Creates the file `erasing`, unless it names an erasure that has begun. An erasure that it names and that has not
+    /// begun is forgotten: its request has got an error, or the start has reported it.
+    fn mark_erasure(&self) -> io::Result<()> {
+        match InterruptedErasure::find(&self.directory)? {
+            Some(InterruptedErasure { is_begun: true, .. }) => Ok(()),
+            _ => self.directory.set_erasing(self.next_seq, self.clock.now_ms()),
+        }
+    }
+
+    /// Seals the open segment, if it has records, and returns the state of an erasure without tombstones.
     fn seal_for_erasure(&mut self) -> io::Result<ErasureStarted> {
         self.directory.check_identity()?;
+        self.seal_before_erasure()?;
+        Ok(self.erasure_started(self.first_open_seq()))
+    }
+
+    /// Seals the open segment, if it has records. All records are then durable, and the open segment is empty.
+    fn seal_before_erasure(&mut self) -> io::Result<()> {
         if !self.unsynced.is_empty() {
             self.sync();
         }
@@ -109,7 +111,7 @@ impl LogWriter {
             self.seal();
         }
         match self.active {
-            Some(_) if self.unsynced.is_empty() => Ok(self.erasure_started(self.first_open_seq())),
+            Some(_) if self.unsynced.is_empty() => Ok(()),
             _ => Err(unavailable()),
         }
     }

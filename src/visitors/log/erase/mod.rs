@@ -5,6 +5,7 @@
 
 mod begin;
 mod command;
+mod interrupted;
 mod redact;
 mod rewrite;
 pub(super) mod secret;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+pub use self::interrupted::InterruptedErasure;
 pub use self::redact::RedactedIds;
 use self::rewrite::RewriteOptions;
 pub use self::rewrite::{EraseRule, Treatment};
@@ -241,23 +243,16 @@ impl ErasureStarted {
     /// The disk fails.
     pub fn tombstones(&self) -> Result<Vec<Tombstone>, LogError> {
         let failed = |error| LogError::io(&self.directory.path(""), error);
-        let begun_at = self.directory.erasing_seq().map_err(failed)?.unwrap_or(0);
-        let mut found = BTreeMap::new();
-        for first_seq in self.directory.segments().map_err(failed)? {
-            if first_seq >= begun_at {
-                self.read_tombstones(first_seq, &mut found).map_err(failed)?;
-            }
-        }
-        let tombstones = found.into_iter();
-        Ok(tombstones.map(|((site, owner), seq)| Tombstone { site, owner, seq }).collect())
-    }
-
-    fn read_tombstones(&self, first_seq: u64, found: &mut BTreeMap<(String, IdTag), u64>) -> io::Result<()> {
-        each_tombstone(&self.directory, first_seq, &mut |seq, record| {
+        let (begun_at, _) = self.directory.erasing().map_err(failed)?.unwrap_or_default();
+        let mut found: BTreeMap<(String, IdTag), u64> = BTreeMap::new();
+        each_tombstone(&self.directory, begun_at, &mut |seq, record| {
             if let (Some(site), Some(owner)) = (record.site, tombstone_owner(record)) {
                 found.insert((site.to_owned(), owner), seq);
             }
         })
+        .map_err(failed)?;
+        let tombstones = found.into_iter();
+        Ok(tombstones.map(|((site, owner), seq)| Tombstone { site, owner, seq }).collect())
     }
 
     /// Changes the records of all earlier segments and of the quarantined tails by a rule. It takes seconds for
@@ -297,8 +292,24 @@ impl ErasureStarted {
     }
 }
 
-/// Passes the tombstones of a segment to `take`. They are its first records.
+/// Passes the tombstones of the segments that begin at `from_seq` or later to `take`. They are the first records of
+/// their segment.
 fn each_tombstone(
+    directory: &LogDirectory,
+    from_seq: u64,
+    take: &mut dyn FnMut(u64, &Record<'_>),
+) -> io::Result<()> {
+    for first_seq in directory.segments()?.into_iter().filter(|first_seq| *first_seq >= from_seq) {
+        match each_tombstone_of(directory, first_seq, take) {
+            // Retention has deleted the segment meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            read => read?,
+        }
+    }
+    Ok(())
+}
+
+fn each_tombstone_of(
     directory: &LogDirectory,
     first_seq: u64,
     take: &mut dyn FnMut(u64, &Record<'_>),
@@ -330,16 +341,10 @@ pub(crate) fn may_have_erased(
     let directory = LogDirectory::open_read_only(disk, dir);
     let failed = |error| LogError::io(dir, error);
     let mut is_named = !directory.quarantined_files().map_err(failed)?.is_empty();
-    for first_seq in directory.segments().map_err(failed)? {
-        let read = each_tombstone(&directory, first_seq, &mut |_, record| {
-            is_named |= key.is_tombstone_of(record, site, id_kind, id);
-        });
-        match read {
-            // Retention has deleted the segment meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => read.map_err(failed)?,
-        }
-    }
+    each_tombstone(&directory, 0, &mut |_, record| {
+        is_named |= key.is_tombstone_of(record, site, id_kind, id);
+    })
+    .map_err(failed)?;
     Ok(is_named)
 }
 
