@@ -128,7 +128,7 @@ fn excerpt(bytes: &[u8]) -> String {
 
 #[test]
 fn malformed_responses_are_reported() {
-    let head = "HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 2\r\n";
+    let head = "HTTP/1.1 200 OK\r\nX-Content-Type-Options: nosniff\r\nDate: x\r\nContent-Length: 2\r\n";
     let one = format!("{head}Content-Type: application/json\r\n\r\n{{}}");
     let heads = format!("{head}\r\n{one}");
     let parse = |text: &str| {
@@ -143,6 +143,7 @@ fn malformed_responses_are_reported() {
         ("{}", "{}x"),
         ("{}", "xx"),
         ("Date: x\r\n", ""),
+        ("X-Content-Type-Options: nosniff\r\n", ""),
         ("Date: x\r\n", "Date: x\r\nDate: x\r\n"),
         ("Date: x", "Date : x"),
         ("Date: x", "Date: x\ny"),
