@@ -1,8 +1,8 @@
 //! The log lines of the server. The thread that logs formats a line and puts it into a bounded queue; a thread of its own
 //! writes the queue to standard error.
 //!
-//! The reader of standard error may stall, such as a pipe whose other end nobody reads. Then only that thread waits: when the
-//! queue is full, lines are dropped and counted. A part of the queue is reserved for other lines than those of the access log.
+//! The program that reads standard error may stall. Then only that thread waits. When the queue is full, lines are dropped
+//! and counted. A part of the queue is reserved for other lines than those of the access log.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::limits::log_lines::{LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES};
 
-/// Bytes that are written at once, unless one line is longer. Fewer calls of the system write a busy access log.
+/// Bytes that are written with one system call, unless one line is longer. A busy access log then needs few calls.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Time that the end of the process waits for the queue to be written.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ impl LogLines {
         self.counts.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until all lines so far are written, but not for longer than a stalled reader deserves.
+    /// Waits until all lines so far are written, for at most [`FLUSH_TIME`], because the reader may have stalled.
     fn flush(&self) {
         let (written, wait) = bounded(1);
         if self.sender.send(Message::Flush(written)).is_ok() {

@@ -1,7 +1,8 @@
 //! Lists of routes that are written and compressed once for each version of a site. All workers share them.
 //!
-//! A request that finds its list takes no lock. After a publication all clients of a site ask for the same few lists, and for a large site each takes milliseconds.
-//! A list that a client can choose freely, with a prefix or a limit, is not kept. It would displace the others.
+//! After a publication all clients of a site request the same few lists, and for a large site each takes milliseconds. A
+//! request that finds its list takes no lock. A list that a client can choose freely, with a prefix or a limit, is not kept.
+//! It would displace the others.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

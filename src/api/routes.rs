@@ -1,8 +1,8 @@
 //! `GET /v1/routes`: the published routes, for static generation, or the changes since a version.
 //!
 //! Routes, redirects and removed paths are sorted by path in one order, so that a page of the list can end between any
-//! two paths. The first page also lists the queries. A request with `wait` may be held until a publication. The lists for
-//! which clients usually ask are prepared once ([`PreparedLists`]).
+//! two paths. The first page also lists the queries. A request with `wait` may be held until a publication. The usual
+//! lists are prepared once ([`PreparedLists`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;

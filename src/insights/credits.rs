@@ -1,5 +1,6 @@
 //! The visitors to whom events without an anonymous ID are credited: the anonymous ID of the user's latest earlier tie,
-//! until that anonymous ID is tied to another user or that tie ends. So the order that a server sends is in the visit that led to it.
+//! until that anonymous ID is tied to another user or that tie ends. So the order that a server sends is in the visit
+//! that led to it.
 //!
 //! A credit depends on the ties before the event, in the order of the seqs. The ties of all files are read once, and give
 //! for each user the places at which its credited visitor changes. Only users with such events in the files that a question

@@ -183,9 +183,9 @@
 //! blocks, so its sync writes less.
 //!
 //! **Sealing**: sync, append the footer, truncate the zeros after it, sync, append the trailer, sync. So no
-//! crash leaves a trailer after an incomplete footer: that is damage. After a failed append
-//! or sync the writer never touches the file again, nor after another program has truncated it. A new segment begins at the last durable seq plus one. It
-//! contains all records of the old segment that must be kept before its name becomes visible.
+//! crash leaves a trailer after an incomplete footer: that is damage. After a failed append or sync, or after another
+//! program has truncated the file, the writer never touches it again. A new segment begins at the last durable seq plus
+//! one. It contains all records of the old segment that must be kept before its name becomes visible.
 //!
 //! **A crash can leave** the following: a last batch (with `--ack written`: the batches of the last 100 ms)
 //! that is truncated, has holes or is partly written; zeros; a part of a footer; a tail that a later segment

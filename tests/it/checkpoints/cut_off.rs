@@ -52,7 +52,7 @@ fn records_of(world: &World, id: &str) -> usize {
     count
 }
 
-/// What a start finds and does.
+/// The result of a start after an erasure was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// There is no marker, and the visitor is whole.
