@@ -124,7 +124,7 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
     let bytes = bytes.map_err(|error| format!("cannot encode the message of the era: {error}"))?;
     let position = runtime.block_on(async {
-        let position = stream.append_first(bytes).await?;
+        let position = stream.append_first(&era, bytes).await?;
         stream.publish_era(&era, position).await?;
         Ok::<_, String>(position)
     })?;

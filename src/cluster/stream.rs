@@ -12,11 +12,14 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::datetime::parse_rfc3339;
 use async_nats::jetstream;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::context::{
-    Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind,
+    Context, ContextBuilder, CreateStreamError, CreateStreamErrorKind, PublishAckFuture, PublishError,
+    PublishErrorKind,
 };
+use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
@@ -219,11 +222,15 @@ impl ClusterStream {
     ///
     /// # Errors
     /// The connection is lost, or the servers do not store the message.
-    pub(crate) async fn append_first(&self, bytes: Vec<u8>) -> Result<u64, String> {
-        // No server has answered, so none has stored the message.
-        let is_refused = |error: &PublishError| error.kind() == PublishErrorKind::StreamNotFound;
+    pub(crate) async fn append_first(&self, era: &Era, bytes: Vec<u8>) -> Result<u64, String> {
+        // With this ID the servers store the message once, also if an acknowledgement did not arrive in time.
+        let id = format!("era-{:032x}", u128::from_be_bytes(era.id.0));
+        let is_refused = |error: &PublishError| {
+            matches!(error.kind(), PublishErrorKind::StreamNotFound | PublishErrorKind::TimedOut)
+        };
         let appended = leader::until_stored(leader::pause, is_refused, async || {
-            self.context.publish(self.subject.clone(), bytes.clone().into()).await?.await
+            let message = PublishMessage::build().payload(bytes.clone().into()).message_id(&id);
+            self.context.send_publish(self.subject.clone(), message).await?.await
         });
         match appended.await {
             Ok(appended) => Ok(appended.sequence),
@@ -231,7 +238,8 @@ impl ClusterStream {
         }
     }
 
-    /// Creates the stream if it is missing. Returns its creation time in milliseconds.
+    /// Creates the stream if it is missing. Returns its creation time in milliseconds. Servers that have just
+    /// started have no leader yet, so this tries again.
     ///
     /// # Errors
     /// The servers refuse it.
@@ -252,8 +260,12 @@ impl ClusterStream {
             allow_direct: false,
             ..Config::default()
         };
-        let created = self.context.create_stream(config).await;
-        let created = created.map_err(|error| format!("cannot create the stream {}: {error}", self.name))?;
+        // The servers answer a second request for the same stream as the first.
+        let created = leader::until_stored(leader::pause, is_unanswered, async || {
+            self.context.create_stream(config.clone()).await
+        });
+        let created =
+            created.await.map_err(|error| format!("cannot create the stream {}: {error}", self.name))?;
         Ok(milliseconds(created.cached_info().created.unix_timestamp_nanos()))
     }
 
@@ -269,8 +281,20 @@ impl ClusterStream {
         let text = serde_json::to_string(&metadata).expect("numbers and texts are JSON");
         let mut config = self.timed_info().await?.info.config;
         config.metadata = HashMap::from([(ERA_KEY.to_owned(), text)]);
-        let updated = self.context.update_stream(&config).await;
+        let updated = leader::until_stored(leader::pause, is_unanswered, async || {
+            self.context.update_stream(&config).await
+        });
+        let updated = updated.await;
         updated.map(drop).map_err(|error| format!("cannot change the stream {}: {error}", self.name))
+    }
+}
+
+/// Tells whether no leader answered a change of a stream's configuration.
+fn is_unanswered(error: &CreateStreamError) -> bool {
+    match error.kind() {
+        CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable => true,
+        CreateStreamErrorKind::JetStream(error) => error.error_code() == ErrorCode::CLUSTER_NOT_AVAILABLE,
+        _ => false,
     }
 }
 
