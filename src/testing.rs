@@ -12,7 +12,7 @@ pub mod admin {
     }
 }
 pub mod api {
-    pub use crate::api::{EventSink, Handler, Poll, Settings};
+    pub use crate::api::{EventSink, Handler, Poll, Settings, SharedBytes, SharedParts};
     pub mod prepared_lists {
         pub use crate::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
     }
@@ -486,5 +486,7 @@ pub mod webhook {
     }
 }
 pub mod worker {
-    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, ReceiveRate, Service};
+    pub use crate::worker::{
+        BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, Service, UnsentBytes,
+    };
 }

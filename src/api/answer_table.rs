@@ -13,9 +13,11 @@
 //! routes, with unknown pairs, with an explanation, or with embedded queries.
 
 use super::class::ResponseClass;
+use super::shared_bytes::SharedParts;
 use crate::checksum;
 use crate::http::etag::Etag;
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, KEY_BYTES_MAX, ZONES_MAX};
+use crate::site::catalog::catalog::PublishedSite;
 use crate::site::snapshot::pieces::{PieceRange, Pieces};
 
 /// The kind of an answer.
@@ -150,6 +152,19 @@ impl PreparedAnswer<'_> {
     pub(super) fn write_body(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.before_pieces[self.content_end + EMPTY_LINE.len()..]);
         self.write_pieces(pieces, out);
+    }
+
+    /// Records the pieces as shared parts of a response that ends at `end`.
+    #[cold]
+    pub(super) fn record_shared(&self, published: &PublishedSite, end: usize, shared: &mut SharedParts) {
+        let pieces_bytes: u64 = self.pieces.iter().map(|[_, bytes]| bytes).sum();
+        let begin = end - self.after_pieces.len() - pieces_bytes as usize;
+        let ranges = self.pieces.iter().scan(0, |offset, range| {
+            let at = *offset;
+            *offset += range[1] as usize;
+            Some((at, *range))
+        });
+        shared.push_pieces(published, begin, ranges);
     }
 
     fn write_pieces(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {

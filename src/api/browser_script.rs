@@ -7,12 +7,13 @@
 
 use std::sync::LazyLock;
 
+use super::scratch::ResponseBuffers;
 use super::static_document::StaticDocument;
 use crate::checksum;
 use crate::http::date::DateLine;
 use crate::http::params::{Param, Params};
 use crate::http::request::Request;
-use crate::ids::{self, RequestIdGenerator};
+use crate::ids;
 use crate::problem::Problem;
 
 static SCRIPT: LazyLock<BrowserScript> =
@@ -57,11 +58,11 @@ pub(super) fn handle(
     request: &Request<'_>,
     params: &Params<'_>,
     date: &DateLine,
-    ids: &mut RequestIdGenerator,
+    buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
     let script = &*SCRIPT;
     let is_present = params.get(Param::ContentHash).is_some_and(|hash| hash.as_bytes() == script.hash);
     let fields = if is_present { IMMUTABLE } else { &script.changing };
-    script.document.write(request, fields, date, ids, out)
+    script.document.write_shared(request, fields, date, &mut buffers.ids, &mut buffers.shared, out)
 }

@@ -11,6 +11,7 @@ use super::library_settings::SettingsHandler;
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
+use super::shared_bytes::SharedParts;
 use super::static_document::StaticDocument;
 use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
@@ -78,9 +79,12 @@ impl Handler {
         Self { event_sink: Some(event_sink), ..self }
     }
 
-    /// Lets the handler hold requests that wait for a publication.
-    pub fn with_held_requests(self) -> Self {
-        Self { held: Some(HeldRequests::default()), ..self }
+    /// Lets clients wait: the handler holds requests until a publication, and records the shared parts of responses for
+    /// clients that do not read them.
+    pub fn with_waiting_clients(mut self) -> Self {
+        self.held = Some(HeldRequests::default());
+        self.scratch.response.shared = SharedParts::recording();
+        self
     }
 
     /// Updates the `Date` line and the cached catalog pointer. Called once a second, so that an idle thread keeps
@@ -177,7 +181,7 @@ impl Handler {
             }
             let params = &*params;
             if endpoint == Endpoint::BrowserScript {
-                return browser_script::handle(request, params, date, &mut scratch.response.ids, out)
+                return browser_script::handle(request, params, date, &mut scratch.response, out)
                     .map(|()| None);
             }
             let catalog = catalog_reader.load();
@@ -236,7 +240,7 @@ impl Handler {
         out: &mut Vec<u8>,
     ) -> Outcome {
         match document.write(request, fields, &self.date, &mut self.scratch.response.ids, out) {
-            Ok(()) => Outcome::default(),
+            Ok(_) => Outcome::default(),
             Err(problem) => self.reject(request, &problem, out),
         }
     }
@@ -340,6 +344,11 @@ impl Handler {
         }
     }
 
+    /// Moves the shared parts of the responses since the last call to `shared`.
+    pub(crate) fn take_shared_parts(&mut self, shared: &mut SharedParts) {
+        shared.append(&mut self.scratch.response.shared);
+    }
+
     /// Returns the present catalog.
     pub fn catalog(&mut self) -> &Catalog {
         self.catalog_reader.load()
@@ -399,7 +408,7 @@ fn handle_without_site<'a>(
     out: &mut Vec<u8>,
 ) -> Option<Result<(), Problem<'a>>> {
     match endpoint {
-        Endpoint::OpenApi => Some(openapi::handle(request, date, &mut scratch.response.ids, out)),
+        Endpoint::OpenApi => Some(openapi::handle(request, date, &mut scratch.response, out)),
         Endpoint::Problem => Some(problem_page::handle(request, date, &mut scratch.response.ids, out)),
         _ => None,
     }

@@ -6,10 +6,10 @@
 
 use std::sync::LazyLock;
 
+use super::scratch::ResponseBuffers;
 use super::static_document::{CACHE_AS_ROUTES, StaticDocument};
 use crate::http::date::DateLine;
 use crate::http::request::Request;
-use crate::ids::RequestIdGenerator;
 use crate::problem::Problem;
 
 static DOCUMENT: LazyLock<StaticDocument> =
@@ -27,8 +27,8 @@ pub(super) fn prepare() {
 pub(super) fn handle(
     request: &Request<'_>,
     date: &DateLine,
-    ids: &mut RequestIdGenerator,
+    buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    DOCUMENT.write(request, CACHE_AS_ROUTES, date, ids, out)
+    DOCUMENT.write_shared(request, CACHE_AS_ROUTES, date, &mut buffers.ids, &mut buffers.shared, out)
 }

@@ -41,5 +41,5 @@ pub(super) fn handle<'a>(
         let sentence = "No problem has the code {}; /v1/openapi.json lists all codes.";
         Problem::with_value(UNKNOWN_ENDPOINT, sentence, code)
     })?;
-    page.write(request, CACHE_AS_ROUTES, date, ids, out)
+    page.write(request, CACHE_AS_ROUTES, date, ids, out).map(drop)
 }

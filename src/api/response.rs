@@ -1,11 +1,14 @@
 //! Response heads and bodies of the site endpoints: caching, validator, content coding, CORS, version.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::answer_table::{AnswerKey, AnswerTable, EMPTY_LINE, PreparedAnswer};
 use super::class::ResponseClass;
 use super::context::RequestContext;
+use super::prepared_lists::PreparedList;
 use super::scratch::ResponseBuffers;
+use super::shared_bytes::{SharedBytes, SharedParts};
 use crate::clock;
 use crate::http::etag::Etag;
 use crate::http::gzip::{GZIP_ABOVE_BYTES, GzipCompressor};
@@ -13,10 +16,11 @@ use crate::http::request_id::write_request_id;
 use crate::http::response::{ResponseHead, write_field};
 use crate::ids::RequestIdGenerator;
 use crate::json;
-use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PIECES_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, SHARED_PART_BYTES_MIN};
 use crate::problem::Problem;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
+use crate::site::catalog::catalog::PublishedSite;
 use crate::site::snapshot::format::ArchivedRoute;
 use crate::site::snapshot::pieces::{PieceRange, Pieces};
 
@@ -60,15 +64,16 @@ pub(super) enum Body<'a> {
     Planned(&'a BodyPlan, Pieces<'a>),
     /// Text. It is compressed for the request.
     Text(&'a [u8]),
-    /// Text in both codings. `gzip` is empty if the text is too small for it.
-    Encoded { text: &'a [u8], gzip: &'a [u8] },
+    /// A list in both codings. Its `gzip` is empty if the text is too small for it.
+    List(&'a Arc<PreparedList>),
 }
 
 impl Body<'_> {
     fn identity_bytes(&self) -> usize {
         match self {
             Self::Planned(plan, _) => plan.identity_bytes(),
-            Self::Text(text) | Self::Encoded { text, .. } => text.len(),
+            Self::Text(text) => text.len(),
+            Self::List(list) => list.text.len(),
         }
     }
 
@@ -79,7 +84,7 @@ impl Body<'_> {
     fn bytes(&self, gzip: bool) -> usize {
         match self {
             Self::Planned(plan, _) if gzip => plan.gzip_bytes(),
-            Self::Encoded { gzip: compressed, .. } if gzip => compressed.len(),
+            Self::List(list) if gzip => list.gzip.len(),
             _ => self.identity_bytes(),
         }
     }
@@ -89,7 +94,7 @@ impl Body<'_> {
         match self {
             Self::Text(text) if gzip => Body::Text(compressor.compress(text)),
             Self::Text(text) => Body::Text(text),
-            Self::Encoded { text, gzip } => Body::Encoded { text, gzip },
+            Self::List(list) => Body::List(list),
             Self::Planned(plan, pieces) => Body::Planned(plan, *pieces),
         }
     }
@@ -98,8 +103,23 @@ impl Body<'_> {
         match self {
             Self::Planned(plan, pieces) if gzip => plan.write_gzip(*pieces, out),
             Self::Planned(plan, pieces) => plan.write_identity(*pieces, out),
-            Self::Encoded { gzip: compressed, .. } if gzip => out.extend_from_slice(compressed),
-            Self::Text(text) | Self::Encoded { text, .. } => out.extend_from_slice(text),
+            Self::List(list) if gzip => out.extend_from_slice(&list.gzip),
+            Self::List(list) => out.extend_from_slice(&list.text),
+            Self::Text(text) => out.extend_from_slice(text),
+        }
+    }
+
+    /// Records the shared parts of a body that begins at `begin`.
+    #[cold]
+    fn record_shared(&self, published: &PublishedSite, gzip: bool, begin: usize, shared: &mut SharedParts) {
+        match self {
+            Self::Planned(plan, pieces) => {
+                shared.push_pieces(published, begin, plan.piece_ranges(*pieces, gzip));
+            }
+            Self::List(list) => {
+                shared.push(begin, SharedBytes::List { list: Arc::clone(list), is_gzip: gzip });
+            }
+            Self::Text(_) => {}
         }
     }
 }
@@ -115,7 +135,7 @@ pub(super) fn write_response(
     buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let ResponseBuffers { etag_input, prepared, gzip: compressor, ids, answers } = buffers;
+    let ResponseBuffers { etag_input, prepared, gzip: compressor, ids, answers, shared } = buffers;
     let two_codings = body.has_two_codings();
     let gzip = two_codings && context.accepts_gzip();
     let mut etag = None;
@@ -140,7 +160,11 @@ pub(super) fn write_response(
     write_content_fields(gzip, body.bytes(gzip), head.buffer());
     let out = head.end(context.request.close);
     if !context.is_head() {
+        let begin = out.len();
         body.write(gzip, out);
+        if out.len() - begin >= SHARED_PART_BYTES_MIN {
+            body.record_shared(context.published, gzip, begin, shared);
+        }
     }
     Ok(())
 }
@@ -156,14 +180,19 @@ pub(super) fn write_prepared(
     buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<bool, Problem<'static>> {
-    let ResponseBuffers { answers, ids, .. } = buffers;
+    let ResponseBuffers { answers, ids, shared, .. } = buffers;
+    let begin = out.len();
     let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
     let (class, etag) = (key.class(), answer.etag());
     let (mut head, is_unchanged) = begin_head(context, class, Some(&etag), ids, out)?;
     let has_body = !is_unchanged && !context.is_head();
     if has_body && !context.request.close {
         // Most responses: one copy has the fields, the end of the head, and the start of the body.
-        answer.write_rest(context.pieces(), head.buffer());
+        let out = head.buffer();
+        answer.write_rest(context.pieces(), out);
+        if out.len() - begin >= SHARED_PART_BYTES_MIN {
+            answer.record_shared(context.published, out.len(), shared);
+        }
         return Ok(true);
     }
     head.raw(answer.shared_fields());
@@ -173,6 +202,7 @@ pub(super) fn write_prepared(
     let out = head.end(context.request.close);
     if has_body {
         answer.write_body(context.pieces(), out);
+        answer.record_shared(context.published, out.len(), shared);
     }
     Ok(true)
 }
@@ -192,7 +222,8 @@ fn prepare_answer(
     let content_end = prepared.len();
     let text_bytes = match body {
         Body::Planned(plan, _) => plan.text.len(),
-        Body::Text(text) | Body::Encoded { text, .. } => text.len(),
+        Body::Text(text) => text.len(),
+        Body::List(list) => list.text.len(),
     };
     // `insert` refuses an answer that is too large. This check saves the copy of its text and a second checksum.
     if content_end + text_bytes > ANSWER_BYTES_MAX {
@@ -219,8 +250,9 @@ fn write_around_pieces(
     out: &mut Vec<u8>,
 ) -> Option<(usize, usize)> {
     match body {
-        Body::Text(_) | Body::Encoded { .. } if gzip => None,
-        Body::Text(text) | Body::Encoded { text, .. } => {
+        Body::List(_) => None,
+        Body::Text(_) if gzip => None,
+        Body::Text(text) => {
             out.extend_from_slice(text);
             Some((out.len(), 0))
         }

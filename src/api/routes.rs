@@ -75,7 +75,7 @@ pub(super) fn handle<'a>(
     let list = find_or_prepare(context, &options, prepared, scratch);
     let Scratch { plan, response: buffers, .. } = scratch;
     let body = match &list {
-        Some(list) => Body::Encoded { text: &list.text, gzip: &list.gzip },
+        Some(list) => Body::List(list),
         None => Body::Text(&plan.text),
     };
     // The same URL has another response when a version is published, and no cache may delay that.

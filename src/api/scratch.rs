@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::answer_table::{AnswerKey, AnswerTable};
 use super::prepared_lists::PreparedLists;
+use super::shared_bytes::SharedParts;
 use super::token_bucket::RateLimiter;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
@@ -78,6 +79,8 @@ pub(super) struct ResponseBuffers {
     pub(super) answers: AnswerTable,
     pub(super) gzip: GzipCompressor,
     pub(super) ids: RequestIdGenerator,
+    /// The shared parts of the responses that the worker has not taken yet.
+    pub(super) shared: SharedParts,
 }
 
 impl ResponseBuffers {
@@ -89,6 +92,7 @@ impl ResponseBuffers {
             answers: AnswerTable::new(),
             gzip: GzipCompressor::new(),
             ids: RequestIdGenerator::new(),
+            shared: SharedParts::default(),
         }
     }
 }

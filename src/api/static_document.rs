@@ -1,5 +1,6 @@
 //! A response body that changes only with the program, in both codings.
 
+use super::shared_bytes::{SharedBytes, SharedParts};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::etag::Etag;
@@ -45,7 +46,26 @@ impl StaticDocument {
         Self { content_type, cors, text: with_etag(text), gzip }
     }
 
-    /// Appends a response with the document, or 304 if the client has it. `fields` are complete header lines.
+    /// As [`Self::write`], for a document of the program. Records its bytes as shared.
+    ///
+    /// # Errors
+    /// `precondition_failed`, if `If-Match` excludes the document.
+    pub(super) fn write_shared(
+        &'static self,
+        request: &Request<'_>,
+        fields: &[u8],
+        date: &DateLine,
+        ids: &mut RequestIdGenerator,
+        shared: &mut SharedParts,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Problem<'static>> {
+        let body = self.write(request, fields, date, ids, out)?;
+        shared.push(out.len() - body.len(), SharedBytes::Document(body));
+        Ok(())
+    }
+
+    /// Appends a response with the document, or 304 if the client has it. `fields` are complete header lines. Returns the
+    /// appended body.
     ///
     /// # Errors
     /// `precondition_failed`, if `If-Match` excludes the document.
@@ -56,7 +76,7 @@ impl StaticDocument {
         date: &DateLine,
         ids: &mut RequestIdGenerator,
         out: &mut Vec<u8>,
-    ) -> Result<(), Problem<'static>> {
+    ) -> Result<&[u8], Problem<'static>> {
         let gzip = self.gzip.as_ref();
         let gzip = gzip.filter(|_| negotiate::accepts_gzip(request.headers.accept_encoding_lines()));
         let (body, etag) = gzip.unwrap_or(&self.text);
@@ -72,16 +92,17 @@ impl StaticDocument {
         self.cors.write(&mut head);
         if unchanged {
             head.end(request.close);
-            return Ok(());
+            return Ok(&[]);
         }
         head.field("Content-Type: ", self.content_type.as_bytes());
         if gzip.is_some() {
             head.raw(b"Content-Encoding: gzip\r\n");
         }
         let out = head.finish(body.len(), request.close);
-        if request.method != Method::Head {
-            out.extend_from_slice(body);
+        if request.method == Method::Head {
+            return Ok(&[]);
         }
-        Ok(())
+        out.extend_from_slice(body);
+        Ok(body)
     }
 }

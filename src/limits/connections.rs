@@ -53,6 +53,17 @@ pub(crate) const OUTPUT_BUFFER_BYTES_MAX: usize = FLUSH_BYTES
     + COMBINATIONS_LISTED_MAX * CANONICAL_BYTES_MAX
     + ROUTE_BYTES_MAX
     + HEAD_BYTES_MAX;
+/// Age below which an unsent response is never cut off for another request, in ms. The rate of a younger one says little.
+pub(crate) const UNSENT_AGE_MS_MIN: u64 = 1000;
+/// Size of a response that may use all of the memory limit. A larger one leaves a quarter of it to the smaller ones: receipts, decisions,
+/// and usual pages.
+pub(crate) const SMALL_RESPONSE_BYTES_MAX: usize = 64 * 1024;
+/// Smallest part of a response that is read from the snapshot while its client is slow. A smaller one is copied, which costs
+/// less than to keep track of it.
+pub(crate) const SHARED_PART_BYTES_MIN: usize = 16 * 1024;
+/// Number of such parts of the responses that are sent together. A page has one for each of its zones, at most. Further ones
+/// are copied.
+pub(crate) const SHARED_PARTS_MAX: usize = 64;
 /// Number of requests of one worker that wait for a publication (`wait` of `/v1/routes`). Each keeps a connection
 /// for up to 30 s. The clients are a few servers of each site. Beyond it the response is sent at once.
 pub const HELD_REQUESTS_MAX: usize = 256;

@@ -6,7 +6,7 @@
 
 use crate::checksum;
 use crate::site::snapshot::format::{ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedSite};
-use crate::site::snapshot::pieces::Pieces;
+use crate::site::snapshot::pieces::{PieceRange, Pieces};
 
 use super::content::EmbeddedQueries;
 use super::variants::Choice;
@@ -157,6 +157,29 @@ impl BodyPlan {
             out.extend_from_slice(&self.crc(pieces).to_le_bytes());
             out.extend_from_slice(&(self.identity_bytes() as u32).to_le_bytes());
         }
+    }
+
+    /// Returns the range of each piece, with its offset in the body.
+    pub(crate) fn piece_ranges(
+        &self,
+        pieces: Pieces<'_>,
+        gzip: bool,
+    ) -> impl Iterator<Item = (usize, PieceRange)> {
+        let (mut from, mut at) = (0, if gzip { GZIP_HEADER.len() } else { 0 });
+        self.steps.iter().filter_map(move |step| match *step {
+            Step::Text { end } => {
+                let bytes = end - std::mem::replace(&mut from, end);
+                let headers = if gzip { bytes.div_ceil(STORED_BYTES_MAX) * STORED_HEADER_BYTES } else { 0 };
+                at += bytes + headers;
+                None
+            }
+            Step::Piece(index) => {
+                let range = pieces.range(index, gzip);
+                let begin = at;
+                at += range[1] as usize;
+                Some((begin, range))
+            }
+        })
     }
 
     /// Computes the CRC-32 of the body.

@@ -223,7 +223,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
             lifecycle: lifecycle.clone(),
             listeners: own,
             wakeup_rx: Some(wakeup_rx),
-            make_service: move || make_handler().with_event_sink(make_sink()).with_held_requests(),
+            make_service: move || make_handler().with_event_sink(make_sink()).with_waiting_clients(),
         })?;
     }
     lifecycle.start_accepting();

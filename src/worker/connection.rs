@@ -6,29 +6,35 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::time::Duration;
 
-use monoio::buf::{IoBuf, IoBufMut, SliceMut};
+use monoio::buf::{IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent};
 use monoio::net::TcpStream;
 
 use super::Service;
 use super::bodies::BodyGuard;
 use super::memory::Reservation;
+use super::output_pool::Output;
 use super::pending::PendingResponse;
 use super::rejection::{MEMORY_LIMIT_REACHED, drain, end_unread, reject_input};
 use super::shutdown::OpenConnection;
-use super::state::WorkerState;
+use super::state::{Handled, WorkerState};
 use super::timeouts::{Phase, TimeoutGuard};
+use super::unsent::{UnsentBytes, send_now};
 use crate::clock;
 use crate::http::input::ReadBuffer;
 use crate::http::request::{BufferedRequest, ParseOutcome, RequestMeta};
-use crate::limits::{FLUSH_BYTES, OUTPUT_BUFFER_BYTES_MAX, READ_BUFFER_BYTES};
+use crate::limits::{FLUSH_BYTES, READ_BUFFER_BYTES, SMALL_RESPONSE_BYTES_MAX};
 use crate::metrics::ConnectionEvent;
 use crate::problem::Problem;
+
+/// Pause after a connection could take no bytes although it said so. The kernel has no memory for them then.
+const KERNEL_MEMORY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The next step of a connection, after the responses in the output are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,13 +120,9 @@ async fn run<S: Service>(
             } else {
                 None
             };
-            if !output.is_empty() {
-                watched.enter(Phase::Write);
-                let _held = shared.memory.reserve(output.capacity());
-                let Some(buffer) = write(stream, output, watched).await else { return };
-                output = buffer;
-            }
-            shared.recycle_output(output);
+            // A disk write is not the only reason to wait: the client may leave the responses before it unread.
+            let pending_bytes = waiting.as_ref().map_or(0, PendingResponse::memory_bytes);
+            let Some(_held) = write(stream, output, pending_bytes, watched, shared).await else { return };
             match next {
                 // Restart the clock: the time that the client needed to read earlier responses is not our
                 // latency.
@@ -212,21 +214,85 @@ fn read_phase(input: &ReadBuffer) -> Phase {
     }
 }
 
-/// Writes the whole output and returns the buffer. Returns `None` if the client is gone.
-async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &TimeoutGuard) -> Option<Vec<u8>> {
-    let (mut sent, mut output) = (0, output);
-    while sent < output.len() {
-        let (written, slice) = stream.write(output.slice(sent..)).await;
-        output = slice.into_inner();
-        match written {
-            Ok(0) => return None,
-            Ok(bytes) => sent += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return None,
+/// Writes the whole output, and recycles it. Returns the memory of the pending request after it, of `pending_bytes`. Returns
+/// `None` if the client is gone.
+async fn write<S: Service>(
+    stream: &mut TcpStream,
+    mut output: Output,
+    pending_bytes: usize,
+    watched: &TimeoutGuard,
+    shared: &WorkerState<S>,
+) -> Option<Reservation> {
+    let mut memory = shared.memory.reserve(pending_bytes + output.bytes.capacity());
+    if !output.bytes.is_empty() {
+        watched.enter(Phase::Write);
+        let written = if output.bytes.len() > SMALL_RESPONSE_BYTES_MAX {
+            send_now(stream.as_raw_fd(), &output.bytes)
+        } else {
+            let (written, bytes) = stream.write(output.bytes).await;
+            output.bytes = bytes;
+            written
+        };
+        let sent = sent_bytes(written)?;
+        if sent < output.bytes.len() {
+            watched.reset();
+            // Boxed, so that the future of an idle connection reserves no space for it.
+            return Box::pin(write_rest(stream, (output, sent), (memory, pending_bytes), watched, shared))
+                .await;
         }
-        watched.reset();
     }
-    Some(output)
+    memory.resize(pending_bytes);
+    shared.recycle_output(output);
+    Some(memory)
+}
+
+/// Writes the rest of an output, of which `sent` bytes are sent, as fast as the client reads it. Returns the memory of the
+/// pending request. Returns `None` if the client is gone or is cut off.
+async fn write_rest<S: Service>(
+    stream: &mut TcpStream,
+    (mut output, sent): (Output, usize),
+    (mut memory, pending_bytes): (Reservation, usize),
+    watched: &TimeoutGuard,
+    shared: &WorkerState<S>,
+) -> Option<Reservation> {
+    let mut unsent = UnsentBytes::of(&mut output, sent);
+    shared.recycle_output(output);
+    memory.resize(pending_bytes + unsent.own_bytes());
+    let tracked = shared.unsent.track(stream.as_raw_fd(), memory, sent);
+    while !unsent.is_empty() {
+        stream.writable(false).await.ok()?;
+        // No buffer exists while this waits.
+        let mut output = shared.take_output();
+        unsent.copy_next(FLUSH_BYTES, &mut output.bytes);
+        let written = send_now(stream.as_raw_fd(), &output.bytes);
+        shared.recycle_output(output);
+        let sent = sent_bytes(written)?;
+        if sent == 0 {
+            monoio::time::sleep(KERNEL_MEMORY_PAUSE).await;
+            continue;
+        }
+        unsent.advance(sent);
+        tracked.record(sent);
+        watched.reset();
+        // However fast the client is, it keeps no replaced snapshot in memory for longer than a stalled one.
+        if tracked.age() >= shared.connections.timeouts.write && shared.needs_replaced_snapshot(&unsent) {
+            shared.count_event(ConnectionEvent::TimedOut);
+            return None;
+        }
+    }
+    let mut memory = tracked.finish()?;
+    memory.resize(pending_bytes);
+    Some(memory)
+}
+
+/// Returns the bytes that a write has sent, 0 if it has to be repeated. `None` if the client is gone.
+fn sent_bytes(written: io::Result<usize>) -> Option<usize> {
+    match written {
+        Ok(0) => None,
+        Ok(bytes) => Some(bytes),
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Some(0),
+        Err(_) => None,
+    }
 }
 
 /// Appends the responses to all complete requests. A panic closes this connection. The worker goes on, and
@@ -236,7 +302,7 @@ fn handle_buffered<S: Service>(
     buffered: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
     meta: &RequestMeta,
     shared: &WorkerState<S>,
-    output: &mut Vec<u8>,
+    output: &mut Output,
 ) -> NextStep {
     let whole = Cell::new(0);
     let answering = AssertUnwindSafe(|| {
@@ -248,6 +314,7 @@ fn handle_buffered<S: Service>(
     catch_unwind(answering).unwrap_or_else(|_| {
         tracing::error!("request handler panicked; closing its connection");
         shared.count_event(ConnectionEvent::Panicked);
+        shared.take_shared_parts(output);
         output.truncate(whole.get());
         NextStep::Close
     })
@@ -262,7 +329,7 @@ fn finish_request<S: Service>(
     ),
     meta: &RequestMeta,
     shared: &WorkerState<S>,
-    output: &mut Vec<u8>,
+    output: &mut Output,
 ) -> NextStep {
     let close = close || shared.lifecycle.is_draining();
     let buffered = BufferedRequest { bytes: &input.pending()[..end], close };
@@ -280,11 +347,11 @@ fn handle_requests<S: Service>(
     input: &mut ReadBuffer,
     meta: &RequestMeta,
     shared: &WorkerState<S>,
-    output: &mut Vec<u8>,
+    output: &mut Output,
     whole: &Cell<usize>,
 ) -> NextStep {
-    while output.len() < FLUSH_BYTES {
-        whole.set(output.len());
+    while output.bytes.len() < FLUSH_BYTES {
+        whole.set(output.bytes.len());
         match input.decode_body() {
             Ok(true) => {}
             Ok(false) => return NextStep::Read,
@@ -300,7 +367,7 @@ fn handle_requests<S: Service>(
                 shared.reject(&problem, input.pending(), meta, output);
                 return NextStep::Drain;
             }
-            ParseOutcome::Complete(..) if !shared.memory.has_room(OUTPUT_BUFFER_BYTES_MAX) => {
+            ParseOutcome::Complete(..) if !shared.admits_request() => {
                 shared.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
                 return NextStep::Drain;
             }
@@ -308,7 +375,7 @@ fn handle_requests<S: Service>(
                 let Some(end) = input.request_end(&request, head_bytes) else {
                     // A client that already sent a part of the body is not waiting for 100 Continue.
                     if request.expects_continue && input.pending().len() == head_bytes {
-                        output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                        output.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                     }
                     let body = request.body_framing;
                     input.expect_body(head_bytes, body);
@@ -317,8 +384,15 @@ fn handle_requests<S: Service>(
                 request.body = &input.pending()[head_bytes..end];
                 request.close |= shared.lifecycle.is_draining();
                 let close = request.close;
-                if let Some(token) = shared.handle(&request, meta, output) {
-                    return NextStep::Wait(SubmittedRequest { token, request_bytes: end, close });
+                match shared.handle(&request, meta, output) {
+                    Handled::Ready => {}
+                    Handled::Pending(token) => {
+                        return NextStep::Wait(SubmittedRequest { token, request_bytes: end, close });
+                    }
+                    Handled::Refused => {
+                        shared.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
+                        return NextStep::Drain;
+                    }
                 }
                 input.advance(end);
                 if close {

@@ -2,11 +2,13 @@
 //! responses.
 //!
 //! A budget counts the capacity of buffers. A connection's own small read buffer is not counted. When the
-//! budget of responses is exhausted, new requests get 503. Above half of it, slow readers get a shorter write
-//! timeout.
+//! budget of responses is exhausted, the slowest response is cut off for a new request, and the request gets 503 if
+//! there is none. Above half of the budget, slow readers get a shorter write timeout.
 
 use std::cell::Cell;
 use std::rc::Rc;
+
+use crate::limits::OUTPUT_BUFFER_BYTES_MAX;
 
 /// A memory budget of a worker.
 pub(super) struct MemoryBudget {
@@ -23,6 +25,13 @@ impl MemoryBudget {
     /// Returns whether `bytes` more would fit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.used_bytes.get() + bytes <= self.limit_bytes
+    }
+
+    /// Returns whether `bytes` more would fit, and a quarter of the limit would stay free for small responses. Two of the
+    /// largest responses always fit.
+    pub(super) fn has_room_for_large(&self, bytes: usize) -> bool {
+        let limit_bytes = (self.limit_bytes / 4 * 3).max(2 * OUTPUT_BUFFER_BYTES_MAX);
+        self.used_bytes.get() + bytes <= limit_bytes.min(self.limit_bytes)
     }
 
     /// Returns whether more than half of the budget is in use. Clients that read no response then get less

@@ -17,6 +17,7 @@ mod runtime;
 mod shutdown;
 mod state;
 mod timeouts;
+mod unsent;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -31,15 +32,17 @@ pub use busy_poll::BusyPoll;
 pub(crate) use listener::{
     BoundAddress, ReservedAddress, bind, bind_exclusive, reserve_address, stop_listening,
 };
+pub use output_pool::Output;
 pub use receive_rate::ReceiveRate;
 pub(crate) use runtime::Driver;
 pub use shutdown::Lifecycle;
+pub use unsent::UnsentBytes;
 
 use self::busy_poll::BusyPoller;
 use self::listener::WorkerListener;
 use self::state::WorkerState;
 use self::timeouts::TimeoutSweeper;
-use crate::api::{Endpoint, Handler, Outcome, Poll};
+use crate::api::{Endpoint, Handler, Outcome, Poll, SharedBytes, SharedParts};
 use crate::config::ConnectionLimits;
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Request, RequestMeta, Surface};
@@ -110,6 +113,15 @@ pub trait Service: 'static {
         let _ = token;
         false
     }
+    /// Moves the shared parts of the responses since the last call to `shared`.
+    fn take_shared_parts(&mut self, shared: &mut SharedParts) {
+        let _ = shared;
+    }
+    /// Returns whether these bytes keep a snapshot in memory that is not served any more.
+    fn is_of_replaced_snapshot(&mut self, bytes: &SharedBytes) -> bool {
+        let _ = bytes;
+        false
+    }
     /// Returns the country header (lower case) that the parser extracts in addition to the standard ones.
     fn country_header(&self) -> Option<&str>;
     /// Runs periodic work. The worker calls this once a second.
@@ -171,6 +183,14 @@ impl Service for Handler {
         out: &mut Vec<u8>,
     ) {
         Handler::reject_unparsed(self, problem, head, meta.surface, out);
+    }
+
+    fn take_shared_parts(&mut self, shared: &mut SharedParts) {
+        Handler::take_shared_parts(self, shared);
+    }
+
+    fn is_of_replaced_snapshot(&mut self, bytes: &SharedBytes) -> bool {
+        bytes.is_of_replaced_snapshot(self.catalog())
     }
 
     fn country_header(&self) -> Option<&str> {

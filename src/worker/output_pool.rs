@@ -1,11 +1,28 @@
-//! The pool of a worker's output buffers.
+//! The output buffers of a worker, and their pool.
 
+use crate::api::SharedParts;
 use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, OUTPUT_POOL_IDLE_BYTES_MAX};
+
+/// The responses that are sent together.
+#[derive(Default)]
+pub struct Output {
+    pub bytes: Vec<u8>,
+    /// The parts of the bytes that need no copy while the client does not read them.
+    pub shared: SharedParts,
+}
+
+impl Output {
+    /// Removes the responses that begin at `bytes`.
+    pub(super) fn truncate(&mut self, bytes: usize) {
+        self.bytes.truncate(bytes);
+        self.shared.truncate(bytes);
+    }
+}
 
 /// A pool of output buffers, used from its end.
 #[derive(Default)]
 pub(super) struct OutputPool {
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<Output>,
     /// Total capacity of the pooled buffers.
     pooled_bytes: usize,
     /// Number of buffers at the front that nobody took since the last call of `free_unused`.
@@ -14,20 +31,21 @@ pub(super) struct OutputPool {
 
 impl OutputPool {
     /// Takes a buffer, which is empty.
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    pub(super) fn take(&mut self) -> Output {
         let output = self.buffers.pop().unwrap_or_default();
-        self.pooled_bytes -= output.capacity();
+        self.pooled_bytes -= output.bytes.capacity();
         self.unused = self.unused.min(self.buffers.len());
         output
     }
 
     /// Returns a buffer to the pool, or frees it if it or the pool is too large.
-    pub(super) fn recycle(&mut self, mut output: Vec<u8>) {
-        let bytes = output.capacity();
+    pub(super) fn recycle(&mut self, mut output: Output) {
+        output.shared.clear();
+        let bytes = output.bytes.capacity();
         // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
         if bytes > 0 && bytes <= OUTPUT_BUFFER_BYTES_MAX && self.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
         {
-            output.clear();
+            output.bytes.clear();
             self.pooled_bytes += bytes;
             self.buffers.push(output);
         }
@@ -38,11 +56,11 @@ impl OutputPool {
         let mut left = self.pooled_bytes;
         let freed = self.buffers[..self.unused].iter().take_while(|buffer| {
             let is_too_much = left > OUTPUT_POOL_IDLE_BYTES_MAX;
-            left -= buffer.capacity();
+            left -= buffer.bytes.capacity();
             is_too_much
         });
         let freed = freed.count();
-        self.pooled_bytes -= self.buffers.drain(..freed).map(|buffer| buffer.capacity()).sum::<usize>();
+        self.pooled_bytes -= self.buffers.drain(..freed).map(|buffer| buffer.bytes.capacity()).sum::<usize>();
         self.unused = self.buffers.len();
     }
 }

@@ -14,7 +14,6 @@ use monoio::io::AsyncReadRent;
 use monoio::time::{Sleep, sleep_until};
 
 use super::Service;
-use super::memory::Reservation;
 use super::runtime::Driver;
 use super::state::WorkerState;
 use super::timeouts::TimeoutGuard;
@@ -28,9 +27,6 @@ pub(super) struct PendingResponse<'s, S: Service> {
     client: Option<&'s TimeoutGuard>,
     /// Ends the wait of a request that is not ready in time.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Memory of the request. A disk write is not the only reason to wait: the client may also have left
-    /// earlier responses unread, for as long as its write timeout.
-    _reservation: Reservation,
 }
 
 impl<'s, S: Service> PendingResponse<'s, S> {
@@ -41,10 +37,14 @@ impl<'s, S: Service> PendingResponse<'s, S> {
             waker.wake_by_ref();
         }
         let service = shared.service.borrow();
-        let held = shared.memory.reserve(service.pending_bytes(token));
         let timer = service.deadline(token).map(|deadline| Box::pin(sleep_until(deadline.into())));
         let client = service.ends_with_client(token).then_some(watched);
-        Self { shared, token, is_done: false, client, timer, _reservation: held }
+        Self { shared, token, is_done: false, client, timer }
+    }
+
+    /// Returns approximately how much memory the request uses, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.shared.service.borrow().pending_bytes(self.token)
     }
 
     /// Returns whether the client asked the server to wait.

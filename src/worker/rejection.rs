@@ -8,6 +8,7 @@ use monoio::net::TcpStream;
 
 use super::Service;
 use super::connection::{InputMemory, read};
+use super::output_pool::Output;
 use super::state::WorkerState;
 use super::timeouts::{Phase, TimeoutGuard};
 use crate::clock;
@@ -71,15 +72,15 @@ pub(super) async fn reject_input<S: Service>(
 /// Sends the last response of a connection.
 async fn send_last<S: Service>(
     stream: &mut TcpStream,
-    output: Vec<u8>,
+    output: Output,
     watched: &TimeoutGuard,
     shared: &WorkerState<S>,
 ) {
     // The response nearly always fits the socket's send buffer. It does not if the client left earlier
     // responses unread.
     watched.enter(Phase::Write);
-    if let (Ok(_), output) = stream.write_all(output).await {
-        shared.recycle_output(output);
+    if let (Ok(_), bytes) = stream.write_all(output.bytes).await {
+        shared.recycle_output(Output { bytes, ..output });
     }
 }
 

@@ -7,18 +7,31 @@ use std::task::Waker;
 use super::bodies::IncomingBodies;
 use super::busy_poll::BusyPoller;
 use super::memory::MemoryBudget;
-use super::output_pool::OutputPool;
+use super::output_pool::{Output, OutputPool};
 use super::shutdown::Lifecycle;
 use super::timeouts::TimeoutSweeper;
+use super::unsent::{UnsentBytes, UnsentResponses};
 use super::{ENDPOINT_COUNTERS, Service, access_log};
 use crate::api::{Outcome, Poll};
 use crate::clock;
 use crate::config::ConnectionLimits;
 use crate::http::head_parser::HeadParser;
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Request, RequestMeta};
+use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
+use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, SMALL_RESPONSE_BYTES_MAX};
 use crate::metrics::{ConnectionEvent, Counters, Totals, status_class};
 use crate::problem::Problem;
+
+/// The progress of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// The response is in the output.
+    Ready,
+    /// The response is pending, with this token.
+    Pending(usize),
+    /// The memory budget has no room for the response.
+    Refused,
+}
 
 /// The state that all connections of a worker share.
 pub(super) struct WorkerState<S> {
@@ -28,6 +41,8 @@ pub(super) struct WorkerState<S> {
     pub(super) timeout_sweeper: Rc<TimeoutSweeper>,
     /// The budget of responses that are not sent yet, of events that wait for the log, and of large heads.
     pub(super) memory: Rc<MemoryBudget>,
+    /// The responses that clients have not read, in that budget.
+    pub(super) unsent: UnsentResponses,
     /// The bodies that are being received, with a budget of their own.
     pub(super) bodies: Rc<IncomingBodies>,
     pub(super) lifecycle: Lifecycle,
@@ -52,12 +67,14 @@ impl<S: Service> WorkerState<S> {
         lifecycle: Lifecycle,
         spinning: BusyPoller,
     ) -> Self {
+        let memory = MemoryBudget::new(connections.memory_bytes_max);
         Self {
             heads: RefCell::new(HeadParser::new(service.country_header())),
             service: RefCell::new(service),
             connections,
             timeout_sweeper: Rc::new(deadlines),
-            memory: MemoryBudget::new(connections.memory_bytes_max),
+            unsent: UnsentResponses::new(Rc::clone(&memory)),
+            memory,
             bodies: IncomingBodies::new(connections.body_memory_bytes_max, connections.timeouts.body),
             lifecycle,
             busy_poller: Rc::new(spinning),
@@ -88,31 +105,57 @@ impl<S: Service> WorkerState<S> {
         problem: &Problem<'_>,
         received: &[u8],
         meta: &RequestMeta,
-        output: &mut Vec<u8>,
+        output: &mut Output,
     ) {
-        let begin = output.len();
+        let begin = output.bytes.len();
         let head = RefusedHead::read(received);
-        self.service.borrow_mut().reject(problem, &head, meta, output);
+        self.service.borrow_mut().reject(problem, &head, meta, &mut output.bytes);
         let outcome = Outcome { endpoint: None, problem: Some(problem.kind) };
-        self.record_response(outcome, None, head.path, meta, &output[begin..]);
+        self.record_response(outcome, None, head.path, meta, &output.bytes[begin..]);
     }
 
-    /// Handles a request. Returns the token if the response is pending.
-    pub(super) fn handle(
-        &self,
-        request: &Request<'_>,
-        meta: &RequestMeta,
-        output: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let begin = output.len();
-        let progress = self.service.borrow_mut().handle(request, meta, output);
+    /// Handles a request.
+    pub(super) fn handle(&self, request: &Request<'_>, meta: &RequestMeta, output: &mut Output) -> Handled {
+        let begin = output.bytes.len();
+        let progress = self.service.borrow_mut().handle(request, meta, &mut output.bytes);
         match progress {
             Poll::Ready(answered) => {
-                self.record_response(answered, Some(request), "", meta, &output[begin..]);
-                None
+                self.take_shared_parts(output);
+                // Another request may have changed something, and its response is small.
+                if request.method == Method::Get && !self.admits_response(output, begin) {
+                    output.truncate(begin);
+                    return Handled::Refused;
+                }
+                self.record_response(answered, Some(request), "", meta, &output.bytes[begin..]);
+                Handled::Ready
             }
-            Poll::Pending(token) => Some(token),
+            Poll::Pending(token) => Handled::Pending(token),
         }
+    }
+
+    /// Moves the shared parts of new responses to their output.
+    pub(super) fn take_shared_parts(&self, output: &mut Output) {
+        self.service.borrow_mut().take_shared_parts(&mut output.shared);
+    }
+
+    /// Returns whether the memory budget has room for one more request. If not, cuts off slow clients.
+    pub(super) fn admits_request(&self) -> bool {
+        self.memory.has_room(OUTPUT_BUFFER_BYTES_MAX)
+            || self.make_room(|memory| memory.has_room(OUTPUT_BUFFER_BYTES_MAX))
+    }
+
+    /// Returns whether the memory budget has room for the response that begins at `begin`. If not, cuts off slow clients.
+    fn admits_response(&self, output: &Output, begin: usize) -> bool {
+        let bytes = output.bytes.len() - begin;
+        if bytes <= SMALL_RESPONSE_BYTES_MAX {
+            return true;
+        }
+        let own_bytes = bytes - output.shared.bytes_from(begin);
+        own_bytes <= SMALL_RESPONSE_BYTES_MAX || self.make_room(|memory| memory.has_room_for_large(own_bytes))
+    }
+
+    fn make_room(&self, has_room: impl Fn(&MemoryBudget) -> bool) -> bool {
+        self.unsent.make_room(has_room, || self.count_event(ConnectionEvent::TimedOut))
     }
 
     pub(super) fn finish_pending(
@@ -120,12 +163,13 @@ impl<S: Service> WorkerState<S> {
         token: usize,
         buffered: &BufferedRequest<'_>,
         meta: &RequestMeta,
-        output: &mut Vec<u8>,
+        output: &mut Output,
     ) {
-        let begin = output.len();
-        let answered = self.service.borrow_mut().finish(token, buffered, meta, output);
+        let begin = output.bytes.len();
+        let answered = self.service.borrow_mut().finish(token, buffered, meta, &mut output.bytes);
+        self.take_shared_parts(output);
         let logged = self.connections.access_log.then(|| buffered.request()).flatten();
-        self.record_response(answered, logged.as_ref(), "", meta, &output[begin..]);
+        self.record_response(answered, logged.as_ref(), "", meta, &output.bytes[begin..]);
     }
 
     fn record_response(
@@ -148,11 +192,17 @@ impl<S: Service> WorkerState<S> {
         }
     }
 
-    pub(super) fn take_output(&self) -> Vec<u8> {
+    /// Returns whether the rest of a response needs a snapshot that is not served any more.
+    pub(super) fn needs_replaced_snapshot(&self, unsent: &UnsentBytes) -> bool {
+        let mut service = self.service.borrow_mut();
+        unsent.shared().any(|bytes| service.is_of_replaced_snapshot(bytes))
+    }
+
+    pub(super) fn take_output(&self) -> Output {
         self.output_pool.borrow_mut().take()
     }
 
-    pub(super) fn recycle_output(&self, output: Vec<u8>) {
+    pub(super) fn recycle_output(&self, output: Output) {
         self.output_pool.borrow_mut().recycle(output);
     }
 }

@@ -150,6 +150,11 @@ fn has_hung_up(descriptor: RawFd) -> bool {
     !matches!(peeked, Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
 }
 
+/// Ends the connection: its pending read and write return.
+pub(super) fn shut_down_both(descriptor: RawFd) {
+    shut_down(descriptor, Shutdown::Both);
+}
+
 fn shut_down(descriptor: RawFd, how: Shutdown) {
     // An error means that the client has already closed, so there is nothing left to do.
     let _ = shutdown(descriptor, how);
@@ -178,7 +183,7 @@ impl ConnectionTimer {
         self.is_expired.set(true);
         match self.phase.get() {
             Phase::Head | Phase::Body | Phase::Idle => shut_down_reading(self.descriptor),
-            Phase::Wait | Phase::Write | Phase::Drain => shut_down(self.descriptor, Shutdown::Both),
+            Phase::Wait | Phase::Write | Phase::Drain => shut_down_both(self.descriptor),
         }
     }
 

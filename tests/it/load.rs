@@ -1,14 +1,8 @@
 //! Limits of the server: connections, descriptors, memory, and requests per client address and per site.
 
-use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use serde_json::json;
-use socket2::{Domain, Socket, Type};
 
 use crate::harness::{Client, PATIENCE, Server, eventually, post};
 
@@ -112,56 +106,6 @@ fn a_body_over_the_memory_limit_gets_503() {
     assert!(waiting.len() >= 2, "{} bodies of 500 KiB fit 1 MiB", waiting.len());
     drop(waiting);
     eventually("the server accepts requests again", || (server.get(ROUTES).status == 200).then_some(()));
-}
-
-/// Connects a client that requests much, sends a batch after that, repeats both, and reads next to nothing.
-/// Each batch is 300 bytes of gzip, which become 64 KiB of body and 3 MiB of records.
-fn slow_reader(server: &Server) -> Socket {
-    let batch = vec![json!({ "event": "e", "anonId": "v" }); 2_000];
-    let body = json!({ "context": { "pad": "p".repeat(1_500) }, "batch": batch }).to_string();
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    gzip.write_all(body.as_bytes()).expect("a Vec accepts every byte");
-    let body = gzip.finish().expect("a Vec accepts every byte");
-    let mut requests = b"GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
-    requests.extend(post("/v1/batch?site=fjell", &[("Content-Encoding", "gzip")], &body));
-    let mut client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    client.set_recv_buffer_size(4096).expect("the buffer size is set");
-    client.connect(&server.edge.into()).expect("connected");
-    client.write_all(&requests.repeat(40)).expect("the kernel buffers it");
-    client
-}
-
-#[test]
-fn records_that_wait_for_a_slow_reader_count_as_memory() {
-    let server = demo(&["--connections-memory", "0"]);
-    let idle: Vec<Socket> = (0..3).map(|_| slow_reader(&server)).collect();
-    let refused = || Some(server.get(ROUTES)).filter(|response| response.status != 200);
-    let refused = eventually("the memory limit is reached", refused);
-    assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"));
-    drop(idle);
-    eventually("the server accepts requests again", || (server.get(ROUTES).status == 200).then_some(()));
-}
-
-#[test]
-fn the_memory_of_slow_readers_is_freed_when_they_are_gone() {
-    let server = demo(&[]);
-    assert_eq!(server.get("/v1/openapi.json").status, 200);
-    let before_kib = server.resident_kib();
-    let requests = b"GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200);
-    let idle: Vec<Socket> = (0..400)
-        .map(|_| {
-            let mut client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-            client.set_recv_buffer_size(4096).expect("the buffer size is set");
-            client.connect(&server.edge.into()).expect("connected");
-            client.write_all(&requests).expect("the kernel buffers it");
-            client
-        })
-        .collect();
-    let is_loaded = || (server.resident_kib() > before_kib + 64 * 1024).then_some(());
-    eventually("unsent responses take memory", is_loaded);
-    drop(idle);
-    let is_free = || (server.resident_kib() < before_kib + 24 * 1024).then_some(());
-    eventually("the memory is freed", is_free);
 }
 
 #[test]

@@ -102,6 +102,8 @@ mod load;
 mod admin_connections;
 // Half-sent bodies.
 mod half_sent;
+// Clients that do not read.
+mod slow_readers;
 // More events than the disk can take.
 mod overload;
 // The erasure of a visitor beside other requests.
