@@ -12,6 +12,7 @@ use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
 use super::static_document::StaticDocument;
+use super::user_verifier::UserVerifier;
 use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
 use crate::http::body::{self, JsonObject};
@@ -65,6 +66,11 @@ impl Handler {
             event_sink: None,
             held: None,
         }
+    }
+
+    /// Returns the verifier of user IDs.
+    pub(crate) fn user_verifier(&self) -> Arc<UserVerifier> {
+        Arc::clone(&self.settings.user_verifier)
     }
 
     /// Lets the handler read visitor profiles.

@@ -33,6 +33,7 @@ mod selection;
 mod site;
 mod static_document;
 pub(crate) mod token_bucket;
+pub(crate) mod user_verifier;
 mod variants;
 
 pub use endpoint::Poll;
