@@ -37,7 +37,7 @@ export async function signPreview(secret: string, expiry: number, reviewer = '')
 
 /**
  * Returns the hash of a user ID for a site that verifies user IDs: HMAC-SHA-256 in hex. `key` is a key of the site in the file of
- * `--identity-keys`. Only for servers: who has the key can sign for every user.
+ * `--identity-keys`. Only for servers: anyone with the key can sign for every user.
  */
 export async function userHash(key: string, userId: string): Promise<string> {
   if (!key) throw new Error('userHash: `key` is empty; set the variable that holds it.');

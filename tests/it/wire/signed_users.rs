@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use data_encoding::HEXLOWER;
 use parallax::testing::checksum::hmac_sha256;
+use parallax::testing::visitors::events::endpoint::PATHS;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -139,6 +140,23 @@ fn an_unverified_event_changes_and_ties_nothing_of_the_user() {
     let event = json!({ "anonId": "tablet", "userId": "ana" });
     let receipt = send(&server, "/v1/identify?site=acme", &[("X-User-Hash", &right)], &event);
     assert_eq!((receipt.get("warnings"), hero("tablet")), (None, json!("pro")));
+}
+
+#[test]
+fn every_event_path_refuses_an_unverified_user_without_an_anonymous_id() {
+    let server = SERVER.get();
+    for (path, _) in PATHS {
+        let types = ["page", "track", "identify", "profile", "screen", "group", "alias"];
+        let event = |kind: &&str| {
+            json!({ "type": kind, "userId": "ana", "event": "e", "previousId": "device",
+            "set": { "plan": "free" } })
+        };
+        let batch = json!({ "batch": types.iter().map(event).collect::<Vec<_>>(), "writeKey": "track_acme" });
+        let refused = server.post(path, &[("Content-Type", "text/plain")], batch.to_string().as_bytes());
+        let errors = refused.json()["errors"].as_array().cloned().unwrap_or_default();
+        assert_eq!((refused.status, errors.len()), (400, types.len()), "{path}: {}", refused.text());
+        assert!(errors.iter().all(|error| error["code"] == "unverified_user"), "{path}: {}", refused.text());
+    }
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub struct Identity {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Verification {
-    /// Each user ID counts. Who knows it sees its pages and changes its traits.
+    /// Each user ID counts. Anyone who knows one can see its pages and change its traits.
     #[default]
     None,
     /// A user ID counts only with `userHash`: its HMAC-SHA-256 with a key of the site, in hex. The server reads the keys
