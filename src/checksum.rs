@@ -2,12 +2,14 @@
 //!
 //! * [`digest`] (BLAKE3, 256 bits) verifies a whole snapshot.
 //! * [`sha256_prefix`] names the bytes of a file in a URL.
-//! * [`hmac_sha256`] gives a name to a text that only holders of the key can compute.
+//! * [`hmac_sha256`] gives a name to a text that only holders of the key can compute. An [`HmacKey`] checks such a name.
 //! * [`hash128`] and [`hash64`] (XXH3 without a seed) compute ETags and find routes. The values are the same
 //!   on every machine and in every release. They do not resist forgery.
 //! * [`crc32c()`] protects the log's headers, batches and footers.
 //! * [`crc32`] (RFC 1952) ends a gzip body. The CRC of a concatenation follows from the CRC of each part and
 //!   the length of the second, so a body assembled from pieces is never read again: see [`crc32_combine`].
+
+use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -94,6 +96,32 @@ pub fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut hmac = Hmac::<Sha256>::new(&block.into());
     parts.iter().for_each(|part| hmac.update(part));
     hmac.finalize().into_bytes().into()
+}
+
+/// A key of HMAC-SHA-256 (RFC 2104), of any length. It holds the states of both hashes after the block of the key, so that
+/// a check hashes only the text.
+#[derive(Clone)]
+pub struct HmacKey(Hmac<Sha256>);
+
+impl HmacKey {
+    /// Prepares a key.
+    pub fn new(key: &[u8]) -> Self {
+        Self(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
+    }
+
+    /// Returns whether `mac` is the HMAC of `text`. Compares in constant time.
+    pub fn verifies(&self, text: &[u8], mac: &[u8; 32]) -> bool {
+        let mut hmac = self.0.clone();
+        hmac.update(text);
+        hmac.verify_slice(mac).is_ok()
+    }
+}
+
+impl fmt::Debug for HmacKey {
+    /// Writes nothing of the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HmacKey")
+    }
 }
 
 /// Returns a 128-bit hash that identifies a content.

@@ -6,6 +6,8 @@
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
+pub(crate) mod identity_keys;
+mod secret_file;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,6 +22,7 @@ use ipnet::IpNet;
 use ureq::http::Uri;
 use ureq::http::uri::Authority;
 
+use self::identity_keys::IdentityKeys;
 use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
     CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
@@ -197,6 +200,10 @@ pub struct Config {
     /// it, or if it is empty, only reads from loopback are allowed, and not through a proxy.
     #[arg(long, value_name = "TOKEN", help_heading = ADDRESSES, hide_env_values = true)]
     pub admin_token: Option<String>,
+    /// A file with the keys of sites that verify user IDs ("identity" in site.json): in each line a site ID, a blank, and
+    /// a key of 32 to 256 characters. Without a key of its site, no user ID counts. SIGHUP reads the file again.
+    #[arg(long, value_name = "FILE", help_heading = EVENTS)]
+    pub identity_keys: Option<PathBuf>,
     /// Worker threads [default: one for each CPU that this process may use].
     #[arg(long, value_name = "N", help_heading = WORKERS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=WORKERS_MAX as u64))]
     pub workers: Option<usize>,
@@ -298,6 +305,7 @@ impl Config {
     /// The flag at fault, and the accepted values.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_tokens()?;
+        self.read_identity_keys()?;
         #[cfg(feature = "cluster")]
         self.cluster.check(self.ack)?;
         Ok(())
@@ -317,6 +325,14 @@ impl Config {
             return Err("--on-publish has a user or a password; use --on-publish-token".to_owned());
         }
         Ok(())
+    }
+
+    /// Reads the file of `identity_keys`. Without it there are no keys.
+    ///
+    /// # Errors
+    /// The flag, the file, and its fault.
+    pub(crate) fn read_identity_keys(&self) -> Result<IdentityKeys, String> {
+        self.identity_keys.as_deref().map_or_else(|| Ok(IdentityKeys::default()), IdentityKeys::read)
     }
 
     /// Returns whether the snapshots directory is filled by this server.

@@ -84,6 +84,11 @@ kinds! {
     ORIGIN_NOT_ALLOWED "origin_not_allowed" 403 "The origin is not allowed"
         "The site does not list the origin of this page in its 'origins', or a web page called the admin \
          address."
+    UNVERIFIED_USER "unverified_user" 403 "The user ID is not verified"
+        "The site counts a user ID only with its hash: the HMAC-SHA-256 of the ID with a key that the site's own \
+         server and this server know, in hex, in 'context.userHash' of an event or in the header X-User-Hash. An \
+         event with an anonymous ID is recorded for that ID alone. An event without one is rejected: do not send it \
+         again unchanged."
     HOST_NOT_ALLOWED "host_not_allowed" 403 "The host is not allowed"
         "Without a token, the admin address answers only requests whose Host is an IP address or \
          localhost."

@@ -19,13 +19,16 @@ pub mod api {
     pub mod token_bucket {
         pub use crate::api::token_bucket::RateLimiter;
     }
+    pub mod user_verifier {
+        pub use crate::api::user_verifier::UserVerifier;
+    }
 }
 pub mod checksum {
     #[cfg(feature = "cluster")]
     pub use crate::checksum::FileHash;
     pub use crate::checksum::{
-        COPIED_BYTES_MAX, crc32, crc32_shift, crc32c, digest, hash64, hash128, hash128_parts, hmac_sha256,
-        sha256_prefix,
+        COPIED_BYTES_MAX, HmacKey, crc32, crc32_shift, crc32c, digest, hash64, hash128, hash128_parts,
+        hmac_sha256, sha256_prefix,
     };
 }
 pub mod cli {
@@ -70,6 +73,9 @@ pub mod condition {
     }
 }
 pub mod config {
+    pub mod identity_keys {
+        pub use crate::config::identity_keys::{IdentityKeys, UserRule};
+    }
     pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
 }
 pub mod http {
@@ -167,7 +173,8 @@ pub mod limits {
         EMBEDDED_QUERIES_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
         EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
         GUARDRAILS_MAX, HEAD_BYTES_MAX, HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX,
-        HELD_REQUESTS_OF_SITE_MAX, IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, KEY_BYTES_MAX,
+        HELD_REQUESTS_OF_SITE_MAX, IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX,
+        IDENTITY_KEYS_OF_SITE_MAX, IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, KEY_BYTES_MAX,
         NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX,
         PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX,
         PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX, PREVIEW_NAME_CHARS_MAX, PROFILE_BYTES_MAX,

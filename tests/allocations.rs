@@ -6,8 +6,10 @@
 //! to count.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::Permissions;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -113,6 +115,12 @@ const SITE: [(&str, &str); 9] = [
     ),
 ];
 
+/// Two keys of the site `signed`, which verifies user IDs.
+const KEYS: &str = "signed ffffffffffffffffffffffffffffffff\nsigned 0123456789abcdef0123456789abcdef\n";
+
+/// The hash of the user `u1` with the second key.
+const SIGNED_USER: &str = "X-User-Hash: 39536bc0c20e6efcd22ec30bb96eec5aff9be6a37fe8e9db166b4cc950c94e7e\r\n";
+
 /// Methods, targets and header fields. Each `#` becomes a number that no earlier request had.
 const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/resolve?trackingId=track_acme&route=/&variants=hero:de,cta:b", ""),
@@ -152,6 +160,9 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/resolve?site=acme&route=/", "Cookie: anon_id=%22visitor-#%22\r\n"),
     ("GET", "/v1/resolve?site=acme&route=/&userId=u1&override=hero:de,nope:x", ""),
     ("GET", "/v1/variants?site=acme&route=/&userId=u#&override=cta:b", ""),
+    ("GET", "/v1/variants?site=signed&route=/&userId=u1", SIGNED_USER),
+    ("GET", "/v1/resolve?site=signed&route=/&userId=u#", SIGNED_USER),
+    ("GET", "/v1/resolve?site=signed&route=/&userId=u#", ""),
     ("GET", "/v1/resolve?site=acme&route=/&anonId=ana&personalize=0&v=#&v=1", "Sec-GPC: 1\r\n"),
     ("GET", "/v1/resolve?site=acme&route=/gone/%C3%A4-#/a%2Fb/c", ""),
     ("HEAD", "/v1/resolve?site=acme&route=/&variants=", ""),
@@ -332,17 +343,30 @@ fn create_known_visitor(address: SocketAddr) {
     assert!(decided.contains("foot:known"), "{decided}");
 }
 
-fn start(directory: &std::path::Path) -> SocketAddr {
+/// Compiles the site with this `site.json`.
+fn compile_site(site: &str) -> Vec<u8> {
     let filler = "a text that is long enough to be worth compressing ".repeat(40);
     let texts: Vec<(&str, String)> =
         SITE.iter().map(|(path, text)| (*path, text.replace("FILLER", &filler))).collect();
-    let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
+    let texts = texts.iter().map(|(path, text)| (*path, text.as_str())).skip(1);
+    let texts = std::iter::once(("site.json", site)).chain(texts);
+    let files = Files::from_memory(texts.map(|(path, text)| (path, text.as_bytes())));
     let (source, diagnostics) = read(&files, &|_, _| {});
     let bytes = compile(&source, diagnostics, 2, &|_, _| {});
-    let bytes = bytes.unwrap_or_else(|diagnostics| panic!("{}", diagnostics.report(&files))).bytes;
+    bytes.unwrap_or_else(|diagnostics| panic!("{}", diagnostics.report(&files))).bytes
+}
+
+/// Starts a server with the site, and with a copy of it that verifies user IDs.
+fn start(directory: &std::path::Path) -> SocketAddr {
     let snapshots = directory.join("snapshots");
     std::fs::create_dir(&snapshots).expect("the directory is created");
-    std::fs::write(snapshots.join("acme.snapshot"), bytes).expect("written");
+    let signed = SITE[0].1.replace("acme", "signed").replacen('{', r#"{"identity":{"verify":"signed"},"#, 1);
+    for (name, site) in [("acme.snapshot", SITE[0].1), ("signed.snapshot", &signed)] {
+        std::fs::write(snapshots.join(name), compile_site(site)).expect("written");
+    }
+    let keys = directory.join("keys");
+    std::fs::write(&keys, KEYS).expect("written");
+    std::fs::set_permissions(&keys, Permissions::from_mode(0o600)).expect("the mode is set");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let driver = match std::env::var("PARALLAX_DRIVER").as_deref() {
         Ok("epoll") => DriverChoice::Epoll,
@@ -363,6 +387,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         events_listen: None,
         admin: any,
         admin_token: None,
+        identity_keys: Some(keys),
         workers: Some(2),
         driver,
         busy_poll: Duration::ZERO,

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
+use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
@@ -32,6 +33,7 @@ const CONTEXT: EventContext<'static> = EventContext {
     language: None,
     country: None,
     anon_id: None,
+    user_rule: UserRule::Any,
     peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
 };
 

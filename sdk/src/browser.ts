@@ -128,7 +128,7 @@ export function createEvents(options: EventsOptions): Events {
     expireCookies(EXPERIMENTS_COOKIE);
   }
 
-  async function send(type: string, members: Members): Promise<Receipt | null> {
+  async function send(type: string, members: Members, userHash?: string): Promise<Receipt | null> {
     const isPage = type === 'page';
     // The visitor may never see the page. Without `await` otherwise: the event is queued before the caller goes on.
     if (isPrerendering()) await new Promise((resolve) => document.addEventListener('prerenderingchange', resolve, { once: true }));
@@ -151,6 +151,7 @@ export function createEvents(options: EventsOptions): Events {
       context: {
         page: { path, search, url, title: document.title, referrer: previousUrl },
         locale: navigator.language,
+        userHash,
         library: { name: '@parallax/sdk', version: VERSION },
       },
     };

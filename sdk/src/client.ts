@@ -60,8 +60,8 @@ export function createClient<S extends SiteTypes = AnySite>(options: ClientOptio
     return (route: string, selection: Partial<Forced> & Visitor, request?: RequestOptions) =>
       get<T>(
         endpoint,
-        { route, ...selection, strict: selection.strict ? 1 : null, personalize: selection.personalize === false ? 0 : null },
-        request,
+        { route, ...selection, userHash: null, strict: selection.strict ? 1 : null, personalize: selection.personalize === false ? 0 : null },
+        selection.userHash ? withHeader(request, 'x-user-hash', selection.userHash) : request,
       );
   }
 
@@ -86,6 +86,13 @@ export function createClient<S extends SiteTypes = AnySite>(options: ClientOptio
     },
     site: (request) => get('site', {}, request),
   };
+}
+
+/** Returns the options with one more header. */
+function withHeader(request: RequestOptions | undefined, name: string, value: string): RequestOptions {
+  const headers = new Headers(request?.init?.headers);
+  headers.set(name, value);
+  return { ...request, init: { ...request?.init, headers } };
 }
 
 /** Joins the pages of a list. A publication between two pages begins the list again, so that it is that of one version. */

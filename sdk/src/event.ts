@@ -9,7 +9,8 @@ export type Members = Record<string, Json | undefined>;
 export interface EventMethods {
   page(properties?: { path?: string; name?: string } & Properties): Sent;
   track(event: string, properties?: Properties): Sent;
-  identify(userId: string, traits?: Properties): Sent;
+  /** `userHash` is the result of the function `userHash`, which the site's server computes. */
+  identify(userId: string, traits?: Properties, options?: { userHash?: string }): Sent;
   set(values: Properties): Sent;
   setOnce(values: Properties): Sent;
   unset(keys: string[]): Sent;
@@ -23,12 +24,13 @@ export interface EventMethods {
 const OPERATIONS = ['set', 'setOnce', 'unset', 'increment', 'append', 'union', 'remove'] as const;
 
 /** Makes the methods from a function that sends the members of one event. */
-export function eventMethods(send: (type: string, members: Members) => Sent): EventMethods {
+export function eventMethods(send: (type: string, members: Members, userHash?: string) => Sent): EventMethods {
   const operations = OPERATIONS.map((name) => [name, (values: Json) => send('profile', { [name]: values })]);
   return {
     page: ({ name, ...properties }: Properties = {}) => send('page', { name, properties }),
     track: (event: string, properties?: Properties) => send('track', { event, properties }),
-    identify: (userId: string, traits?: Properties) => send('identify', { userId, traits }),
+    identify: (userId: string, traits?: Properties, options?: { userHash?: string }) =>
+      send('identify', { userId, traits }, options?.userHash),
     ...Object.fromEntries(operations),
   } as EventMethods;
 }

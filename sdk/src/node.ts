@@ -38,6 +38,8 @@ export function webRequest(request: IncomingMessage & { originalUrl?: string }):
 export interface NodeVisitor {
   anonId?: string;
   userId?: string;
+  /** The result of `userHash`, for a site that verifies user IDs. */
+  userHash?: string;
   variants?: string;
   experiments?: string;
   context?: Properties;
@@ -66,17 +68,17 @@ export function createNodeEvents(options: NodeEventsOptions): NodeEvents {
     return null;
   }
 
-  async function send(visitor: NodeVisitor, type: string, members: Members): Promise<Receipt | null> {
+  async function send(visitor: NodeVisitor, type: string, members: Members, userHash = visitor.userHash): Promise<Receipt | null> {
     if (visitor.preview || visitor.consent?.measure === false) return null;
     if (isClosed) return refuse('closed', 'An event was sent after close().');
     if (sender.queue.length >= queueMax) return refuse('queue_overflow', `The queue holds ${queueMax} events, the maximum.`);
-    const receipt = sender.push(eventOf(visitor, type, members));
+    const receipt = sender.push(eventOf(visitor, type, members, userHash));
     if (sender.queue.length >= flushAt) void sender.flush();
     return receipt;
   }
 
   return {
-    visitor: (visitor) => eventMethods((type, members) => send(visitor, type, members)),
+    visitor: (visitor) => eventMethods((...event) => send(visitor, ...event)),
     flush,
     async close() {
       isClosed = true;
@@ -92,7 +94,8 @@ export function createNodeEvents(options: NodeEventsOptions): NodeEvents {
   };
 }
 
-function eventOf({ anonId, userId, variants, experiments, context }: NodeVisitor, type: string, members: Members): QueuedEvent {
+function eventOf(visitor: NodeVisitor, type: string, members: Members, userHash?: string): QueuedEvent {
+  const { anonId, userId, variants, experiments, context } = visitor;
   const shown = type === 'page' || type === 'track' ? { variants, experiments } : {};
   const event = {
     type,
@@ -102,7 +105,7 @@ function eventOf({ anonId, userId, variants, experiments, context }: NodeVisitor
     userId,
     ...shown,
     ...members,
-    context: { ...context, library: { name: '@parallax/sdk', version: VERSION } },
+    context: { ...context, userHash, library: { name: '@parallax/sdk', version: VERSION } },
   };
   return event;
 }

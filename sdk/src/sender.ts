@@ -1,4 +1,5 @@
 import { ParallaxError, errorOf } from './errors.js';
+import type { Members } from './event.js';
 import {
   BATCH_BYTES_MAX,
   BATCH_EVENTS_MAX,
@@ -8,14 +9,14 @@ import {
   SEND_BACKOFF_MIN_MS,
   SEND_MS,
 } from './limits.js';
-import type { Json, Receipt } from './types.js';
+import type { Receipt } from './types.js';
 
 export interface QueuedEvent {
   type: string;
   messageId: string;
   timestamp: string;
   anonId?: string | null;
-  context?: Json;
+  context?: Members;
   /** Completes the promise of the event. JSON leaves it out. */
   done?(receipt: Receipt | null): void;
 }

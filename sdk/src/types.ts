@@ -83,6 +83,8 @@ export interface Forced {
 export interface Visitor {
   anonId?: string;
   userId?: string;
+  /** The result of `userHash`, for a site that verifies user IDs. It is sent in a header, because URLs are logged. */
+  userHash?: string;
   /** False decides as for a new visitor without an ID. */
   personalize?: false;
   /** The zones to force. The others are decided. */

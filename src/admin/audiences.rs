@@ -139,6 +139,7 @@ impl Sizes {
         let visitor = Visitor {
             anon_id: None,
             user_id: None,
+            is_user_unverified: false,
             profile: Some(*profile),
             agent: values.map(RecordContext::agent).unwrap_or_default(),
             locale: values.as_ref().and_then(RecordContext::language).map(str::as_bytes),

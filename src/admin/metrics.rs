@@ -1,6 +1,7 @@
 //! `GET /metrics` in the text format of Prometheus (version 0.0.4). It needs no token: the labels name sites
 //! and their versions, but never a visitor.
 
+mod identity;
 mod visitors;
 
 use std::sync::Arc;
@@ -140,6 +141,7 @@ impl Metrics {
             page.sample(&[("event", name)], counters.connection_events(event));
         }
         self.write_snapshots(&mut page, handler);
+        identity::write(handler, &mut page);
         self.write_process(&mut page);
         if let Some(server) = &self.server {
             server.write(&mut page);

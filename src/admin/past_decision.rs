@@ -131,6 +131,7 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
     let visitor = Visitor {
         anon_id,
         user_id,
+        is_user_unverified: false,
         profile: profile.and_then(Profile::decode),
         agent,
         locale: request.locale.as_deref().map(str::as_bytes),

@@ -2,7 +2,9 @@
 
 use super::class::{Audience, ProblemContext, ResponseClass};
 use super::scratch::Settings;
+use super::user_verifier::{UserIdPlace, UserVerifier, keys_of};
 use crate::clock;
+use crate::config::identity_keys::UserRule;
 use crate::country::country_code;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -35,6 +37,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) published: &'a PublishedSite,
     pub(super) date: &'a DateLine,
     pub(super) started: Option<std::time::Instant>,
+    user_verifier: &'a UserVerifier,
     is_admin: bool,
     explain_allowed: bool,
     now_allowed: bool,
@@ -63,6 +66,8 @@ impl Inspection {
 pub(super) struct VisitorIds<'v> {
     anon_id: Option<&'v str>,
     user_id: Option<&'v str>,
+    /// True if the request has a user ID that would count, but is not verified.
+    is_user_unverified: bool,
 }
 
 impl<'v> VisitorIds<'v> {
@@ -79,7 +84,7 @@ impl<'a> RequestContext<'a> {
         params: &'a Params<'a>,
         catalog: &'a Catalog,
         surface: Surface,
-        settings: &Settings,
+        settings: &'a Settings,
         date: &'a DateLine,
     ) -> Result<Self, Problem<'a>> {
         let is_admin = surface == Surface::Admin;
@@ -89,6 +94,7 @@ impl<'a> RequestContext<'a> {
             published: find_site(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
             date,
             started: request.headers.get(Field::DebugTiming).filter(|v| *v == b"1").map(|_| clock::instant()),
+            user_verifier: &settings.user_verifier,
             is_admin,
             explain_allowed: is_admin || settings.explain,
             now_allowed: is_admin || settings.is_dev,
@@ -193,7 +199,27 @@ impl<'a> RequestContext<'a> {
         if !self.params.flag_or(Param::Personalize, true)? || has_gpc {
             return Ok(VisitorIds::default());
         }
-        Ok(VisitorIds { anon_id, user_id: user_id.filter(|_| anon_id.is_none()) })
+        let is_user_unverified = anon_id.is_none() && user_id.is_some_and(|id| !self.user_counts(id));
+        let user_id = user_id.filter(|_| anon_id.is_none() && !is_user_unverified);
+        Ok(VisitorIds { anon_id, user_id, is_user_unverified })
+    }
+
+    /// Returns whether a user ID counts. On the admin address it needs no hash, because an operator sees all profiles.
+    fn user_counts(&self, user_id: &str) -> bool {
+        !self.site().verifies_users || self.is_admin || self.verify_user(user_id)
+    }
+
+    /// Returns whether the request has the hash of its user ID. Adds the ID to the metric of unverified ones otherwise.
+    #[inline(never)]
+    fn verify_user(&self, user_id: &str) -> bool {
+        let keys = self.user_verifier.keys();
+        let header_hash = self.request.headers.get(Field::UserHash);
+        let rule = UserRule::Signed { keys: keys_of(&keys, self.site()), header_hash };
+        let is_verified = rule.accepts(user_id, None);
+        if !is_verified {
+            self.user_verifier.record_unverified(UserIdPlace::Page, 1);
+        }
+        is_verified
     }
 
     fn user_id(&self) -> Result<Option<&'a str>, Problem<'a>> {
@@ -221,6 +247,7 @@ impl<'a> RequestContext<'a> {
         Visitor {
             anon_id: ids.anon_id,
             user_id: ids.user_id,
+            is_user_unverified: ids.is_user_unverified,
             profile: None,
             agent,
             locale: self.params.get(Param::Locale).map(str::as_bytes).or(fields.get(Field::Language)),

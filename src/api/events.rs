@@ -12,7 +12,9 @@ use super::problem::write_problem;
 use super::rate_limit;
 use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
 use super::scratch::{DecodeBuffers, ResponseBuffers, Scratch, Settings};
+use super::user_verifier::{UserIdPlace, keys_of};
 use crate::clock;
+use crate::config::identity_keys::UserRule;
 use crate::http::authorization;
 use crate::http::body;
 use crate::http::cors::Cors;
@@ -260,6 +262,10 @@ impl EventHandler<'_> {
             }
         };
         sink.count(&results);
+        if results.unverified_users_count() > 0 {
+            let count = results.unverified_users_count();
+            settings.user_verifier.record_unverified(UserIdPlace::Event, count);
+        }
         if let Some(rejected) = results.problem() {
             return Poll::rejected(Some(endpoint), response.write_problem(&rejected, scratch, out));
         }
@@ -378,6 +384,7 @@ fn validate<'a, 'r: 'a>(
     let is_dry_run = params.flag(Param::DryRun).map_err(Problem::in_query)?;
     let headers = &request.headers;
     let utf8 = |value| std::str::from_utf8(value).ok();
+    let keys = published.site().verifies_users.then(|| settings.user_verifier.keys());
     let context = EventContext {
         site: &published.site().site,
         tracking_id: &published.site().tracking_id,
@@ -390,6 +397,10 @@ fn validate<'a, 'r: 'a>(
         language: headers.get(Field::Language).and_then(utf8).and_then(primary_language),
         country: headers.get(Field::Country).and_then(utf8).and_then(country),
         anon_id: anon_id(&params, request, published.site(), cookie).map_err(Problem::in_query)?,
+        user_rule: keys.as_ref().map_or(UserRule::Any, |keys| UserRule::Signed {
+            keys: keys_of(keys, published.site()),
+            header_hash: headers.get(Field::UserHash),
+        }),
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded(), &settings.trusted_proxies)
             .unwrap_or(meta.peer),
     };

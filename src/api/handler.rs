@@ -13,6 +13,7 @@ use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
 use super::shared_bytes::SharedParts;
 use super::static_document::StaticDocument;
+use super::user_verifier::UserVerifier;
 use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
 use crate::http::body::{self, JsonObject};
@@ -66,6 +67,11 @@ impl Handler {
             event_sink: None,
             held: None,
         }
+    }
+
+    /// Returns the verifier of user IDs.
+    pub(crate) fn user_verifier(&self) -> Arc<UserVerifier> {
+        Arc::clone(&self.settings.user_verifier)
     }
 
     /// Lets the handler read visitor profiles.

@@ -34,6 +34,7 @@ mod shared_bytes;
 mod site;
 mod static_document;
 pub(crate) mod token_bucket;
+pub(crate) mod user_verifier;
 mod variants;
 
 pub use endpoint::Poll;

@@ -9,6 +9,7 @@ use super::answer_table::{AnswerKey, AnswerTable};
 use super::prepared_lists::PreparedLists;
 use super::shared_bytes::SharedParts;
 use super::token_bucket::RateLimiter;
+use super::user_verifier::UserVerifier;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
 use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
@@ -36,6 +37,8 @@ pub struct Settings {
     pub rate_limit_per_site: Option<Arc<RateLimiter>>,
     /// The lists of routes that all handlers share.
     pub prepared_lists: Arc<PreparedLists>,
+    /// The verifier of user IDs that all handlers share.
+    pub user_verifier: Arc<UserVerifier>,
 }
 
 /// Buffers for the decoded parts of a request. Problems borrow from them.

@@ -4,14 +4,13 @@
 //! [`ClusterConfig::check`] refuses it without printing it.
 
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use ureq::http::Uri;
 
+use super::secret_file::read_private;
 use super::{Ack, SNAPSHOTS, has_userinfo};
 
 /// The heading of `--help`.
@@ -210,18 +209,7 @@ fn check_readable(flag: &str, path: &Path) -> Result<(), String> {
 /// # Errors
 /// The file cannot be read, has not 32 bytes, or other users may read or write it.
 pub(crate) fn read_secret(path: &Path) -> Result<[u8; CLUSTER_SECRET_BYTES], String> {
-    let failed = |error| format!("cannot read --cluster-secret {}: {error}", path.display());
-    let file = File::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o177 != 0 {
-        return Err(format!(
-            "--cluster-secret {} has the mode {mode:03o}, so other users may use it; run `chmod 600 {}`",
-            path.display(),
-            path.display()
-        ));
-    }
-    let mut bytes = Vec::new();
-    file.take(CLUSTER_SECRET_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let bytes = read_private("--cluster-secret", path, CLUSTER_SECRET_BYTES)?;
     <[u8; CLUSTER_SECRET_BYTES]>::try_from(bytes).map_err(|bytes| {
         let (path, length) = (path.display(), bytes.len());
         let length = if length > CLUSTER_SECRET_BYTES { "more".to_owned() } else { length.to_string() };

@@ -114,6 +114,7 @@ const ALLOWED_HEADERS: &[&str] = &[
     "if-none-match",
     "prefer",
     "x-anon-id",
+    "x-user-hash",
     "x-request-id",
     "x-preview",
     "x-debug-timing",

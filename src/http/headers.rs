@@ -32,6 +32,8 @@ pub enum Field {
     SecFetchSite,
     /// X-Anon-Id
     AnonId,
+    /// X-User-Hash
+    UserHash,
     /// X-Request-Id
     RequestId,
     /// X-Debug-Timing
@@ -159,6 +161,7 @@ impl FieldIndex {
                 self.connection_close |= has_token(value, b"close");
                 return None;
             }
+            11 if is_header(name, b"x-user-hash") => Field::UserHash,
             12 if is_header(name, b"content-type") => Field::ContentType,
             12 if is_header(name, b"x-request-id") => Field::RequestId,
             13 if is_header(name, b"if-none-match") => Field::IfNoneMatch,

@@ -4,12 +4,16 @@
 //! file check the relations between limits.
 
 mod connections;
+mod identity;
 pub(crate) mod log_lines;
 pub(crate) mod memory_sum;
 
 pub(crate) use connections::*;
 pub use connections::{
     HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX, READ_BUFFER_BYTES, WAIT_S_MAX,
+};
+pub use identity::{
+    IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
 };
 
 /// Size of a request's head, from the method to the empty line. nginx and Apache allow about as much. A

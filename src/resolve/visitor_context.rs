@@ -23,6 +23,8 @@ pub(crate) struct Visitor<'a> {
     pub anon_id: Option<&'a str>,
     /// Validated: 1 to 256 bytes, not a placeholder. `None` if there is an anon ID.
     pub user_id: Option<&'a str>,
+    /// True if the request has a user ID that does not count, because it is not verified.
+    pub is_user_unverified: bool,
     /// The visitor profile from the log. `None` for a new visitor.
     pub profile: Option<Profile<'a>>,
     /// The parsed User-Agent.
@@ -161,6 +163,9 @@ impl<'a> VisitorContext<'a> {
         let local = self.local();
         let mut document = profile_json(self.visitor.profile, self.visits());
         document["visitor"]["userId"] = json!(self.user_id());
+        if self.visitor.is_user_unverified {
+            document["visitor"]["userIdVerified"] = json!(false);
+        }
         document.extend([
             ("anonId".to_owned(), json!(self.visitor.anon_id)),
             ("firstTouch".to_owned(), json!(self.first_touch().map(touch_json))),

@@ -21,6 +21,7 @@ mod admin_thread;
 mod event_log;
 mod memory;
 mod puller;
+mod reload;
 mod snapshots;
 
 use std::io;
@@ -38,6 +39,7 @@ use signal_hook::iterator::Signals;
 use self::admin_thread::AdminThread;
 use self::event_log::EventLog;
 use self::puller::Renewal;
+use self::reload::{Reload, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Settings};
@@ -52,7 +54,6 @@ use crate::metrics::{JobCounters, Totals, WebhookCounters};
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
-use crate::site::catalog::watcher::WatcherHandle;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::visitors::log::LogError;
@@ -86,13 +87,6 @@ pub struct Addresses {
     pub events_listen: Option<SocketAddr>,
     /// The admin address.
     pub admin: SocketAddr,
-}
-
-/// The parts that read files again after SIGHUP.
-struct Reload {
-    watcher: WatcherHandle,
-    /// The connections of the thread `cluster`.
-    renewal: Renewal,
 }
 
 /// A running server.
@@ -131,6 +125,8 @@ pub enum BootError {
         "io_uring is unavailable: {0}. Use --driver auto or epoll, or enable io_uring (sysctl kernel.io_uring_disabled, seccomp profile of the container)"
     )]
     Driver(io::Error),
+    #[error("{0}")]
+    IdentityKeys(String),
     #[error("{what}: {cause}")]
     System { what: &'static str, cause: io::Error },
     #[error(
@@ -175,7 +171,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
         (CurrentCatalog::default(), SnapshotBudget::new(memory::snapshots_memory_bytes(&config)));
     let snapshots = SnapshotDirectory::new(budget.clone());
     let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
-    let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config));
+    let users = UserKeys::read(&config, &current)?;
+    let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config, &users));
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let webhook_counters = WebhookCounters::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
@@ -194,7 +191,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
 
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &admin.progress)?;
-    let reload = Reload { watcher: snapshots::start_watcher(&config, &current, snapshots)?, renewal };
+    let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
+    let reload = Reload { watcher, renewal, users };
     puller::start(puller, &mut event_log, &reload.renewal)?;
 
     // 5. Complete the admin thread.
@@ -323,7 +321,7 @@ fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
 }
 
 /// Returns the settings that all handlers share.
-fn handler_settings(config: &Config) -> Settings {
+fn handler_settings(config: &Config, users: &UserKeys) -> Settings {
     warn_about_ineffective_rate_limit(config);
     let limiter = |limit: u32| Arc::new(RateLimiter::new(limit, clock::instant(), ids::random_u64()));
     Settings {
@@ -334,6 +332,7 @@ fn handler_settings(config: &Config) -> Settings {
         rate_limit_per_ip: config.rate_limit_per_ip.map(limiter),
         rate_limit_per_site: config.rate_limit_per_site.map(limiter),
         prepared_lists: Arc::default(),
+        user_verifier: Arc::clone(&users.verifier),
     }
 }
 
@@ -415,8 +414,8 @@ impl RunningServer {
     /// Serves until SIGTERM or SIGINT, then shuts down.
     ///
     /// Shutdown stops accepting and answers the received requests, each response the last of its connection.
-    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots and the files of
-    /// the connections to NATS again. Other signals do nothing, unless they report a fault of the program.
+    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots, the identity keys and the
+    /// files of the connections to NATS again. Other signals do nothing, unless they report a fault of the program.
     ///
     /// # Errors
     /// Acknowledged records may be lost, because the disk failed until the end.
@@ -424,9 +423,7 @@ impl RunningServer {
         let signals = &mut self.signals;
         let meant = signals.forever().take_while(|signal| !is_stop(*signal));
         for _ in meant.filter(|signal| *signal == SIGHUP) {
-            tracing::info!("received SIGHUP; reading all snapshots again");
-            self.reload.watcher.rescan_all();
-            self.reload.renewal.request();
+            self.reload.run();
         }
         // 1. Stop accepting.
         tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");

@@ -10,6 +10,7 @@ mod pages;
 mod receipts;
 mod recorded;
 mod refusals;
+mod signed;
 mod times;
 mod touches;
 mod tree;
@@ -17,6 +18,7 @@ mod visitors;
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::problem::{self, Detail};
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
@@ -55,6 +57,7 @@ const REQUEST: EventContext<'static> = EventContext {
     language: None,
     country: None,
     anon_id: None,
+    user_rule: UserRule::Any,
     peer: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)),
 };
 

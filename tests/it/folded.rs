@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
     BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
@@ -24,6 +25,7 @@ const REQUEST: EventContext<'static> = EventContext {
     language: None,
     country: None,
     anon_id: None,
+    user_rule: UserRule::Any,
     peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
 };
 

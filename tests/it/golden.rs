@@ -123,13 +123,20 @@ fn the_golden_file_opens_and_has_the_authored_site() {
 }
 
 #[test]
-fn a_snapshot_of_format_3_is_refused_with_its_remedy() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/snapshot-3/smallest.snapshot");
-    let refusal = Snapshot::open(&path, &SnapshotBudget::new(u64::MAX)).err().expect("refused").to_string();
-    assert_eq!(
-        refusal,
-        "unsupported format version 3, this server reads 4; compile the site again with this release's `parallax compile`"
-    );
+fn a_snapshot_of_an_earlier_format_is_refused_with_its_remedy() {
+    for format in [3, 4] {
+        let path = format!("tests/golden/snapshot-{format}/smallest.snapshot");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        let refusal =
+            Snapshot::open(&path, &SnapshotBudget::new(u64::MAX)).err().expect("refused").to_string();
+        assert_eq!(
+            refusal,
+            format!(
+                "unsupported format version {format}, this server reads 5; compile the site again with this release's \
+                 `parallax compile`"
+            )
+        );
+    }
 }
 
 #[test]

@@ -67,6 +67,8 @@ mod visitors;
 mod spellings;
 // The domains of payment providers and identity providers.
 mod referrers;
+// The keys of sites that verify user IDs.
+mod identity_keys;
 // Ties and owners: profiles, exports, erasures and Insights, compared with one naive model.
 mod identity;
 // The owner of each record.

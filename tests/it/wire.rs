@@ -34,6 +34,7 @@ mod query;
 mod records;
 mod redirects;
 mod refused;
+mod signed_users;
 mod site_settings;
 mod sites;
 mod slow;

@@ -57,6 +57,13 @@ describe('the event queue of a page', () => {
     assert.equal('variants' in browser.sent[2]!, false);
   });
 
+  test('identify carries the hash of the user ID in its context, and no other event does', async () => {
+    const events = browser.open();
+    await Promise.all([events.identify('u1', { plan: 'member' }, { userHash: 'abc' }), events.identify('u1'), events.track('a')]);
+    assert.deepEqual(browser.sent.map(({ context }) => context.userHash), ['abc', undefined, undefined]);
+    assert.ok(browser.sent.every((event) => !('userHash' in event) && event.context.locale));
+  });
+
   test('offline, await ends with null, and the same messageId is sent later', async () => {
     browser.answer = offline;
     const events = browser.open();

@@ -47,7 +47,7 @@ use self::piece::{FinishedPieces, PieceBuilder};
 use super::snapshot::format::{ArchivedQuery, Query, Site};
 use super::source::diagnostics::{Diagnostic, Diagnostics};
 use super::source::read::Source;
-use super::source::types;
+use super::source::types::{self, Verification};
 use crate::condition::Patterns;
 use crate::url;
 
@@ -136,6 +136,7 @@ fn compile_site(
         ignored_referrers: sort_hosts(site.ignored_referrers.iter().filter_map(|host| ascii_host(host))),
         ignores_providers: site.ignore_providers,
         cookie: site.cookie.clone(),
+        verifies_users: site.identity.verify == Verification::Signed,
         bots: site.bots as u8,
         honor_gpc: site.privacy.honor_gpc,
         ip: site.privacy.ip as u8,

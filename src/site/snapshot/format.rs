@@ -3,7 +3,7 @@
 //! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
 //! the directory unpublishes the site. It is a build product: for an unknown format version the server asks
 //! to compile the site again. From the first release on a server also reads the version before its own.
-//! Versions 1 to 3 were never released.
+//! Versions 1 to 4 were never released.
 //!
 //! **Bounds.** The archive has at most 2^30 bytes (its offsets are signed 32-bit numbers). The piece data has at most
 //! 2^40 bytes. The limit in practice is the memory of the server (`--snapshots-memory`). All numbers are little-endian,
@@ -23,7 +23,7 @@
 //!
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
-//! 8       4     format version  4
+//! 8       4     format version  5
 //! 12      4     header length   80; the payload begins here: piece data, then archive
 //! 16      8     payload length  bytes after the header; the file ends there
 //! 24      8     site version    as published, at most 2^53
@@ -78,7 +78,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -156,6 +156,8 @@ pub struct Site {
     pub ignores_providers: bool,
     /// Name of the cookie that contains the anon ID.
     pub cookie: String,
+    /// True if a user ID counts only with its hash.
+    pub verifies_users: bool,
     /// Policy for crawlers' events: 0 drop, 1 flag, 2 flag and fold into profiles.
     pub bots: u8,
     /// True if `Sec-GPC: 1` drops events and personalization.

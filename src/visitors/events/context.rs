@@ -66,17 +66,27 @@ impl<'d> MergedValue<'d> {
     fn write(self, out: &mut String) {
         let is_laid_over = |own: Value<'_>| own.is_object() && self.batch_value().is_some();
         if self.own.is_some_and(is_laid_over) {
-            self.write_object(out, IpAction::Keep);
+            self.write_object(out, |_| true, IpAction::Keep);
         } else if let Some(value) = self.batch_value().or(self.own) {
             value.write(out);
         }
     }
 
-    /// Appends the merged object and applies `ip` to its member `ip`. At least one of the two values must be
-    /// an object.
-    pub(super) fn write_object(self, out: &mut String, ip: IpAction<'_>) {
+    /// Appends a context. Applies `ip` to its member `ip`, and leaves out the hash of the user ID, which nobody may read
+    /// in a record. At least one of the two values must be an object.
+    pub(super) fn write_context(self, out: &mut String, ip: IpAction<'_>) {
+        let is_kept = |name: &str| match name {
+            "ip" => ip != IpAction::Remove,
+            "userHash" => false,
+            _ => true,
+        };
+        self.write_object(out, is_kept, ip);
+    }
+
+    /// Appends the kept members of the merged object, and replaces its member `ip` if `ip` says so. At least one of the
+    /// two values must be an object.
+    fn write_object(self, out: &mut String, is_kept: impl Fn(&str) -> bool, ip: IpAction<'_>) {
         out.push('{');
-        let is_kept = |name: &str| name != "ip" || ip != IpAction::Remove;
         if let (Some(own), None, IpAction::Remove | IpAction::Keep) = (self.own, self.batch_value(), ip) {
             own.write_members(is_kept, out);
             return out.push('}');
@@ -115,6 +125,9 @@ struct ContextFields<'d> {
     names_ip: bool,
     country: Option<Value<'d>>,
     location: Option<Value<'d>>,
+    user_hash: Option<Value<'d>>,
+    /// True if there is a member `userHash`, also if its value is `null` or `""`.
+    names_user_hash: bool,
     /// True if there is a member `device` or `os`. Few events have one, so they are looked up when they are needed.
     names_device: bool,
 }
@@ -134,6 +147,10 @@ impl<'d> ContextFields<'d> {
                 "ip" => {
                     known.names_ip = true;
                     &mut known.ip
+                }
+                "userHash" => {
+                    known.names_user_hash = true;
+                    &mut known.user_hash
                 }
                 "country" => &mut known.country,
                 "location" => &mut known.location,
@@ -187,6 +204,10 @@ pub(super) struct Context<'d> {
     consent: MergedValue<'d>,
     /// True if the event's own context has a member `ip`, also if its value is `null` or `""`.
     names_ip: bool,
+    /// The hash of the user ID.
+    pub user_hash: Option<&'d str>,
+    /// True if the event's own context has a member `userHash`, also if its value is `null` or `""`.
+    names_user_hash: bool,
     pub is_preview: bool,
     /// True if the visitor denied measurement (`consent.measure` is false).
     pub has_denied_consent: bool,
@@ -229,6 +250,8 @@ impl<'d> Context<'d> {
             user_agent: text(known.user_agent, known_under.user_agent),
             ip: text(known.ip, known_under.ip),
             names_ip: known.names_ip,
+            user_hash: text(known.user_hash, known_under.user_hash),
+            names_user_hash: known.names_user_hash,
             names_device: known.names_device || known_under.names_device,
             consent,
             is_preview: known.preview.or(known_under.preview).and_then(Value::as_bool) == Some(true),
@@ -240,7 +263,7 @@ impl<'d> Context<'d> {
 impl Context<'_> {
     /// Returns whether the context is stored as the event has it.
     pub(super) fn is_stored_as_sent(&self, ip: IpAction<'_>) -> bool {
-        self.merged.batch.is_none() && (ip == IpAction::Keep || !self.names_ip)
+        self.merged.batch.is_none() && !self.names_user_hash && (ip == IpAction::Keep || !self.names_ip)
     }
 }
 

@@ -17,6 +17,7 @@ use super::ip::IpPolicy;
 use super::members::{MemberName, Members};
 use super::receipt::{DropReason, EventResults};
 use super::refusal::{Location, Refusal};
+use crate::config::identity_keys::UserRule;
 use crate::limits::{CONTEXTS_BYTES_MAX, EVENTS_MAX};
 use crate::problem;
 use crate::visitors::log::{Code, Record, UserAgentInfo};
@@ -66,6 +67,8 @@ pub struct EventContext<'a> {
     pub country: Option<Code<2>>,
     /// A valid anon ID from a parameter, a header or a cookie, for events without one.
     pub anon_id: Option<&'a str>,
+    /// The rule by which user IDs count.
+    pub user_rule: UserRule<'a>,
     pub peer: IpAddr,
 }
 

@@ -121,10 +121,10 @@ fn dedup_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
     checksum::hash128(key)
 }
 
-/// Appends the event as it was sent, without the members that name the site and with the batch's context
-/// merged in.
+/// Appends the event as it was sent, without the members that name the site, a user ID that does not count, and the hash of
+/// a user ID, and with the batch's context merged in.
 fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out: &mut String) {
-    if !members.names_site && event.context.is_stored_as_sent(ip) {
+    if !members.names_site && !event.is_user_unverified && event.context.is_stored_as_sent(ip) {
         // Nothing is left out, replaced or merged, so the event is copied.
         return event.value.write(out);
     }
@@ -132,6 +132,7 @@ fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out
     let has_context = context.value().is_some();
     let is_kept = |name: &str| match name {
         "trackingId" | "writeKey" => false,
+        "userId" => !event.is_user_unverified,
         "context" => !has_context,
         _ => true,
     };
@@ -139,7 +140,7 @@ fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out
     event.value.write_members(is_kept, out);
     if has_context {
         write_member_name(out, out.len() == 1, "\"context\"");
-        context.write_object(out, ip);
+        context.write_context(out, ip);
     }
     out.push('}');
 }

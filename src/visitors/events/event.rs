@@ -6,7 +6,8 @@ use super::document::Value;
 use super::ignored::{IgnoredValues, JsonType};
 use super::members::{MemberName, Members};
 use super::refusal::{Location, Refusal};
-use super::{kind, operations, time, variants, visitor};
+use super::visitor::{self, VisitorIds};
+use super::{kind, operations, time, variants};
 use crate::limits::{EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, MESSAGE_ID_BYTES_MAX, NAME_BYTES_MAX};
 use crate::problem;
 use crate::visitors::log::RecordKind;
@@ -19,6 +20,8 @@ pub(super) struct Event<'d> {
     pub message_id: Option<&'d str>,
     pub anon_id: Option<&'d str>,
     pub user_id: Option<&'d str>,
+    /// True if the event has a user ID that does not count, because it is not verified.
+    pub is_user_unverified: bool,
     /// The name of a track event. Screen events have "screen", other kinds have none.
     pub event: Option<&'d str>,
     pub name: Option<&'d str>,
@@ -55,17 +58,8 @@ impl<'d> Event<'d> {
             operations::check(members, place)?;
         }
         let event = read_event_name(members, kind, place)?;
-        let anon_id =
-            members.anon_id().map(|id| visitor::read_anon_id(id, place)).transpose()?.or(call.anon_id);
-        let user_id =
-            members.get(MemberName::UserId).map(|id| visitor::read_user_id(id, place)).transpose()?;
-        if anon_id.is_none() && user_id.is_none() {
-            return Err(place.refuse_missing(
-                problem::MISSING_VISITOR,
-                "anonId",
-                "The event names no visitor; add 'anonId' or 'userId'.",
-            ));
-        }
+        let VisitorIds { anon_id, user_id, is_user_unverified } =
+            visitor::read_ids(members, call, context.user_hash, place, ignored)?;
         let client_times = read_client_times(members, sent, place, ignored)?;
         Ok(Self {
             value,
@@ -76,6 +70,7 @@ impl<'d> Event<'d> {
                 .transpose()?,
             anon_id,
             user_id,
+            is_user_unverified,
             event,
             name: members.get(MemberName::Name).and_then(|value| read_name(value, place, ignored)),
             variants: members

@@ -1,7 +1,8 @@
 //! Optional values that the server ignores because it cannot use them. The event is recorded without them.
 //!
 //! A value is optional if the event means the same without it. A value that decides the meaning of the event, its visitor,
-//! its time, or whether it may be recorded is not optional: the event is refused.
+//! its time, or whether it may be recorded is not optional: the event is refused. One exception is a user ID without its
+//! hash beside an anonymous ID, at a site that verifies user IDs: the event is recorded for the anonymous ID alone.
 
 use super::document::Value;
 use super::refusal::{Location, Refusal};
@@ -43,7 +44,10 @@ impl JsonType {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IgnoredValues {
     named: Vec<IgnoredValue>,
+    /// The number of values that cannot be used.
     count: usize,
+    /// The number of user IDs that are not verified.
+    unverified_users: usize,
 }
 
 /// An ignored value.
@@ -59,7 +63,7 @@ impl IgnoredValues {
     /// Removes all values, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.named.clear();
-        self.count = 0;
+        (self.count, self.unverified_users) = (0, 0);
     }
 
     /// Adds the values that are ignored in a batch as a whole.
@@ -78,9 +82,37 @@ impl IgnoredValues {
         expected: &'static str,
     ) {
         self.count += 1;
+        self.name(place, || place.refuse(kind, value, expected));
+    }
+
+    /// Adds the user ID of the event at `place`, which is not verified.
+    ///
+    /// # Errors
+    /// `unverified_user`, if the event has no anon ID either.
+    #[cold]
+    pub(super) fn add_unverified_user(
+        &mut self,
+        place: Location<'_>,
+        has_anon_id: bool,
+    ) -> Result<(), Refusal> {
+        self.unverified_users += 1;
+        let refuse = |sentence| place.refuse_missing(problem::UNVERIFIED_USER, "userId", sentence);
+        if !has_anon_id {
+            return Err(refuse(
+                "The user ID does not count, because 'context.userHash' is missing or wrong, and the event has no \
+                 anonymous ID; add the hash, or 'anonId'.",
+            ));
+        }
+        let sentence = "The user ID does not count, because 'context.userHash' is missing or wrong; the event is that of \
+                        the anonymous ID.";
+        self.name(place, || refuse(sentence));
+        Ok(())
+    }
+
+    /// Adds a reason to the receipt, unless it has the maximum of them.
+    fn name(&mut self, place: Location<'_>, reason: impl FnOnce() -> Refusal) {
         if self.named.len() < IGNORED_VALUES_NAMED_MAX {
-            let reason = place.refuse(kind, value, expected);
-            self.named.push(IgnoredValue { index: Some(place.index.unwrap_or(0)), reason });
+            self.named.push(IgnoredValue { index: Some(place.index.unwrap_or(0)), reason: reason() });
         }
     }
 
@@ -102,9 +134,19 @@ impl IgnoredValues {
         None
     }
 
-    /// Returns the number of values.
+    /// Returns the number of values that cannot be used.
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Returns the number of user IDs that are not verified.
+    pub(super) fn unverified_users(&self) -> usize {
+        self.unverified_users
+    }
+
+    /// Returns whether nothing was ignored.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0 && self.unverified_users == 0
     }
 
     /// Returns the approximate memory use, in bytes.

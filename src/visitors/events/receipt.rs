@@ -105,6 +105,11 @@ impl EventResults {
         self.ignored.count()
     }
 
+    /// Returns the number of events whose user ID is not verified, recorded or not.
+    pub fn unverified_users_count(&self) -> usize {
+        self.ignored.unverified_users()
+    }
+
     /// Returns the number of events dropped for this reason.
     pub fn dropped_count(&self, reason: DropReason) -> usize {
         self.count(|result| matches!(result, EventStatus::Dropped(own) if *own == reason))
@@ -131,7 +136,7 @@ impl EventResults {
 
     /// Returns whether nothing was dropped, rejected or ignored, so that `Prefer: return=minimal` needs no receipt.
     pub fn are_all_recorded(&self) -> bool {
-        self.recorded_count() == self.results.len() && self.ignored.count() == 0
+        self.recorded_count() == self.results.len() && self.ignored.is_empty()
     }
 
     /// Returns the reason why a single event was dropped, for `X-Dropped`. It is `None` for a batch.

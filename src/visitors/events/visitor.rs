@@ -1,6 +1,9 @@
 //! Validation of visitor IDs: anon ID and user ID.
 
+use super::decode::EventContext;
 use super::document::Value;
+use super::ignored::IgnoredValues;
+use super::members::{MemberName, Members};
 use super::refusal::{Location, Refusal};
 use crate::limits::{ANON_ID_BYTES_MAX, USER_ID_BYTES_MAX};
 use crate::problem;
@@ -32,8 +35,45 @@ pub(crate) fn is_placeholder(id: &str) -> bool {
     PLACEHOLDERS.iter().any(|p| p.eq_ignore_ascii_case(id))
 }
 
+/// The IDs of an event's visitor. At least one is present.
+pub(super) struct VisitorIds<'d> {
+    pub anon_id: Option<&'d str>,
+    pub user_id: Option<&'d str>,
+    /// True if the event has a user ID that does not count, because it is not verified.
+    pub is_user_unverified: bool,
+}
+
+/// Reads the IDs of an event. `user_hash` is the hash in its context.
+///
+/// # Errors
+/// `invalid_anon_id`, `invalid_event`, `placeholder_id`, `missing_visitor`, and `unverified_user` if the event has no anon
+/// ID either.
+pub(super) fn read_ids<'d>(
+    members: &Members<'d>,
+    call: &EventContext<'d>,
+    user_hash: Option<&'d str>,
+    place: Location<'d>,
+    ignored: &mut IgnoredValues,
+) -> Result<VisitorIds<'d>, Refusal> {
+    let anon_id = members.anon_id().map(|id| read_anon_id(id, place)).transpose()?.or(call.anon_id);
+    let named = members.get(MemberName::UserId).map(|id| read_user_id(id, place)).transpose()?;
+    let user_id = named.filter(|id| call.user_rule.accepts(id, user_hash));
+    let is_user_unverified = named.is_some() && user_id.is_none();
+    if is_user_unverified {
+        ignored.add_unverified_user(place, anon_id.is_some())?;
+    }
+    match anon_id.or(user_id) {
+        Some(_) => Ok(VisitorIds { anon_id, user_id, is_user_unverified }),
+        None => Err(place.refuse_missing(
+            problem::MISSING_VISITOR,
+            "anonId",
+            "The event names no visitor; add 'anonId' or 'userId'.",
+        )),
+    }
+}
+
 /// Reads an event's anon ID. A number counts as its digits.
-pub(super) fn read_anon_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
+fn read_anon_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
     let id = read_id(value, place)?.filter(|id| is_anon_id(id));
     let expected = "1 to 128 bytes of visible ASCII";
     id.ok_or_else(|| place.refuse(problem::INVALID_ANON_ID, value, expected))
@@ -41,7 +81,7 @@ pub(super) fn read_anon_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<
 
 /// Reads an event's user ID. Sites choose their user IDs, so any text is valid. A number counts as its
 /// digits.
-pub(super) fn read_user_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
+fn read_user_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
     let id = read_id(value, place)?.filter(|id| (1..=USER_ID_BYTES_MAX).contains(&id.len()));
     id.ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "1 to 256 bytes of text"))
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
 use parallax::testing::visitors::events::decode::{
@@ -52,7 +53,8 @@ impl Environment for TestEnvironment {
 }
 
 /// Posts a body to an event endpoint. The first byte modulo the number of paths is the path. The bits of the
-/// quotient are options: bit 0 the IP policy, bit 1 the bot policy, bit 2 an anon ID outside the body.
+/// quotient are options: bit 0 the IP policy, bit 1 the bot policy, bit 2 an anon ID outside the body, bit 3 a site
+/// that verifies user IDs.
 pub fn event(bytes: &[u8]) {
     let Some((options, body)) = bytes.split_first() else { return };
     let Ok(body) = std::str::from_utf8(body) else { return };
@@ -64,7 +66,8 @@ pub fn event(bytes: &[u8]) {
         Err(refusal) => refuse(&RejectedRequest::Event(&refusal)),
     }
     if let Ok(sent) = serde_json::from_str::<Value>(body) {
-        assert_kept(&sent, &payloads);
+        let has_users = options >> 3 & 1 == 0;
+        assert_kept(&sent, &payloads, has_users);
     }
 }
 
@@ -94,6 +97,10 @@ fn record_events(
         country: None,
         user_agent: None,
         anon_id: (options >> 2 & 1 == 1).then_some("visitor"),
+        user_rule: match options >> 3 & 1 {
+            0 => UserRule::Any,
+            _ => UserRule::Signed { keys: &[], header_hash: None },
+        },
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
     };
     sent.check_site(&call)?;
@@ -153,27 +160,35 @@ fn refuse(refused: &RejectedRequest<'_>) {
     assert_eq!(problem["code"], refused.kind().code);
 }
 
-/// Asserts that the payloads are sent events, in order. Members that name the site and the IP address are
-/// not compared. The context is not compared if a batch has one, because it is merged into its events.
-fn assert_kept(sent: &Value, payloads: &[String]) {
+/// Asserts that the payloads are sent events, in order, and none has the hash of a user ID. `has_users` says whether they
+/// have their user IDs. Members that name the site and the IP address are not compared. The context is not compared if a
+/// batch has one, because it is merged into its events.
+fn assert_kept(sent: &Value, payloads: &[String], has_users: bool) {
     let batch = sent["batch"].as_array();
     let has_context = batch.is_some() && sent["context"].is_object();
     let mut events = batch.map_or(std::slice::from_ref(sent), Vec::as_slice).iter();
     for payload in payloads {
         let kept: Value = serde_json::from_str(payload).expect("JSON");
-        let kept = comparable(&kept, has_context);
-        assert!(events.any(|event| comparable(event, has_context) == kept), "{payload}");
+        let has_user = !kept["userId"].is_null() && kept["userId"] != "";
+        assert!(kept["context"]["userHash"].is_null() && (has_users || !has_user), "{payload}");
+        let kept = comparable(&kept, has_context, has_users);
+        assert!(events.any(|event| comparable(event, has_context, has_users) == kept), "{payload}");
     }
 }
 
-fn comparable(event: &Value, without_context: bool) -> Value {
+fn comparable(event: &Value, without_context: bool, with_user: bool) -> Value {
     let mut event = event.clone();
     let Some(members) = event.as_object_mut() else { return event };
-    members.retain(|name, _| !matches!(name.as_str(), "trackingId" | "writeKey"));
+    members.retain(|name, _| match name.as_str() {
+        "trackingId" | "writeKey" => false,
+        "userId" => with_user,
+        _ => true,
+    });
     if without_context {
         members.remove("context");
     } else if let Some(Value::Object(context)) = members.get_mut("context") {
         context.remove("ip");
+        context.remove("userHash");
     }
     event
 }

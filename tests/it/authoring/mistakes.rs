@@ -71,13 +71,29 @@ fn an_unknown_member_is_reported_at_its_name_with_the_nearest_name() {
 fn a_misspelt_required_member_is_not_missing_and_its_value_is_checked() {
     let site = r#"{"site":"a","trackingID":"acme","name":"A"}"#;
     let (_, report) = read_files(&files(&[("site.json", site)]));
-    let known = "one of `bots`, `cache`, `cookie`, `hosts`, `ignoreProviders`, `ignoredReferrers`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
+    let known = "one of `bots`, `cache`, `cookie`, `hosts`, `identity`, `ignoreProviders`, `ignoredReferrers`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
     let expected = [
         format!("site.json:1:13 /trackingID | {known} | `trackingID` | trackingId"),
         r#"site.json:1:26 /trackingID | `track_` and 1 to 64 of A-Z a-z 0-9 _ - | the string "acme""#
             .to_owned(),
     ];
     assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_verification_of_user_ids_is_none_or_signed() {
+    let report_of = |identity: &str| {
+        let site = format!(r#"{{"site":"a","trackingId":"track_a","name":"A","identity":{identity}}}"#);
+        let (_, report) = read_files(&files(&[("site.json", &site)]));
+        report.diagnostics.iter().map(line).collect::<Vec<_>>()
+    };
+    for valid in [r#"{"verify":"none"}"#, r#"{"verify":"signed"}"#, "{}"] {
+        assert_eq!(report_of(valid), [""; 0], "{valid}");
+    }
+    let wrong = r#"site.json:1:68 /identity/verify | one of `none`, `signed` | the string "Signed" | signed"#;
+    assert_eq!(report_of(r#"{"verify":"Signed"}"#), [wrong]);
+    let unknown = "site.json:1:59 /identity/verified | `verify` | `verified`";
+    assert_eq!(report_of(r#"{"verified":true}"#), [unknown]);
 }
 
 #[test]

@@ -183,6 +183,27 @@ fn receipts_are_as_described() {
     }
 }
 
+#[test]
+fn answers_about_an_unverified_user_id_are_as_described() {
+    let site = r#"{"site":"signed","trackingId":"track_signed","name":"S","identity":{"verify":"signed"}}"#;
+    let route = r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#;
+    let bytes = snapshot(&[("site.json", site), ("routes/index.json", route)], 1);
+    let signed = DescribedServer::new(Server::start(&[("signed.snapshot", &bytes)], &["--explain"]));
+    let explained = signed.get("/v1/resolve?site=signed&route=/&userId=u1&explain=1").json();
+    assert_eq!(explained["visitor"]["visitor"]["userIdVerified"], json!(false));
+    let context = json!({ "userHash": "x" });
+    let batch = json!({ "batch": [{ "userId": "u1", "event": "e", "context": context },
+        { "anonId": "v1", "userId": "u1", "event": "e", "context": context }] });
+    let receipt =
+        signed.server.post("/v1/batch?site=signed", &[("X-User-Hash", "x")], batch.to_string().as_bytes());
+    signed.description.assert_described("POST", "/v1/batch", &receipt);
+    let receipt = receipt.json();
+    assert_eq!(
+        (&receipt["results"][0]["code"], &receipt["warnings"][0]["code"]),
+        (&json!("unverified_user"), &json!("unverified_user"))
+    );
+}
+
 /// A site with all features of a layout, a rule and an explanation.
 fn rich(version: u64, more: &[(&str, &str)]) -> Vec<u8> {
     let mut files = vec![

@@ -26,7 +26,7 @@ fn acme() -> Server {
     ];
     let closed = [(
         "site.json",
-        r#"{"site":"closed","trackingId":"track_closed","name":"C","origins":["https://a.example"]}"#,
+        r#"{"site":"closed","trackingId":"track_closed","name":"C","origins":["https://a.example"],"identity":{"verify":"signed"}}"#,
     )];
     let snapshots = [("acme.snapshot", &*snapshot(&files, 1)), ("closed.snapshot", &*snapshot(&closed, 1))];
     Server::start(&snapshots, &["--timeout-head-ms", "1500"])
@@ -116,6 +116,7 @@ const EVENTS: &[(&str, &str, (&str, &str), &str)] = &[
     ("/v1/page?site=acme", r#"{"anonId":"v1","writeKey":"track_closed"}"#, ("X", "x"), "site_mismatch"),
     ("/v1/batch", r#"{"site":"nobody","batch":[]}"#, ("Origin", "https://a.example"), "site_not_found"),
     ("/v1/page?site=closed", r#"{"anonId":"v1"}"#, ("Origin", "https://b.example"), "origin_not_allowed"),
+    ("/v1/page?site=closed", r#"{"userId":"u1"}"#, ("X-User-Hash", "x"), "unverified_user"),
     ("/v1/page?site=acme&dryRun=2", r#"{"anonId":"v1"}"#, ("X", "x"), "invalid_param"),
     ("/v1/page?site=acme&anonId=%20", "{}", ("X", "x"), "invalid_anon_id"),
     ("/v1/page?site=acme", r#"{"anonId":" "}"#, ("X-Request-Id", "mine"), "invalid_anon_id"),

@@ -49,6 +49,7 @@ pub(super) fn site() -> Site {
         ignored_referrers: Vec::new(),
         ignores_providers: true,
         cookie: "id".to_owned(),
+        verifies_users: false,
         bots: 1,
         honor_gpc: false,
         measure_categories: Vec::new(),

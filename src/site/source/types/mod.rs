@@ -30,8 +30,8 @@ pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
 };
 pub use route::{Route, Rule, Zone};
-pub(crate) use site::ConsentCategories;
 pub use site::{Bots, CacheTimes, IpPolicy, Site};
+pub(crate) use site::{ConsentCategories, Verification};
 
 /// The audiences of a site (`audiences.json`), by key.
 pub type Audiences = BTreeMap<Name, Audience>;

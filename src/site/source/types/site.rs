@@ -50,6 +50,9 @@ pub struct Site {
     #[serde(default = "anon_id")]
     #[schemars(extend("pattern" = COOKIE.regex))]
     pub cookie: String,
+    /// The verification of user IDs.
+    #[serde(default)]
+    pub identity: Identity,
     /// The times that shared caches keep public responses.
     #[serde(default)]
     pub cache: Cache,
@@ -91,6 +94,28 @@ fn utc() -> String {
 
 fn anon_id() -> String {
     "anon_id".to_owned()
+}
+
+/// The verification of user IDs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Identity {
+    /// Whether a user ID counts only with its hash.
+    #[serde(default)]
+    #[schemars(extend("default" = "none"))]
+    pub verify: Verification,
+}
+
+/// The condition on which a user ID of a request or an event counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Verification {
+    /// Each user ID counts. Anyone who knows one can see its pages and change its traits.
+    #[default]
+    None,
+    /// A user ID counts only with `userHash`: its HMAC-SHA-256 with a key of the site, in hex. The server reads the keys
+    /// from the file of `--identity-keys`.
+    Signed,
 }
 
 /// The cache times of public responses, by endpoint.

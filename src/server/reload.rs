@@ -1,0 +1,61 @@
+//! The parts that read files again after SIGHUP.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::BootError;
+use super::puller::Renewal;
+use crate::api::user_verifier::UserVerifier;
+use crate::config::Config;
+use crate::config::identity_keys::IdentityKeys;
+use crate::site::catalog::catalog::CurrentCatalog;
+use crate::site::catalog::watcher::WatcherHandle;
+
+/// The parts that read files again after SIGHUP.
+pub(super) struct Reload {
+    pub(super) watcher: WatcherHandle,
+    /// The connections of the thread `cluster`.
+    pub(super) renewal: Renewal,
+    pub(super) users: UserKeys,
+}
+
+impl Reload {
+    /// Reads all files again, or has them read.
+    pub(super) fn run(&self) {
+        tracing::info!("received SIGHUP; reading all snapshots again");
+        self.users.reload();
+        self.watcher.rescan_all();
+        self.renewal.request();
+    }
+}
+
+/// The keys of `--identity-keys`, and the verifier that has them.
+pub(super) struct UserKeys {
+    path: Option<PathBuf>,
+    pub(super) verifier: Arc<UserVerifier>,
+    current: CurrentCatalog,
+}
+
+impl UserKeys {
+    /// Reads the keys. From now on each publication is reviewed: it may need a key that is missing.
+    pub(super) fn read(config: &Config, current: &CurrentCatalog) -> Result<Self, BootError> {
+        let keys = config.read_identity_keys().map_err(BootError::IdentityKeys)?;
+        let verifier = Arc::new(UserVerifier::new(keys));
+        let (reviewer, catalog) = (Arc::clone(&verifier), current.clone());
+        current.on_change(Arc::new(move || reviewer.review(&catalog.load())));
+        Ok(Self { path: config.identity_keys.clone(), verifier, current: current.clone() })
+    }
+
+    /// Reads the keys again. After a fault the keys in use stay.
+    fn reload(&self) {
+        let Some(path) = &self.path else { return };
+        match IdentityKeys::read(path) {
+            Ok(keys) => {
+                tracing::info!(sites = keys.sites(), "read the identity keys again");
+                self.verifier.set_keys(keys);
+                self.verifier.review(&self.current.load());
+            }
+            Err(error) => tracing::warn!("{error}; the identity keys in use stay"),
+        }
+    }
+}
