@@ -203,6 +203,9 @@
 //! columns and as `previousId` in the fold input, and the payload is `{}`, because the payload repeats the ID. All
 //! other fields remain. The record keeps its length, so zeros follow its fold input.
 //!
+//! No erasure changes the seq, the length or the received time of a record. The positions of exports rely on this: see
+//! `position.rs`.
+//!
 //! **The end of a tie** is a redacted record too. An erased identify event whose anonymous ID had belonged to another user, who
 //! was not erased, does not become void: otherwise the ID would return to that user. It keeps its kind, its received time, which
 //! is its timestamp too, its site, its anon ID, its length, and its dedup key like a void record. It belongs to the user whose

@@ -40,6 +40,7 @@ mod log_clock;
 mod mark;
 mod metrics;
 mod offset_to_seq;
+pub(crate) mod position;
 mod queue;
 mod reader;
 mod record;
