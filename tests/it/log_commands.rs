@@ -3,6 +3,7 @@
 mod checking;
 mod columns;
 mod earlier_format;
+mod erasures;
 mod exporting;
 mod positions;
 mod restoring;
