@@ -18,7 +18,7 @@ use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::visitors::events::parquet::Table;
-use crate::visitors::log::position::{self, LogPosition, PositionError, PositionParseError, RecordChain};
+use crate::visitors::log::position::{self, LogPosition, PositionError, RecordChain};
 use crate::visitors::log::{self, LogError, LogId, LogItem, LogReader, Record, RecordKind, SeqRange};
 
 pub(super) const EXAMPLES: &str = "\
@@ -109,7 +109,10 @@ impl FromStr for Since {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.contains(':') {
-            return text.parse().map(Self::Position).map_err(|error: PositionParseError| error.to_string());
+            let position = LogPosition::parse(text).map(Self::Position);
+            return position.ok_or_else(|| {
+                "a position is LOGID:SEQ:HASH, as an export printed it: 32 hex digits, a number and 24 hex digits".to_owned()
+            });
         }
         let seq = text.parse().map_err(|error| format!("a seq is a number, such as 10442: {error}"))?;
         Ok(Self::Seq(seq))

@@ -96,7 +96,7 @@ fn print_erasures(
     let name = directory.display();
     if let Some(erased) = restored.erased {
         let records = counted(erased.records as usize, "record");
-        let missing = counted(restored.missing_erasures, "tombstone");
+        let missing = counted(restored.missing_tombstones, "tombstone");
         print_line(&format!(
             "{name}: appended {missing} that the backup lacked; erased {records}, and IDs in {} of other visitors",
             erased.redacted
@@ -106,6 +106,12 @@ fn print_erasures(
     let since = restored.last_received_ms.map_or("at any time".to_owned(), |ms| {
         format!("since {} (UTC), the day of the last record in the backup,", day(ms))
     });
+    if restored.is_of_node {
+        return print_line(&format!(
+            "{name}: visitors who were erased {since} are in it until the node starts, which carries out the erasures of its \
+             cluster of the last 90 days"
+        ));
+    }
     let Some((path, list)) = list else {
         return print_line(&format!(
             "{name}: visitors who were erased {since} may be back; restore the backup again with --erasures FILE, a list that \

@@ -5,13 +5,10 @@
 //! interrupted restore leaves no directory that a server would use. Erasures that the backup lacks, and those that it has in
 //! part, are carried out in the copy before that.
 
-mod erasures;
-
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::erasures::UnfinishedError;
 use crate::storage::disk::{Disk, DiskFile, append_all, copy_range, list_if_present, read_full};
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
@@ -22,6 +19,7 @@ use crate::visitors::log::{
     COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SECRET_FILE,
     TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
 };
+use crate::visitors::restored_erasures::{self, UnfinishedError};
 
 /// Suffix of the directory while it is being written.
 const UNFINISHED: &str = ".restoring";
@@ -41,8 +39,10 @@ pub(crate) struct RestoreSummary {
     pub last_received_ms: Option<i64>,
     /// The last seq of the backup.
     pub last_seq: u64,
-    /// The number of erasures that the backup lacked.
-    pub missing_erasures: usize,
+    /// True if it is the directory of a node of a cluster, which has its own list of erasures.
+    pub is_of_node: bool,
+    /// The number of tombstones that the backup lacked.
+    pub missing_tombstones: usize,
     /// The result of the erasures in the copy. `None` if the backup had all of them.
     pub erased: Option<ErasureSummary>,
 }
@@ -122,12 +122,13 @@ pub(crate) fn restore(
         bytes: 0,
         last_received_ms,
         last_seq: scan.range.last,
-        missing_erasures: missing.len(),
+        is_of_node: is_of_node(&**disk, backup).map_err(io_error(backup))?,
+        missing_tombstones: missing.len(),
         erased: None,
     };
     copy_files(&**disk, (backup, &unfinished), parent, &mut summary)?;
-    if !is_of_node(&**disk, backup).map_err(io_error(backup))? {
-        let erased = erasures::carry_out(disk, &unfinished, &missing, &scan);
+    if !summary.is_of_node {
+        let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
         let failed = |cause| BackupError::Unfinished { dir: unfinished.clone(), cause };
         summary.erased = erased.map_err(failed)?;
     }

@@ -9,7 +9,7 @@
 //! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
 //! [`erasure_list`] is a file with the erasures of a log.
 //! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data directory, and
-//! carries out erasures in the copy.
+//! [`restored_erasures`] carries out erasures in the copy.
 //!
 //! Invariants: the table is a function of the records in their order, of its hash key and of its memory
 //! limit. This module knows no HTTP. Time comes from the records, or from a clock that the caller passes.
@@ -27,6 +27,7 @@ pub(crate) mod lookup;
 pub(crate) mod ownership;
 pub(crate) mod profile;
 pub(crate) mod refold;
+pub(crate) mod restored_erasures;
 pub(crate) mod store;
 pub(crate) mod ties;
 pub(crate) mod verify;

@@ -253,6 +253,12 @@
 //! visitor is there. The file does not name the visitor. So the next start reports the seq and the time, then deletes
 //! the file, and the operator erases the visitor again. `check` and `restore` report the same.
 //!
+//! **A copy beside a running erasure** can have the tombstone and the segments of before, without `erasing`, because each
+//! file is copied at another time. And a copy that is older than an erasure lacks its tombstones. `restore` appends them in a
+//! segment at the end, creates `erasing` with the seq of the first one, or of the first tombstone with an earlier record that
+//! names one of its IDs, and finishes the erasure as the next start would. Such a copy can lack ties of the visitor. So an ID that a
+//! tombstone names belongs to its visitor, unless a tie gives it to another user.
+//!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
 //! A reader rejects a format version that it does not know. Version 1 is rejected. A record
 //! of version 2 means the same in version 3, so a rewritten segment of version 2 has version 3.

@@ -23,7 +23,6 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use super::format::Records;
@@ -38,6 +37,8 @@ use crate::storage::disk::Disk;
 const COUNT_DIGITS: usize = 8;
 /// Hex digits of the hash.
 const HASH_DIGITS: usize = 16;
+/// Hex digits of the part HASH.
+const PROOF_DIGITS: usize = COUNT_DIGITS + HASH_DIGITS;
 
 /// The position after a record of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,25 @@ pub(crate) struct LogPosition {
 }
 
 impl LogPosition {
+    /// Parses a position. Returns `None` for any other text.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let [log_id, seq, proof] = parts[..] else { return None };
+        let is_proof = proof.len() == PROOF_DIGITS && proof.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let (count, hash) = proof.split_at_checked(COUNT_DIGITS).filter(|_| is_proof)?;
+        let position = Self {
+            log_id: LogId::parse(log_id)?,
+            seq: seq.parse().ok().filter(|seq| *seq <= SEQ_MAX)?,
+            count: u32::from_str_radix(count, 16).ok()?,
+            hash: u64::from_str_radix(hash, 16).ok()?,
+        };
+        let is_possible = match position.count {
+            0 => position.seq == 0 && position.hash == 0,
+            count => u64::from(count) <= position.seq,
+        };
+        is_possible.then_some(position)
+    }
+
     /// Returns the seq of the last record before the position.
     pub(crate) fn seq(&self) -> u64 {
         self.seq
@@ -65,38 +85,6 @@ impl Display for LogPosition {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { log_id, seq, count, hash } = self;
         write!(f, "{log_id}:{seq}:{count:0COUNT_DIGITS$x}{hash:0HASH_DIGITS$x}")
-    }
-}
-
-/// The error for a text that is no position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a position is LOGID:SEQ:HASH, as an export printed it: 32 hex digits, a number and {} hex digits",
-    COUNT_DIGITS + HASH_DIGITS
-)]
-pub(crate) struct PositionParseError;
-
-impl FromStr for LogPosition {
-    type Err = PositionParseError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts: Vec<&str> = text.split(':').collect();
-        let [log_id, seq, proof] = parts[..] else { return Err(PositionParseError) };
-        let is_proof =
-            proof.len() == COUNT_DIGITS + HASH_DIGITS && proof.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let (count, hash) =
-            proof.split_at_checked(COUNT_DIGITS).filter(|_| is_proof).ok_or(PositionParseError)?;
-        let position = Self {
-            log_id: LogId::parse(log_id).ok_or(PositionParseError)?,
-            seq: seq.parse().ok().filter(|seq| *seq <= SEQ_MAX).ok_or(PositionParseError)?,
-            count: u32::from_str_radix(count, 16).map_err(|_| PositionParseError)?,
-            hash: u64::from_str_radix(hash, 16).map_err(|_| PositionParseError)?,
-        };
-        let is_possible = match position.count {
-            0 => position.seq == 0 && position.hash == 0,
-            count => u64::from(count) <= position.seq,
-        };
-        is_possible.then_some(position).ok_or(PositionParseError)
     }
 }
 
@@ -213,7 +201,7 @@ pub(crate) fn chain_after(
     if seq > range.last {
         return Err(PositionError::BeyondEnd(range.last));
     }
-    // From 0 on, the export has what there is.
+    // An export from 0 on has all records that the log still has.
     if seq == 0 || seq + 1 == range.first {
         return Ok(RecordChain::starting_at(seq + 1));
     }

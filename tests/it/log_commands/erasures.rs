@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
+use parallax::testing::visitors::log::format::oldest_to_bytes;
 use serde_json::{Value, json};
 
 use super::{CommandOutput, Row, as_arg, run, write_sealed_log};
-use crate::harness::{Client, Server, temporary_directory};
+use crate::harness::{Client, Server, temporary_directory, times};
 
 const TOKEN: (&str, &str) = ("Authorization", "Bearer secret");
 const FLAGS: [&str; 6] =
@@ -152,6 +154,7 @@ fn a_backup_is_restored_without_the_people_who_were_erased_later() {
     let (target, output) = story.restore(&story.backup, "restored");
     output.assert_exit(0, &["appended 2 tombstones that the backup lacked; erased 5 records"]);
     output.assert_exit(0, &["visitors who were erased after 20", "which ", " does not have, may be back"]);
+    assert!(!output.out.contains("retention had deleted"), "{}", output.out);
     assert_erased(&target);
     // The erased visitor is a new one afterwards.
     let server = start(&target);
@@ -243,6 +246,67 @@ fn a_copy_that_has_a_tombstone_beside_the_records_of_before_is_finished() {
         assert_erased(&target);
         [torn, target].iter().for_each(|path| fs::remove_dir_all(path).expect("removed"));
     }
+}
+
+#[test]
+fn copies_beside_running_erasures_are_restored_without_the_erased_visitors() {
+    const VISITORS: usize = 40;
+    let parent = temporary_directory();
+    let [data, list] = ["data", "erasures"].map(|name| parent.path().join(name));
+    let server = start(&data);
+    for visitor in 0..VISITORS {
+        let of = |n: usize| json!({ "type": "page", "anonId": format!("gone-{visitor}"), "properties": { "path": format!("/{n}") } });
+        send(&server, "/v1/batch", json!({ "batch": (0..30).map(of).collect::<Vec<_>>() }));
+        if visitor % 2 == 0 {
+            let ids =
+                json!({ "anonId": format!("gone-{visitor}"), "userId": format!("gone-user-{visitor}") });
+            send(&server, "/v1/identify", ids);
+        }
+    }
+    page(&server, "cara-kept");
+    page(&server, "cara-kept");
+    let mut copies = Vec::new();
+    thread::scope(|scope| {
+        let erasing = scope.spawn(|| {
+            (0..VISITORS).for_each(|visitor| erase(&server, &format!("anonId=gone-{visitor}")));
+        });
+        while !erasing.is_finished() {
+            let to = parent.path().join(format!("copy-{}", copies.len()));
+            // `cp` complains about files that vanish meanwhile.
+            Command::new("cp").arg("-r").args([&data, &to]).output().expect("cp is there");
+            copies.push(to);
+        }
+    });
+    run(&["erasures", as_arg(&data), "-o", as_arg(&list)]).assert_exit(0, &["40 tombstones"]);
+    stop(server);
+    let step = copies.len().div_ceil(times(8, 1_000));
+    for copied in copies.iter().step_by(step) {
+        let target = parent.path().join("restored");
+        run(&["restore", as_arg(copied), as_arg(&target), "--erasures", as_arg(&list)]).assert_exit(0, &[]);
+        run(&["check", as_arg(&target), "--contains", "gone-"]).assert_exit(0, &[]);
+        let export = run(&["export", as_arg(&target)]);
+        assert_eq!((export.code, export.out.lines().count()), (0, 2), "{}: {export:?}", copied.display());
+        fs::remove_dir_all(&target).expect("removed");
+    }
+}
+
+#[test]
+fn a_list_that_begins_after_the_end_of_the_backup_is_said_to_lack_erasures() {
+    let story = Story::tell();
+    // Retention has deleted all segments but those of the second tombstone and after it.
+    let text = fs::read_to_string(&story.list).expect("text");
+    let last = text.lines().rev().nth(1).expect("the line of a tombstone");
+    let seq = serde_json::from_str::<Value>(last).expect("JSON")["seq"].as_str().expect("a seq").to_owned();
+    let first: u64 = seq.parse().expect("a number");
+    fs::write(story.data.join("oldest"), oldest_to_bytes(first)).expect("written");
+    run(&["erasures", as_arg(&story.data), "-o", as_arg(&story.list)]).assert_exit(0, &["1 tombstone of"]);
+    let (target, output) = story.restore(&story.backup, "restored");
+    output.assert_exit(0, &[
+        "appended 1 tombstone that the backup lacked; erased 1 record,",
+        &format!("may be back if their erasure has a seq before {first}: retention had deleted these tombstones"),
+    ]);
+    run(&["check", as_arg(&target), "--contains", "bob-alone"]).assert_exit(0, &[]);
+    run(&["check", as_arg(&target), "--contains", "ana@example.com"]).assert_exit(1, &[]);
 }
 
 #[test]
@@ -346,5 +410,6 @@ fn the_directory_of_a_node_has_no_list() {
     run(&["erasures", as_arg(&story.backup), "-o", as_arg(&story.list)]).assert_exit(1, &[reason]);
     story.restore(&story.backup, "restored").1.assert_exit(1, &[reason]);
     let target = story.path("restored");
-    run(&["restore", as_arg(&story.backup), as_arg(&target)]).assert_exit(0, &[]);
+    run(&["restore", as_arg(&story.backup), as_arg(&target)])
+        .assert_exit(0, &["are in it until the node starts, which carries out the erasures of its cluster"]);
 }

@@ -51,7 +51,7 @@ pub(crate) enum UnfinishedError {
 ///
 /// # Errors
 /// The disk fails, or the copy cannot be opened.
-pub(super) fn carry_out(
+pub(crate) fn carry_out(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     missing: &[ListedTombstone],
