@@ -18,6 +18,13 @@ pub(crate) fn random_key() -> [u8; 32] {
     key
 }
 
+/// Returns a random key for hashing visitor IDs, so that clients cannot construct collisions.
+pub(crate) fn random_hash_key() -> [u8; 16] {
+    let mut key = [0; 16];
+    key.as_chunks_mut().0.iter_mut().for_each(|word| *word = random_u64().to_le_bytes());
+    key
+}
+
 /// A generator of request IDs: 16 hex digits, unique within a worker, unlikely to collide across workers.
 #[derive(Debug)]
 pub(crate) struct RequestIdGenerator(u64);

@@ -18,6 +18,7 @@ use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::visitors::events::parquet::Table;
+use crate::visitors::log::position::{self, LogPosition, PositionError, RecordChain};
 use crate::visitors::log::{self, LogError, LogId, LogItem, LogReader, Record, RecordKind, SeqRange};
 
 pub(super) const EXAMPLES: &str = "\
@@ -25,9 +26,11 @@ One JSON object per line, to a pipe:
   parallax export data | jq -r 'select(.type == \"track\") | .event' | sort | uniq -c
 
 To a file, which appears when it is complete; later only newer records, with the position that the first
-export printed. Without the ID of the log, --since 10442 is accepted too:
+export printed:
   parallax export data -o events-1.ndjson
-  parallax export data --since 4b1c6f0a8e2d4c7f9a3b5d7e1f2a4c6e:10442 -o events-2.ndjson
+  parallax export data --since 4b1c6f0a8e2d4c7f9a3b5d7e1f2a4c6e:10442:000028ca1f0d3b5c7e9a2468 -o events-2.ndjson
+
+A position proves that the log still has the records before it. A seq alone, as in --since 10442, proves nothing.
 
 As columns, for DuckDB and similar tools:
   parallax export data --format parquet -o events.parquet
@@ -46,43 +49,73 @@ pub(super) struct ExportArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Ndjson)]
     format: Format,
-    /// Export only records after this seq, the last one of an earlier export. A seq beyond the end of the log, or
-    /// the ID of another log, is an error.
-    #[arg(long, value_name = "SEQ|LOGID:SEQ", default_value = "0")]
-    since: Position,
+    /// Export only records after this position, at which an earlier export ended, or after this seq. It is an error if
+    /// the log has other records before the position or has deleted them. 0 is the beginning of the log.
+    #[arg(long, value_name = "LOGID:SEQ:HASH|SEQ", default_value = "0")]
+    since: Since,
     /// The file to write. It appears under its name when it is complete [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// The end of an earlier export.
+/// The place in the log at which an export begins.
 #[derive(Debug, Clone, Copy)]
-struct Position {
-    /// The ID of the log. `None` if the user did not state it.
-    log_id: Option<LogId>,
-    seq: u64,
+enum Since {
+    /// The end of an earlier export.
+    Position(LogPosition),
+    /// A seq that the user states.
+    Seq(u64),
 }
 
-impl Display for Position {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.log_id.map_or(Ok(()), |log_id| write!(f, "{log_id}:"))?;
-        write!(f, "{}", self.seq)
+impl Since {
+    fn seq(self) -> u64 {
+        match self {
+            Self::Position(position) => position.seq(),
+            Self::Seq(seq) => seq,
+        }
+    }
+
+    /// Returns the chain of the records before the export. It verifies a position.
+    fn find_chain(
+        self,
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        range: &SeqRange,
+    ) -> Result<RecordChain, CliError> {
+        let found = match self {
+            Self::Position(position) => position::verify(disk, directory, range, &position),
+            Self::Seq(seq) => position::chain_after(disk, directory, range, seq),
+        };
+        found.map_err(|error| match error {
+            PositionError::Log(error) => log_read_error(error),
+            reason => CliError::Input(format!(
+                "cannot export from --since {self}: {reason}; export again from the beginning (--since 0)"
+            )),
+        })
     }
 }
 
-impl FromStr for Position {
+impl Display for Since {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Position(position) => position.fmt(f),
+            Self::Seq(seq) => seq.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Since {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (log_id, seq) = match text.split_once(':') {
-            Some((log_id, seq)) => {
-                let id = LogId::parse(log_id).ok_or("the ID of a log has 32 hex digits")?;
-                (Some(id), seq)
-            }
-            None => (None, text),
-        };
-        let seq = seq.parse().map_err(|error| format!("a seq is a number, such as 10442: {error}"))?;
-        Ok(Self { log_id, seq })
+        if text.contains(':') {
+            let position = LogPosition::parse(text).map(Self::Position);
+            return position.ok_or_else(|| {
+                "a position is LOGID:SEQ:HASH, as an export printed it: 32 hex digits, a number and 24 hex digits".to_owned()
+            });
+        }
+        let seq = text.parse().map_err(|error| format!("a seq is a number, such as 10442: {error}"))?;
+        Ok(Self::Seq(seq))
     }
 }
 
@@ -112,6 +145,17 @@ impl From<io::Error> for ExportError {
     }
 }
 
+/// The log of an export.
+struct ExportSource {
+    reader: LogReader,
+    /// `None` if no segment states it.
+    log_id: Option<LogId>,
+    /// The chain of the records that were read.
+    chain: RecordChain,
+    /// The first seqs of the segments.
+    segment_starts: Vec<u64>,
+}
+
 /// The result of an export.
 #[derive(Debug, Default)]
 struct ExportSummary {
@@ -121,10 +165,10 @@ struct ExportSummary {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<(), CliError> {
-    let (mut reader, log_id) = open_log(args)?;
+    let mut source = open_log(args)?;
     let summary = match &args.output {
-        Some(path) => export_to_file(args, path, &mut reader, log_id)?,
-        None => export_to_stdout(args, &mut reader)?,
+        Some(path) => export_to_file(args, path, &mut source)?,
+        None => export_to_stdout(args, &mut source)?,
     };
     match summary.damaged_places {
         0 => Ok(()),
@@ -135,8 +179,8 @@ pub(super) fn export(args: &ExportArgs) -> Result<(), CliError> {
     }
 }
 
-/// Opens the log of an export. Returns a reader, and the ID of the log if a segment states it.
-fn open_log(args: &ExportArgs) -> Result<(LogReader, Option<LogId>), CliError> {
+/// Opens the log of an export at its beginning.
+fn open_log(args: &ExportArgs) -> Result<ExportSource, CliError> {
     if args.format == Format::Parquet && !cfg!(feature = "parquet") {
         let text = "this program was built without Parquet. Build it with `cargo build --release --features parquet`, \
                     or use --format ndjson, which DuckDB and similar tools can also read";
@@ -156,9 +200,9 @@ fn open_log(args: &ExportArgs) -> Result<(LogReader, Option<LogId>), CliError> {
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let log = log::seq_range(Arc::clone(&disk), directory).map_err(log_read_error)?;
-    check_position(args.since, log)?;
+    let chain = args.since.find_chain(&disk, directory, &log)?;
     let reader =
-        LogReader::open_to_end(&disk, directory, args.since.seq, log.last).map_err(log_read_error)?;
+        LogReader::open_to_end(&disk, directory, args.since.seq(), log.last).map_err(log_read_error)?;
     let missing = log.last.saturating_sub(reader.last_seq());
     if missing > 0 {
         // Ignore the error: if standard error is closed, nobody can read the warning.
@@ -167,32 +211,12 @@ fn open_log(args: &ExportArgs) -> Result<(LogReader, Option<LogId>), CliError> {
             "warning: the last {missing} records are not on disk yet and are left out; export again later"
         );
     }
-    Ok((reader, log.log_id))
+    let segment_starts = reader.segment_starts();
+    Ok(ExportSource { reader, log_id: log.log_id, chain, segment_starts })
 }
 
-/// Checks that the log has the end of the earlier export.
-fn check_position(since: Position, log: SeqRange) -> Result<(), CliError> {
-    let refused = |text| Err(CliError::Input(text));
-    if let (Some(wanted), Some(found)) = (since.log_id, log.log_id)
-        && wanted != found
-    {
-        return refused(format!(
-            "--since {since} is of another log: this one has the ID {found}, as a restored backup has. Its seqs are \
-             those of other records: export it from --since 0"
-        ));
-    }
-    if since.seq > log.last {
-        return refused(format!(
-            "--since {since} is beyond the end of the log, whose last seq is {}. Another log has that seq, or this one is an \
-             older backup: export it from --since 0",
-            log.last
-        ));
-    }
-    Ok(())
-}
-
-fn export_to_stdout(args: &ExportArgs, reader: &mut LogReader) -> Result<ExportSummary, CliError> {
-    match export_records(args, reader, io::stdout(), &Progress::hidden()) {
+fn export_to_stdout(args: &ExportArgs, source: &mut ExportSource) -> Result<ExportSummary, CliError> {
+    match export_records(args, source, io::stdout(), &Progress::hidden()) {
         Ok((summary, _)) => Ok(summary),
         // The reader of the pipe closed it: it has read enough.
         Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
@@ -208,12 +232,11 @@ fn export_to_stdout(args: &ExportArgs, reader: &mut LogReader) -> Result<ExportS
 fn export_to_file(
     args: &ExportArgs,
     path: &Path,
-    reader: &mut LogReader,
-    log_id: Option<LogId>,
+    source: &mut ExportSource,
 ) -> Result<ExportSummary, CliError> {
     let progress = Progress::on_terminal();
     let written = AtomicFile::create(path).map_err(ExportError::from).and_then(|file| {
-        let (summary, file) = export_records(args, reader, file, &progress)?;
+        let (summary, file) = export_records(args, source, file, &progress)?;
         file.commit()?;
         Ok(summary)
     });
@@ -225,23 +248,27 @@ fn export_to_file(
         }
     })?;
     let last = match summary.last_seq {
-        Some(seq) => format!("up to seq {seq}; continue with --since {}", Position { log_id, seq }),
-        None => format!("none after seq {}", args.since.seq),
+        Some(seq) => format!("up to seq {seq}"),
+        None => format!("none after seq {}", args.since.seq()),
     };
-    print_line(&format!("{}: {} records, {last}", path.display(), summary.records))?;
+    let position = source.log_id.and_then(|log_id| source.chain.position(log_id));
+    let next = position.map_or(Since::Seq(source.chain.last_seq()), Since::Position);
+    let (path, records) = (path.display(), summary.records);
+    print_line(&format!("{path}: {records} records, {last}; continue with --since {next}"))?;
     Ok(summary)
 }
 
 /// Writes all records to `out`. Returns the summary and `out`.
 fn export_records<W: Write + Send>(
     args: &ExportArgs,
-    reader: &mut LogReader,
+    source: &mut ExportSource,
     out: W,
     progress: &Progress,
 ) -> Result<(ExportSummary, W), ExportError> {
     let mut sink = RecordSink::new(args.format, out)?;
     let mut summary = ExportSummary::default();
-    progress.start("exporting", reader.last_seq().saturating_sub(args.since.seq));
+    let ExportSource { reader, chain, segment_starts, .. } = source;
+    progress.start("exporting", reader.last_seq().saturating_sub(args.since.seq()));
     while let Some(item) = reader.read_next()? {
         let records = match item {
             LogItem::Records(records) => records,
@@ -251,6 +278,7 @@ fn export_records<W: Write + Send>(
                 continue;
             }
         };
+        chain.add(&records, segment_starts);
         for (seq, record) in records.iter() {
             if !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone) {
                 sink.add(seq, &record)?;
@@ -258,7 +286,7 @@ fn export_records<W: Write + Send>(
                 summary.last_seq = Some(seq);
             }
         }
-        progress.set_done(records.seqs().end.saturating_sub(args.since.seq + 1));
+        progress.set_done(records.seqs().end.saturating_sub(args.since.seq() + 1));
     }
     Ok((summary, sink.finish()?))
 }

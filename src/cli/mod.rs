@@ -12,6 +12,7 @@ pub(crate) mod contains;
 pub(crate) mod demo;
 mod demo_traffic;
 mod dev;
+mod erasures;
 mod export;
 mod init;
 mod insights;
@@ -119,7 +120,12 @@ enum Command {
     #[cfg(feature = "cluster")]
     #[command(after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterArgs),
-    /// Verify a backup of a data directory and copy it.
+    /// Write the list of the erasures of a log, for the restore of an older backup.
+    ///
+    /// Works beside a running server.
+    #[command(after_help = erasures::EXAMPLES)]
+    Erasures(erasures::ErasuresArgs),
+    /// Verify a backup of a data directory and copy it, without the visitors who were erased later.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
     /// Print the JSON Schema of a kind of source file, for editors.
@@ -205,6 +211,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::DemoTraffic(args)) => demo_traffic::demo_traffic(&args),
         #[cfg(feature = "cluster")]
         Some(Command::Cluster(args)) => cluster::cluster(&args),
+        Some(Command::Erasures(args)) => erasures::write_list(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
     }

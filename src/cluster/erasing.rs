@@ -315,7 +315,8 @@ impl ErasureThread {
     ) -> Result<Option<OwnershipRule<'a>>, OwnershipError> {
         let Some(owner) = seal::owner(&erasure.payload) else { return Ok(None) };
         let hashes = seal::open(&self.seal, erasure.id, &erasure.payload).unwrap_or_default().hashes;
-        let tombstone = Tombstone { site: erasure.site.clone(), owner, seq: erasure.order };
+        let tombstone =
+            Tombstone { site: erasure.site.clone(), owner, named: Vec::new(), seq: erasure.order };
         let hashes = Some(&*hashes).filter(|hashes| !hashes.is_empty());
         let visitor = ownership.erased_visitor(&tombstone, hashes)?;
         Ok(Some(OwnershipRule::new(ownership, vec![visitor])))

@@ -37,11 +37,10 @@ use crate::ids;
 use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::storage;
 use crate::storage::disk::Disk;
+use crate::visitors::backup::PRODUCER_FILE;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::{DurableBatch, Records};
 
-/// Name of the file with the producer ID.
-pub(crate) const PRODUCER_FILE: &str = "producer";
 /// Time between two writes of the file `producer` while records return, in ms.
 const PRODUCER_SAVE_MS: i64 = 60_000;
 /// Time for which retention keeps a record after its return, in ms.

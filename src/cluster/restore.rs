@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use super::node::PRODUCER_FILE;
 use super::producer::Producer;
 use super::saved;
 use super::secret::ClusterKeys;
 use super::state::SavedState;
 use crate::storage::disk::RealDisk;
+use crate::visitors::backup::PRODUCER_FILE;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};

@@ -180,7 +180,7 @@ impl EventLog {
         let restored = restore_profiles(config, &checkpoints, LogRange { first, log_id }, progress)?;
         let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
-        let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
+        let (entries, hash_key) = (table.len(), secret.unwrap_or_else(ids::random_hash_key));
         let profiles_bytes = config.profiles_memory.0;
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let known = table.state().known;
@@ -411,12 +411,6 @@ const LOG_EVERY_ENTRIES: u64 = 5_000_000;
 fn log_profiles(seq: u64, entries: usize, records: u64) {
     let checkpoint = if seq == 0 { "none".to_owned() } else { checkpoint_name(seq) };
     tracing::info!(records, %checkpoint, entries, "rebuilt visitor profiles");
-}
-
-/// Returns a random key for hashing visitor IDs, so that clients cannot construct collisions.
-fn random_hash_key() -> [u8; 16] {
-    let [high, low] = [ids::random_u64(), ids::random_u64()].map(u64::to_ne_bytes);
-    std::array::from_fn(|i| if i < 8 { high[i] } else { low[i - 8] })
 }
 
 fn log_options(config: &Config) -> Options {

@@ -8,7 +8,7 @@ pub(crate) mod disk;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -125,6 +125,14 @@ impl AtomicFile {
         let temporary = dir.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
         let file = File::create(&temporary)?;
         Ok(Self { file, directory: dir.to_owned(), temporary, path: path.to_owned() })
+    }
+
+    /// Lets only the owner of the process read the file. Call it before anything is written.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn restrict_to_owner(&self) -> io::Result<()> {
+        self.file.set_permissions(fs::Permissions::from_mode(0o600))
     }
 
     /// Syncs the file and moves it to its path.

@@ -2,20 +2,29 @@
 //! give the seqs after the backup to other records. So it gets an ID of its own.
 //!
 //! The copy gets a temporary name beside its target. It is complete and synced before it gets its name, so an
-//! interrupted restore leaves no directory that a server would use.
+//! interrupted restore leaves no directory that a server would use. Erasures that the backup lacks, and those that it has in
+//! part, are carried out in the copy before that.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::storage::disk::{Disk, DiskFile, append_all, copy_range, list_if_present, read_full};
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
+use crate::visitors::erasure_list::ErasureList;
 use crate::visitors::log::format as segment;
-use crate::visitors::log::{COLUMNS_KEY_FILE, COLUMNS_SUFFIX, LogId, SECRET_FILE, parse_segment_name};
+use crate::visitors::log::{
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SECRET_FILE,
+    TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
+};
+use crate::visitors::restored_erasures::{self, UnfinishedError};
 
 /// Suffix of the directory while it is being written.
 const UNFINISHED: &str = ".restoring";
+/// Name of the file with the producer ID, which only the directory of a node of a cluster has.
+pub(crate) const PRODUCER_FILE: &str = "producer";
 
 /// The size of a restored directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +35,16 @@ pub(crate) struct RestoreSummary {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// The received time of the last record of the backup, in milliseconds. `None` if it has no record.
+    pub last_received_ms: Option<i64>,
+    /// The last seq of the backup.
+    pub last_seq: u64,
+    /// True if it is the directory of a node of a cluster, which has its own list of erasures.
+    pub is_of_node: bool,
+    /// The number of tombstones that the backup lacked.
+    pub missing_tombstones: usize,
+    /// The result of the erasures in the copy. `None` if the backup had all of them.
+    pub erased: Option<ErasureSummary>,
 }
 
 /// An error of a restore. The target is as it was before.
@@ -37,6 +56,39 @@ pub(crate) enum BackupError {
         /// The target.
         dir: PathBuf,
     },
+    /// A node of a cluster needs no list of erasures.
+    #[error(
+        "{} is the directory of a node of a cluster, which carries out the erasures of the cluster by itself and needs no list of erasures",
+        dir.display()
+    )]
+    OfNode {
+        /// The backup.
+        dir: PathBuf,
+    },
+    /// The list has the erasures of another log.
+    #[error("it has the erasures of the log {listed}, and the backup is of the log {found}")]
+    OtherLog {
+        /// The ID of the log in the list.
+        listed: LogId,
+        /// The ID of the log of the backup.
+        found: LogId,
+    },
+    /// The list was made with another key.
+    #[error(
+        "it was made with another file `secret` than that of the backup, so it names nobody in the backup"
+    )]
+    OtherSecret,
+    /// The backup cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The erasures in the copy are not finished.
+    #[error("cannot finish the erasures in {}: {cause}; try again", dir.display())]
+    Unfinished {
+        /// The copy.
+        dir: PathBuf,
+        /// The reason.
+        cause: UnfinishedError,
+    },
     /// The operating system returned an error.
     #[error("{}: {source}", path.display())]
     Io {
@@ -47,34 +99,98 @@ pub(crate) enum BackupError {
     },
 }
 
-/// Copies the data directory `backup`, its secret included, to `target`, which is empty or does not exist.
+/// Copies the data directory `backup`, its secret included, to `target`, which is empty or does not exist. Carries out the
+/// erasures of `list` that the backup lacks, and finishes those that it has in part.
 ///
 /// # Errors
-/// The target is not empty, or an I/O error occurs.
-pub(crate) fn restore(disk: &dyn Disk, backup: &Path, target: &Path) -> Result<RestoreSummary, BackupError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| BackupError::Io { path, source }
-    };
-    if !list_if_present(disk, target).map_err(failed(target))?.is_empty() {
+/// The target is not empty, the list is of another log, or an I/O error occurs.
+pub(crate) fn restore(
+    disk: &Arc<dyn Disk>,
+    (backup, target): (&Path, &Path),
+    list: Option<&ErasureList>,
+) -> Result<RestoreSummary, BackupError> {
+    if !list_if_present(&**disk, target).map_err(io_error(target))?.is_empty() {
         return Err(BackupError::NotEmpty { dir: target.to_owned() });
     }
+    let (scan, missing) = compare(disk, backup, list)?;
+    let last_received_ms = last_received_ms(disk, backup, &scan.range)?;
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unfinished = unfinished_path(target);
-    disk.create_directory(parent).map_err(failed(parent))?;
-    disk.create_directory(&unfinished).map_err(failed(&unfinished))?;
-    for name in disk.list(&unfinished).map_err(failed(&unfinished))? {
-        disk.unlink(&unfinished.join(&name)).map_err(failed(&unfinished))?;
-    }
-    let mut summary = RestoreSummary { log_id: LogId::random(), files: 0, bytes: 0 };
-    for name in disk.list(backup).map_err(failed(backup))?.iter().filter(|name| is_needed(name)) {
-        let copied = copy_file(disk, &backup.join(name), &unfinished.join(name), summary.log_id);
-        summary.bytes += copied.map_err(failed(&backup.join(name)))?;
-        summary.files += 1;
+    let mut summary = RestoreSummary {
+        log_id: LogId::random(),
+        files: 0,
+        bytes: 0,
+        last_received_ms,
+        last_seq: scan.range.last,
+        is_of_node: is_of_node(&**disk, backup).map_err(io_error(backup))?,
+        missing_tombstones: missing.len(),
+        erased: None,
+    };
+    copy_files(&**disk, (backup, &unfinished), parent, &mut summary)?;
+    if !summary.is_of_node {
+        let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
+        let failed = |cause| BackupError::Unfinished { dir: unfinished.clone(), cause };
+        summary.erased = erased.map_err(failed)?;
     }
     let renamed = disk.sync_directory(&unfinished).and_then(|()| disk.rename(&unfinished, target));
-    renamed.and_then(|()| disk.sync_directory(parent)).map_err(failed(target))?;
+    renamed.and_then(|()| disk.sync_directory(parent)).map_err(io_error(target))?;
     Ok(summary)
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> BackupError + use<> {
+    let path = path.to_owned();
+    move |source| BackupError::Io { path: path.clone(), source }
+}
+
+/// Reads the tombstones of a backup, and finds those of a list that it lacks.
+fn compare(
+    disk: &Arc<dyn Disk>,
+    backup: &Path,
+    list: Option<&ErasureList>,
+) -> Result<(TombstoneScan, Vec<ListedTombstone>), BackupError> {
+    let scan = scan_tombstones(disk, backup)?;
+    let Some(list) = list else { return Ok((scan, Vec::new())) };
+    if is_of_node(&**disk, backup).map_err(io_error(backup))? {
+        return Err(BackupError::OfNode { dir: backup.to_owned() });
+    }
+    if let Some(found) = scan.range.log_id.filter(|found| *found != list.log_id) {
+        return Err(BackupError::OtherLog { listed: list.log_id, found });
+    }
+    let key = TombstoneKey::read(Arc::clone(disk), backup)?;
+    if key.is_none_or(|key| key.check() != list.secret_check) {
+        return Err(BackupError::OtherSecret);
+    }
+    let missing = list.missing_in(&scan);
+    Ok((scan, missing))
+}
+
+/// Returns whether a directory is of a node of a cluster.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub(crate) fn is_of_node(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+    Ok(disk.list(dir)?.iter().any(|name| name == PRODUCER_FILE))
+}
+
+/// Copies the files of a backup to the directory `unfinished` in `parent`, without the files that an interrupted restore has
+/// left there. Counts them in `summary`.
+fn copy_files(
+    disk: &dyn Disk,
+    (backup, unfinished): (&Path, &Path),
+    parent: &Path,
+    summary: &mut RestoreSummary,
+) -> Result<(), BackupError> {
+    disk.create_directory(parent).map_err(io_error(parent))?;
+    disk.create_directory(unfinished).map_err(io_error(unfinished))?;
+    for name in disk.list(unfinished).map_err(io_error(unfinished))? {
+        disk.unlink(&unfinished.join(&name)).map_err(io_error(unfinished))?;
+    }
+    for name in disk.list(backup).map_err(io_error(backup))?.iter().filter(|name| is_needed(name)) {
+        let copied = copy_file(disk, &backup.join(name), &unfinished.join(name), summary.log_id);
+        summary.bytes += copied.map_err(io_error(&backup.join(name)))?;
+        summary.files += 1;
+    }
+    Ok(())
 }
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The

@@ -7,7 +7,9 @@
 //!
 //! `events::identity` is the rule of ties and owners. [`apply`] folds each record into the profile of its owner, [`live`] is the table as the log writer uses it, and
 //! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
-//! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data directory.
+//! [`erasure_list`] is a file with the erasures of a log.
+//! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data directory, and
+//! [`restored_erasures`] carries out erasures in the copy.
 //!
 //! Invariants: the table is a function of the records in their order, of its hash key and of its memory
 //! limit. This module knows no HTTP. Time comes from the records, or from a clock that the caller passes.
@@ -17,6 +19,7 @@ pub(crate) mod apply;
 pub(crate) mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod erasure;
+pub(crate) mod erasure_list;
 pub(crate) mod events;
 pub(crate) mod live;
 pub(crate) mod log;
@@ -24,6 +27,7 @@ pub(crate) mod lookup;
 pub(crate) mod ownership;
 pub(crate) mod profile;
 pub(crate) mod refold;
+pub(crate) mod restored_erasures;
 pub(crate) mod store;
 pub(crate) mod ties;
 pub(crate) mod verify;

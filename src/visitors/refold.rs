@@ -214,7 +214,7 @@ struct Refold {
 
 impl Refold {
     fn new(live: Option<Vec<u8>>) -> Self {
-        let secret = (u128::from(ids::random_u64()) << 64 | u128::from(ids::random_u64())).to_le_bytes();
+        let secret = ids::random_hash_key();
         Self {
             table: Table::new(),
             updater: ProfileUpdater::new(secret),

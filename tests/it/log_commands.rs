@@ -3,7 +3,9 @@
 mod checking;
 mod columns;
 mod earlier_format;
+mod erasures;
 mod exporting;
+mod positions;
 mod restoring;
 mod searching;
 

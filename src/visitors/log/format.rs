@@ -203,6 +203,9 @@
 //! columns and as `previousId` in the fold input, and the payload is `{}`, because the payload repeats the ID. All
 //! other fields remain. The record keeps its length, so zeros follow its fold input.
 //!
+//! No erasure changes the seq, the length or the received time of a record. The positions of exports rely on this: see
+//! `position.rs`.
+//!
 //! **The end of a tie** is a redacted record too. An erased identify event whose anonymous ID had belonged to another user, who
 //! was not erased, does not become void: otherwise the ID would return to that user. It keeps its kind, its received time, which
 //! is its timestamp too, its site, its anon ID, its length, and its dedup key like a void record. It belongs to the user whose
@@ -249,6 +252,12 @@
 //! Repeating it changes nothing. If the log has no such tombstone, the erasure was not begun, and every record of the
 //! visitor is there. The file does not name the visitor. So the next start reports the seq and the time, then deletes
 //! the file, and the operator erases the visitor again. `check` and `restore` report the same.
+//!
+//! **A copy beside a running erasure** can have the tombstone and the segments of before, without `erasing`, because each
+//! file is copied at another time. And a copy that is older than an erasure lacks its tombstones. `restore` appends them in a
+//! segment at the end, creates `erasing` with the seq of the first one, or of the first tombstone with an earlier record that
+//! names one of its IDs, and finishes the erasure as the next start would. Such a copy can lack ties of the visitor. So an ID that a
+//! tombstone names belongs to its visitor, unless a tie gives it to another user.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
 //! A reader rejects a format version that it does not know. Version 1 is rejected. A record

@@ -40,6 +40,7 @@ mod log_clock;
 mod mark;
 mod metrics;
 mod offset_to_seq;
+pub(crate) mod position;
 mod queue;
 mod reader;
 mod record;
@@ -69,12 +70,14 @@ pub(crate) use directory::{
 };
 pub use directory::{parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
-pub(crate) use erase::may_have_erased;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};
 pub use erase::{
     EraseError, EraseRule, Erasure, ErasureSummary, InterruptedErasure, RedactedIds, Treatment, VisitorIds,
+};
+pub(crate) use erase::{
+    ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, may_have_erased, scan_tombstones,
 };
 pub use fold_input::{ClientTimes, FoldInput, FoldInputBuilder};
 pub use format::{LogId, Records};

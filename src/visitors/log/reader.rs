@@ -123,6 +123,11 @@ impl LogReader {
         self.durable_watermark
     }
 
+    /// Returns the first seqs of the segments that are not read yet, in order.
+    pub(crate) fn segment_starts(&self) -> Vec<u64> {
+        self.segments.as_slice().iter().map(|segment| segment.first_seq).collect()
+    }
+
     /// Reads the next item. Returns `None` at the end.
     ///
     /// # Errors

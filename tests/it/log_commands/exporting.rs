@@ -154,7 +154,7 @@ fn an_export_reports_damage_and_contains_the_other_records() {
     assert!(output.out.lines().all(|line| whole.lines().any(|other| other == line)));
     let file = directory.path().join("out.ndjson");
     run(&["export", as_arg(directory.path()), "-o", as_arg(&file)])
-        .assert_exit(1, &["the other 193 records", "; continue with --since ", ":200"]);
+        .assert_exit(1, &["the other 193 records", "; continue with --since ", ":200:"]);
     assert_eq!(fs::read_to_string(file).expect("the file exists"), output.out);
 }
 
@@ -165,7 +165,7 @@ fn an_export_replaces_its_file_and_prints_how_to_continue() {
     let file = out.path().join("events.ndjson");
     fs::write(&file, "old").expect("written");
     let export = |since: &str| run(&["export", as_arg(data.path()), "--since", since, "-o", as_arg(&file)]);
-    export("0").assert_exit(0, &["events.ndjson: 2 records, up to seq 2; continue with --since ", ":2"]);
+    export("0").assert_exit(0, &["events.ndjson: 2 records, up to seq 2; continue with --since ", ":2:"]);
     assert_eq!(
         fs::read_to_string(&file).expect("the file exists"),
         run(&["export", as_arg(data.path())]).out

@@ -46,7 +46,7 @@ fn an_export_of_a_restored_backup_cannot_continue_one_of_the_old_log() {
     let restored = run(&["restore", as_arg(&backup), as_arg(&target)]);
     let log_id = restored.out.trim().rsplit(' ').next().expect("an ID");
     let (old, new) = (exported_position(&backup), exported_position(&target));
-    assert_eq!(new, format!("{log_id}:100"));
+    assert!(new.starts_with(&format!("{log_id}:100:")), "{new}");
     assert_ne!(old, new);
     run(&["export", as_arg(&target), "--since", &old])
         .assert_exit(1, &["is of another log", log_id, "--since 0"]);

@@ -6,11 +6,12 @@
 mod begin;
 mod command;
 mod interrupted;
+mod list;
 mod redact;
 mod rewrite;
 pub(super) mod secret;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +19,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 pub use self::interrupted::InterruptedErasure;
+pub(crate) use self::list::{
+    ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, scan_tombstones,
+};
 pub use self::redact::RedactedIds;
 use self::rewrite::RewriteOptions;
 pub use self::rewrite::{EraseRule, Treatment};
-use self::secret::{IdTag, TombstoneKey, tombstone_owner};
+use self::secret::{IdTag, TombstoneKey, tombstone_owner, tombstone_tags};
 use super::bloom::IdKind;
 use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::metrics::LogMetrics;
@@ -56,6 +60,8 @@ pub struct Tombstone {
     pub site: String,
     /// The digest of the erased visitor.
     pub owner: IdTag,
+    /// The digests of the named IDs. The tombstones of a cluster leave them out.
+    pub named: Vec<IdTag>,
     /// The seq of the tombstone. Later records belong to a new visitor.
     pub seq: u64,
 }
@@ -244,15 +250,22 @@ impl ErasureStarted {
     pub fn tombstones(&self) -> Result<Vec<Tombstone>, LogError> {
         let failed = |error| LogError::io(&self.directory.path(""), error);
         let (begun_at, _) = self.directory.erasing().map_err(failed)?.unwrap_or_default();
-        let mut found: BTreeMap<(String, IdTag), u64> = BTreeMap::new();
+        let mut found: BTreeMap<(String, IdTag), (u64, BTreeSet<IdTag>)> = BTreeMap::new();
         each_tombstone(&self.directory, begun_at, &mut |seq, record| {
             if let (Some(site), Some(owner)) = (record.site, tombstone_owner(record)) {
-                found.insert((site.to_owned(), owner), seq);
+                let (last_seq, named) = found.entry((site.to_owned(), owner)).or_default();
+                *last_seq = seq;
+                named.extend(tombstone_tags(record));
             }
         })
         .map_err(failed)?;
-        let tombstones = found.into_iter();
-        Ok(tombstones.map(|((site, owner), seq)| Tombstone { site, owner, seq }).collect())
+        let tombstone = |((site, owner), (seq, named)): (_, (_, BTreeSet<_>))| Tombstone {
+            site,
+            owner,
+            named: named.into_iter().collect(),
+            seq,
+        };
+        Ok(found.into_iter().map(tombstone).collect())
     }
 
     /// Changes the records of all earlier segments and of the quarantined tails by a rule. It takes seconds for

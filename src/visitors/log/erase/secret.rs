@@ -4,6 +4,7 @@
 //! [`super::super::format`] specifies their encoding.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,22 @@ use crate::storage::disk::Disk;
 /// The digest of an ID in the entries of ownership: the first 16 bytes of its HMAC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdTag(pub [u8; 16]);
+
+impl IdTag {
+    /// Parses the digest of an ID in a tombstone.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits: IdDigest = text.as_bytes().try_into().ok()?;
+        let mut tag = Self::default();
+        HEXLOWER_PERMISSIVE.decode_mut(&digits, &mut tag.0).ok()?;
+        Some(tag)
+    }
+}
+
+impl Display for IdTag {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&HEXLOWER.encode(&self.0))
+    }
+}
 
 /// The digest of an ID in a tombstone: the 32 lower-case hex digits of its tag.
 pub(crate) type IdDigest = [u8; 32];
@@ -97,11 +114,14 @@ impl TombstoneKey {
 pub(crate) fn tombstone_payloads(visitor: &VisitorIds) -> Vec<String> {
     // Sort the digests, so that their order reveals nothing about the IDs.
     let named: BTreeSet<IdTag> = visitor.named.iter().copied().collect();
-    let named: Vec<String> =
-        named.into_iter().map(|tag| format!("\"{}\"", HEXLOWER.encode(&tag.0))).collect();
-    let owner = HEXLOWER.encode(&visitor.owner.0);
-    let payload = |ids: &[String]| format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", ids.join(","));
-    named.chunks(TOMBSTONE_IDS_MAX).map(payload).collect()
+    let named: Vec<IdTag> = named.into_iter().collect();
+    named.chunks(TOMBSTONE_IDS_MAX).map(|named| tombstone_payload(visitor.owner, named)).collect()
+}
+
+/// Returns the payload of a tombstone that names these IDs.
+pub(super) fn tombstone_payload(owner: IdTag, named: &[IdTag]) -> String {
+    let named: Vec<String> = named.iter().map(|tag| format!("\"{tag}\"")).collect();
+    format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", named.join(","))
 }
 
 /// Returns the digests of the IDs that a tombstone names.
@@ -116,10 +136,5 @@ pub(super) fn tombstone_owner(tombstone: &Record<'_>) -> Option<IdTag> {
 }
 
 fn payload_tags(payload: &str) -> impl Iterator<Item = IdTag> {
-    payload.split('"').filter_map(|text| {
-        let digits: IdDigest = text.as_bytes().try_into().ok()?;
-        let mut tag = IdTag::default();
-        HEXLOWER_PERMISSIVE.decode_mut(&digits, &mut tag.0).ok()?;
-        Some(tag)
-    })
+    payload.split('"').filter_map(IdTag::parse)
 }
