@@ -367,7 +367,7 @@ fn handle_requests<S: Service>(
                 shared.reject(&problem, input.pending(), meta, output);
                 return NextStep::Drain;
             }
-            ParseOutcome::Complete(..) if !shared.admits_request() => {
+            ParseOutcome::Complete(request, _) if !shared.admits_request(request.method) => {
                 shared.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
                 return NextStep::Drain;
             }

@@ -12,7 +12,7 @@ use super::shutdown::Lifecycle;
 use super::timeouts::TimeoutSweeper;
 use super::unsent::{UnsentBytes, UnsentResponses};
 use super::{ENDPOINT_COUNTERS, Service, access_log};
-use crate::api::{Outcome, Poll};
+use crate::api::{Endpoint, Outcome, Poll};
 use crate::clock;
 use crate::config::ConnectionLimits;
 use crate::http::head_parser::HeadParser;
@@ -121,8 +121,9 @@ impl<S: Service> WorkerState<S> {
         match progress {
             Poll::Ready(answered) => {
                 self.take_shared_parts(output);
-                // Another request may have changed something, and its response is small.
-                if request.method == Method::Get && !self.admits_response(output, begin) {
+                let changes_nothing =
+                    request.method == Method::Get || answered.endpoint == Some(Endpoint::Query);
+                if changes_nothing && !self.admits_response(output, begin) {
                     output.truncate(begin);
                     return Handled::Refused;
                 }
@@ -138,10 +139,11 @@ impl<S: Service> WorkerState<S> {
         self.service.borrow_mut().take_shared_parts(&mut output.shared);
     }
 
-    /// Returns whether the memory budget has room for one more request. If not, cuts off slow clients.
-    pub(super) fn admits_request(&self) -> bool {
-        self.memory.has_room(OUTPUT_BUFFER_BYTES_MAX)
-            || self.make_room(|memory| memory.has_room(OUTPUT_BUFFER_BYTES_MAX))
+    /// Returns whether the memory budget has room for a request with this method. If not, cuts off slow clients. The records of
+    /// an event take as much as a large response, and the response to a GET is checked when its size is known.
+    pub(super) fn admits_request(&self, method: Method) -> bool {
+        let bytes = if method == Method::Post { OUTPUT_BUFFER_BYTES_MAX } else { SMALL_RESPONSE_BYTES_MAX };
+        self.memory.has_room(bytes) || self.make_room(|memory| memory.has_room(bytes))
     }
 
     /// Returns whether the memory budget has room for the response that begins at `begin`. If not, cuts off slow clients.

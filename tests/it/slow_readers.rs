@@ -69,8 +69,8 @@ fn read_body(client: &mut impl Read) -> Vec<u8> {
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         let length = head.split("content-length: ").nth(1).and_then(|text| text.lines().next());
         let length: usize = length.and_then(|text| text.parse().ok()).expect("a length");
-        if bytes.len() == end + 4 + length {
-            return bytes.split_off(end + 4);
+        if bytes.len() >= end + 4 + length {
+            return bytes[end + 4..][..length].to_vec();
         }
     }
 }
