@@ -159,6 +159,9 @@ pub mod limits {
     pub use crate::limits::log_lines::{
         LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,
     };
+    pub use crate::limits::scrub::{
+        DAMAGED_PLACES_MAX, SCRUB_ATTEMPTS_MAX, SCRUB_LOOK_MS, SCRUB_PERIOD_MS, SCRUB_PROGRESS_BYTES_MAX,
+    };
     pub use crate::limits::{
         AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, BATCH_BYTES_TARGET, BODY_BYTES_MAX, BODY_RENDERED_BYTES_MAX,
         CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS,
@@ -320,8 +323,14 @@ pub mod site {
         pub use crate::site::typescript::{ValueType, declarations};
     }
 }
+pub mod scrub {
+    pub use crate::scrub::{Pace, Parts, Scrub, ScrubMetrics};
+}
 pub mod storage {
     pub use crate::storage::write_atomic;
+    pub mod damage {
+        pub use crate::storage::damage::KnownDamage;
+    }
     pub mod disk {
         pub use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, RealDisk};
     }

@@ -92,7 +92,10 @@ impl MissingFiles {
         let is_missing = |(span, last_seq): &(SegmentSpan, u64)| {
             let path = self.directory.join(column_file_name(span.first_seq));
             let seqs = (span.first_seq, *last_seq);
-            span.first_seq >= self.built_up_to && Columns::open(&self.disk, &path, seqs, self.key).is_err()
+            span.first_seq >= self.built_up_to
+                && Columns::open(&self.disk, &path, seqs, self.key)
+                    .inspect_err(|error| self.installer.report(span.first_seq, error))
+                    .is_err()
         };
         Ok((sealed.filter(is_missing).collect(), end))
     }
@@ -106,11 +109,13 @@ impl MissingFiles {
     ) -> io::Result<Built> {
         let generation = self.installer.generation();
         let mut builder = ColumnBuilder::new(span.first_seq, self.key);
-        let mut records = match SegmentRecords::open(&self.disk, &self.directory, span, last_seq) {
-            // Retention has deleted the segment.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Built::Useless),
-            other => other?,
-        };
+        let Self { disk, directory, .. } = self;
+        let mut records =
+            match SegmentRecords::open(disk, directory, span, last_seq, self.installer.known_damage()) {
+                // Retention has deleted the segment.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Built::Useless),
+                other => other?,
+            };
         let is_useless = || is_stopped() || self.installer.generation() != generation;
         records.read(&mut |batch| {
             batch.iter().for_each(|(_, record)| builder.add(&record));

@@ -6,6 +6,7 @@
 mod connections;
 pub(crate) mod log_lines;
 pub(crate) mod memory_sum;
+pub(crate) mod scrub;
 
 pub(crate) use connections::*;
 pub use connections::{

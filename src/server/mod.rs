@@ -61,8 +61,8 @@ use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 use crate::{clock, ids, storage, webhook};
 
 /// File descriptors for everything else that is not yet open when serving begins: a snapshot and its copy,
-/// directories, a new segment, the files that `/metrics` reads, and the connection of the webhook.
-const DESCRIPTORS_RESERVED: usize = 12;
+/// directories, a new segment, the files that `/metrics` and the scrub read, and the connection of the webhook.
+const DESCRIPTORS_RESERVED: usize = 14;
 
 /// File descriptors of the puller: its event loop and its wakers, connections to the source, a snapshot and its list.
 const DESCRIPTORS_OF_PULLER: usize = 12;
@@ -286,6 +286,7 @@ fn server_metrics(
         profiles: event_log.profiles.clone(),
         jobs: JobCounters::default(),
         insights: event_log.insights_metrics(),
+        scrub: event_log.scrub_metrics(),
         #[cfg(feature = "cluster")]
         cluster: event_log.cluster_metrics(),
     }
@@ -316,9 +317,7 @@ fn clone_listeners(listeners: &[(TcpListener, Surface)]) -> Result<Vec<TcpListen
 
 fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
     let (driver, warning) = Driver::choose(choice).map_err(BootError::Driver)?;
-    if let Some(warning) = warning {
-        tracing::warn!("{warning}");
-    }
+    warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(driver)
 }
 

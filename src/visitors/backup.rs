@@ -12,7 +12,9 @@ use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::log::format as segment;
-use crate::visitors::log::{COLUMNS_KEY_FILE, COLUMNS_SUFFIX, LogId, SECRET_FILE, parse_segment_name};
+use crate::visitors::log::{
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, LogId, SCRUB_FILE, SECRET_FILE, parse_segment_name,
+};
 
 /// Suffix of the directory while it is being written.
 const UNFINISHED: &str = ".restoring";
@@ -78,9 +80,11 @@ pub(crate) fn restore(disk: &dyn Disk, backup: &Path, target: &Path) -> Result<R
 }
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The
-/// column files and their key are derived from the log.
+/// column files and their key are derived from the log. The scrub has read the files of the backup, and not the copies.
 fn is_needed(name: &str) -> bool {
-    !name.starts_with('.') && !name.ends_with(COLUMNS_SUFFIX) && name != COLUMNS_KEY_FILE
+    !name.starts_with('.')
+        && !name.ends_with(COLUMNS_SUFFIX)
+        && ![COLUMNS_KEY_FILE, SCRUB_FILE].contains(&name)
 }
 
 /// Returns a path beside `target`, also if it ends with a slash.

@@ -164,7 +164,8 @@ pub(super) fn start(
     checkpoints.writer.spawn().map_err(BootError::Thread)?;
     let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
     let cluster = Some(ClusterOwnership { key: keys.tombstone, order_of: orders.as_function() });
-    let source = OwnershipSource { disk, directory: directory.clone(), known, cluster };
+    let damage = queue.metrics().damage().clone();
+    let source = OwnershipSource { disk, directory: directory.clone(), known, cluster, damage };
     let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
     erasures.spawn(eraser.clone()).map_err(BootError::Thread)?;
     resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
@@ -185,6 +186,7 @@ pub(super) fn start(
         checkpoint_stop_ms: checkpoints.stop_ms,
         writer,
         insights,
+        scrub: ScrubParts::default(),
         node: Some(NodeHandle { metrics, session: Some(session), erasure: Arc::new(erasure) }),
     })
 }
