@@ -1,0 +1,160 @@
+//! A server whose disk changes a byte below the checkpoint, where its start does not read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Client, Server, eventually, temporary_directory};
+
+const FLAGS: [&str; 4] = ["--segment-bytes", "65536", "--checkpoint-bytes", "100000"];
+
+fn start(data: &Path, flags: &[&str]) -> Server {
+    let demo = parallax::testing::cli::demo::compile_demo().1;
+    Server::start_with_data(data, &[("demo.snapshot", &demo)], &[&FLAGS[..], flags].concat())
+}
+
+/// Records some segments of a visitor, and stops the server, which writes a checkpoint.
+fn record(data: &Path) {
+    let mut server = start(data, &[]);
+    let mut client = Client::to(server.edge);
+    for _ in 0..60 {
+        let event =
+            format!(r#"{{"anonId":"v1","event":"e","properties":{{"note":"{}"}}}}"#, "x".repeat(4_000));
+        assert_eq!(client.post("/v1/track?site=fjell", &[], event.as_bytes()).status, 200);
+    }
+    eventually("the first segments have column files", || (files(data, ".columns").len() > 1).then_some(()));
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+}
+
+/// Returns the files whose names have this end, in the order of their names.
+fn files(data: &Path, end: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(data).expect("a directory").flatten().map(|entry| entry.path());
+    let mut paths: Vec<_> = paths.filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    paths.sort();
+    paths
+}
+
+fn damage(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).expect("a file");
+    bytes[at] ^= 1;
+    fs::write(path, bytes).expect("written");
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = server.admin_get("/metrics").text().to_owned();
+    let line = page.lines().find(|line| line.starts_with(&format!("{name} "))).expect("the metric is there");
+    line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}
+
+fn wait_for_pass(server: &Server) {
+    eventually("the scrub has read all files", || {
+        (metric(server, "parallax_scrub_completed_timestamp_seconds") > 0).then_some(())
+    });
+}
+
+fn damage_lines(server: &Server) -> usize {
+    server.log().lines().filter(|line| line.contains("ERROR") && line.contains("found damage")).count()
+}
+
+fn export(server: &Server) {
+    let response = server.admin_get("/visitors/export?site=fjell&anonId=v1");
+    assert_eq!((response.status, response.field("x-damaged")), (200, Some("1")));
+}
+
+#[test]
+fn damage_below_the_checkpoint_raises_the_metric_and_is_logged_once_per_start() {
+    let data = temporary_directory();
+    record(data.path());
+    fs::remove_file(data.path().join("scrub")).expect("a pass was begun");
+    damage(&files(data.path(), ".segment")[0], 10_000);
+    let server = start(data.path(), &["--scrub-rate", "0"]);
+    assert_eq!(
+        (metric(&server, "parallax_log_damaged"), damage_lines(&server)),
+        (0, 0),
+        "the start reads less"
+    );
+    assert_eq!(metric(&server, "parallax_scrub_read_bytes_total"), 0);
+    export(&server);
+    assert_eq!(
+        (metric(&server, "parallax_log_damaged"), damage_lines(&server)),
+        (1, 1),
+        "the export tells it"
+    );
+    drop(server);
+
+    let server = start(data.path(), &[]);
+    wait_for_pass(&server);
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1), "{}", server.log());
+    assert_eq!(metric(&server, "parallax_scrub_files_left"), 0);
+    let read_bytes = metric(&server, "parallax_scrub_read_bytes_total");
+    assert!(read_bytes > 100_000, "{read_bytes}");
+    (0..2).for_each(|_| export(&server));
+    assert_eq!(server.admin_get("/visitors/records?site=fjell&anonId=v1&limit=500").status, 200);
+    let question = "/insights/overview?site=fjell&from=2020-01-01&to=2100-01-01&by=month";
+    for path in files(data.path(), ".columns") {
+        fs::remove_file(path).expect("removed");
+    }
+    assert_eq!(server.admin_get(question).status, 200);
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1), "{}", server.log());
+
+    let server = server.restart(&FLAGS);
+    assert_eq!(metric(&server, "parallax_log_damaged"), 1, "the metric is there at once");
+    eventually("the scrub tells it again", || (damage_lines(&server) > 0).then_some(()));
+    export(&server);
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1));
+    let read_again = metric(&server, "parallax_scrub_read_bytes_total");
+    assert!(read_again < read_bytes, "a restart does not begin again: {read_again} of {read_bytes}");
+}
+
+#[test]
+fn records_and_insights_report_the_damage_that_they_meet() {
+    let data = temporary_directory();
+    record(data.path());
+    damage(&files(data.path(), ".segment")[0], 10_000);
+    let columns = files(data.path(), ".columns");
+    columns.iter().for_each(|path| fs::remove_file(path).expect("removed"));
+    for target in [
+        "/visitors/records?site=fjell&anonId=v1&limit=500",
+        "/insights/overview?site=fjell&from=2020-01-01&to=2100-01-01&by=month",
+    ] {
+        let server = start(data.path(), &["--scrub-rate", "0"]);
+        assert_eq!(server.admin_get(target).status, 200);
+        assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1), "{target}");
+    }
+}
+
+#[test]
+fn a_damaged_column_file_is_logged_and_counts_until_it_is_built_again() {
+    let data = temporary_directory();
+    record(data.path());
+    let columns = files(data.path(), ".columns").remove(0);
+    let length = fs::metadata(&columns).expect("a file").len() as usize;
+    damage(&columns, length - 1);
+    fs::remove_file(data.path().join("scrub")).expect("a pass was begun");
+    let server = start(data.path(), &[]);
+    wait_for_pass(&server);
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1));
+    let checked =
+        std::process::Command::new(env!("CARGO_BIN_EXE_parallax")).arg("check").arg(data.path()).output();
+    let checked = checked.expect("the command runs");
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(checked.status.code() == Some(1) && text.contains(".columns: damaged: "), "{text}");
+    let question = "/insights/overview?site=fjell&from=2020-01-01&to=2100-01-01&by=month";
+    assert_eq!(server.admin_get(question).status, 200);
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (0, 1), "{}", server.log());
+}
+
+#[test]
+fn a_restored_backup_begins_its_own_scrub() {
+    let (data, to) = (temporary_directory(), temporary_directory());
+    record(data.path());
+    assert!(data.path().join("scrub").exists());
+    let target = to.path().join("restored");
+    let restored = std::process::Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .arg("restore")
+        .args([data.path(), &target])
+        .output()
+        .expect("the command runs");
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    assert!(target.join("secret").exists() && !target.join("scrub").exists());
+}
