@@ -1,4 +1,4 @@
-//! The builder of the column files that are missing.
+//! The builder of the column files that are missing or damaged.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub struct MissingFiles {
     installer: ColumnInstaller,
     /// The erasure generation of `built_up_to`.
     generation: u64,
-    /// All segments that begin before this seq have a column file, unless one was deleted.
+    /// All segments that begin before this seq have a column file, unless one was deleted or is damaged.
     built_up_to: u64,
 }
 
@@ -84,18 +84,26 @@ impl MissingFiles {
         failed
     }
 
-    /// Returns the sealed segments without a column file, with their last seqs, and the seq after all sealed segments.
+    /// Returns the sealed segments without a sound column file, with their last seqs, and the seq after all sealed
+    /// segments.
     fn missing(&self) -> io::Result<(Vec<(SegmentSpan, u64)>, u64)> {
         let spans = segment_spans(&self.disk, &self.directory)?;
         let end = spans.iter().filter_map(|span| span.next_seq).max().unwrap_or(0);
         let sealed = spans.into_iter().filter_map(|span| Some((span, span.next_seq? - 1)));
         let is_missing = |(span, last_seq): &(SegmentSpan, u64)| {
-            let path = self.directory.join(column_file_name(span.first_seq));
-            let seqs = (span.first_seq, *last_seq);
-            span.first_seq >= self.built_up_to
-                && Columns::open(&self.disk, &path, seqs, self.key)
-                    .inspect_err(|error| self.installer.report(span.first_seq, error))
-                    .is_err()
+            let name = column_file_name(span.first_seq);
+            if self.installer.known_damage().knows(&name) {
+                return true;
+            }
+            let (path, seqs) = (self.directory.join(name), (span.first_seq, *last_seq));
+            let is_usable = || match Columns::open(&self.disk, &path, seqs, self.key) {
+                Ok(_) => true,
+                Err(error) => {
+                    self.installer.report(span.first_seq, &error);
+                    false
+                }
+            };
+            span.first_seq >= self.built_up_to && !is_usable()
         };
         Ok((sealed.filter(is_missing).collect(), end))
     }

@@ -87,6 +87,11 @@ impl KnownDamage {
         self.places().retain(file, |_, _| false);
     }
 
+    /// Returns whether a place of a file is known.
+    pub fn knows(&self, file: &str) -> bool {
+        self.places().files.contains_key(file)
+    }
+
     /// Returns whether a place of a file was not logged, because only an earlier process has met it.
     pub fn has_unlogged(&self, file: &str) -> bool {
         self.places().files.get(file).is_some_and(|offsets| offsets.values().any(|is_logged| !is_logged))
