@@ -77,8 +77,8 @@ pub struct Scrub {
     /// The disk from which files are read.
     slow: ScrubDisk,
     directory: PathBuf,
-    /// The directory at the start. Another one at its path belongs to another server.
-    identity: FileIdentity,
+    /// The first directory at the path. Another one belongs to another server. `None` if it is missing since the start.
+    identity: Option<FileIdentity>,
     clock: Arc<dyn Clock>,
     damage: KnownDamage,
     metrics: Arc<ScrubMetrics>,
@@ -103,45 +103,62 @@ enum Reading {
 
 impl Scrub {
     /// Continues where an earlier process stopped.
-    ///
-    /// # Errors
-    /// The data directory cannot be read.
-    pub fn new(parts: Parts, pace: Arc<dyn Pace>) -> io::Result<Self> {
+    pub fn new(parts: Parts, pace: Arc<dyn Pace>) -> Self {
         let Parts { disk, directory, clock, bytes_per_second, damage, metrics } = parts;
-        let identity = disk.identity(&directory)?;
-        let progress = progress::load(&*disk, &directory).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot read the progress of the scrub; it begins again");
-            None
-        });
-        let progress = progress.unwrap_or_default();
-        for (file, offset) in &progress.damage {
-            if disk.identity(&directory.join(file)).is_ok() {
-                damage.restore(file, *offset);
-            }
-        }
-        metrics.completed_ms.store(progress.completed_ms.map_or(0, |ms| ms.max(0) as u64), Ordering::Relaxed);
         let slow = ScrubDisk::new(Arc::clone(&disk), pace, bytes_per_second, Arc::clone(&metrics));
         let (now, look) = (clock.monotonic(), Duration::from_millis(SCRUB_LOOK_MS));
-        Ok(Self {
+        let mut scrub = Self {
             disk,
             slow,
             directory,
-            identity,
+            identity: None,
             clock,
             damage,
             metrics,
-            saved: progress.clone(),
-            progress,
+            saved: Progress::default(),
+            progress: Progress::default(),
             save_due: now + look,
             look_due: now,
             damaged: BTreeMap::new(),
             has_failed_to_save: false,
-        })
+        };
+        scrub.is_in_place();
+        scrub
+    }
+
+    /// Returns whether the directory of this server is at its path. Reads the progress when it is there for the first
+    /// time.
+    fn is_in_place(&mut self) -> bool {
+        let Ok(found) = self.disk.identity(&self.directory) else { return false };
+        if self.identity.is_none() {
+            self.load();
+        }
+        *self.identity.get_or_insert(found) == found
+    }
+
+    fn load(&mut self) {
+        let progress = progress::load(&*self.disk, &self.directory).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read the progress of the scrub; it begins again");
+            None
+        });
+        self.saved = progress.unwrap_or_default();
+        for (file, offset) in &self.saved.damage {
+            if self.disk.identity(&self.directory.join(file)).is_ok() {
+                self.damage.restore(file, *offset);
+            }
+        }
+        self.progress = self.saved.clone();
+        self.note_completed();
+    }
+
+    fn note_completed(&self) {
+        let completed_ms = self.progress.completed_ms.map_or(0, |ms| ms.max(0) as u64);
+        self.metrics.completed_ms.store(completed_ms, Ordering::Relaxed);
     }
 
     /// Reads at most one file, or waits. Returns false if the server stops.
     pub fn step(&mut self) -> bool {
-        let is_in_place = self.disk.identity(&self.directory).is_ok_and(|found| found == self.identity);
+        let is_in_place = self.is_in_place();
         let worked = if is_in_place { self.work() } else { Ok(false) };
         let has_worked = worked.unwrap_or_else(|error| {
             tracing::warn!(%error, "the scrub cannot read the data directory; trying again in a minute");
@@ -201,7 +218,7 @@ impl Scrub {
         let now_ms = self.clock.now_ms();
         self.progress.read_up_to = None;
         self.progress.completed_ms = Some(now_ms);
-        self.metrics.completed_ms.store(now_ms.max(0) as u64, Ordering::Relaxed);
+        self.note_completed();
         let (bytes, damaged) = (self.metrics.read_bytes(), self.damage.count());
         tracing::info!(read_bytes = bytes, damaged, "the scrub has read all files of the data directory");
         self.save();

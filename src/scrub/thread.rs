@@ -30,11 +30,11 @@ impl Pace for UntilStopped {
 /// Starts the thread.
 ///
 /// # Errors
-/// The data directory cannot be read, or the thread cannot be created.
+/// The thread cannot be created.
 pub(crate) fn start(parts: Parts) -> io::Result<ScrubThread> {
     let (stop, stopped) = channel();
     let (end, ended) = channel();
-    let mut scrub = Scrub::new(parts, Arc::new(UntilStopped(Mutex::new(stopped))))?;
+    let mut scrub = Scrub::new(parts, Arc::new(UntilStopped(Mutex::new(stopped))));
     let run = move || {
         lower_thread_priority();
         while scrub.step() {}

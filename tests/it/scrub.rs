@@ -22,7 +22,7 @@ use parallax::testing::clock::Clock;
 use parallax::testing::limits::{READ_CHUNK_BYTES, SCRUB_LOOK_MS, SCRUB_PERIOD_MS, SCRUB_PROGRESS_BYTES_MAX};
 use parallax::testing::scrub::{Pace, Parts, Scrub, ScrubMetrics};
 use parallax::testing::storage::damage::KnownDamage;
-use parallax::testing::storage::disk::Disk;
+use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::log::{check_directory, parse_segment_name, segment_name};
 
 use self::disk::MediumDisk;
@@ -141,7 +141,7 @@ impl World {
             damage: damage.clone(),
             metrics: Arc::clone(&metrics),
         };
-        let scrub = Scrub::new(parts, Arc::clone(&pace) as Arc<dyn Pace>).expect("the directory is readable");
+        let scrub = Scrub::new(parts, Arc::clone(&pace) as Arc<dyn Pace>);
         Self { disk, clock, pace, damage, metrics, scrub }
     }
 
@@ -354,6 +354,29 @@ fn a_sector_that_cannot_be_read_is_damage() {
         world.run_pass();
         assert_eq!(world.damage.all(), [(name, 0)]);
     }
+}
+
+#[test]
+fn a_directory_that_is_created_later_is_read_then() {
+    let directory = crate::harness::temporary_directory();
+    let later = directory.path().join("data");
+    let (clock, damage) = (Arc::<TestClock>::default(), KnownDamage::default());
+    let parts = Parts {
+        disk: Arc::new(RealDisk),
+        directory: later.clone(),
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        bytes_per_second: RATE,
+        damage: damage.clone(),
+        metrics: Arc::default(),
+    };
+    let pace = TestPace { clock, ..TestPace::default() };
+    let mut scrub = Scrub::new(parts, Arc::new(pace));
+    assert!(scrub.step() && !later.exists(), "the scrub creates nothing");
+    std::fs::create_dir(&later).expect("created");
+    std::fs::write(later.join("secret"), b"damaged").expect("written");
+    (0..3).for_each(|_| assert!(scrub.step()));
+    assert_eq!(damage.all(), [("secret".to_owned(), 0)]);
+    assert!(later.join("scrub").exists());
 }
 
 #[test]
