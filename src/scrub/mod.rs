@@ -245,7 +245,7 @@ impl Scrub {
                 continue;
             }
             let Some(file) = files.iter().find(|file| file.name == name) else {
-                // The start has read the file and has reported what is still there.
+                // The start has read the file, and has reported the damage that is left.
                 self.damage.settle(&name, &BTreeSet::new(), false);
                 continue;
             };
@@ -330,7 +330,7 @@ impl Scrub {
                 self.has_failed_to_save = false;
             }
             Err(error) if self.has_failed_to_save => {
-                tracing::debug!(%error, "cannot save the scrub's progress")
+                tracing::debug!(%error, "cannot save the progress of the scrub")
             }
             Err(error) => {
                 self.has_failed_to_save = true;

@@ -214,15 +214,10 @@ impl EventLog {
         // 4. Start the threads.
         checkpoints.writer.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
+        let damage = queue.metrics().damage().clone();
         let eraser = Eraser {
             log: queue.clone(),
-            source: OwnershipSource {
-                disk,
-                directory: directory.clone(),
-                known,
-                cluster: None,
-                damage: queue.metrics().damage().clone(),
-            },
+            source: OwnershipSource { disk, directory: directory.clone(), known, cluster: None, damage },
             checkpoints: Arc::clone(&checkpoints.metrics),
         };
         resume_erasure(&eraser, &report).map_err(BootError::Thread)?;

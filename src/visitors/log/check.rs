@@ -117,11 +117,19 @@ pub(crate) fn check_sealed(
     first_seq: u64,
     next_seq: u64,
 ) -> Result<Vec<Damage>, LogError> {
-    let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
+    check_closed(&LogDirectory::open_read_only(Arc::clone(disk), dir), first_seq, next_seq)
+}
+
+/// Checks a segment, as [`check_sealed`] does.
+pub(super) fn check_closed(
+    directory: &LogDirectory,
+    first_seq: u64,
+    next_seq: u64,
+) -> Result<Vec<Damage>, LogError> {
     let mut checked = CheckReport::default();
-    if let Some(entry) = read_segment_entry(&directory, first_seq, &mut checked.damage)? {
+    if let Some(entry) = read_segment_entry(directory, first_seq, &mut checked.damage)? {
         let entry = SegmentEntry { void_from_seq: next_seq, ..entry };
-        checked.add_segment(&directory, &entry, next_seq - 1)?;
+        checked.add_segment(directory, &entry, next_seq - 1)?;
     }
     checked.damage.retain(|damage| damage.kind.is_unexpected());
     Ok(checked.damage)

@@ -131,6 +131,28 @@ fn records_and_insights_report_the_damage_that_they_meet() {
 }
 
 #[test]
+fn an_erasure_reports_the_damage_of_the_segments_that_it_rewrites() {
+    let data = temporary_directory();
+    record(data.path());
+    damage(&files(data.path(), ".segment")[0], 10_000);
+    let server = start(data.path(), &["--scrub-rate", "0", "--admin-token", "a-token-of-the-test"]);
+    assert_eq!(metric(&server, "parallax_log_damaged"), 0);
+    let token = [("Authorization", "Bearer a-token-of-the-test")];
+    let erased = Client::to(server.admin).request("DELETE", "/visitors?site=fjell&anonId=v1", &token);
+    assert_eq!(erased.status, 200, "{}", erased.text());
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1), "{}", server.log());
+    let known = fs::read(&files(data.path(), ".segment")[0]).expect("a file");
+    assert!(
+        known[10_000 - 100..10_000 + 100].iter().all(|byte| *byte == 0),
+        "zeros have replaced the damage"
+    );
+    // The place is still damaged, so a reader that meets it says nothing new.
+    let export = Client::to(server.admin).request("GET", "/visitors/export?site=fjell&anonId=v2", &token);
+    assert_eq!(export.status, 200);
+    assert_eq!((metric(&server, "parallax_log_damaged"), damage_lines(&server)), (1, 1), "{}", server.log());
+}
+
+#[test]
 fn a_damaged_column_file_is_logged_and_counts_until_it_is_built_again() {
     let data = temporary_directory();
     record(data.path());
