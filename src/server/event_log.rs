@@ -164,9 +164,9 @@ impl EventLog {
     pub(super) fn start(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
         #[cfg(feature = "cluster")]
         if let Some(servers) = &config.cluster.cluster {
-            return node::start(config, servers, progress)?.with_scrub(config);
+            return node::start(config, servers, progress);
         }
-        Self::start_alone(config, progress)?.with_scrub(config)
+        Self::start_alone(config, progress)
     }
 
     /// Starts the event log of a server that is no node of a cluster.

@@ -26,9 +26,9 @@ impl ScrubParts {
 
 impl EventLog {
     /// Starts the scrub, unless it is off.
-    pub(super) fn with_scrub(mut self, config: &Config) -> Result<Self, BootError> {
+    pub(in crate::server) fn start_scrub(&mut self, config: &Config) -> Result<(), BootError> {
         if config.scrub_rate.0 == 0 {
-            return Ok(self);
+            return Ok(());
         }
         let OwnershipSource { disk, directory, damage, .. } = self.eraser.source.clone();
         let parts = scrub::Parts {
@@ -40,7 +40,7 @@ impl EventLog {
             metrics: Arc::clone(&self.scrub.metrics),
         };
         self.scrub.thread = Some(scrub::start(parts).map_err(BootError::Thread)?);
-        Ok(self)
+        Ok(())
     }
 
     /// Returns the metrics of the scrub.
