@@ -23,6 +23,7 @@ use ureq::http::Uri;
 use ureq::http::uri::Authority;
 
 use self::identity_keys::IdentityKeys;
+use crate::limits::scrub::{SCRUB_RATE_BYTES_DEFAULT, SCRUB_RATE_BYTES_MIN};
 use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
     CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
@@ -240,6 +241,10 @@ pub struct Config {
     /// start reads the checkpoint and only the log after it.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(CHECKPOINT_LOG_BYTES_DEFAULT), value_parser = size_parser(1..=1 << 40))]
     pub checkpoint_bytes: ByteSize,
+    /// Rate at which the scrub reads the data directory to find damage, in bytes per second or with a unit, at
+    /// least 256KiB. It reads each file once a week. 0 switches it off.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(SCRUB_RATE_BYTES_DEFAULT), value_parser = scrub_rate_parser())]
+    pub scrub_rate: ByteSize,
     /// Open connections of the public address. A connection beyond the limit gets 503 [default: as many as
     /// the descriptor limit allows, at most 65536].
     #[arg(long, value_name = "N", help_heading = LIMITS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
@@ -379,11 +384,22 @@ pub(crate) fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<V
 
 /// Accepts 0, and sizes from [`INSIGHTS_MEMORY_BYTES_MIN`] on.
 fn insights_memory_parser() -> impl TypedValueParser<Value = ByteSize> {
-    |text: &str| match ByteSize::parse(text)? {
-        ByteSize(bytes) if bytes == 0 || (INSIGHTS_MEMORY_BYTES_MIN..=1 << 48).contains(&bytes) => {
-            Ok(ByteSize(bytes))
+    zero_or_size_parser(INSIGHTS_MEMORY_BYTES_MIN..=1 << 48)
+}
+
+/// Accepts 0, and rates from [`SCRUB_RATE_BYTES_MIN`] on.
+fn scrub_rate_parser() -> impl TypedValueParser<Value = ByteSize> {
+    zero_or_size_parser(SCRUB_RATE_BYTES_MIN..=1 << 40)
+}
+
+/// Accepts 0, and sizes in this range.
+fn zero_or_size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = ByteSize> {
+    move |text: &str| match ByteSize::parse(text)? {
+        ByteSize(bytes) if bytes == 0 || range.contains(&bytes) => Ok(ByteSize(bytes)),
+        _ => {
+            let (least, most) = (ByteSize(*range.start()), ByteSize(*range.end()));
+            Err(format!("expected 0, or a size from {least} to {most}"))
         }
-        _ => Err("expected 0, or a size from 64MiB to 256TiB".to_owned()),
     }
 }
 

@@ -58,6 +58,8 @@ mod resolve;
 // Floor 5: several nodes that fold one stream.
 #[cfg(feature = "cluster")]
 mod cluster;
+// Floor 5: a slow reader of all files, which finds damage.
+mod scrub;
 // Floor 4: messages about publications to a receiver.
 mod webhook;
 // Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.

@@ -398,6 +398,8 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         // The thread that looks for missing column files allocates once a second.
         insights_memory: ByteSize(0),
         checkpoint_bytes: ByteSize(256 << 20),
+        // The scrub looks at the data directory once a minute, and allocates then.
+        scrub_rate: ByteSize(0),
         snapshots_memory: Some(ByteSize(1 << 30)),
         connections: None,
         admin_connections: 8,

@@ -2,6 +2,7 @@
 //! and their versions, but never a visitor.
 
 mod identity;
+mod scrub;
 mod visitors;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
     WebhookCounters,
 };
+use crate::scrub::ScrubMetrics;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage;
 use crate::visitors::checkpoint;
@@ -69,6 +71,8 @@ pub struct ServerMetrics {
     pub jobs: JobCounters,
     /// The metrics of Insights.
     pub(crate) insights: Arc<InsightsMetrics>,
+    /// The metrics of the scrub.
+    pub(crate) scrub: Arc<ScrubMetrics>,
     /// The metrics of a node; `None` if the server is alone.
     #[cfg(feature = "cluster")]
     pub(crate) cluster: Option<Arc<ClusterMetrics>>,
@@ -255,6 +259,7 @@ impl ServerMetrics {
         self.write_jobs(page);
         self.write_checkpoints(page);
         self.write_insights(page);
+        self.write_scrub(page);
         #[cfg(feature = "cluster")]
         if let Some(node) = &self.cluster {
             super::cluster::write_metrics(node, page);
@@ -343,8 +348,8 @@ impl ServerMetrics {
             (
                 "parallax_log_damaged",
                 "gauge",
-                "Damaged places found when the log was read",
-                metrics.damage_count(),
+                "Known damaged places of the data directory, at most 1000",
+                metrics.damage().count(),
             ),
             (
                 "parallax_log_segments_deleted_total",

@@ -186,8 +186,8 @@ impl RecordsErrand {
         rule: &mut OwnershipRule<'_>,
         page: &mut Page,
     ) -> Result<(), PageError> {
-        let OwnershipSource { disk, directory, .. } = &self.source;
-        let mut records = match SegmentRecords::open(disk, directory, span, last_seq) {
+        let OwnershipSource { disk, directory, damage, .. } = &self.source;
+        let mut records = match SegmentRecords::open(disk, directory, span, last_seq, damage) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };

@@ -5,11 +5,10 @@
 //! The site need not be published: its recorded data is available anyway. A site that neither the catalog nor
 //! the log knows is 404, so that a typo cannot look like a completed erasure. An unknown visitor is a new
 //! visitor. Export and erasure cover the records that the entries of ownership attribute to the visitor. An
-//! export skips damaged places of the log: `X-Damaged` counts those skipped for this part, and the server logs
-//! a line. It does not read segments whose filter lacks the visitor.
+//! export skips damaged places of the log and reports them: `X-Damaged` counts those skipped for this part. It does
+//! not read segments whose filter lacks the visitor.
 
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -31,7 +30,7 @@ use crate::visitors::events::time;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{Damage, EraseError, ErasureSummary, LogItem, LogReader, Queue};
+use crate::visitors::log::{EraseError, ErasureSummary, LogItem, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
 use crate::visitors::profile::last_context::LastContext;
@@ -174,11 +173,8 @@ impl VisitorHandler {
                 let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
                 let (durable, counts) = (eraser.log.metrics().durable_seq(), counts.clone());
                 let export = move || {
-                    let (output, first) = export_visitor(&source, &site, (id_kind, &id), since, durable)?;
-                    if let Some(first) = first {
-                        log_damage(&source.directory, output.damaged_places, &first);
-                        counts.record_damage(output.damaged_places);
-                    }
+                    let output = export_visitor(&source, &site, (id_kind, &id), since, durable)?;
+                    counts.record_damage(output.damaged_places);
                     Ok(output)
                 };
                 jobs.start(export).map(ActionResult::Pending)
@@ -260,28 +256,26 @@ fn context_json(context: &LastContext) -> Json {
     })
 }
 
-/// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response,
-/// and the first damage found.
+/// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response.
 fn export_visitor(
     source: &OwnershipSource,
     site: &str,
     (id_kind, id): (IdKind, &str),
     since: u64,
     durable_seq: u64,
-) -> Result<(JobOutput, Option<Damage>), JobError> {
-    let reader = LogReader::open(Arc::clone(&source.disk), &source.directory, since).map_err(unreadable)?;
+) -> JobResult {
+    let reader = source.reader(since).map_err(unreadable)?;
     let ownership = source.open().map_err(unreadable)?;
     let visitor = ownership.visitor(site, id_kind, id).map_err(unreadable)?;
     let mut reader = reader.with_durable_seq(durable_seq).with_filter(visitor.segment_filter());
     let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
     let (mut lines, mut next_since) = (Vec::new(), None);
-    let (mut damaged, mut first) = (0, None);
+    let mut damaged_places = 0;
     'all: while let Some(item) = reader.read_next().map_err(unreadable)? {
         let records = match item {
             LogItem::Records(records) => records,
-            LogItem::Damage(damage) => {
-                damaged += 1;
-                first.get_or_insert(damage);
+            LogItem::Damage(_) => {
+                damaged_places += 1;
                 continue;
             }
         };
@@ -297,7 +291,7 @@ fn export_visitor(
         }
     }
     let text = String::from_utf8(lines).unwrap_or_default();
-    Ok((JobOutput { content_type: NDJSON, text, next_since, damaged_places: damaged }, first))
+    Ok(JobOutput { content_type: NDJSON, text, next_since, damaged_places })
 }
 
 /// Explains the page of a record.
@@ -336,12 +330,6 @@ fn parse_seq<'a>(query: &'a str) -> Result<u64, Problem<'a>> {
 
 fn unreadable(error: impl std::fmt::Display) -> JobError {
     JobError { kind: problem::DISK_UNAVAILABLE, detail: error.to_string() }
-}
-
-/// Logs the first damage only. `parallax check` lists the rest.
-fn log_damage(dir: &Path, places: u64, first: &Damage) {
-    let directory = dir.display();
-    tracing::error!(places, %first, "an export skipped damaged places of the log; run `parallax check {directory}`");
 }
 
 /// Erases a visitor. Returns after nothing of the visitor is left on disk.

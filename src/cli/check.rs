@@ -12,6 +12,7 @@ use super::inspect::FileKind;
 use super::site_directory::counted;
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::insights::{ColumnFileError, Columns, parse_column_file_name};
 use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
@@ -19,8 +20,8 @@ use crate::visitors::events::time;
 use crate::visitors::log::{self, CheckReport, DamageKind, InterruptedErasure, LogError};
 
 pub(super) const EXAMPLES: &str = "\
-Verify every checksum of all snapshots, or of a log, its checkpoints, the served versions and the phases of experiments
-(also beside a running server). Of the two newest checkpoints, the newer must be equal to the older plus the records
+Verify every checksum of all snapshots, or of a log, its checkpoints, its column files, the served versions and the
+phases of experiments (also beside a running server). Of the two newest checkpoints, the newer must be equal to the older plus the records
 between them:
   parallax check snapshots/
   parallax check data/
@@ -51,10 +52,16 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     let unseen = |error| CliError::Input(format!("{}: {error}", path.display()));
     if path.metadata().map_err(unseen)?.is_dir() {
         let damaged = check_state_files(path)?;
-        return check_directory(path).and(match damaged {
+        let columns = check_column_files(path)?;
+        let state_files = match damaged {
             0 => Ok(()),
             n => Err(CliError::Input(format!("{n} of the files versions and phases are not sound"))),
-        });
+        };
+        let column_files = match columns {
+            0 => Ok(()),
+            n => Err(CliError::Input(format!("{n} column files are not sound"))),
+        };
+        return check_directory(path).and(state_files).and(column_files);
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -98,6 +105,30 @@ fn check_state_files(directory: &Path) -> Result<usize, CliError> {
     let phases = phases_file::check(&path).map(|found| found.map(|phases| counted(phases, "phase")));
     let are_damaged = report(&path, phases, "the phases of all experiments begin with the next start")?;
     Ok(usize::from(is_damaged) + usize::from(are_damaged))
+}
+
+/// Checks the column files of Insights in a data directory, and prints a line for each damaged one. Returns their
+/// number.
+fn check_column_files(directory: &Path) -> Result<usize, CliError> {
+    let unread = |path: &Path, error: io::Error| CliError::System(format!("{}: {error}", path.display()));
+    let mut names = RealDisk.list(directory).map_err(|error| unread(directory, error))?;
+    names.retain(|name| parse_column_file_name(name).is_some());
+    names.sort_unstable();
+    let mut damaged = 0;
+    for path in names.iter().map(|name| directory.join(name)) {
+        match Columns::check_file(&RealDisk, &path) {
+            Err(ColumnFileError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(unread(&path, error));
+            }
+            Err(error @ ColumnFileError::Damaged(_)) => {
+                damaged += 1;
+                print_line(&format!("{}: {error}", path.display()))?;
+            }
+            // A running server has replaced or deleted it, or builds it again.
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(damaged)
 }
 
 /// Prints the result for a file: its content, its damage with the consequence of deleting it, or nothing if it is

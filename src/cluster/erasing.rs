@@ -29,7 +29,7 @@ use crate::storage;
 use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::log::Erasure as StartingErasure;
 use crate::visitors::log::{
-    ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, LogReader, Record, Tombstone,
+    ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Record, Tombstone,
 };
 use crate::visitors::ownership::{OrderOf, Ownership, OwnershipError, OwnershipRule, Relation};
 
@@ -405,7 +405,7 @@ fn under_way(
     task: &ErasureTask,
 ) -> Result<Vec<ErasedRecord>, ErasureError> {
     let mut erased = Vec::new();
-    let reader = LogReader::open(Arc::clone(&eraser.source.disk), &eraser.source.directory, task.noted_after);
+    let reader = eraser.source.reader(task.noted_after);
     let reader = reader.map_err(EraseError::from)?.with_durable_seq(task.last_seq);
     let mut reader = reader.with_filter(rule.segment_filter());
     while let Some(item) = reader.read_next().map_err(EraseError::from)? {

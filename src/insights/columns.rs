@@ -104,21 +104,35 @@ impl Columns {
         seqs: (u64, u64),
         key: VisitorKey,
     ) -> Result<Self, ColumnFileError> {
+        let Self { header, content: _ } = Self::open_any(&**disk, path)?;
+        if (header.first_seq, header.last_seq) != seqs {
+            return Err(ColumnFileError::Foreign("the file is of another segment"));
+        }
+        if header.key_id != key.id() {
+            return Err(ColumnFileError::Foreign("the file has another key"));
+        }
+        let content = Content::File { disk: Arc::clone(disk), path: path.to_owned() };
+        Ok(Self { header, content })
+    }
+
+    /// Opens a column file of any segment and any key for several reads, and checks its header and its length.
+    fn open_any(disk: &dyn Disk, path: &Path) -> Result<Self, ColumnFileError> {
         let file = disk.open(path)?;
         let mut bytes = [0; HEADER_BYTES];
         let length = read_full(&*file, &mut bytes, 0)?;
         let header = Header::from_bytes(&bytes[..length])?;
-        if (header.first_seq, header.last_seq) != seqs {
-            return Err(ColumnFileError::Damaged("the file is of another segment"));
-        }
-        if header.key_id != key.id() {
-            return Err(ColumnFileError::Damaged("the file has another key"));
-        }
         if file.length()? != header.file_bytes() {
             return Err(ColumnFileError::Damaged("the file has another length than its header says"));
         }
-        let content = Content::File { disk: Arc::clone(disk), path: path.to_owned() };
-        Ok(Self { header, content })
+        Ok(Self { header, content: Content::OpenFile(file) })
+    }
+
+    /// Checks every byte of the column file at `path`.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn check_file(disk: &dyn Disk, path: &Path) -> Result<(), ColumnFileError> {
+        Self::open_any(disk, path)?.check()
     }
 
     /// Reads the bytes of a column file in memory.

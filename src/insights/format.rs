@@ -316,6 +316,8 @@ impl Header {
 pub enum ColumnFileError {
     #[error("damaged: {0}; the server builds it again")]
     Damaged(&'static str),
+    #[error("not used: {0}; the server builds it again")]
+    Foreign(&'static str),
     #[error("format version {0} is not supported; the server builds it again")]
     UnsupportedVersion(u32),
     #[error("cannot be read: {0}")]

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::VisitorKey;
-use super::format::parse_column_file_name;
+use super::format::{ColumnFileError, parse_column_file_name};
 use super::key::{load_or_draw_key, store_key};
 use crate::limits::COLUMNS_FREE_BYTES_MIN;
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::{Disk, FileIdentity, append_all};
 use crate::visitors::log::{Queue, UNFINISHED_COLUMNS, column_file_name, is_erasing, segment_name};
 
@@ -128,6 +129,7 @@ impl ColumnInstaller {
             Some(renamed) => renamed?,
             None => return Ok(false),
         }
+        self.known_damage().forget(&column_file_name(built.first_seq));
         // Retention deletes a segment before its column file. So it deletes the file if the segment exists here.
         let exists = self.has_segment(built);
         if !matches!(exists, Ok(true)) {
@@ -145,8 +147,24 @@ impl ColumnInstaller {
 
     /// Deletes the column file of a segment.
     pub(super) fn delete(&self, first_seq: u64) {
+        let name = column_file_name(first_seq);
         // A file that cannot be deleted is found damaged again, or the next start deletes it.
-        let _ = self.disk.unlink(&self.directory.join(column_file_name(first_seq)));
+        if self.disk.unlink(&self.directory.join(&name)).is_ok() {
+            self.known_damage().forget(&name);
+        }
+    }
+
+    /// Returns the place where readers of the log report damage.
+    pub(super) fn known_damage(&self) -> &KnownDamage {
+        self.log.metrics().damage()
+    }
+
+    /// Reports the damage of a column file. The file is damaged until it is built again.
+    pub(super) fn report(&self, first_seq: u64, error: &ColumnFileError) {
+        if let ColumnFileError::Damaged(_) = error {
+            let file = column_file_name(first_seq);
+            self.known_damage().report(&file, 0, &format_args!("{file}: {error}"));
+        }
     }
 }
 

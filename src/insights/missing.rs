@@ -1,4 +1,4 @@
-//! The builder of the column files that are missing.
+//! The builder of the column files that are missing or damaged.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub struct MissingFiles {
     installer: ColumnInstaller,
     /// The erasure generation of `built_up_to`.
     generation: u64,
-    /// All segments that begin before this seq have a column file, unless one was deleted.
+    /// All segments that begin before this seq have a column file, unless one was deleted or is damaged.
     built_up_to: u64,
 }
 
@@ -84,15 +84,26 @@ impl MissingFiles {
         failed
     }
 
-    /// Returns the sealed segments without a column file, with their last seqs, and the seq after all sealed segments.
+    /// Returns the sealed segments without a sound column file, with their last seqs, and the seq after all sealed
+    /// segments.
     fn missing(&self) -> io::Result<(Vec<(SegmentSpan, u64)>, u64)> {
         let spans = segment_spans(&self.disk, &self.directory)?;
         let end = spans.iter().filter_map(|span| span.next_seq).max().unwrap_or(0);
         let sealed = spans.into_iter().filter_map(|span| Some((span, span.next_seq? - 1)));
         let is_missing = |(span, last_seq): &(SegmentSpan, u64)| {
-            let path = self.directory.join(column_file_name(span.first_seq));
-            let seqs = (span.first_seq, *last_seq);
-            span.first_seq >= self.built_up_to && Columns::open(&self.disk, &path, seqs, self.key).is_err()
+            let name = column_file_name(span.first_seq);
+            if self.installer.known_damage().knows(&name) {
+                return true;
+            }
+            let (path, seqs) = (self.directory.join(name), (span.first_seq, *last_seq));
+            let is_usable = || match Columns::open(&self.disk, &path, seqs, self.key) {
+                Ok(_) => true,
+                Err(error) => {
+                    self.installer.report(span.first_seq, &error);
+                    false
+                }
+            };
+            span.first_seq >= self.built_up_to && !is_usable()
         };
         Ok((sealed.filter(is_missing).collect(), end))
     }
@@ -106,11 +117,13 @@ impl MissingFiles {
     ) -> io::Result<Built> {
         let generation = self.installer.generation();
         let mut builder = ColumnBuilder::new(span.first_seq, self.key);
-        let mut records = match SegmentRecords::open(&self.disk, &self.directory, span, last_seq) {
-            // Retention has deleted the segment.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Built::Useless),
-            other => other?,
-        };
+        let Self { disk, directory, .. } = self;
+        let mut records =
+            match SegmentRecords::open(disk, directory, span, last_seq, self.installer.known_damage()) {
+                // Retention has deleted the segment.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Built::Useless),
+                other => other?,
+            };
         let is_useless = || is_stopped() || self.installer.generation() != generation;
         records.read(&mut |batch| {
             batch.iter().for_each(|(_, record)| builder.add(&record));

@@ -54,6 +54,7 @@ pub use experiment::{
     Places, PublishedExperiment, UNKNOWN_ARMS_MAX,
 };
 pub use facts::RowFacts;
+pub(crate) use format::parse_column_file_name;
 pub use format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
 pub use installer::{BuiltFrom, ColumnInstaller};
 pub(crate) use key::load_or_draw_key;

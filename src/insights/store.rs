@@ -99,10 +99,11 @@ impl ColumnStore {
         }
     }
 
-    /// Writes the columns that it builds to column files.
+    /// Writes the columns that it builds to column files. Reports the damage that it meets.
     #[must_use]
     pub fn with_installer(self, installer: ColumnInstaller) -> Self {
-        Self { installer: Some(installer), ..self }
+        let unstored = self.unstored.reporting_to(installer.known_damage().clone());
+        Self { unstored: Arc::new(unstored), installer: Some(installer), ..self }
     }
 
     /// Forgets everything that was read, because records were erased.
@@ -162,10 +163,13 @@ impl ColumnStore {
             Ok(columns) => columns,
             // A missing or damaged file is built again.
             Err(_) if is_known => return Ok(true),
-            Err(_) => match self.build_sealed(span, last_seq, is_over)? {
-                Some(columns) => columns,
-                None => return Ok(false),
-            },
+            Err(error) => {
+                self.installer.iter().for_each(|installer| installer.report(span.first_seq, &error));
+                match self.build_sealed(span, last_seq, is_over)? {
+                    Some(columns) => columns,
+                    None => return Ok(false),
+                }
+            }
         };
         self.sealed.insert(span.first_seq, (last_seq, columns));
         Ok(true)
@@ -216,6 +220,7 @@ impl ColumnStore {
                 && columns.is_stored()
                 && error.is_damage()
             {
+                installer.report(*first_seq, error);
                 installer.delete(*first_seq);
             }
             checked.is_ok()
@@ -271,7 +276,8 @@ impl ColumnStore {
         is_over: IsOver,
     ) -> Result<TailRead, StoreError> {
         let failed = |source| StoreError::Io { path: self.directory.clone(), source };
-        let mut records = match SegmentRecords::open(&self.disk, &self.directory, span, last_seq) {
+        let (disk, directory, damage) = (&self.disk, &self.directory, self.unstored.known_damage());
+        let mut records = match SegmentRecords::open(disk, directory, span, last_seq, damage) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TailRead::Deleted),
             other => other.map_err(failed)?,
         };

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::build::{ColumnBuilder, VisitorKey};
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::log::{SegmentRecords, SegmentSpan};
 
@@ -21,6 +22,7 @@ pub(super) struct UnstoredColumns {
     /// Bytes of the columns in memory.
     bytes_max: u64,
     kept: Mutex<Kept>,
+    known_damage: KnownDamage,
 }
 
 /// The columns in memory, with their first seqs. The last one was used last.
@@ -32,7 +34,19 @@ struct Kept {
 
 impl UnstoredColumns {
     pub(super) fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, bytes_max: u64) -> Self {
-        Self { disk, directory: directory.to_owned(), key, bytes_max, kept: Mutex::default() }
+        let (directory, kept) = (directory.to_owned(), Mutex::default());
+        Self { disk, directory, key, bytes_max, kept, known_damage: KnownDamage::default() }
+    }
+
+    /// Returns columns of the same log, whose reader reports the damage that it meets.
+    pub(super) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
+        let unreported = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
+        Self { known_damage, ..unreported }
+    }
+
+    /// Returns the place where readers of the log report damage.
+    pub(super) fn known_damage(&self) -> &KnownDamage {
+        &self.known_damage
     }
 
     /// Keeps the columns of a segment in memory. Drops those that were not used for the longest time.
@@ -72,7 +86,8 @@ impl UnstoredColumns {
         }
         drop(kept);
         let mut builder = ColumnBuilder::new(span.first_seq, self.key);
-        let mut records = SegmentRecords::open(&self.disk, &self.directory, span, last_seq)?;
+        let mut records =
+            SegmentRecords::open(&self.disk, &self.directory, span, last_seq, &self.known_damage)?;
         records.read(&mut |batch| {
             batch.iter().for_each(|(_, record)| builder.add(&record));
             ControlFlow::Continue(())

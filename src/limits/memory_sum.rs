@@ -138,9 +138,9 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
         // Log lines that wait for the reader of standard error, and those that are written.
         term("log_lines", 2 * LOG_LINES_BYTES_MAX as u64),
-        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights, the one of
-        // the log lines and the main thread.
-        term("stacks", (serving + 6) * STACK_BYTES + MAIN_STACK_BYTES),
+        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights, the scrub, the
+        // one of the log lines and the main thread.
+        term("stacks", (serving + 7) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
     if params.pulls_snapshots {

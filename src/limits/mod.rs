@@ -7,6 +7,7 @@ mod connections;
 mod identity;
 pub(crate) mod log_lines;
 pub(crate) mod memory_sum;
+pub(crate) mod scrub;
 
 pub(crate) use connections::*;
 pub use connections::{

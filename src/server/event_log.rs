@@ -4,6 +4,7 @@
 
 #[cfg(feature = "cluster")]
 mod node;
+mod scrub;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -13,11 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use self::scrub::ScrubParts;
 use super::{BootError, UnsyncedRecords};
 use crate::admin::startup::StartupProgress;
 use crate::admin::{InsightsHandler, VisitorHandler};
 use crate::api::EventSink;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
 use crate::ids;
 use crate::insights::engine::{self, InsightsMetrics};
@@ -64,6 +66,7 @@ pub(super) struct EventLog {
     checkpoint_stop_ms: Arc<AtomicU64>,
     writer: WriterThread,
     insights: InsightsParts,
+    scrub: ScrubParts,
     /// The parts of a node. `None` if the server is alone.
     #[cfg(feature = "cluster")]
     node: Option<node::NodeHandle>,
@@ -211,9 +214,10 @@ impl EventLog {
         // 4. Start the threads.
         checkpoints.writer.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
+        let damage = queue.metrics().damage().clone();
         let eraser = Eraser {
             log: queue.clone(),
-            source: OwnershipSource { disk, directory: directory.clone(), known, cluster: None },
+            source: OwnershipSource { disk, directory: directory.clone(), known, cluster: None, damage },
             checkpoints: Arc::clone(&checkpoints.metrics),
         };
         resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
@@ -227,6 +231,7 @@ impl EventLog {
             checkpoint_stop_ms: checkpoints.stop_ms,
             writer,
             insights,
+            scrub: ScrubParts::default(),
             #[cfg(feature = "cluster")]
             node: None,
         })
@@ -293,12 +298,15 @@ impl EventLog {
         Ok(InsightsHandler::new(client, is_on, self.queue.clone(), config.ack, source, self.profiles.clone()))
     }
 
-    /// Completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
+    /// Ends the scrub, completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
     /// longer than `left`.
     ///
     /// # Errors
     /// Acknowledged records are not synced.
     pub(super) fn stop(self, left: Duration) -> Result<(), UnsyncedRecords> {
+        let began = clock::instant();
+        self.scrub.stop();
+        let left = left.saturating_sub(clock::instant() - began);
         let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         self.checkpoint_stop_ms.store(left_ms.min(CHECKPOINT_STOP_MS), Ordering::Relaxed);
         match self.writer.stop() {
@@ -448,9 +456,9 @@ fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
         tracing::warn!(seq, %requested, "an erasure was interrupted: the erasure was not begun; erase again");
     }
     for finding in &report.damage {
-        match finding.kind.is_unexpected() {
-            true => tracing::error!(%finding, "found damage in the log"),
-            false => tracing::warn!(%finding, "found an invalid tail in the log"),
+        // The log writer has reported the unexpected ones.
+        if !finding.kind.is_unexpected() {
+            tracing::warn!(%finding, "found an invalid tail in the log");
         }
     }
     if report.damage_left_out > 0 {

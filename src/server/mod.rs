@@ -8,7 +8,7 @@
 //!    watcher of the snapshots, which writes to the locked data directory, and the puller.
 //! 5. Give the admin thread the parts that need snapshots and log.
 //! 6. Start the workers. When [`start`] returns, every listener accepts.
-//! 7. Start the webhook, whose receiver may send requests to this server.
+//! 7. Start the webhook, whose receiver may send requests to this server, and the scrub, which can wait.
 //!
 //! Shutdown, at SIGTERM or SIGINT, in at most 10 s:
 //! 1. Stop accepting on the public addresses.
@@ -62,7 +62,7 @@ use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 use crate::{clock, ids, storage, webhook};
 
 /// File descriptors for everything else that is not yet open when serving begins: a snapshot and its copy,
-/// directories, a new segment, the files that `/metrics` reads, and the connection of the webhook.
+/// directories, a new segment, the files that `/metrics` and the scrub read, and the connection of the webhook.
 const DESCRIPTORS_RESERVED: usize = 12;
 
 /// File descriptors of the puller: its event loop and its wakers, connections to the source, a snapshot and its list.
@@ -225,8 +225,9 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
         })?;
     }
     lifecycle.start_accepting();
-    // 7. Start the webhook.
+    // 7. Start the webhook and the scrub.
     webhook::start(&config, &current, webhook_counters).map_err(BootError::Thread)?;
+    event_log.start_scrub(&config)?;
     Ok(RunningServer { addresses, workers, driver, signals, reload, lifecycle, listeners, event_log })
 }
 
@@ -284,6 +285,7 @@ fn server_metrics(
         profiles: event_log.profiles.clone(),
         jobs: JobCounters::default(),
         insights: event_log.insights_metrics(),
+        scrub: event_log.scrub_metrics(),
         #[cfg(feature = "cluster")]
         cluster: event_log.cluster_metrics(),
     }
@@ -314,9 +316,7 @@ fn clone_listeners(listeners: &[(TcpListener, Surface)]) -> Result<Vec<TcpListen
 
 fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
     let (driver, warning) = Driver::choose(choice).map_err(BootError::Driver)?;
-    if let Some(warning) = warning {
-        tracing::warn!("{warning}");
-    }
+    warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(driver)
 }
 

@@ -11,6 +11,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync, statvfs};
+use rustix::io::Errno;
+
+use super::uncached::UncachedFile;
 
 /// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,12 @@ pub trait Disk: Send + Sync {
 
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a file for reading past the page cache. A disk without a page cache opens it as [`open`](Self::open)
+    /// does.
+    fn open_uncached(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path)
+    }
 
     /// Truncates the file to `length` bytes and syncs it, through a descriptor of its own.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
@@ -140,6 +149,13 @@ pub(crate) fn list_if_present(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Str
     }
 }
 
+/// Returns whether an error says that the disk has lost bytes: a sector that cannot be read, or a checksum of the file
+/// system that is wrong. Other errors, such as too many open files, say nothing about the bytes.
+pub(crate) fn is_loss(error: &io::Error) -> bool {
+    let lost = [Errno::IO, Errno::NODATA, Errno::UCLEAN, Errno::BADMSG];
+    error.raw_os_error().is_some_and(|code| lost.iter().any(|lost| lost.raw_os_error() == code))
+}
+
 /// Bytes that [`copy_range`] reads with one call.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
 
@@ -212,6 +228,10 @@ impl Disk for RealDisk {
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(RealFile::new(File::open(path)?)))
+    }
+
+    fn open_uncached(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(UncachedFile::open(path)?))
     }
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {

@@ -3,7 +3,9 @@
 //! Reading never blocks on a file that is not regular, and follows at most one link. A written file is
 //! complete or absent.
 
+pub(crate) mod damage;
 pub(crate) mod disk;
+mod uncached;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};

@@ -16,8 +16,8 @@ use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::erasure_list::ErasureList;
 use crate::visitors::log::format as segment;
 use crate::visitors::log::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SECRET_FILE,
-    TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
+    SECRET_FILE, TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
 };
 use crate::visitors::restored_erasures::{self, UnfinishedError};
 
@@ -194,9 +194,11 @@ fn copy_files(
 }
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The
-/// column files and their key are derived from the log.
+/// column files and their key are derived from the log. The scrub has read the files of the backup, and not the copies.
 fn is_needed(name: &str) -> bool {
-    !name.starts_with('.') && !name.ends_with(COLUMNS_SUFFIX) && name != COLUMNS_KEY_FILE
+    !name.starts_with('.')
+        && !name.ends_with(COLUMNS_SUFFIX)
+        && ![COLUMNS_KEY_FILE, SCRUB_FILE].contains(&name)
 }
 
 /// Returns a path beside `target`, also if it ends with a slash.

@@ -16,8 +16,7 @@ use std::time::Duration;
 use super::checkpoint::{CheckpointMetrics, CheckpointRequest};
 use super::log::bloom::IdKind;
 use super::log::{
-    EraseError, ErasureStarted, ErasureSummary, IdTag, LogItem, LogReader, Queue, Tombstone, VisitorIds,
-    may_have_erased,
+    EraseError, ErasureStarted, ErasureSummary, IdTag, LogItem, Queue, Tombstone, VisitorIds, may_have_erased,
 };
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use crate::clock;
@@ -180,7 +179,7 @@ impl Eraser {
             return Ok(true);
         }
         let last = self.log.metrics().last_seq();
-        let reader = LogReader::open(Arc::clone(disk), directory, 0).map_err(OwnershipError::from)?;
+        let reader = self.source.reader(0).map_err(OwnershipError::from)?;
         let mut reader = reader.with_durable_seq(last).with_filter(visitor.segment_filter());
         let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
         while let Some(item) = reader.read_next().map_err(OwnershipError::from)? {

@@ -4,13 +4,11 @@
 //! server. The fold is complete if it passes through the profile that the server has now. Otherwise records have
 //! expired, the server has evicted the visitor, or other nodes have records. Then the state is not known.
 
-use std::sync::Arc;
-
 use super::apply::{KeyHasher, ProfileUpdater};
 use super::log::bloom::IdKind;
 use super::log::fold_input::{FoldInput, FoldParts};
 use super::log::{
-    EraseRule, LogError, LogItem, LogReader, Queue, Record, RecordContext, RecordKind, Records, segment_spans,
+    EraseRule, LogError, LogItem, Queue, Record, RecordContext, RecordKind, Records, segment_spans,
 };
 use super::lookup::ProfileReader;
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
@@ -105,8 +103,7 @@ impl Refolder {
         let live = self.encoded_profile(site, id);
         // Read after the profile, so that the log has all records of the profile up to here.
         let last_seq = self.log.metrics().last_seq();
-        let OwnershipSource { disk, directory, .. } = &self.source;
-        let reader = LogReader::open(Arc::clone(disk), directory, 0)?;
+        let reader = self.source.reader(0)?;
         let ownership = self.source.open()?;
         let visitor = ownership.visitor(site, id.0, id.1)?;
         let mut reader = reader.with_durable_seq(last_seq).with_filter(visitor.segment_filter());
@@ -173,8 +170,7 @@ impl Refolder {
             let detail = format!("The record has expired; the log begins at seq {oldest_seq}.");
             return Ok(Past::Lost(Cut::new("expired", detail)));
         }
-        let OwnershipSource { disk, directory, .. } = &self.source;
-        let reader = LogReader::open(Arc::clone(disk), directory, seq.saturating_sub(1))?;
+        let reader = self.source.reader(seq.saturating_sub(1))?;
         let mut reader = reader.with_durable_seq(self.log.metrics().last_seq());
         while let Some(item) = reader.read_next()? {
             let LogItem::Records(records) = item else { continue };

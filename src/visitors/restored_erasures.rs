@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
 use crate::ids;
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
@@ -170,7 +171,13 @@ fn finish(
     let (queue, writer, _) = log.open(options, clock, Box::new(fold))?;
     checkpointer.spawn().map_err(UnfinishedError::Thread)?;
     let writer = WriterThread::spawn(queue.clone(), writer).map_err(UnfinishedError::Thread)?;
-    let source = OwnershipSource { disk: Arc::clone(disk), directory: dir.to_owned(), known, cluster: None };
+    let source = OwnershipSource {
+        disk: Arc::clone(disk),
+        directory: dir.to_owned(),
+        known,
+        cluster: None,
+        damage: KnownDamage::default(),
+    };
     let resumed = Eraser { log: queue, source, checkpoints: metrics }.resume();
     let is_synced = writer.stop().is_ok_and(|end| end.durable_seq == end.last_seq);
     let summary = resumed?;

@@ -178,6 +178,13 @@ fn a_size_out_of_range_exits_with_2() {
     for refused in ["1", "67108863", "281474976710657"] {
         workspace.run(&["serve", &insights(refused)]).assert_exit(2, &["from 64MiB to 256TiB"]);
     }
+    let scrub = |size: &str| format!("--scrub-rate={size}");
+    for allowed in ["0", "262144", "262145", "1099511627776"] {
+        workspace.run(&["serve", &scrub(allowed), "--print-config"]).assert_exit(0, &[allowed]);
+    }
+    for refused in ["1", "262143", "1099511627777"] {
+        workspace.run(&["serve", &scrub(refused)]).assert_exit(2, &["from 256KiB to 1TiB"]);
+    }
     workspace.run(&["serve", "--retain-bytes=16777216TiB"]).assert_exit(2, &["--retain-bytes", "exceeds"]);
     workspace.run(&["serve", "--retain-bytes=9XB"]).assert_exit(2, &["unknown unit \"XB\"", "KiB"]);
     workspace.run(&["serve", "--retain-bytes=0", "--print-config"]).assert_exit(0, &["retain-bytes = 0"]);

@@ -178,7 +178,10 @@ fn a_truncated_segment_is_noticed_within_two_seconds_and_the_next_start_says_it_
         server.signal("KILL");
         let server = server.restart(&[]);
         let log = server.log();
-        assert!(log.contains("found damage in the log") && log.contains("lost seqs 1..=2"), "{ack}: {log}");
+        assert!(
+            log.contains("found damage in the data directory") && log.contains("lost seqs 1..=2"),
+            "{ack}: {log}"
+        );
         let body = br#"{"anonId":"v1","event":"e","messageId":"after"}"#;
         let receipt = server.post("/v1/track?site=fjell", &[], body).json();
         assert_eq!(receipt["duplicates"], 1, "{ack}: the record is in the log: {receipt}");

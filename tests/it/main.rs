@@ -133,6 +133,8 @@ mod restarted;
 mod killed;
 // A full disk.
 mod full_disk;
+// The scrub of the data directory, and the damage that its readers know.
+mod scrub;
 // A data directory that is removed, moved, or cannot be written at the start.
 mod data_directory;
 // Settings from flags, environment and file.

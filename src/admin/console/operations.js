@@ -235,7 +235,7 @@ function Numbers({ now, before, passed, isFirst }) {
 // Each is 0 in a healthy server, or the sentence tells what to do.
 const WARNINGS = [
   ['parallax_log_write_errors_total', 'disk operations of the log failed. Look at the disk and at the server log.'],
-  ['parallax_log_damaged', 'places of the log are damaged. Run parallax check on the data directory.'],
+  ['parallax_log_damaged', 'places of the data directory are damaged. Run parallax check on it.'],
   ['parallax_snapshots_refused', 'snapshot files are refused. The page Publishing has the reasons.'],
   ['parallax_duplicates_evicted_total', 'message IDs left the dedup window before 24 hours. A retry of such an event is recorded twice.'],
   ['parallax_visitors_evicted_total', 'visitors were evicted at the limit of --profiles-memory.'],

@@ -147,14 +147,12 @@ pub(super) fn start(
     let started = starting.start(&config.cluster, place, of_log, config.profiles_memory.0);
     let StartedNode { node, session, metrics, erasures, orders, erased } =
         started.map_err(BootError::Thread)?;
-    let sync_latency = LatencyHistogram::default();
-    let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-    let options = node_log_options(config, &node, range.last, (log_id, tombstone_key));
+    let (sync_latency, key) = (LatencyHistogram::default(), log.load_or_draw_key().map_err(data_error)?);
+    let options = node_log_options(config, &node, range.last, (log_id, key));
     let (position, returned) = (node.position(), node.returned());
-    let profiles_of_node = table.with_checkpoints(checkpoints.scheduler);
-    let metrics_of_node = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
-    let observer =
-        NodeObserver::new(node, profiles_of_node, &clock, metrics_of_node, (progress.clone(), range.last));
+    let node_table = table.with_checkpoints(checkpoints.scheduler);
+    let node_metrics = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
+    let observer = NodeObserver::new(node, node_table, &clock, node_metrics, (progress.clone(), range.last));
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
     log_recovery(config, &report, queue.metrics().is_available());
@@ -164,7 +162,8 @@ pub(super) fn start(
     checkpoints.writer.spawn().map_err(BootError::Thread)?;
     let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
     let cluster = Some(ClusterOwnership { key: keys.tombstone, order_of: orders.as_function() });
-    let source = OwnershipSource { disk, directory: directory.clone(), known, cluster };
+    let damage = queue.metrics().damage().clone();
+    let source = OwnershipSource { disk, directory: directory.clone(), known, cluster, damage };
     let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
     erasures.spawn(eraser.clone()).map_err(BootError::Thread)?;
     resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
@@ -185,6 +184,7 @@ pub(super) fn start(
         checkpoint_stop_ms: checkpoints.stop_ms,
         writer,
         insights,
+        scrub: ScrubParts::default(),
         node: Some(NodeHandle { metrics, session: Some(session), erasure: Arc::new(erasure) }),
     })
 }

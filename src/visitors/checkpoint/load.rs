@@ -51,10 +51,15 @@ pub(super) fn load_table(
         reading.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         let table = loader.finish().map_err(|DuplicateKey| damaged(0, "two entries have the same key"))?;
         if table.len() as u64 != expected {
-            return Err(damaged(0, "the number of entries differs from the header"));
+            return Err(wrong_entry_count());
         }
         Ok(table)
     })
+}
+
+/// Returns the error of a checkpoint with more or fewer entries than its header says.
+pub(super) fn wrong_entry_count() -> CheckpointError {
+    damaged(0, "the number of entries differs from the header")
 }
 
 /// Reads all entries and sends them in order. Ends early if the receiver is gone.

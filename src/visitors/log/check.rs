@@ -8,7 +8,9 @@ use super::directory::{LogDirectory, SECRET_FILE, parse_segment_name};
 use super::erase::InterruptedErasure;
 use super::erase::secret::TombstoneKey;
 use super::record::{Record, RecordKind};
-use super::verify::{Damage, DamageKind, LogScan, SegmentItem, SegmentReader, damage_in};
+use super::verify::{
+    Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in, read_segment_entry,
+};
 use crate::storage::disk::Disk;
 
 /// The results of a check.
@@ -34,13 +36,11 @@ pub struct CheckReport {
 /// # Errors
 /// An I/O error, or a format version that this release does not know.
 pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Result<CheckReport, LogError> {
-    let directory = LogDirectory::open_read_only(disk, dir);
+    let directory = LogDirectory::open_read_only(Arc::clone(&disk), dir);
     let failed = |error| LogError::io(dir, error);
     let mut survey = LogScan::of_directory(&directory)?;
     survey.raise_watermark(durable_seq);
-    if !has_secret(&directory).map_err(failed)? {
-        survey.damage.push(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0));
-    }
+    survey.damage.extend(check_key(&disk, dir).map_err(failed)?);
     let interrupted_erasure = interrupted_erasure(&directory).map_err(failed)?;
     Ok(CheckReport { interrupted_erasure, ..check(&directory, survey)? })
 }
@@ -100,24 +100,76 @@ pub(super) fn scan_segment_file(
 fn check(directory: &LogDirectory, survey: LogScan) -> Result<CheckReport, LogError> {
     let mut checked = CheckReport { damage: survey.damage, ..CheckReport::default() };
     for place in &survey.segments {
+        checked.add_segment(directory, place, survey.durable_watermark)?;
+    }
+    Ok(checked)
+}
+
+/// Checks a segment to which nothing is written any more, and returns its unexpected damage. Reads it alone, so that
+/// a slow reader of many segments does not read all headers again for each of them. A segment that retention has
+/// deleted has no damage.
+///
+/// # Errors
+/// An I/O error, or a format version that this release does not know.
+pub(crate) fn check_sealed(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    first_seq: u64,
+    next_seq: u64,
+) -> Result<Vec<Damage>, LogError> {
+    check_closed(&LogDirectory::open_read_only(Arc::clone(disk), dir), first_seq, next_seq)
+}
+
+/// Checks a segment, as [`check_sealed`] does.
+pub(super) fn check_closed(
+    directory: &LogDirectory,
+    first_seq: u64,
+    next_seq: u64,
+) -> Result<Vec<Damage>, LogError> {
+    let mut checked = CheckReport::default();
+    if let Some(entry) = read_segment_entry(directory, first_seq, &mut checked.damage)? {
+        let entry = SegmentEntry { void_from_seq: next_seq, ..entry };
+        checked.add_segment(directory, &entry, next_seq - 1)?;
+    }
+    checked.damage.retain(|damage| damage.kind.is_unexpected());
+    Ok(checked.damage)
+}
+
+/// Checks the key of the tombstones of the log in `dir`. Returns the damage.
+///
+/// # Errors
+/// An I/O error.
+pub(crate) fn check_key(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<Option<Damage>> {
+    let has_key = has_secret(&LogDirectory::open_read_only(Arc::clone(disk), dir))?;
+    Ok((!has_key).then(|| damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0)))
+}
+
+impl CheckReport {
+    /// Adds the content and the damage of a segment. `durable_seq` is the watermark of its directory.
+    fn add_segment(
+        &mut self,
+        directory: &LogDirectory,
+        place: &SegmentEntry,
+        durable_seq: u64,
+    ) -> Result<(), LogError> {
         let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        let mut walk = match SegmentReader::new(directory, place, survey.durable_watermark) {
+        let mut walk = match SegmentReader::new(directory, place, durable_seq) {
             // Retention has deleted the segment meanwhile.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(failed)?,
         };
-        checked.segments += 1;
+        self.segments += 1;
         while let Some(passage) = walk.next().map_err(failed)? {
             match passage {
-                SegmentItem::Damage(finding) => checked.damage.push(finding),
+                SegmentItem::Damage(finding) => self.damage.push(finding),
                 SegmentItem::Batch { batch, .. } => {
-                    checked.batches += 1;
-                    checked.records += u64::from(batch.records.count);
+                    self.batches += 1;
+                    self.records += u64::from(batch.records.count);
                     let is_void = |(_, record): &(u64, Record<'_>)| record.kind == RecordKind::Void;
-                    checked.void_records += batch.records.iter().filter(is_void).count() as u64;
+                    self.void_records += batch.records.iter().filter(is_void).count() as u64;
                 }
             }
         }
+        Ok(())
     }
-    Ok(checked)
 }

@@ -12,13 +12,16 @@ use super::format::{
 use crate::limits::SEQ_MAX;
 use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, append_all, copy_range, read_full};
 
-const OLDEST: &str = "oldest";
+/// Name of the file with the first seq that retention has kept.
+pub(crate) const OLDEST_FILE: &str = "oldest";
 const ERASING: &str = "erasing";
 /// Name of the file with the key of the digests in tombstones.
 pub(crate) const SECRET_FILE: &str = "secret";
 const NEW: &str = ".new";
 const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
+/// Name of the file with the progress of the scrub.
+pub(crate) const SCRUB_FILE: &str = "scrub";
 /// Suffix of the column file of a segment, which `insights` derives from it.
 pub(crate) const COLUMNS_SUFFIX: &str = ".columns";
 /// Temporary names of a column file: one that the thread `columns` built, and one that a question needs.
@@ -290,7 +293,7 @@ impl LogDirectory {
 
     /// Reads the file `oldest`.
     pub(crate) fn oldest(&self) -> io::Result<OldestSeq> {
-        let file = match self.open_file(OLDEST) {
+        let file = match self.open_file(OLDEST_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OldestSeq::Absent),
             other => other?,
         };
@@ -302,7 +305,7 @@ impl LogDirectory {
     /// Expires all seqs below `seq` durably. The segments still exist after this.
     pub(crate) fn set_oldest(&self, seq: u64) -> io::Result<()> {
         let bytes = oldest_to_bytes(seq);
-        self.install(OLDEST, &mut |file| append_all(file, &bytes)).map(drop)
+        self.install(OLDEST_FILE, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
     /// Deletes an expired segment, its column file, and the tails that were cut from it.
@@ -370,6 +373,15 @@ pub fn segment_name(first_seq: u64) -> String {
 /// Returns the name of the column file of the segment that begins with `first_seq`.
 pub(crate) fn column_file_name(first_seq: u64) -> String {
     format!("{first_seq:020}{COLUMNS_SUFFIX}")
+}
+
+/// Returns whether retention has expired the segment that begins with `first_seq`.
+///
+/// # Errors
+/// An I/O error.
+pub(crate) fn is_expired(disk: &Arc<dyn Disk>, dir: &Path, first_seq: u64) -> io::Result<bool> {
+    let oldest = LogDirectory::open_read_only(Arc::clone(disk), dir).oldest()?;
+    Ok(matches!(oldest, OldestSeq::Seq(oldest) if first_seq < oldest))
 }
 
 /// Parses the first seq in a segment's name. Returns `None` for other names.

@@ -24,6 +24,8 @@
 //! .rewritten                      the same for an erasure, which runs at the same time as the writer
 //! ```
 //!
+//! The scrub reads sealed segments and `secret` past the page cache. It keeps its progress in the file `scrub`.
+//!
 //! A server locks the directory itself (flock), so that no file can be deleted to admit a second server.
 //!
 //! Other modules own all other names. A consumer may keep files here that replace records. It then reports

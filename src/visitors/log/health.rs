@@ -137,23 +137,24 @@ impl LogWriter {
     /// Counts and logs the durable records that the open segment does not have any more. If it cannot be read, these
     /// are all of them.
     fn report_truncated_segment(&mut self, first_seq: u64) {
-        let lost = self.lost_seqs(first_seq);
+        let lost = self.lost_records(first_seq);
         self.note_result(&lost);
         let file = segment_name(first_seq);
         let all = first_seq..self.durable_seq + 1;
-        let lost = lost.unwrap_or_else(|_| if all.is_empty() { Vec::new() } else { vec![all] });
-        for seqs in lost {
+        let whole = || if all.is_empty() { Vec::new() } else { vec![(0, all)] };
+        for (offset, seqs) in lost.unwrap_or_else(|_| whole()) {
             let (first_seq, last_seq) = (seqs.start, seqs.end - 1);
-            tracing::error!(
-                %file, first_seq, last_seq,
-                "another program has truncated the active segment; these durable records are lost"
-            );
-            self.metrics.damage_count.fetch_add(1, Ordering::Relaxed);
+            if self.metrics.damage.note(&file, offset) {
+                tracing::error!(
+                    %file, first_seq, last_seq,
+                    "another program has truncated the active segment; these durable records are lost"
+                );
+            }
         }
     }
 
-    /// Returns the durable seqs that a segment has lost, as the next start finds them.
-    fn lost_seqs(&self, first_seq: u64) -> io::Result<Vec<Range<u64>>> {
+    /// Returns the durable seqs that a segment has lost, as the next start finds them, with the offsets of the damage.
+    fn lost_records(&self, first_seq: u64) -> io::Result<Vec<(u64, Range<u64>)>> {
         let place = SegmentEntry {
             named_seq: first_seq,
             first_seq,
@@ -167,7 +168,7 @@ impl LogWriter {
             if let SegmentItem::Damage(damage) = item
                 && !damage.lost_seqs.is_empty()
             {
-                lost.push(damage.lost_seqs);
+                lost.push((damage.offset, damage.lost_seqs));
             }
         }
         Ok(lost)
@@ -176,8 +177,9 @@ impl LogWriter {
     /// Counts and logs the durable records of the open segment as lost.
     fn report_lost_segment(&self, first_seq: u64) {
         let (file, last_seq) = (segment_name(first_seq), self.durable_seq);
-        tracing::error!(%file, first_seq, last_seq, "the active segment is gone; its durable records are lost");
-        self.metrics.damage_count.fetch_add(1, Ordering::Relaxed);
+        if self.metrics.damage.note(&file, 0) {
+            tracing::error!(%file, first_seq, last_seq, "the active segment is gone; its durable records are lost");
+        }
     }
 
     /// Publishes the present state in the metrics.

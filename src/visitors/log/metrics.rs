@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::generation::ErasureGeneration;
+use crate::storage::damage::KnownDamage;
 
 /// The metrics of one log. Counters begin at the start of the process. Docs of gauges say *now*.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub struct LogMetrics {
     pub(super) rejected_requests: AtomicU64,
     pub(super) last_seq: AtomicU64,
     pub(super) durable_seq: AtomicU64,
-    pub(super) damage_count: AtomicU64,
+    pub(super) damage: KnownDamage,
     pub(super) generation: ErasureGeneration,
 }
 
@@ -75,9 +76,9 @@ impl LogMetrics {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the damaged places that were found when the log was opened.
-    pub fn damage_count(&self) -> u64 {
-        self.damage_count.load(Ordering::Relaxed)
+    /// Returns the known damaged places of the data directory. All readers report theirs there.
+    pub fn damage(&self) -> &KnownDamage {
+        &self.damage
     }
 
     /// Returns the records that were duplicates.

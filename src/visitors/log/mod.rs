@@ -60,13 +60,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use agent::{Browser, Device, Os, UserAgentInfo};
-pub(crate) use check::CheckReport;
-pub(crate) use check::has_begun_erasure;
+pub(crate) use check::{CheckReport, check_key, check_sealed, has_begun_erasure};
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
 pub(crate) use directory::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name, contains_log,
-    is_erasing,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SCRUB_FILE, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name,
+    contains_log, is_erasing, is_expired,
 };
 pub use directory::{parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
@@ -433,6 +432,7 @@ impl LockedLog {
             Ok(recovered) => Ok(self.into_open(options, clock, consumer, recovered)),
             Err(RecoverError::NotWritable { cause, report }) => {
                 let (queue, mut writer) = self.into_writer(options, delivered_seq, clock, consumer);
+                writer.report_damage(&report);
                 writer.wait_for(&cause);
                 Ok((queue, writer, RecoveryReport { next_seq: delivered_seq + 1, ..*report }))
             }

@@ -17,6 +17,7 @@ use super::scan;
 use super::verify::{Damage, LogScan, SegmentEntry, SegmentItem, SegmentReader};
 use crate::clock;
 use crate::limits::WATERMARK_AFTER_MS;
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 
 /// Reads the footer of the segment at `path`, which describes its content. Returns `None` if the segment is
@@ -42,12 +43,15 @@ type SegmentFilter = Box<dyn Fn(&[u8]) -> bool + Send>;
 pub struct LogReader {
     directory: LogDirectory,
     durable_watermark: u64,
+    /// The watermark that the files state. Damage above it can be an append that failed and is repeated.
+    stated_watermark: u64,
     after_seq: u64,
     damage: std::vec::IntoIter<Damage>,
     segments: std::vec::IntoIter<SegmentEntry>,
     segment: Option<(String, SegmentReader)>,
     may_match: SegmentFilter,
     batch: Vec<u8>,
+    known_damage: KnownDamage,
 }
 
 /// The next item of the log.
@@ -73,13 +77,21 @@ impl LogReader {
         Ok(Self {
             directory,
             durable_watermark: watermark,
+            stated_watermark: watermark,
             after_seq: since,
             damage: damages,
             segments: places,
             segment: None,
             may_match: Box::new(|_| true),
             batch: Vec::new(),
+            known_damage: KnownDamage::default(),
         })
+    }
+
+    /// Reports the damage that it meets.
+    #[must_use]
+    pub fn with_known_damage(self, known_damage: KnownDamage) -> Self {
+        Self { known_damage, ..self }
     }
 
     /// Opens the log as [`open`](Self::open), with the last records up to seq `last` that no file states to be durable
@@ -134,6 +146,7 @@ impl LogReader {
     /// An I/O error.
     pub fn read_next(&mut self) -> Result<Option<LogItem<'_>>, LogError> {
         if let Some(finding) = self.damage.next() {
+            finding.report_to(&self.known_damage);
             return Ok(Some(LogItem::Damage(finding)));
         }
         loop {
@@ -145,6 +158,9 @@ impl LogReader {
             match walk.next().map_err(|error| LogError::io(&self.directory.path(name), error))? {
                 None => self.segment = None,
                 Some(SegmentItem::Damage(finding)) if finding.kind.is_unexpected() => {
+                    if finding.lost_seqs.is_empty() || finding.lost_seqs.start <= self.stated_watermark {
+                        finding.report_to(&self.known_damage);
+                    }
                     return Ok(Some(LogItem::Damage(finding)));
                 }
                 Some(SegmentItem::Damage(_)) => {}

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::directory::{LogDirectory, OldestSeq};
 use super::format::Records;
 use super::verify::{SegmentEntry, SegmentItem, SegmentReader};
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::{Disk, FileIdentity};
 
 /// A segment that retention has kept.
@@ -56,10 +57,13 @@ pub(crate) struct SegmentRecords {
     /// The offset after the last batch that was read.
     offset: Option<u64>,
     last_seq: u64,
+    /// `None` if the segment may be written to.
+    known_damage: Option<KnownDamage>,
 }
 
 impl SegmentRecords {
-    /// Opens a segment for the records up to `last_seq`, all of which were acknowledged.
+    /// Opens a segment for the records up to `last_seq`, all of which were acknowledged. The reader reports the damage
+    /// of a sealed segment. In the active one it can be an append that failed and is repeated.
     ///
     /// # Errors
     /// An I/O error: `NotFound` if retention has deleted the segment.
@@ -68,6 +72,7 @@ impl SegmentRecords {
         dir: &Path,
         span: SegmentSpan,
         last_seq: u64,
+        known_damage: &KnownDamage,
     ) -> io::Result<Self> {
         let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
         let entry = SegmentEntry {
@@ -79,7 +84,8 @@ impl SegmentRecords {
         };
         let file = disk.identity(&directory.path(&entry.file_name()))?;
         let reader = SegmentReader::new(&directory, &entry, last_seq)?;
-        Ok(Self { reader, file, offset: None, last_seq })
+        let known_damage = span.next_seq.map(|_| known_damage.clone());
+        Ok(Self { reader, file, offset: None, last_seq, known_damage })
     }
 
     /// Continues at the position where an earlier reader of the same file stopped. Returns false, and reads from the
@@ -105,7 +111,9 @@ impl SegmentRecords {
     pub(crate) fn read(&mut self, take: &mut dyn FnMut(Records<'_>) -> ControlFlow<()>) -> io::Result<()> {
         while self.reader.next_seq() <= self.last_seq {
             match self.reader.next()? {
-                Some(SegmentItem::Damage(_)) => {}
+                Some(SegmentItem::Damage(damage)) => {
+                    self.known_damage.iter().for_each(|known| damage.report_to(known));
+                }
                 // A batch is acknowledged as a whole, so none is read in part.
                 Some(SegmentItem::Batch { at, batch }) if batch.records.seqs().start <= self.last_seq => {
                     self.offset = Some(at + batch.bytes.len() as u64);

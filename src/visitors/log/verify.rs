@@ -5,11 +5,12 @@
 use std::io;
 use std::ops::Range;
 
-use super::directory::{LogDirectory, OldestSeq, segment_name};
+use super::directory::{LogDirectory, OLDEST_FILE, OldestSeq, segment_name};
 use super::footer::Footer;
 use super::format::{Batch, HEADER_BYTES, HeaderError};
 use super::scan::{self, BatchScanner, ScanItem};
 use super::{LogError, LogId};
+use crate::storage::damage::KnownDamage;
 
 /// A damaged place in a file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +84,15 @@ impl std::fmt::Display for Damage {
             Ok(())
         } else {
             write!(f, "; lost seqs {}..={}", self.lost_seqs.start, self.lost_seqs.end - 1)
+        }
+    }
+}
+
+impl Damage {
+    /// Adds the place to the known ones, unless a crash alone can leave it.
+    pub(crate) fn report_to(&self, known: &KnownDamage) {
+        if self.kind.is_unexpected() {
+            known.report(&self.file, self.offset, self);
         }
     }
 }
@@ -208,14 +218,14 @@ fn read_oldest(directory: &LogDirectory, damages: &mut Vec<Damage>) -> Result<Op
         OldestSeq::Absent => Ok(Some(1)),
         OldestSeq::Seq(seq) => Ok(Some(seq.max(1))),
         OldestSeq::Damaged => {
-            damages.push(damage_in("oldest", 0, 0, DamageKind::Oldest, 0..0));
+            damages.push(damage_in(OLDEST_FILE, 0, 0, DamageKind::Oldest, 0..0));
             Ok(None)
         }
     }
 }
 
 /// Reads a segment's header. Returns `None` if retention has deleted the file meanwhile.
-fn read_segment_entry(
+pub(super) fn read_segment_entry(
     directory: &LogDirectory,
     named_seq: u64,
     damages: &mut Vec<Damage>,

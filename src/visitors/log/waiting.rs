@@ -4,10 +4,8 @@
 //! retry first writes and deletes a small file. If that succeeds, recovery reads the log again, delivers only
 //! records that the consumer does not have, and changes the directory.
 
-use std::sync::atomic::Ordering;
-
 use super::LogError;
-use super::recover::{self, RecoverError, RecoveredState};
+use super::recover::{self, RecoverError, RecoveredState, RecoveryReport};
 use super::writer::LogWriter;
 
 /// A recovery that waits until the directory can be written.
@@ -50,6 +48,11 @@ impl LogWriter {
             .map_err(RecoverError::into_cause)
     }
 
+    /// Reports the damage that a recovery has found.
+    pub(super) fn report_damage(&self, report: &RecoveryReport) {
+        report.damage.iter().for_each(|damage| damage.report_to(&self.metrics.damage));
+    }
+
     /// Continues with the results of a recovery.
     pub(super) fn continue_with(&mut self, recovered: RecoveredState) {
         let RecoveredState { active, closed, dedup, log_clock, log_id, report } = recovered;
@@ -58,7 +61,7 @@ impl LogWriter {
         self.waiting = None;
         self.next_seq = report.next_seq;
         self.durable_seq = report.next_seq - 1;
-        self.metrics.damage_count.store(report.unexpected_damage, Ordering::Relaxed);
+        self.report_damage(&report);
         self.publish_metrics();
     }
 }

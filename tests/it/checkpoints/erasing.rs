@@ -11,6 +11,7 @@ use parallax::testing::clock::Clock;
 use parallax::testing::limits::{
     CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS, RETENTION_INTERVAL_MS,
 };
+use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::erasure::{Eraser, ErasureError};
 use parallax::testing::visitors::log::bloom::IdKind;
@@ -53,7 +54,7 @@ pub fn eraser(world: &World, running: &RunningLog) -> Eraser {
     let (disk, directory) = (Arc::new(world.disk.clone()), Path::new(DIRECTORY).to_owned());
     Eraser {
         log: running.queue.clone(),
-        source: OwnershipSource { disk, directory, known, cluster: None },
+        source: OwnershipSource { disk, directory, known, cluster: None, damage: KnownDamage::default() },
         checkpoints: Arc::clone(&running.metrics),
     }
 }

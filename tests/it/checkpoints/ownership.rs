@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::limits::{CHECKPOINT_RETENTION_INTERVAL_MS, RETENTION_INTERVAL_MS};
+use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
 use parallax::testing::visitors::log::bloom::IdKind;
@@ -133,10 +134,16 @@ fn ownership_cannot_be_read_with_another_secret_than_that_of_the_entries() {
         let profiles = running.profiles.lock().expect("the lock is not poisoned");
         let known = profiles.as_ref().expect("it is not taken yet").state().known;
         let disk = Arc::new(world.disk.clone());
-        OwnershipSource { disk, directory: DIRECTORY.into(), known, cluster: None }
-            .open()
-            .map(drop)
-            .map_err(|error| error.to_string())
+        OwnershipSource {
+            disk,
+            directory: DIRECTORY.into(),
+            known,
+            cluster: None,
+            damage: KnownDamage::default(),
+        }
+        .open()
+        .map(drop)
+        .map_err(|error| error.to_string())
     };
     world.disk.delete(&path);
     for round in 0..2 {

@@ -80,7 +80,7 @@ fn a_deleted_segment_is_damage_and_later_records_go_to_a_new_one() {
         }
         run_after(&mut log, &clock, PLACE_CHECK_MS);
         assert!(!is_recording(&log));
-        assert_eq!(log.queue.metrics().damage_count(), 1);
+        assert_eq!(log.queue.metrics().damage().count(), 1);
         run_after(&mut log, &clock, DISK_RECOVERED_MS);
         run_after(&mut log, &clock, DISK_RECOVERED_MS);
         assert!(is_recording(&log));
@@ -127,7 +127,7 @@ fn lost_by(truncation: Truncation) -> Vec<std::ops::Range<u64>> {
     }
     run_after(&mut log, &clock, PLACE_CHECK_MS);
     assert!(!is_recording(&log), "{truncation:?}");
-    assert_eq!(log.queue.metrics().damage_count(), 1, "{truncation:?}");
+    assert_eq!(log.queue.metrics().damage().count(), 1, "{truncation:?}");
     run_after(&mut log, &clock, DISK_RECOVERED_MS);
     run_after(&mut log, &clock, DISK_RECOVERED_MS);
     assert!(is_recording(&log), "{truncation:?}");
@@ -179,7 +179,7 @@ fn a_truncated_segment_is_not_sealed() {
     let path = Path::new(DIRECTORY).join(segment_name(1));
     disk.truncate_as_another(&path, 0);
     let mut key = 1;
-    while log.queue.metrics().damage_count() == 0 {
+    while log.queue.metrics().damage().count() == 0 {
         key += 1;
         log.record(&[key], clock.now_ms());
     }
@@ -197,6 +197,6 @@ fn zeros_that_a_failed_call_has_reserved_are_no_truncation() {
         (2..9).for_each(|key| drop(log.record(&[key], clock.now_ms())));
         disk.plan(Plan::Never);
         (0..3).for_each(|_| run_after(&mut log, &clock, PLACE_CHECK_MS));
-        assert_eq!((is_recording(&log), log.queue.metrics().damage_count()), (true, 0), "n = {n}");
+        assert_eq!((is_recording(&log), log.queue.metrics().damage().count()), (true, 0), "n = {n}");
     }
 }

@@ -7,6 +7,7 @@ use super::super::active_segment::ActiveSegment;
 use super::super::format::{begin_batch, end_batch};
 use super::super::record::Record;
 use super::super::writer::LogWriter;
+use super::rewrite::RewriteOptions;
 use super::secret::{TombstoneKey, tombstone_payloads};
 use super::{ClusterTombstone, EraseError, EraseRequest, ErasureStarted, InterruptedErasure, VisitorIds};
 use crate::limits::{DEDUP_WINDOW_MS, TOMBSTONES_PER_BATCH_MAX};
@@ -38,8 +39,9 @@ impl LogWriter {
         // Records have the wall clock, which may be earlier than the log clock.
         let wall_ms = self.clock.now_ms().saturating_sub(DEDUP_WINDOW_MS);
         let keep_keys_after_ms = self.dedup.live_after_ms().min(wall_ms);
-        let directory = self.directory.clone();
-        ErasureStarted::new(directory, next_seq, &self.closed, keep_keys_after_ms, self.log_id)
+        let rewriting = RewriteOptions { keep_keys_after_ms, log_id: self.log_id };
+        let (directory, damage) = (self.directory.clone(), self.metrics.damage.clone());
+        ErasureStarted::new(directory, next_seq, &self.closed, rewriting, damage)
     }
 
     /// Returns the first seq after the closed segments.

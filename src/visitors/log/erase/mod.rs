@@ -26,14 +26,16 @@ pub use self::redact::RedactedIds;
 use self::rewrite::RewriteOptions;
 pub use self::rewrite::{EraseRule, Treatment};
 use self::secret::{IdTag, TombstoneKey, tombstone_owner, tombstone_tags};
+use super::LogError;
 use super::bloom::IdKind;
+use super::check::check_closed;
 use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::metrics::LogMetrics;
 use super::record::{Record, RecordKind};
 use super::recover::ClosedSegment;
 use super::scan::{BatchScanner, ScanItem};
 use super::verify::SegmentEntry;
-use super::{LogError, LogId};
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 
 /// The names of the visitor to erase.
@@ -204,18 +206,19 @@ pub struct ErasureStarted {
     /// The closed segments, and the log clock when each was closed.
     segments: Vec<(SegmentEntry, i64)>,
     rewriting: RewriteOptions,
+    known_damage: KnownDamage,
     /// Held until the erasure ends.
     lock: Option<Arc<ErasureLock>>,
 }
 
 impl ErasureStarted {
     /// Creates the result. `closed` are the segments before `next_seq`.
-    pub(super) fn new(
+    fn new(
         directory: LogDirectory,
         next_seq: u64,
         closed: &VecDeque<ClosedSegment>,
-        keep_keys_after_ms: i64,
-        log_id: LogId,
+        rewriting: RewriteOptions,
+        known_damage: KnownDamage,
     ) -> Self {
         let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
         let place = |(closed, limit): (&ClosedSegment, u64)| {
@@ -224,13 +227,12 @@ impl ErasureStarted {
                 first_seq: closed.first_seq,
                 created_ms: None,
                 void_from_seq: limit,
-                log_id: Some(log_id),
+                log_id: Some(rewriting.log_id),
             };
             (place, closed.closed_ms)
         };
         let segments = closed.iter().zip(limits).map(place).collect();
-        let rewriting = RewriteOptions { keep_keys_after_ms, log_id };
-        Self { directory, next_seq, segments, rewriting, lock: None }
+        Self { directory, next_seq, segments, rewriting, known_damage, lock: None }
     }
 
     /// Returns the first seq after the closed segments, and after appended tombstones.
@@ -269,7 +271,7 @@ impl ErasureStarted {
     }
 
     /// Changes the records of all earlier segments and of the quarantined tails by a rule. It takes seconds for
-    /// gigabytes, so call it on a thread that may block.
+    /// gigabytes, so call it on a thread that may block. Reports the damage of the segments that it changes.
     ///
     /// # Errors
     /// The disk fails. Some files may then still hold the visitor's records.
@@ -287,6 +289,10 @@ impl ErasureStarted {
                 erased.records += counts.voided;
                 erased.redacted += counts.redacted;
                 erased.segments += 1;
+                if counts.has_damage {
+                    let damage = check_closed(directory, place.first_seq, place.void_from_seq)?;
+                    damage.iter().for_each(|damage| damage.report_to(&self.known_damage));
+                }
             }
         }
         for name in directory.quarantined_files().map_err(failed)? {

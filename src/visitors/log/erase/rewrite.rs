@@ -99,11 +99,13 @@ pub(super) struct RewriteOptions {
     pub(super) log_id: LogId,
 }
 
-/// The numbers of records that a rewriting changed.
+/// The changes of a rewriting, in records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct RewriteCounts {
     pub(super) voided: u64,
     pub(super) redacted: u64,
+    /// True if zeros have replaced bytes that no batch had, or such bytes were left out at the end.
+    pub(super) has_damage: bool,
 }
 
 /// Rewrites a closed segment if necessary. `closed_ms` is the log clock when the segment was closed. Returns the
@@ -235,7 +237,10 @@ impl<'a> SegmentRewriter<'a> {
         let mut damaged = 0;
         while let Some(item) = scan.next()? {
             match item {
-                ScanItem::Damage { bytes, .. } => damaged += bytes,
+                ScanItem::Damage { bytes, .. } => {
+                    damaged += bytes;
+                    self.counts.has_damage = true;
+                }
                 ScanItem::Batch { batch, .. } if is_voided(&batch, limit) => break,
                 ScanItem::Batch { batch, .. } => {
                     self.append_zeros(std::mem::take(&mut damaged))?;
