@@ -170,6 +170,10 @@ pub struct Config {
     /// The directory of the event log. Only one server at a time can use it.
     #[arg(long, value_name = "DIR", help_heading = EVENTS, default_value = "data")]
     pub data: PathBuf,
+    /// The group that may read the data directory, by name or number, such as that of a backup job. Its files
+    /// then have the mode 0640, and the directory 0750 [default: only the server's user, 0600 and 0700].
+    #[arg(long, value_name = "NAME", help_heading = EVENTS)]
+    pub data_group: Option<String>,
     /// When to acknowledge an event.
     #[arg(long, help_heading = EVENTS, value_enum, default_value_t = Ack::Disk)]
     pub ack: Ack,

@@ -355,6 +355,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         cluster: Default::default(),
         snapshots: Some(snapshots),
         data: directory.join("data"),
+        data_group: None,
         ack: Ack::Disk,
         segment_bytes: ByteSize(SEGMENT_BYTES_DEFAULT),
         retain_days: None,

@@ -53,7 +53,7 @@ pub(super) struct DevArgs {
 pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
     let DevArgs { site, mut config } = args;
     config.is_dev = true;
-    serve::init_logging(config.log_format)?;
+    serve::prepare_process(&config)?;
     let temporary = TemporaryDirectory::create()?;
     if !data_given {
         config.data = temporary.0.join("data");

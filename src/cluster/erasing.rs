@@ -264,7 +264,7 @@ impl ErasureThread {
     }
 
     fn write(&self, noted: &NotedErasures<Erasure>) -> std::io::Result<()> {
-        storage::write_atomic(&self.directory.join(ERASED_FILE), erased_file::to_text(noted).as_bytes())
+        storage::write_data_file(&self.directory.join(ERASED_FILE), erased_file::to_text(noted).as_bytes())
     }
 
     fn write_noted(&self, noted: &NotedErasures<Erasure>) {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::{BootError, UnsyncedRecords};
+use super::{BootError, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
 use crate::admin::{InsightsHandler, VisitorHandler};
 use crate::api::EventSink;
@@ -325,6 +325,7 @@ fn lock_and_prepare(
     clock: &dyn Clock,
 ) -> Result<(LockedLog, SeqRange, InsightsParts), LogError> {
     let log = lock_with_retries(&config.data, disk, clock)?;
+    data_directory::restrict_access(&config.data);
     let range = log.seq_range()?;
     let is_on = config.insights_memory.0 > 0;
     let prepared = installer::prepare_directory(&**disk, &config.data, is_on);

@@ -18,6 +18,7 @@
 //! A second signal during step 2 ends the process at once. The next start recovers the log.
 
 mod admin_thread;
+mod data_directory;
 mod event_log;
 mod memory;
 mod puller;

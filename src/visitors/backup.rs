@@ -12,7 +12,7 @@ use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::log::format as segment;
-use crate::visitors::log::{COLUMNS_KEY_FILE, COLUMNS_SUFFIX, LogId, SECRET_FILE, parse_segment_name};
+use crate::visitors::log::{COLUMNS_KEY_FILE, COLUMNS_SUFFIX, LogId, parse_segment_name};
 
 /// Suffix of the directory while it is being written.
 const UNFINISHED: &str = ".restoring";
@@ -95,7 +95,7 @@ fn unfinished_path(target: &Path) -> PathBuf {
 fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, log_id: LogId) -> io::Result<u64> {
     let source = disk.open(from)?;
     let name = from.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut copy = if name == SECRET_FILE { disk.create_private(to) } else { disk.create(to) }?;
+    let mut copy = disk.create(to)?;
     if parse_segment_name(name).is_some() {
         copy_segment(&*source, &mut *copy, log_id)?;
     } else if seq_of(name).is_some() {

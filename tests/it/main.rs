@@ -129,6 +129,8 @@ mod restarted;
 mod killed;
 // A full disk.
 mod full_disk;
+// Access to the files of a data directory.
+mod file_access;
 // A data directory that is removed, moved, or cannot be written at the start.
 mod data_directory;
 // Settings from flags, environment and file.

@@ -64,7 +64,7 @@ pub(crate) use check::has_begun_erasure;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
 pub(crate) use directory::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name, contains_log,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, UNFINISHED_COLUMNS, column_file_name, contains_log,
     is_erasing,
 };
 pub use directory::{parse_segment_name, segment_name};

@@ -81,7 +81,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("memmap2", &["site/snapshot/open.rs"]),
     ("monoio", &["worker/"]),
     ("libc", &["server/memory.rs", "server/mod.rs"]),
-    ("nix", &["clock.rs", "worker/timeouts.rs"]),
+    ("nix", &["clock.rs", "storage/access.rs", "worker/timeouts.rs"]),
     ("notify", &["site/catalog/watcher.rs", "site/source/watcher.rs"]),
     ("object_store", &["cluster/pull/bucket.rs"]),
     ("parquet", &["visitors/events/parquet.rs"]),
