@@ -234,7 +234,10 @@ fn log_read_error(error: LogError) -> CliError {
                 | ErrorKind::IsADirectory
         ),
         LogError::Misnamed { .. } | LogError::SeqExhausted { .. } => true,
-        LogError::UnsupportedVersion { .. } | LogError::Locked { .. } | LogError::Appeared { .. } => false,
+        LogError::UnsupportedVersion { .. }
+        | LogError::Locked { .. }
+        | LogError::Appeared { .. }
+        | LogError::Thread(_) => false,
     };
     let text = error.to_string();
     if is_input { CliError::Input(text) } else { CliError::System(text) }

@@ -26,6 +26,7 @@ use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
 use crate::storage;
+use crate::threads;
 use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::log::Erasure as StartingErasure;
 use crate::visitors::log::{
@@ -189,7 +190,7 @@ impl ErasureThread {
     /// # Errors
     /// The thread cannot be created.
     pub(crate) fn spawn(self, eraser: Eraser) -> std::io::Result<()> {
-        thread::Builder::new().name("erasure".to_owned()).spawn(move || self.run(&eraser)).map(drop)
+        threads::spawn("erasure", move || self.run(&eraser)).map(drop)
     }
 
     fn run(self, eraser: &Eraser) {

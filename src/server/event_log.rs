@@ -26,6 +26,7 @@ use crate::limits::CHECKPOINT_STOP_MS;
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
+use crate::threads;
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
@@ -169,7 +170,7 @@ impl EventLog {
     /// Starts the event log of a server that is no node of a cluster.
     fn start_alone(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
         let directory = &config.data;
-        let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
+        let data_error = |cause| BootError::of_data(directory, cause);
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
         let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
@@ -371,7 +372,6 @@ fn restore_profiles(
     log: LogRange,
     progress: &StartupProgress,
 ) -> Result<RestoredTable, BootError> {
-    let restore_error = |cause| BootError::Visitors { directory: config.data.clone(), cause };
     let mut on_progress = |done: u64, of: u64| {
         progress.set_visitors(done, of);
         if done.is_multiple_of(LOG_EVERY_ENTRIES) {
@@ -379,7 +379,7 @@ fn restore_profiles(
         }
     };
     let restored = restore(checkpoints, log, config.profiles_memory.0, &mut on_progress);
-    let restored = restored.map_err(restore_error)?;
+    let restored = restored.map_err(|cause| BootError::of_visitors(&config.data, cause))?;
     for finding in &restored.warnings {
         tracing::warn!(%finding, "problem while restoring visitor profiles");
     }
@@ -403,7 +403,7 @@ fn resume_erasure(eraser: &Eraser, report: &RecoveryReport) -> std::io::Result<(
             tracing::error!(%error, "cannot finish an interrupted erasure; the next erasure or the next start tries again");
         }
     };
-    thread::Builder::new().name("erasure".to_owned()).spawn(resume).map(drop)
+    threads::spawn("erasure", resume).map(drop)
 }
 
 /// Restored entries between two progress lines in the log: a few seconds of work.

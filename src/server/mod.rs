@@ -18,6 +18,7 @@
 //! A second signal during step 2 ends the process at once. The next start recovers the log.
 
 mod admin_thread;
+mod boot_error;
 mod data_directory;
 mod event_log;
 mod memory;
@@ -26,7 +27,6 @@ mod snapshots;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -37,6 +37,7 @@ use signal_hook::consts::{
 use signal_hook::iterator::Signals;
 
 use self::admin_thread::AdminThread;
+pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
 use self::puller::Renewal;
 use crate::admin::{AdminService, Metrics, ServerMetrics};
@@ -55,8 +56,6 @@ use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::catalog::watcher::WatcherHandle;
 use crate::site::snapshot::open::SnapshotBudget;
-use crate::visitors::checkpoint::restore::RestoreError;
-use crate::visitors::log::LogError;
 use crate::visitors::store::table::memory_bytes_max;
 use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 use crate::{clock, ids, storage, webhook};
@@ -111,42 +110,6 @@ pub struct RunningServer {
     /// Duplicate handles of the workers' listeners, used to stop accepting on shutdown.
     listeners: Vec<TcpListener>,
     event_log: EventLog,
-}
-
-/// An error that prevents the start of a server.
-#[derive(Debug, thiserror::Error)]
-pub enum BootError {
-    #[error(
-        "cannot listen on {address}: {cause}. If another process uses the port, stop it or change {flag}"
-    )]
-    Address { address: SocketAddr, flag: &'static str, cause: io::Error },
-    #[error("cannot read the snapshots directory {}: {cause}. Create it, or set --snapshots", directory.display())]
-    Snapshots { directory: PathBuf, cause: io::Error },
-    #[error(
-        "cannot use the data directory {}: {cause}. Stop the server that uses it, fix the cause, or set --data", directory.display()
-    )]
-    Data { directory: PathBuf, cause: LogError },
-    #[error("cannot restore visitor profiles from the data directory {}: {cause}", directory.display())]
-    Visitors { directory: PathBuf, cause: RestoreError },
-    #[error(
-        "io_uring is unavailable: {0}. Use --driver auto or epoll, or enable io_uring (sysctl kernel.io_uring_disabled, seccomp profile of the container)"
-    )]
-    Driver(io::Error),
-    #[error("{what}: {cause}")]
-    System { what: &'static str, cause: io::Error },
-    #[error(
-        "the descriptor limit of {limit} leaves no descriptor for clients. Raise it (ulimit -n, LimitNOFILE) by 1000 or more"
-    )]
-    Descriptors { limit: u64 },
-    #[cfg(feature = "cluster")]
-    #[error("cannot pull snapshots: {0}")]
-    Puller(String),
-    /// A setting of a node.
-    #[cfg(feature = "cluster")]
-    #[error("{0}")]
-    Cluster(String),
-    #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
-    Thread(io::Error),
 }
 
 /// The disk failed until the end of the process, so acknowledged records may be lost. Only `--ack written`

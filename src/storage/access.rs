@@ -31,7 +31,8 @@ static DATA_GROUP: OnceLock<u32> = OnceLock::new();
 pub(crate) fn set_data_group(name: &str) -> Result<(), String> {
     let by_name = || Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
     let id = name.parse().ok().or_else(by_name);
-    let id = id.ok_or_else(|| format!("--data-group: this machine has no group {name:?}; create it first"))?;
+    let id =
+        id.ok_or_else(|| format!("--data-group: this machine has no group {name:?}; create it first"))?;
     DATA_GROUP.get_or_init(|| id);
     Ok(())
 }
@@ -64,11 +65,15 @@ fn modes(is_directory: bool) -> (u32, u32) {
 
 /// Gives a file or directory its access. If it cannot get the group, its owner alone has access.
 fn set_access(file: &File) -> io::Result<()> {
-    let (owner, group) = modes(file.metadata()?.is_dir());
-    let Some(id) = DATA_GROUP.get() else { return Ok(fchmod(file, Mode::from_raw_mode(owner))?) };
+    let metadata = file.metadata()?;
+    let (owner, group) = modes(metadata.is_dir());
     // Without access for a group until it is the right one.
     fchmod(file, Mode::from_raw_mode(owner))?;
-    fchown(file, None, Some(Gid::from_raw(*id)))?;
+    let Some(id) = DATA_GROUP.get() else { return Ok(()) };
+    // A sandbox may forbid the call, as that of `packaging/parallax.service`. The files have the server's own group anyway.
+    if metadata.gid() != *id {
+        fchown(file, None, Some(Gid::from_raw(*id)))?;
+    }
     Ok(fchmod(file, Mode::from_raw_mode(owner | group))?)
 }
 

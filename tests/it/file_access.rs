@@ -18,10 +18,12 @@ fn start(umask: &str, flags: &[&str]) -> Server {
 /// Records events until the data directory has a file of each kind that a server alone writes.
 fn fill(server: &Server) {
     let mut sent = 0;
-    let endings = [".segment", ".checkpoint", ".columns", "secret", "columns-key", "versions", "phases", "clock"];
+    let endings =
+        [".segment", ".checkpoint", ".columns", "secret", "columns-key", "versions", "phases", "clock"];
     eventually("the directory has a file of each kind", || {
         sent += 1;
-        let body = format!(r#"{{"anonId":"v{sent}","event":"e","properties":{{"pad":"{}"}}}}"#, "p".repeat(20_000));
+        let body =
+            format!(r#"{{"anonId":"v{sent}","event":"e","properties":{{"pad":"{}"}}}}"#, "p".repeat(20_000));
         assert_eq!(server.post("/v1/track?site=fjell", &[], body.as_bytes()).status, 200);
         let names = names(server.data());
         endings.iter().all(|ending| names.iter().any(|name| name.ends_with(ending))).then_some(())
@@ -48,9 +50,8 @@ fn set_mode(path: &Path, mode: u32) {
 fn assert_modes(directory: &Path, of_directory: u32, of_files: u32) {
     assert_eq!(mode(directory), of_directory, "{}", directory.display());
     let paths = names(directory).into_iter().map(|name| directory.join(name));
-    let files: Vec<(PathBuf, u32)> = paths
-        .filter_map(|path| Some((path.clone(), fs::metadata(&path).ok()?.mode() & 0o7777)))
-        .collect();
+    let files: Vec<(PathBuf, u32)> =
+        paths.filter_map(|path| Some((path.clone(), fs::metadata(&path).ok()?.mode() & 0o7777))).collect();
     assert!(files.iter().all(|(_, mode)| *mode == of_files), "expected {of_files:o}: {files:?}");
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::cluster::erase_request::ClusterEraser;
 use crate::cluster::node::Node;
+use crate::cluster::restore::NodeRestoreError;
 use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::cluster::thread::RenewalRequests;
 use crate::metrics::cluster::ClusterMetrics;
@@ -124,7 +125,7 @@ pub(super) fn start(
     progress: &StartupProgress,
 ) -> Result<EventLog, BootError> {
     let directory = &config.data;
-    let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
+    let data_error = |cause| BootError::of_data(directory, cause);
     let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
     // 1. Lock the data directory and find the ends of the log.
     let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
@@ -211,7 +212,10 @@ fn restore(
     let mut on_progress = |done, of| progress.set_visitors(done, of);
     let starting =
         StartingNode::restore(&config.cluster, servers, checkpoints, &config.data, range, &mut on_progress);
-    let starting = starting.map_err(BootError::Cluster)?;
+    let starting = starting.map_err(|error| match error {
+        NodeRestoreError::Setting(text) => BootError::Cluster(text),
+        NodeRestoreError::Thread(cause) => BootError::Thread(cause),
+    })?;
     for finding in &starting.restored.warnings {
         tracing::warn!(%finding, "problem while restoring visitor profiles");
     }

@@ -64,8 +64,7 @@ pub(crate) use check::has_begun_erasure;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
 pub(crate) use directory::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, UNFINISHED_COLUMNS, column_file_name, contains_log,
-    is_erasing,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, UNFINISHED_COLUMNS, column_file_name, contains_log, is_erasing,
 };
 pub use directory::{parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
@@ -278,6 +277,9 @@ pub enum LogError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The system starts no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// The operating system returned an error.
     #[error("{}: {source}", path.display())]
     Io {

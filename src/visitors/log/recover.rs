@@ -148,6 +148,7 @@ pub(super) fn recover(
     let recovered = delivery::run_with_consumer(consumer, |delivery| {
         recovery.recover_segments(&survey.segments, survey.durable_watermark, delivery)
     });
+    let recovered = recovered.map_err(LogError::Thread)?;
     // The consumer has these records also after an error.
     *delivered_seq = recovery.delivered_seq;
     recovered?;

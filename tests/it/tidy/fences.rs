@@ -53,7 +53,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli/progress.rs"]),
     ("io_uring", &["worker/runtime.rs"]),
     ("ipnet", &["api/scratch.rs", "config.rs", "http/forwarded.rs"]),
-    ("itoa", &["condition/bucket.rs", "json.rs"]),
+    ("itoa", &["allocator.rs", "condition/bucket.rs", "json.rs"]),
     (
         "memchr",
         &[
@@ -80,9 +80,9 @@ const FENCES: &[(&str, &[&str])] = &[
     ),
     ("memmap2", &["site/snapshot/open.rs"]),
     ("monoio", &["worker/"]),
-    ("libc", &["server/memory.rs", "server/mod.rs"]),
+    ("libc", &["allocator.rs", "server/memory.rs", "server/mod.rs"]),
     ("nix", &["clock.rs", "storage/access.rs", "worker/timeouts.rs"]),
-    ("notify", &["site/catalog/watcher.rs", "site/source/watcher.rs"]),
+    ("notify", &["site/catalog/watcher.rs", "site/inotify.rs", "site/source/watcher.rs"]),
     ("object_store", &["cluster/pull/bucket.rs"]),
     ("parquet", &["visitors/events/parquet.rs"]),
     ("regex_automata", &["condition/pattern.rs"]),
