@@ -18,6 +18,7 @@ mod insights;
 mod inspect;
 pub(crate) mod inspect_snapshot;
 mod lint;
+mod output_file;
 pub(crate) mod print_config;
 mod progress;
 #[cfg(feature = "cluster")]

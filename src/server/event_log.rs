@@ -207,7 +207,7 @@ impl EventLog {
         };
         let (queue, writer, report) =
             log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
-        log_recovery(config, &report, queue.metrics().is_available());
+        log_recovery(config, &report, log_id, queue.metrics().is_available());
         log_profiles(seq, entries, report.records);
         // 4. Start the threads.
         checkpoints.writer.spawn().map_err(BootError::Thread)?;
@@ -328,6 +328,7 @@ fn lock_and_prepare(
     let log = lock_with_retries(&config.data, disk, clock)?;
     data_directory::restrict_access(&config.data);
     let range = log.seq_range()?;
+    data_directory::check_expected_log(&config.data, range.log_id);
     let is_on = config.insights_memory.0 > 0;
     let prepared = installer::prepare_directory(&**disk, &config.data, is_on);
     let key = prepared.unwrap_or_else(|error| {
@@ -432,7 +433,8 @@ fn log_options(config: &Config) -> Options {
     }
 }
 
-fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
+/// Logs the results of recovery, and notes the ID of an open log for the next start.
+fn log_recovery(config: &Config, report: &RecoveryReport, log_id: LogId, is_open: bool) {
     let retention = match (config.retain_days, config.retain_bytes) {
         (None, None) => "unlimited".to_owned(),
         (days, bytes) => {
@@ -444,6 +446,7 @@ fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
     let directory = config.data.display();
     if is_open {
         tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
+        data_directory::note_log(&config.data, log_id);
     }
     if report.has_replaced_secret {
         tracing::error!(

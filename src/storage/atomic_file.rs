@@ -79,6 +79,11 @@ impl AtomicFile {
         Ok(Self { file, path: path.to_owned(), temporary, is_named })
     }
 
+    /// Returns whether the file has a name before its commit, because the file system has no files without one.
+    pub(crate) fn has_temporary_name(&self) -> bool {
+        self.is_named
+    }
+
     /// Syncs the file and gives it its name.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ mod checking;
 mod columns;
 mod earlier_format;
 mod exporting;
+mod interrupted;
 mod restoring;
 mod searching;
 

@@ -158,7 +158,7 @@ pub(super) fn start(
         NodeObserver::new(node, profiles_of_node, &clock, metrics_of_node, (progress.clone(), range.last));
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
-    log_recovery(config, &report, queue.metrics().is_available());
+    log_recovery(config, &report, log_id, queue.metrics().is_available());
     log_restored((position, returned), entries, report.records);
     refuse_unfinished_erasure(config, &report)?;
     // 4. Start the threads.

@@ -7,6 +7,7 @@ use super::LogError;
 use super::directory::{LogDirectory, SECRET_FILE, parse_segment_name};
 use super::erase::InterruptedErasure;
 use super::erase::secret::TombstoneKey;
+use super::log_clock;
 use super::record::{Record, RecordKind};
 use super::verify::{Damage, DamageKind, LogScan, SegmentItem, SegmentReader, damage_in};
 use crate::storage::disk::Disk;
@@ -41,6 +42,7 @@ pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Res
     if !has_secret(&directory).map_err(failed)? {
         survey.damage.push(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0));
     }
+    survey.damage.extend(log_clock::find_damage(&directory).map_err(failed)?);
     let interrupted_erasure = interrupted_erasure(&directory).map_err(failed)?;
     Ok(CheckReport { interrupted_erasure, ..check(&directory, survey)? })
 }

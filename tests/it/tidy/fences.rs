@@ -108,7 +108,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("serde", &[""]),
     ("serde_json", &[""]),
     ("sha2", &["checksum.rs"]),
-    ("signal_hook", &["server/mod.rs"]),
+    ("signal_hook", &["cli/output_file.rs", "server/mod.rs"]),
     ("simd_json", &["visitors/events/document.rs"]),
     ("simdutf8", &["http/body.rs", "http/target.rs", "visitors/log/record.rs"]),
     ("socket2", &["worker/listener.rs"]),
