@@ -70,7 +70,7 @@ pub mod condition {
     }
 }
 pub mod config {
-    pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
+    pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts};
 }
 pub mod http {
     pub mod head_parser {
@@ -159,6 +159,7 @@ pub mod limits {
     pub use crate::limits::log_lines::{
         LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,
     };
+    pub use crate::limits::memory_defaults::*;
     pub use crate::limits::{
         AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, BATCH_BYTES_TARGET, BODY_BYTES_MAX, BODY_RENDERED_BYTES_MAX,
         CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS,
@@ -227,7 +228,7 @@ pub mod resolve {
     }
 }
 pub mod server {
-    pub use crate::server::start;
+    pub use crate::server::{Machine, MemoryPlan, start};
 }
 pub mod site {
     pub mod catalog {
@@ -321,6 +322,7 @@ pub mod site {
     }
 }
 pub mod storage {
+    pub use crate::storage::machine::memory_bytes as machine_memory_bytes;
     pub use crate::storage::write_atomic;
     pub mod disk {
         pub use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, RealDisk};

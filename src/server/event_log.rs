@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::{BootError, UnsyncedRecords, data_directory};
+use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
 use crate::admin::{InsightsHandler, VisitorHandler};
 use crate::api::EventSink;
@@ -100,6 +100,8 @@ struct InsightsParts {
     /// The key of the visitor hashes. Nothing is hashed if Insights is off.
     key: VisitorKey,
     metrics: Arc<InsightsMetrics>,
+    /// Memory limit. 0 if Insights is off.
+    memory_bytes: u64,
 }
 
 /// A log consumer: it folds records into profiles, and measures syncs and recovery.
@@ -159,30 +161,39 @@ impl LogConsumer for LogObserver {
 impl EventLog {
     /// Opens the log in the data directory, replays it, and starts its threads. Reports its progress to
     /// `progress`.
-    pub(super) fn start(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+    pub(super) fn start(
+        config: &Config,
+        memory: &MemoryPlan,
+        progress: &StartupProgress,
+    ) -> Result<Self, BootError> {
         #[cfg(feature = "cluster")]
         if let Some(servers) = &config.cluster.cluster {
-            return node::start(config, servers, progress);
+            return node::start(config, memory, servers, progress);
         }
-        Self::start_alone(config, progress)
+        Self::start_alone(config, memory, progress)
     }
 
     /// Starts the event log of a server that is no node of a cluster.
-    fn start_alone(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+    fn start_alone(
+        config: &Config,
+        memory: &MemoryPlan,
+        progress: &StartupProgress,
+    ) -> Result<Self, BootError> {
         let directory = &config.data;
         let data_error = |cause| BootError::of_data(directory, cause);
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
-        let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
+        let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
         let SeqRange { first, last, log_id } = range;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
-        let restored = restore_profiles(config, &checkpoints, LogRange { first, log_id }, progress)?;
+        let profiles_bytes = memory.params().profiles_bytes;
+        let log_range = LogRange { first, log_id };
+        let restored = restore_profiles(config, &checkpoints, (log_range, profiles_bytes), progress)?;
         let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
-        let profiles_bytes = config.profiles_memory.0;
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let known = table.state().known;
         let of_table = (hash_key, profiles_bytes, log_id);
@@ -203,7 +214,7 @@ impl EventLog {
             durable_seq,
             log_id: Some(log_id),
             tombstone_key: Some(tombstone_key),
-            ..log_options(config)
+            ..log_options(config, memory)
         };
         let (queue, writer, report) =
             log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
@@ -285,7 +296,7 @@ impl EventLog {
             key: self.insights.key,
             log: self.queue.clone(),
             ack: config.ack,
-            memory_bytes: config.insights_memory.0,
+            memory_bytes: self.insights.memory_bytes,
             metrics: Arc::clone(&self.insights.metrics),
             wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
         };
@@ -322,6 +333,7 @@ impl EventLog {
 /// key are not used.
 fn lock_and_prepare(
     config: &Config,
+    memory: &MemoryPlan,
     disk: &Arc<dyn Disk>,
     clock: &dyn Clock,
 ) -> Result<(LockedLog, SeqRange, InsightsParts), LogError> {
@@ -329,13 +341,13 @@ fn lock_and_prepare(
     data_directory::restrict_access(&config.data);
     let range = log.seq_range()?;
     data_directory::check_expected_log(&config.data, range.log_id);
-    let is_on = config.insights_memory.0 > 0;
-    let prepared = installer::prepare_directory(&**disk, &config.data, is_on);
+    let memory_bytes = memory.params().insights_bytes;
+    let prepared = installer::prepare_directory(&**disk, &config.data, memory_bytes > 0);
     let key = prepared.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot prepare the column files of Insights");
         VisitorKey::random()
     });
-    Ok((log, range, InsightsParts { key, metrics: Arc::default() }))
+    Ok((log, range, InsightsParts { key, metrics: Arc::default(), memory_bytes }))
 }
 
 /// Locks the data directory. Retries while another process holds the lock, because the kernel may release the
@@ -370,7 +382,7 @@ pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
 fn restore_profiles(
     config: &Config,
     checkpoints: &CheckpointDirectory,
-    log: LogRange,
+    (log, profiles_bytes): (LogRange, u64),
     progress: &StartupProgress,
 ) -> Result<RestoredTable, BootError> {
     let mut on_progress = |done: u64, of: u64| {
@@ -379,7 +391,7 @@ fn restore_profiles(
             tracing::info!(entries_done = done, entries = of, "reading the checkpoint");
         }
     };
-    let restored = restore(checkpoints, log, config.profiles_memory.0, &mut on_progress);
+    let restored = restore(checkpoints, log, profiles_bytes, &mut on_progress);
     let restored = restored.map_err(|cause| BootError::of_visitors(&config.data, cause))?;
     for finding in &restored.warnings {
         tracing::warn!(%finding, "problem while restoring visitor profiles");
@@ -421,13 +433,14 @@ fn random_hash_key() -> [u8; 16] {
     std::array::from_fn(|i| if i < 8 { high[i] } else { low[i - 8] })
 }
 
-fn log_options(config: &Config) -> Options {
+fn log_options(config: &Config, memory: &MemoryPlan) -> Options {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     Options {
         ack: config.ack,
         segment_bytes: config.segment_bytes.0,
         retain_ms: config.retain_days.map(|days| i64::from(days) * DAY_MS),
         retain_bytes: config.retain_bytes.map(|size| size.0),
+        dedup_ids_max: memory.dedup_ids_max,
         hash_seed: ids::random_u64(),
         ..Options::default()
     }

@@ -22,11 +22,13 @@ mod boot_error;
 mod data_directory;
 mod event_log;
 mod memory;
+mod memory_plan;
 mod puller;
 mod snapshots;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -39,16 +41,15 @@ use signal_hook::iterator::Signals;
 use self::admin_thread::AdminThread;
 pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
+pub use self::memory_plan::{Machine, MemoryPlan};
 use self::puller::Renewal;
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
-use crate::limits::memory_sum::{self, MemoryParams};
 use crate::limits::{
-    ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
-    LINGERING_REJECTIONS_MAX,
+    ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LINGERING_REJECTIONS_MAX,
 };
 use crate::metrics::{JobCounters, Totals, WebhookCounters};
 use crate::resolve::user_agent::UserAgentParser;
@@ -56,7 +57,6 @@ use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::catalog::watcher::WatcherHandle;
 use crate::site::snapshot::open::SnapshotBudget;
-use crate::visitors::store::table::memory_bytes_max;
 use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 use crate::{clock, ids, storage, webhook};
 
@@ -135,8 +135,10 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let driver = choose_driver(config.driver)?;
 
     // 2. Start the admin thread.
-    let (current, budget) =
-        (CurrentCatalog::default(), SnapshotBudget::new(memory::snapshots_memory_bytes(&config)));
+    let cpus = worker::available_cpus();
+    let workers = config.workers.unwrap_or(cpus.len()).max(1);
+    let memory = plan_memory(&config, workers);
+    let (current, budget) = (CurrentCatalog::default(), SnapshotBudget::new(memory.params().snapshots_bytes));
     let snapshots = SnapshotDirectory::new(budget.clone());
     let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
     let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config));
@@ -150,27 +152,26 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
-    let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
+    let limits = admin_connection_limits(&config, &memory);
+    let admin = AdminThread::start(driver, limits, addresses.admin, make_service)?;
 
     // 3. Scan the snapshots.
-    let snapshots = snapshots::scan(&config, &current, snapshots)?;
+    let snapshots = snapshots::scan(&config, &memory, &current, snapshots)?;
     admin.progress.set_scanned();
 
     // 4. Restore the visitor profiles and replay the log.
-    let mut event_log = EventLog::start(&config, &admin.progress)?;
+    let mut event_log = EventLog::start(&config, &memory, &admin.progress)?;
     let reload = Reload { watcher: snapshots::start_watcher(&config, &current, snapshots)?, renewal };
     puller::start(puller, &mut event_log, &reload.renewal)?;
 
     // 5. Complete the admin thread.
-    let cpus = worker::available_cpus();
-    let workers = config.workers.unwrap_or(cpus.len()).max(1);
-    let connections_max = connections_max(&config, workers)?;
-    let metrics = server_metrics(&config, workers, (lifecycle.clone(), connections_max), &event_log);
+    let connections_max = connections_max(&config, &memory, workers)?;
+    let metrics = server_metrics(&memory, (lifecycle.clone(), connections_max), &event_log);
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     admin.finish_startup(&config, &event_log, make_handler, metrics)?;
 
     // 6. Start the workers.
-    let connections = connection_limits(&config, connections_max, workers);
+    let connections = connection_limits(&config, &memory, connections_max);
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
         let own = bind_public(&addresses)?;
@@ -220,28 +221,14 @@ fn profiled_handler_factory(
 
 /// Collects the sources of the metrics that exist only after the log is read.
 fn server_metrics(
-    config: &Config,
-    workers: usize,
+    memory: &MemoryPlan,
     connections: (Lifecycle, usize),
     event_log: &EventLog,
 ) -> ServerMetrics {
-    let rate_limits = [config.rate_limit_per_ip, config.rate_limit_per_site];
-    let memory = memory_sum::terms(&MemoryParams {
-        workers,
-        connections_max: connections.1,
-        admin_connections_max: admin_connections_max(config),
-        budgets_bytes: workers
-            * (config.memory_bytes_per_worker(workers) + config.body_memory_bytes_per_worker(workers)),
-        rate_limits: rate_limits.into_iter().flatten().count(),
-        snapshots_bytes: memory::snapshots_memory_bytes(config),
-        pulls_snapshots: config.pulls_snapshots(),
-        profiles_bytes: config.profiles_memory.0,
-        insights_bytes: config.insights_memory.0,
-        table_bytes: memory_bytes_max(config.profiles_memory.0),
-    });
-    memory::log_sum(&memory);
+    let terms = memory.terms(connections.1);
+    memory.log(&terms);
     ServerMetrics {
-        memory,
+        memory: terms,
         connections,
         log: event_log.queue.clone(),
         sync_latency: event_log.sync_latency.clone(),
@@ -301,26 +288,39 @@ fn handler_settings(config: &Config) -> Settings {
     }
 }
 
+/// Plans the memory limits for this machine.
+fn plan_memory(config: &Config, workers: usize) -> MemoryPlan {
+    let machine = Machine {
+        memory_bytes: storage::machine::memory_bytes(Path::new("/")),
+        workers,
+        descriptors: usize::try_from(storage::raise_descriptor_limit()).unwrap_or(usize::MAX),
+        admin_connections: admin_connections_max(config),
+    };
+    MemoryPlan::new(config, machine)
+}
+
 /// Returns the connection limits of one worker on the public address.
-fn connection_limits(config: &Config, max: usize, workers: usize) -> ConnectionLimits {
+fn connection_limits(config: &Config, memory: &MemoryPlan, max: usize) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
         max,
         closes_waiting: false,
-        memory_bytes_max: config.memory_bytes_per_worker(workers),
-        body_memory_bytes_max: config.body_memory_bytes_per_worker(workers),
+        memory_bytes_max: memory.responses_bytes_per_worker,
+        body_memory_bytes_max: memory.bodies_bytes_per_worker,
+        output_pool_bytes_max: memory.params().output_pool_bytes as usize,
         access_log: config.access_log,
     }
 }
 
 /// Returns the connection limits of the admin address.
-fn admin_connection_limits(config: &Config) -> ConnectionLimits {
+fn admin_connection_limits(config: &Config, memory: &MemoryPlan) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
         max: admin_connections_max(config),
         closes_waiting: true,
         memory_bytes_max: CONNECTIONS_MEMORY_BYTES_MIN,
         body_memory_bytes_max: BODIES_MEMORY_BYTES_MIN,
+        output_pool_bytes_max: memory.params().output_pool_bytes as usize,
         access_log: false,
     }
 }
@@ -332,9 +332,8 @@ fn admin_connections_max(config: &Config) -> usize {
     config.admin_connections.min((limit / ADMIN_DESCRIPTORS_DIVISOR).max(ADMIN_CONNECTIONS_MIN))
 }
 
-/// Returns the limit of open public connections: the setting, reduced to the free descriptors.
-fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> {
-    let wanted = config.connections;
+/// Returns the limit of open public connections: the setting or the plan, reduced to the free descriptors.
+fn connections_max(config: &Config, memory: &MemoryPlan, workers: usize) -> Result<usize, BootError> {
     let limit = storage::raise_descriptor_limit();
     let open = storage::process_usage().map_or(0, |usage| usage.descriptors);
     // The descriptors of the admin thread are open already.
@@ -347,14 +346,14 @@ fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> 
     if room == 0 {
         return Err(BootError::Descriptors { limit });
     }
-    if room < wanted.unwrap_or(CONNECTIONS_WARN_BELOW) {
+    if room < config.connections.unwrap_or(CONNECTIONS_WARN_BELOW) {
         tracing::warn!(
             connections_max = room,
             descriptor_limit = limit,
             "the descriptor limit allows only few connections; raise it (ulimit -n, LimitNOFILE)"
         );
     }
-    Ok(wanted.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room))
+    Ok(memory.params().connections_max.min(room))
 }
 
 /// Warns if a rate limit can never apply, because every client is loopback and no proxy is trusted. Nothing

@@ -6,6 +6,7 @@
 pub(crate) mod access;
 mod atomic_file;
 pub(crate) mod disk;
+pub(crate) mod machine;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};

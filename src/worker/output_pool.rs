@@ -1,10 +1,11 @@
 //! The pool of a worker's output buffers.
 
-use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, OUTPUT_POOL_IDLE_BYTES_MAX};
+use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_IDLE_BYTES_MAX};
 
 /// A pool of output buffers, used from its end.
-#[derive(Default)]
 pub(super) struct OutputPool {
+    /// Limit of `pooled_bytes`.
+    bytes_max: usize,
     buffers: Vec<Vec<u8>>,
     /// Total capacity of the pooled buffers.
     pooled_bytes: usize,
@@ -13,6 +14,10 @@ pub(super) struct OutputPool {
 }
 
 impl OutputPool {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, buffers: Vec::new(), pooled_bytes: 0, unused: 0 }
+    }
+
     /// Takes a buffer, which is empty.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let output = self.buffers.pop().unwrap_or_default();
@@ -25,8 +30,7 @@ impl OutputPool {
     pub(super) fn recycle(&mut self, mut output: Vec<u8>) {
         let bytes = output.capacity();
         // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
-        if bytes > 0 && bytes <= OUTPUT_BUFFER_BYTES_MAX && self.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
-        {
+        if bytes > 0 && bytes <= OUTPUT_BUFFER_BYTES_MAX && self.pooled_bytes + bytes <= self.bytes_max {
             output.clear();
             self.pooled_bytes += bytes;
             self.buffers.push(output);

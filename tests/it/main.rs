@@ -131,6 +131,10 @@ mod killed;
 mod full_disk;
 // Access to the files of a data directory.
 mod file_access;
+// Starts with too few threads or too little memory.
+mod scarce;
+// The memory of the machine, and the limits that fit it.
+mod memory_plan;
 // A data directory that is removed, moved, or cannot be written at the start.
 mod data_directory;
 // Settings from flags, environment and file.

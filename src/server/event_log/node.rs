@@ -11,7 +11,7 @@ use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::cluster::thread::RenewalRequests;
 use crate::metrics::cluster::ClusterMetrics;
 use crate::server::puller::MakeTask;
-use crate::visitors::log::{DurableBatch, TombstoneKey};
+use crate::visitors::log::DurableBatch;
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
 
@@ -121,6 +121,7 @@ impl LogConsumer for NodeObserver {
 /// Opens the log of a node, and restores its profiles. The stream is read after the start.
 pub(super) fn start(
     config: &Config,
+    memory: &MemoryPlan,
     servers: &str,
     progress: &StartupProgress,
 ) -> Result<EventLog, BootError> {
@@ -128,7 +129,7 @@ pub(super) fn start(
     let data_error = |cause| BootError::of_data(directory, cause);
     let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
     // 1. Lock the data directory and find the ends of the log.
-    let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
+    let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
     progress.set_log(0, range.last);
     // 2. Restore the profiles from a checkpoint.
     let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
@@ -136,7 +137,8 @@ pub(super) fn start(
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
     let saved = starting.restored.saved.as_ref();
-    let cost_max = saved.map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
+    let profiles_bytes = memory.params().profiles_bytes;
+    let cost_max = saved.map_or(profiles_bytes, |saved| saved.era.cost_max);
     let (entries, keys) = (starting.restored.table.len(), starting.keys.clone());
     let (table, profiles) = take_profiles(&mut starting, cost_max);
     let (known, hasher) = (table.state().known, table.hasher());
@@ -145,12 +147,16 @@ pub(super) fn start(
         prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, Some(CHECKPOINT_INTERVAL));
     // 3. Read the own records that the stream has not returned.
     let (place, of_log) = ((Arc::clone(&disk), directory.as_path()), (log_id, range.last));
-    let started = starting.start(&config.cluster, place, of_log, config.profiles_memory.0);
+    let started = starting.start(&config.cluster, place, of_log, profiles_bytes);
     let StartedNode { node, session, metrics, erasures, orders, erased } =
         started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-    let options = node_log_options(config, &node, range.last, (log_id, tombstone_key));
+    let options = Options {
+        log_id: Some(log_id),
+        tombstone_key: Some(tombstone_key),
+        ..node_log_options(&node, range.last, log_options(config, memory))
+    };
     let (position, returned) = (node.position(), node.returned());
     let profiles_of_node = table.with_checkpoints(checkpoints.scheduler);
     let metrics_of_node = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
@@ -223,19 +229,8 @@ fn restore(
 }
 
 /// Returns the settings of the log of a node. Recovery passes on the records that the stream has not returned.
-fn node_log_options(
-    config: &Config,
-    node: &Node,
-    last_seq: u64,
-    (log_id, tombstone_key): (LogId, TombstoneKey),
-) -> Options {
-    Options {
-        checkpointed_seq: node.returned().min(last_seq),
-        log_id: Some(log_id),
-        tombstone_key: Some(tombstone_key),
-        holds_acknowledgements: true,
-        ..log_options(config)
-    }
+fn node_log_options(node: &Node, last_seq: u64, options: Options) -> Options {
+    Options { checkpointed_seq: node.returned().min(last_seq), holds_acknowledgements: true, ..options }
 }
 
 fn log_restored((position, returned): (u64, u64), entries: usize, unreturned: u64) {
