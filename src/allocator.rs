@@ -13,7 +13,7 @@ pub struct ExitingAllocator;
 
 // SAFETY: it passes each call on to `System`, and returns only blocks that `System` has allocated.
 unsafe impl GlobalAlloc for ExitingAllocator {
-    // SAFETY: the caller guarantees what `System` needs.
+    // SAFETY: the caller fulfils the conditions of `System`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         allocated(unsafe { System.alloc(layout) }, layout.size())

@@ -168,7 +168,7 @@ impl EventLog {
     ) -> Result<Self, BootError> {
         #[cfg(feature = "cluster")]
         if let Some(servers) = &config.cluster.cluster {
-            return node::start(config, memory, servers, progress);
+            return node::start((config, memory), servers, progress);
         }
         Self::start_alone(config, memory, progress)
     }

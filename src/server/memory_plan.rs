@@ -86,14 +86,15 @@ impl MemoryPlan {
             (MemorySize::Share(_), None) => PROFILES_MEMORY_BYTES_DEFAULT,
         };
         let table_bytes = memory_bytes_max(profiles_bytes);
-        let snapshots_bytes = || {
-            let Some(free_bytes) = free_bytes else { return SNAPSHOTS_MEMORY_BYTES_DEFAULT };
-            let rest_bytes = free_bytes.saturating_sub(table_bytes - self.params.table_bytes);
-            let share = MemorySize::Share(SNAPSHOTS_SHARE_DEFAULT).bytes_of(free_bytes);
-            share.min(rest_bytes).max(SNAPSHOTS_MEMORY_BYTES_MIN)
-        };
-        let snapshots_bytes = config.snapshots_memory.map_or_else(snapshots_bytes, |size| size.0);
-        self.params = MemoryParams { profiles_bytes, table_bytes, snapshots_bytes, ..self.params };
+        self.params = MemoryParams { profiles_bytes, table_bytes, ..self.params };
+        let share = free_bytes.map_or(SNAPSHOTS_MEMORY_BYTES_DEFAULT, |free_bytes| {
+            MemorySize::Share(SNAPSHOTS_SHARE_DEFAULT).bytes_of(free_bytes)
+        });
+        let taken_bytes = sum(&terms(&self.params));
+        let rest_bytes =
+            self.machine.memory_bytes.map_or(share, |machine| machine.saturating_sub(taken_bytes));
+        let default = share.min(rest_bytes).max(SNAPSHOTS_MEMORY_BYTES_MIN);
+        self.params.snapshots_bytes = config.snapshots_memory.map_or(default, |size| size.0);
         self
     }
 

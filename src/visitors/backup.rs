@@ -61,7 +61,6 @@ pub(crate) fn restore(disk: &dyn Disk, backup: &Path, target: &Path) -> Result<R
     }
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unfinished = unfinished_path(target);
-    disk.create_directory(parent).map_err(failed(parent))?;
     disk.create_directory(&unfinished).map_err(failed(&unfinished))?;
     for name in disk.list(&unfinished).map_err(failed(&unfinished))? {
         disk.unlink(&unfinished.join(&name)).map_err(failed(&unfinished))?;

@@ -67,7 +67,6 @@ fn every_file_of_a_data_directory_is_private_whatever_the_umask() {
         let server = start(umask, &SMALL);
         fill(&server);
         assert_modes(server.data(), 0o700, 0o600);
-        assert!(!server.log().contains("other users of this machine"), "{}", server.log());
     }
 }
 
@@ -96,7 +95,7 @@ fn a_directory_that_others_can_read_is_restricted_with_one_warning() {
     assert!(!server.log().contains(warning), "{}", server.log());
     set_mode(&data, 0o755);
     set_mode(&data.join("secret"), 0o644);
-    set_mode(&data.join("clock"), 0o640);
+    set_mode(&data.join("columns-key"), 0o640);
     let server = server.restart(&[]);
     let log = server.log();
     assert!(log.contains("WARN") && log.contains(warning) && log.contains("files=2"), "{log}");

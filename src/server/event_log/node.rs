@@ -11,7 +11,7 @@ use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::cluster::thread::RenewalRequests;
 use crate::metrics::cluster::ClusterMetrics;
 use crate::server::puller::MakeTask;
-use crate::visitors::log::DurableBatch;
+use crate::visitors::log::{DurableBatch, TombstoneKey};
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
 
@@ -120,12 +120,11 @@ impl LogConsumer for NodeObserver {
 
 /// Opens the log of a node, and restores its profiles. The stream is read after the start.
 pub(super) fn start(
-    config: &Config,
-    memory: &MemoryPlan,
+    (config, memory): (&Config, &MemoryPlan),
     servers: &str,
     progress: &StartupProgress,
 ) -> Result<EventLog, BootError> {
-    let directory = &config.data;
+    let (directory, profiles_bytes) = (&config.data, memory.params().profiles_bytes);
     let data_error = |cause| BootError::of_data(directory, cause);
     let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
     // 1. Lock the data directory and find the ends of the log.
@@ -136,9 +135,7 @@ pub(super) fn start(
     let mut starting = restore(config, servers, &checkpoints, &range, progress)?;
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
-    let saved = starting.restored.saved.as_ref();
-    let profiles_bytes = memory.params().profiles_bytes;
-    let cost_max = saved.map_or(profiles_bytes, |saved| saved.era.cost_max);
+    let cost_max = starting.restored.saved.as_ref().map_or(profiles_bytes, |saved| saved.era.cost_max);
     let (entries, keys) = (starting.restored.table.len(), starting.keys.clone());
     let (table, profiles) = take_profiles(&mut starting, cost_max);
     let (known, hasher) = (table.state().known, table.hasher());
@@ -152,11 +149,8 @@ pub(super) fn start(
         started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-    let options = Options {
-        log_id: Some(log_id),
-        tombstone_key: Some(tombstone_key),
-        ..node_log_options(&node, range.last, log_options(config, memory))
-    };
+    let options = log_options(config, memory);
+    let options = node_log_options(options, &node, range.last, (log_id, tombstone_key));
     let (position, returned) = (node.position(), node.returned());
     let profiles_of_node = table.with_checkpoints(checkpoints.scheduler);
     let metrics_of_node = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
@@ -229,8 +223,19 @@ fn restore(
 }
 
 /// Returns the settings of the log of a node. Recovery passes on the records that the stream has not returned.
-fn node_log_options(node: &Node, last_seq: u64, options: Options) -> Options {
-    Options { checkpointed_seq: node.returned().min(last_seq), holds_acknowledgements: true, ..options }
+fn node_log_options(
+    options: Options,
+    node: &Node,
+    last_seq: u64,
+    (log_id, tombstone_key): (LogId, TombstoneKey),
+) -> Options {
+    Options {
+        checkpointed_seq: node.returned().min(last_seq),
+        log_id: Some(log_id),
+        tombstone_key: Some(tombstone_key),
+        holds_acknowledgements: true,
+        ..options
+    }
 }
 
 fn log_restored((position, returned): (u64, u64), entries: usize, unreturned: u64) {

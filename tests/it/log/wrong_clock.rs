@@ -145,7 +145,7 @@ fn the_log_clock_survives_a_kill() {
 fn a_damaged_clock_file_is_reported_until_it_is_written_again() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let kinds = |log: &Log| log.report.damage.iter().map(|damage| damage.kind).collect::<Vec<_>>();
-    drop(open(&disk, &clock, 30));
+    open(&disk, &clock, 30).stop();
     let path = Path::new(DIRECTORY).join("clock");
     let intact = disk.bytes(&path);
     for damaged in [&[][..], &intact[..intact.len() - 1], &[&intact[..], b"x"].concat(), &[0; 24]] {

@@ -26,8 +26,13 @@ fn library_without_unnamed_files(directory: &Path) -> PathBuf {
         #include <dlfcn.h>
         #include <errno.h>
         #include <fcntl.h>
-        int open64(const char *path, int flags, mode_t mode) {
-            int (*next)(const char *, int, mode_t) = dlsym(RTLD_NEXT, "open64");
+        #include <stdarg.h>
+        int open64(const char *path, int flags, ...) {
+            int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, "open64");
+            va_list rest;
+            va_start(rest, flags);
+            mode_t mode = va_arg(rest, mode_t);
+            va_end(rest);
             if ((flags & O_TMPFILE) == O_TMPFILE) { errno = EOPNOTSUPP; return -1; }
             return next(path, flags, mode);
         }"#;
