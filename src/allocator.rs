@@ -1,10 +1,17 @@
 //! The allocator of the program: without memory, the process ends with a sentence and an exit code.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit code of an error of the system.
 const EXIT_CODE: i32 = 3;
+/// The last line of the process, around the number of bytes.
+const LINE_BEGIN: &str = "parallax: cannot allocate ";
+const LINE_END: &str = " bytes: the system has no memory for this process. Raise its limits (ulimit -v, memory.max of the \
+                        container, vm.overcommit_memory), or lower --profiles-memory and the other sizes\n";
+/// Bytes of the longest line: a number has at most 20 digits.
+const LINE_BYTES_MAX: usize = LINE_BEGIN.len() + 20 + LINE_END.len();
 
 /// The allocator of the system. If it has no memory, the process ends. The standard library would abort it, without a word
 /// about the cause. The next start recovers all acknowledged records, as after a kill.
@@ -45,22 +52,34 @@ fn allocated(block: *mut u8, bytes: usize) -> *mut u8 {
     block
 }
 
+/// Time to wait for the reader of standard error, in ms. It may have stalled.
+const WRITE_WAIT_MS: i32 = 500;
+
 /// Writes one line to standard error and ends the process. Allocates nothing and waits for no lock.
 #[cold]
 fn exit_without_memory(bytes: usize) -> ! {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
-    if !IS_ENDING.swap(true, Ordering::Relaxed) {
-        let mut digits = itoa::Buffer::new();
-        for text in [
-            "parallax: cannot allocate ",
-            digits.format(bytes),
-            " bytes: the system has no memory for this process. Raise its limits (ulimit -v, memory.max of the container, \
-             vm.overcommit_memory), or lower --profiles-memory and the other sizes\n",
-        ] {
-            // SAFETY: the bytes are valid for their length. An error is ignored: nobody can read the message.
-            let _ = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    if IS_ENDING.swap(true, Ordering::Relaxed) {
+        loop {
+            // Another thread writes the line and ends the process.
+            // SAFETY: it waits for a signal and touches no memory.
+            let _ = unsafe { libc::pause() };
         }
     }
-    // SAFETY: it ends the process and runs nothing of it.
-    unsafe { libc::_exit(EXIT_CODE) }
+    let (mut line, mut digits) = ([0; LINE_BYTES_MAX], itoa::Buffer::new());
+    let mut rest = &mut line[..];
+    for text in [LINE_BEGIN, digits.format(bytes), LINE_END] {
+        // The buffer has room for the longest number.
+        let _ = rest.write_all(text.as_bytes());
+    }
+    let length = LINE_BYTES_MAX - rest.len();
+    let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: `stderr` is one valid entry, and `line` is valid for `length` bytes. An error is ignored: nobody can read the
+    // message. `_exit` runs nothing of the process.
+    unsafe {
+        if libc::poll(&raw mut stderr, 1, WRITE_WAIT_MS) > 0 {
+            let _ = libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), length);
+        }
+        libc::_exit(EXIT_CODE)
+    }
 }

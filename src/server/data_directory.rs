@@ -13,17 +13,26 @@ const NOTE_BYTES_MAX: u64 = 64;
 /// Gives the data directory and its files their access. Warns if others had access, or have it because the system refuses the
 /// change.
 pub(super) fn restrict_access(directory: &Path) {
-    let AccessReport { open_to_others, failure } = match restrict_directory(directory) {
+    let AccessReport { open_to_others, closed_to_group, failure } = match restrict_directory(directory) {
         Ok(report) => report,
         // It is created later.
         Err(error) if error.kind() == ErrorKind::NotFound => return,
-        Err(error) => AccessReport { open_to_others: 0, failure: Some((directory.to_owned(), error)) },
+        Err(error) => {
+            AccessReport { failure: Some((directory.to_owned(), error)), ..AccessReport::default() }
+        }
     };
     if open_to_others > 0 {
         tracing::warn!(
             directory = %directory.display(),
             files = open_to_others,
             "other users of this machine had access to the data directory; they have none any more"
+        );
+    }
+    if closed_to_group > 0 {
+        tracing::info!(
+            directory = %directory.display(),
+            files = closed_to_group,
+            "a group had access to the data directory; it has none any more, unless --data-group names it"
         );
     }
     if let Some((path, error)) = failure {

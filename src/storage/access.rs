@@ -17,6 +17,8 @@ const OWNER_DIRECTORY: u32 = 0o700;
 /// The bits that a group gets in addition.
 const GROUP_FILE: u32 = 0o040;
 const GROUP_DIRECTORY: u32 = 0o050;
+/// The bits of a group.
+const GROUP: u32 = 0o070;
 /// The bits of users who are neither the owner nor in the group.
 const OTHERS: u32 = 0o007;
 
@@ -82,8 +84,17 @@ fn set_access(file: &File) -> io::Result<()> {
 pub(crate) struct AccessReport {
     /// The number of files and directories to which others had access.
     pub(crate) open_to_others: usize,
+    /// The number of files and directories to which a group had access, and has none any more.
+    pub(crate) closed_to_group: usize,
     /// The first file or directory that could not get its access, and the reason.
     pub(crate) failure: Option<(PathBuf, io::Error)>,
+}
+
+/// The access to a file or directory before [`restrict`].
+struct AccessBefore {
+    is_open_to_others: bool,
+    /// True if a group had access, and has none any more.
+    is_closed_to_group: bool,
 }
 
 /// Gives an existing data directory and its files their access. Other kinds of files, and directories in it, are not of the
@@ -107,7 +118,10 @@ pub(crate) fn restrict_directory(directory: &Path) -> io::Result<AccessReport> {
 impl AccessReport {
     fn restrict(&mut self, path: &Path) {
         match restrict(path) {
-            Ok(was_open) => self.open_to_others += usize::from(was_open),
+            Ok(before) => {
+                self.open_to_others += usize::from(before.is_open_to_others);
+                self.closed_to_group += usize::from(before.is_closed_to_group);
+            }
             // A server that is ending has deleted a temporary file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => _ = self.failure.get_or_insert_with(|| (path.to_owned(), error)),
@@ -115,21 +129,22 @@ impl AccessReport {
     }
 }
 
-/// Gives a file or directory its access, unless it has it. Returns whether others had access.
-fn restrict(path: &Path) -> io::Result<bool> {
+/// Gives a file or directory its access, unless it has it.
+fn restrict(path: &Path) -> io::Result<AccessBefore> {
     let before = fs::metadata(path)?;
-    let was_open = before.mode() & OTHERS != 0;
-    if has_access(&before) {
-        return Ok(false);
+    if !has_access(&before) {
+        let set = File::open(path).and_then(|file| set_access(&file));
+        // Some file systems accept another mode and keep their own.
+        let is_open = fs::metadata(path)?.mode() & OTHERS != 0;
+        set?;
+        if is_open {
+            return Err(io::Error::other("the file system gives access to other users"));
+        }
     }
-    let set = File::open(path).and_then(|file| set_access(&file));
-    // Some file systems accept another mode and keep their own.
-    let is_open = fs::metadata(path)?.mode() & OTHERS != 0;
-    set?;
-    if is_open {
-        return Err(io::Error::other("the file system gives access to other users"));
-    }
-    Ok(was_open)
+    Ok(AccessBefore {
+        is_open_to_others: before.mode() & OTHERS != 0,
+        is_closed_to_group: before.mode() & GROUP != 0 && DATA_GROUP.get().is_none(),
+    })
 }
 
 /// Returns whether a file or directory has the access that [`set_access`] gives it.

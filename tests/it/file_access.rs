@@ -83,6 +83,7 @@ fn a_data_group_can_read_every_file_and_others_none() {
     }
     // Without the flag the group loses its access at the next start.
     let server = server.restart(&[]);
+    assert!(server.log().contains("unless --data-group names it"), "{}", server.log());
     assert_modes(server.data(), 0o700, 0o600);
 }
 
@@ -99,6 +100,8 @@ fn a_directory_that_others_can_read_is_restricted_with_one_warning() {
     let server = server.restart(&[]);
     let log = server.log();
     assert!(log.contains("WARN") && log.contains(warning) && log.contains("files=2"), "{log}");
+    let of_group = log.lines().find(|line| line.contains("a group had access to the data directory"));
+    assert!(of_group.is_some_and(|line| line.contains("INFO") && line.contains("files=3")), "{log}");
     assert_modes(&data, 0o700, 0o600);
     let server = server.restart(&[]);
     assert!(!server.log().contains(warning), "{}", server.log());
