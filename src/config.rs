@@ -7,6 +7,7 @@
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 pub(crate) mod identity_keys;
+mod memory_size;
 mod secret_file;
 
 use std::convert::Infallible;
@@ -23,12 +24,12 @@ use ureq::http::Uri;
 use ureq::http::uri::Authority;
 
 use self::identity_keys::IdentityKeys;
+pub use self::memory_size::MemorySize;
+use self::memory_size::memory_size_parser;
 use crate::limits::scrub::{SCRUB_RATE_BYTES_DEFAULT, SCRUB_RATE_BYTES_MIN};
 use crate::limits::{
-    ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
-    CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
-    INSIGHTS_MEMORY_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN, PROFILES_MEMORY_BYTES_DEFAULT,
-    SEGMENT_BYTES_DEFAULT, WORKERS_MAX,
+    ADMIN_CONNECTIONS_DEFAULT, BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN,
+    PROFILES_SHARE_DEFAULT, SEGMENT_BYTES_DEFAULT, WORKERS_MAX,
 };
 
 /// The snapshots directory if none is set.
@@ -152,6 +153,8 @@ pub(crate) struct ConnectionLimits {
     pub memory_bytes_max: usize,
     /// Bytes of this thread for request bodies being received.
     pub body_memory_bytes_max: usize,
+    /// Bytes of output buffers that this thread keeps for its next responses.
+    pub output_pool_bytes_max: usize,
     /// True if each response is written to the access log.
     pub access_log: bool,
 }
@@ -174,6 +177,10 @@ pub struct Config {
     /// The directory of the event log. Only one server at a time can use it.
     #[arg(long, value_name = "DIR", help_heading = EVENTS, default_value = "data")]
     pub data: PathBuf,
+    /// The group that may read the data directory, by name or number, such as that of a backup job. Its files
+    /// then have the mode 0640, and the directory 0750 [default: only the server's user, 0600 and 0700].
+    #[arg(long, value_name = "NAME", help_heading = EVENTS)]
+    pub data_group: Option<String>,
     /// When to acknowledge an event.
     #[arg(long, help_heading = EVENTS, value_enum, default_value_t = Ack::Disk)]
     pub ack: Ack,
@@ -226,17 +233,19 @@ pub struct Config {
     #[arg(long, value_name = "HEADER", help_heading = RESPONSES, value_parser = parse_header_name)]
     pub country_header: Option<String>,
     /// Memory limit for snapshots, old and new versions together, in bytes or with a unit. A snapshot beyond
-    /// it is rejected [default: half of the memory that this process may use].
+    /// it is rejected [default: half of the memory that the other limits leave].
     #[arg(long, value_name = "SIZE", help_heading = SNAPSHOTS, value_parser = size_parser(0..=1 << 48))]
     pub snapshots_memory: Option<ByteSize>,
-    /// Memory limit for visitor profiles (about 400 bytes each), in bytes or with a unit. When full,
-    /// single-visit visitors are evicted first, then the least recently seen.
-    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
-    pub profiles_memory: ByteSize,
+    /// Memory limit for visitor profiles (about 400 bytes each), in bytes, with a unit, or as a share, such as
+    /// 40%, of the memory of the machine or container that the other limits leave. When full, single-visit
+    /// visitors are evicted first, then the least recently seen.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = MemorySize::Share(PROFILES_SHARE_DEFAULT), value_parser = memory_size_parser())]
+    pub profiles_memory: MemorySize,
     /// Memory limit of Insights, in bytes or with a unit, at least 64MiB. A question about more visitors than
-    /// fit counts them in several passes. 0 switches Insights off and deletes its column files.
-    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(INSIGHTS_MEMORY_BYTES_DEFAULT), value_parser = insights_memory_parser())]
-    pub insights_memory: ByteSize,
+    /// fit counts them in several passes. 0 switches Insights off and deletes its column files [default: a 32nd
+    /// of the memory, at most 128MiB].
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = insights_memory_parser())]
+    pub insights_memory: Option<ByteSize>,
     /// Size of new log after which visitor profiles are saved to a checkpoint, in bytes or with a unit. A
     /// start reads the checkpoint and only the log after it.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(CHECKPOINT_LOG_BYTES_DEFAULT), value_parser = size_parser(1..=1 << 40))]
@@ -246,7 +255,7 @@ pub struct Config {
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(SCRUB_RATE_BYTES_DEFAULT), value_parser = scrub_rate_parser())]
     pub scrub_rate: ByteSize,
     /// Open connections of the public address. A connection beyond the limit gets 503 [default: as many as
-    /// the descriptor limit allows, at most 65536].
+    /// the descriptor limit and a 32nd of the memory allow, at most 65536].
     #[arg(long, value_name = "N", help_heading = LIMITS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub connections: Option<usize>,
     /// Open connections of the admin address. A connection beyond the limit closes the one that has been idle
@@ -254,13 +263,13 @@ pub struct Config {
     #[arg(long, value_name = "N", help_heading = LIMITS, default_value_t = ADMIN_CONNECTIONS_DEFAULT, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     pub admin_connections: usize,
     /// Memory limit for responses not yet sent, over all connections (at least 4 MiB per worker), in bytes or
-    /// with a unit. Requests beyond it get 503.
-    #[arg(long, value_name = "SIZE", help_heading = LIMITS, default_value_t = ByteSize(CONNECTIONS_MEMORY_BYTES_DEFAULT as u64), value_parser = size_parser(0..=1 << 44))]
-    pub connections_memory: ByteSize,
+    /// with a unit. Requests beyond it get 503 [default: a 32nd of the memory, at most 512MiB].
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS, value_parser = size_parser(0..=1 << 44))]
+    pub connections_memory: Option<ByteSize>,
     /// Memory limit for request bodies being received, over all connections (at least 1 MiB per worker), in
-    /// bytes or with a unit. Beyond it the slowest body gets 408.
-    #[arg(long, value_name = "SIZE", help_heading = LIMITS, default_value_t = ByteSize(BODIES_MEMORY_BYTES_DEFAULT as u64), value_parser = size_parser(0..=1 << 44))]
-    pub bodies_memory: ByteSize,
+    /// bytes or with a unit. Beyond it the slowest body gets 408 [default: a 32nd of the memory, at most 384MiB].
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS, value_parser = size_parser(0..=1 << 44))]
+    pub bodies_memory: Option<ByteSize>,
     /// A proxy or network whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Separate several by commas.
     #[arg(long, value_name = "CIDR", help_heading = ADDRESSES, value_delimiter = ',', value_parser = parse_network)]
     pub trusted_proxy: Vec<IpNet>,
@@ -349,21 +358,18 @@ impl Config {
         pulls
     }
 
+    /// Returns whether the server is a node of a cluster.
+    pub(crate) fn is_node(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        let is_node = self.cluster.cluster.is_some();
+        #[cfg(not(feature = "cluster"))]
+        let is_node = false;
+        is_node
+    }
+
     /// Returns the directory of the snapshots that are served.
     pub fn snapshots_directory(&self) -> &Path {
         self.snapshots.as_deref().unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT))
-    }
-
-    /// Returns the share of one of `workers` workers in `connections_memory`, in bytes: an equal part, but at
-    /// least [`CONNECTIONS_MEMORY_BYTES_MIN`].
-    pub fn memory_bytes_per_worker(&self, workers: usize) -> usize {
-        (self.connections_memory.0 as usize / workers).max(CONNECTIONS_MEMORY_BYTES_MIN)
-    }
-
-    /// Returns the share of one of `workers` workers in `bodies_memory`, in bytes: an equal part, but at least
-    /// [`BODIES_MEMORY_BYTES_MIN`].
-    pub fn body_memory_bytes_per_worker(&self, workers: usize) -> usize {
-        (self.bodies_memory.0 as usize / workers).max(BODIES_MEMORY_BYTES_MIN)
     }
 }
 

@@ -36,11 +36,13 @@
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and verified after that.
 //! * Every queue, buffer, table, loop and recursion has a bound, in [`limits`] or beside its only user.
-//! * Only `site/snapshot/open.rs` and two files of `visitors/store/` have `unsafe`. Each block has its proof.
+//! * Only `allocator.rs`, `server/memory.rs`, `site/snapshot/open.rs` and two files of `visitors/store/` have `unsafe`. Each block
+//!   has its proof.
 //! * A public response contains no data of a visitor or of the client.
 
 #![warn(unreachable_pub)]
 
+pub use allocator::ExitingAllocator;
 pub use cli::run;
 
 // Floor 10: commands and flags. `main` is above it.
@@ -80,9 +82,11 @@ mod config;
 mod ids;
 mod log_lines;
 mod metrics;
+mod parallel;
 mod storage;
 mod url;
 // Floor 0
+mod allocator;
 mod checksum;
 mod clock;
 mod country;
@@ -90,10 +94,10 @@ mod json;
 mod limits;
 mod nearest;
 mod nfc;
-mod parallel;
 mod percent;
 mod problem;
 mod providers;
+mod threads;
 mod varint;
 
 // Floor 12: the internals for tests, benchmarks and the load generator. No module uses it.

@@ -18,6 +18,7 @@ use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::limits::log_lines::{LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES};
+use crate::threads;
 
 /// Bytes that are written with one system call, unless one line is longer. A busy access log then needs few calls.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -57,9 +58,7 @@ impl LogLines {
         let (sender, receiver) = unbounded();
         let counts = Arc::new(Counts::default());
         let of_thread = Arc::clone(&counts);
-        thread::Builder::new()
-            .name("log-lines".to_owned())
-            .spawn(move || write_lines(&receiver, &of_thread, sink))?;
+        threads::spawn("log-lines", move || write_lines(&receiver, &of_thread, sink))?;
         Ok(Self { sender, counts })
     }
 

@@ -2,15 +2,17 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
+
+use crate::threads;
 
 /// Largest number of items that a thread takes at once. A larger one would leave threads without work at the end.
 const BLOCK_ITEMS_MAX: usize = 64;
 
 /// Maps items on all CPUs. The results have the order of the items, so they do not depend on the number of threads.
 ///
-/// Each thread creates a state with `state` and reuses it. Calls `progress` on this thread with the number of items
+/// Threads that the system does not start are left out. Each thread creates a state with `state` and reuses it. Calls `progress` on this thread with the number of items
 /// done and the total.
 pub(crate) fn map<T: Sync, S, R: Send>(
     items: &[T],
@@ -24,24 +26,29 @@ pub(crate) fn map<T: Sync, S, R: Send>(
     results.resize_with(items.len(), || None);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
+    let work = |sender: Sender<(usize, Vec<R>)>| {
+        let mut state = state();
+        loop {
+            let first = next.fetch_add(block_items, Ordering::Relaxed);
+            let block = items.get(first..).unwrap_or_default();
+            let block = &block[..block.len().min(block_items)];
+            if block.is_empty() {
+                return;
+            }
+            let mapped: Vec<R> = block.iter().map(|item| map(&mut state, item)).collect();
+            if sender.send((first, mapped)).is_err() {
+                return;
+            }
+        }
+    };
     thread::scope(|scope| {
-        for _ in 0..threads {
-            let (sender, next, state, map) = (sender.clone(), &next, &state, &map);
-            scope.spawn(move || {
-                let mut state = state();
-                loop {
-                    let first = next.fetch_add(block_items, Ordering::Relaxed);
-                    let block = items.get(first..).unwrap_or_default();
-                    let block = &block[..block.len().min(block_items)];
-                    if block.is_empty() {
-                        return;
-                    }
-                    let mapped: Vec<R> = block.iter().map(|item| map(&mut state, item)).collect();
-                    if sender.send((first, mapped)).is_err() {
-                        return;
-                    }
-                }
-            });
+        let start = || {
+            let sender = sender.clone();
+            threads::spawn_scoped(scope, "parallel", || work(sender)).ok()
+        };
+        // With fewer threads it takes longer. Without any, this one does the work.
+        if (0..threads).map_while(|_| start()).count() == 0 {
+            work(sender.clone());
         }
         drop(sender);
         let mut done = 0;

@@ -76,7 +76,7 @@ pub mod config {
     pub mod identity_keys {
         pub use crate::config::identity_keys::{IdentityKeys, UserRule};
     }
-    pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
+    pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts};
 }
 pub mod http {
     pub mod head_parser {
@@ -165,6 +165,7 @@ pub mod limits {
     pub use crate::limits::log_lines::{
         LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,
     };
+    pub use crate::limits::memory_defaults::*;
     pub use crate::limits::scrub::{
         DAMAGED_PLACES_MAX, SCRUB_ATTEMPTS_MAX, SCRUB_LOOK_MS, SCRUB_PERIOD_MS, SCRUB_PROGRESS_BYTES_MAX,
     };
@@ -237,7 +238,7 @@ pub mod resolve {
     }
 }
 pub mod server {
-    pub use crate::server::start;
+    pub use crate::server::{Machine, MemoryPlan, start};
 }
 pub mod site {
     pub mod catalog {
@@ -334,6 +335,7 @@ pub mod scrub {
     pub use crate::scrub::{Pace, Parts, Scrub, ScrubMetrics};
 }
 pub mod storage {
+    pub use crate::storage::machine::memory_bytes as machine_memory_bytes;
     pub use crate::storage::write_atomic;
     pub mod damage {
         pub use crate::storage::damage::KnownDamage;

@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parallax::testing::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
+use parallax::testing::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts};
 use parallax::testing::limits::{READ_BUFFER_BYTES, SEGMENT_BYTES_DEFAULT};
 use parallax::testing::server;
 use parallax::testing::site::compile::compile;
@@ -379,6 +379,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         cluster: Default::default(),
         snapshots: Some(snapshots),
         data: directory.join("data"),
+        data_group: None,
         ack: Ack::Disk,
         segment_bytes: ByteSize(SEGMENT_BYTES_DEFAULT),
         retain_days: None,
@@ -394,17 +395,17 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         explain: false,
         is_dev: false,
         country_header: Some("cf-ipcountry".to_owned()),
-        profiles_memory: ByteSize(64 << 20),
+        profiles_memory: MemorySize::Bytes(64 << 20),
         // The thread that looks for missing column files allocates once a second.
-        insights_memory: ByteSize(0),
+        insights_memory: Some(ByteSize(0)),
         checkpoint_bytes: ByteSize(256 << 20),
         // The scrub looks at the data directory once a minute, and allocates then.
         scrub_rate: ByteSize(0),
         snapshots_memory: Some(ByteSize(1 << 30)),
         connections: None,
         admin_connections: 8,
-        connections_memory: ByteSize(64 << 20),
-        bodies_memory: ByteSize(64 << 20),
+        connections_memory: Some(ByteSize(64 << 20)),
+        bodies_memory: Some(ByteSize(64 << 20)),
         trusted_proxy: Vec::new(),
         rate_limit_per_ip: Some(1_000_000),
         rate_limit_per_site: Some(1_000_000),

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem, ProblemKind};
+use crate::threads;
 
 /// The result of a job.
 pub type JobResult = Result<JobOutput, JobError>;
@@ -86,7 +86,7 @@ impl JobRunner {
             let _ = output.try_send(outcome);
             drop((&*wakeup).write(&[1]));
         };
-        thread::Builder::new().name("job".to_owned()).spawn(work).map_err(|_| busy)?;
+        threads::spawn("job", work).map_err(|_| busy)?;
         self.state = JobState::Running { is_abandoned: false };
         Ok(JOB_TOKEN)
     }

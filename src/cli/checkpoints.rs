@@ -22,7 +22,7 @@ fn disk() -> Arc<dyn Disk> {
 fn to_cli_error(path: &Path, error: CheckpointError) -> CliError {
     let text = format!("{}: {error}", path.display());
     match error {
-        CheckpointError::Version(_) => CliError::System(text),
+        CheckpointError::Version(_) | CheckpointError::Thread(_) => CliError::System(text),
         CheckpointError::Io(error) if error.kind() != io::ErrorKind::NotFound => CliError::System(text),
         _ => CliError::Input(text),
     }

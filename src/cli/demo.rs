@@ -11,6 +11,7 @@ use crate::site::compile::compile;
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget};
 use crate::site::source::files::Files;
 use crate::site::source::read::read;
+use crate::storage::disk::{Disk, RealDisk};
 use crate::{clock, storage};
 
 /// Days before the first publication of the demo site in which its experiments seem to have begun. The visits that
@@ -49,8 +50,8 @@ pub(super) fn begin_phases(snapshot: &Path, data: &Path) -> io::Result<()> {
     let snapshot = Snapshot::open(snapshot, &SnapshotBudget::new(u64::MAX)).map_err(io::Error::other)?;
     let mut phases = Phases::default();
     phases.observe(std::iter::once(snapshot.site()), clock::now_ms() - i64::from(DEMO_DAYS) * DAY_MS);
-    std::fs::create_dir_all(data)?;
-    storage::write_atomic(&path, &phases_file::encode(&phases))
+    RealDisk.create_directory(data)?;
+    storage::write_data_file(&path, &phases_file::encode(&phases))
 }
 
 fn collect_files(directory: &Dir<'static>, found: &mut Vec<(&'static str, &'static [u8])>) {

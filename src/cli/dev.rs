@@ -9,7 +9,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,6 +19,7 @@ use crate::config::Config;
 use crate::site::compile::CompiledSite;
 use crate::site::source::files::Files;
 use crate::site::source::watcher::SourceWatcher;
+use crate::threads;
 use crate::{clock, ids, percent, storage};
 
 pub(super) const EXAMPLES: &str = "\
@@ -53,7 +53,7 @@ pub(super) struct DevArgs {
 pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
     let DevArgs { site, mut config } = args;
     config.is_dev = true;
-    serve::init_logging(config.log_format)?;
+    serve::prepare_process(&config)?;
     let temporary = TemporaryDirectory::create()?;
     if !data_given {
         config.data = temporary.0.join("data");
@@ -68,7 +68,7 @@ pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
     serve::run(config, |address| {
         publisher.set_address(address);
         let watch = move || watch_site(&mut watcher, &mut publisher);
-        let started = thread::Builder::new().name("site-watcher".into()).spawn(watch);
+        let started = threads::spawn("site-watcher", watch);
         started.map(drop).map_err(|error| CliError::System(format!("cannot start a thread: {error}")))
     })
 }

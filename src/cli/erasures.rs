@@ -55,8 +55,7 @@ pub(super) fn write_list(args: &ErasuresArgs) -> Result<(), CliError> {
         UnlistedError::Log(error) => log_read_error(error),
         reason => CliError::Input(format!("{}: {reason}", directory.display())),
     })?;
-    let written = AtomicFile::create(output).and_then(|mut file| {
-        file.restrict_to_owner()?;
+    let written = AtomicFile::create_private(output).and_then(|mut file| {
         file.write_all(list.to_text().as_bytes())?;
         file.commit()
     });

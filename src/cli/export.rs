@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
+use super::output_file::{Interruption, OutputFile};
 use super::progress::Progress;
 use super::{CliError, log_read_error, print_line};
-use crate::storage::AtomicFile;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::visitors::events::parquet::Table;
 use crate::visitors::log::position::{self, LogPosition, PositionError, RecordChain};
 use crate::visitors::log::{self, LogError, LogId, LogItem, LogReader, Record, RecordKind, SeqRange};
+use crate::visitors::verify::newest_checkpoint_seq;
 
 pub(super) const EXAMPLES: &str = "\
 One JSON object per line, to a pipe:
@@ -36,7 +37,7 @@ As columns, for DuckDB and similar tools:
   parallax export data --format parquet -o events.parquet
   duckdb -c \"SELECT type, count(*) FROM 'events.parquet' GROUP BY type\"
 
-Exit codes: 0 success; 1 damage in the log, no log in the directory, or a position that it does not have; 3 a file cannot be read or written.";
+Exit codes: 0 success; 1 damage in the log, records that a checkpoint has and the log lacks, no log in the directory, or a position that it does not have; 3 a file cannot be read or written.";
 
 /// Size of the output buffer, in bytes.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -199,10 +200,14 @@ fn open_log(args: &ExportArgs) -> Result<ExportSource, CliError> {
         )));
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    // Read the checkpoints before the log: a running server writes the log first. So records up to this seq that the log does
+    // not have are damage.
+    let checkpointed_seq = newest_checkpoint_seq(&disk, directory).map_err(log_read_error)?;
     let log = log::seq_range(Arc::clone(&disk), directory).map_err(log_read_error)?;
     let chain = args.since.find_chain(&disk, directory, &log)?;
     let reader =
         LogReader::open_to_end(&disk, directory, args.since.seq(), log.last).map_err(log_read_error)?;
+    let reader = reader.with_durable_seq(checkpointed_seq);
     let missing = log.last.saturating_sub(reader.last_seq());
     if missing > 0 {
         // Ignore the error: if standard error is closed, nobody can read the warning.
@@ -234,13 +239,16 @@ fn export_to_file(
     path: &Path,
     source: &mut ExportSource,
 ) -> Result<ExportSummary, CliError> {
-    let progress = Progress::on_terminal();
-    let written = AtomicFile::create(path).map_err(ExportError::from).and_then(|file| {
+    let (progress, interruption) = (Progress::on_terminal(), Interruption::default());
+    let written = OutputFile::create(path, &interruption).map_err(ExportError::from).and_then(|file| {
         let (summary, file) = export_records(args, source, file, &progress)?;
         file.commit()?;
         Ok(summary)
     });
     drop(progress);
+    if written.is_err() {
+        interruption.end_process_if_received();
+    }
     let summary = written.map_err(|broken| match broken {
         ExportError::Read(error) => log_read_error(error),
         ExportError::Write(error) => {

@@ -19,6 +19,7 @@ mod insights;
 mod inspect;
 pub(crate) mod inspect_snapshot;
 mod lint;
+mod output_file;
 pub(crate) mod print_config;
 mod progress;
 #[cfg(feature = "cluster")]
@@ -241,7 +242,10 @@ fn log_read_error(error: LogError) -> CliError {
                 | ErrorKind::IsADirectory
         ),
         LogError::Misnamed { .. } | LogError::SeqExhausted { .. } => true,
-        LogError::UnsupportedVersion { .. } | LogError::Locked { .. } | LogError::Appeared { .. } => false,
+        LogError::UnsupportedVersion { .. }
+        | LogError::Locked { .. }
+        | LogError::Appeared { .. }
+        | LogError::Thread(_) => false,
     };
     let text = error.to_string();
     if is_input { CliError::Input(text) } else { CliError::System(text) }

@@ -12,6 +12,7 @@ use super::{CliError, demo};
 use crate::config::{Config, LogFormat};
 use crate::log_lines;
 use crate::site::catalog::directory::list_snapshot_names;
+use crate::storage::access;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::{server, storage};
 
@@ -25,7 +26,7 @@ pub(super) struct ServeArgs {
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
-    init_logging(config.log_format)?;
+    prepare_process(&config)?;
     if config.snapshots.is_none() && !config.pulls_snapshots() {
         publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
@@ -63,8 +64,14 @@ fn start_error(error: server::BootError) -> CliError {
     }
 }
 
+/// Prepares the attributes that the whole process has: its log, and the access to the files that it will create.
+pub(super) fn prepare_process(config: &Config) -> Result<(), CliError> {
+    init_logging(config.log_format)?;
+    config.data_group.as_deref().map_or(Ok(()), access::set_data_group).map_err(CliError::Usage)
+}
+
 /// Begins to log to standard error.
-pub(super) fn init_logging(format: LogFormat) -> Result<(), CliError> {
+fn init_logging(format: LogFormat) -> Result<(), CliError> {
     let lines = log_lines::to_standard_error();
     let lines = lines.map_err(|error| CliError::System(format!("cannot start a thread: {error}")))?;
     let log = tracing_subscriber::fmt()

@@ -20,7 +20,7 @@ use clap::{Arg, ArgAction, Args, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::ByteSize;
+use crate::config::{ByteSize, MemorySize};
 use crate::limits::{ACTUAL_CHARS_MAX, SETTINGS_BYTES_MAX};
 use crate::nearest::nearest;
 
@@ -127,6 +127,7 @@ impl ValueKind {
         match parsed {
             parsed if parsed == TypeId::of::<bool>() => Self::Switch,
             parsed if parsed == TypeId::of::<ByteSize>() => Self::Size,
+            parsed if parsed == TypeId::of::<MemorySize>() => Self::Size,
             parsed if numbers.iter().any(|number| parsed == *number) => Self::Number,
             _ => Self::Text,
         }

@@ -26,6 +26,7 @@ use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
 use crate::storage;
+use crate::threads;
 use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::log::Erasure as StartingErasure;
 use crate::visitors::log::{
@@ -189,7 +190,7 @@ impl ErasureThread {
     /// # Errors
     /// The thread cannot be created.
     pub(crate) fn spawn(self, eraser: Eraser) -> std::io::Result<()> {
-        thread::Builder::new().name("erasure".to_owned()).spawn(move || self.run(&eraser)).map(drop)
+        threads::spawn("erasure", move || self.run(&eraser)).map(drop)
     }
 
     fn run(self, eraser: &Eraser) {
@@ -264,7 +265,7 @@ impl ErasureThread {
     }
 
     fn write(&self, noted: &NotedErasures<Erasure>) -> std::io::Result<()> {
-        storage::write_atomic(&self.directory.join(ERASED_FILE), erased_file::to_text(noted).as_bytes())
+        storage::write_data_file(&self.directory.join(ERASED_FILE), erased_file::to_text(noted).as_bytes())
     }
 
     fn write_noted(&self, noted: &NotedErasures<Erasure>) {

@@ -24,6 +24,7 @@ use super::state::{ProducerEntry, RecordIdentity, SavedState};
 use super::stream::{CONTROL, ClusterStream};
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;
+use crate::storage::access;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::PRODUCER_FILE;
 use crate::visitors::checkpoint::CheckpointMetrics;
@@ -116,7 +117,7 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
         let positions = Positions::of_seqs(producer.returned_seq);
         for (name, bytes) in [(POSITIONS_FILE, positions.to_bytes()), (PRODUCER_FILE, producer.to_bytes())] {
             let path = settings.from.join(name);
-            storage::write_atomic(&path, &bytes)
+            storage::write_data_file(&path, &bytes)
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
     }
@@ -240,7 +241,7 @@ fn write_checkpoint(
 ) -> Result<(), String> {
     let failed = |error: io::Error| format!("cannot write {}: {error}", settings.output.display());
     let temporary = temporary_directory(&settings.output);
-    fs::create_dir(&temporary).map_err(failed)?;
+    access::create_directory(&temporary).map_err(failed)?;
     let options = Options {
         stop_ms: Arc::new(AtomicU64::new(u64::MAX / 2)),
         ..Options::new(keys.table_check, settings.cost_max, beginning.log_id)

@@ -69,7 +69,7 @@ pub(crate) mod node;
 pub mod old_records;
 pub(crate) mod operate;
 mod positions;
-mod restore;
+pub(crate) mod restore;
 mod secret;
 pub(crate) mod servers;
 mod session;

@@ -339,7 +339,7 @@ impl Node {
     fn save_producer(&mut self, now_ms: i64) {
         self.producer_saved_ms = now_ms;
         let path = self.directory.join(PRODUCER_FILE);
-        match storage::write_atomic(&path, &self.follower.producer.to_bytes()) {
+        match storage::write_data_file(&path, &self.follower.producer.to_bytes()) {
             Ok(()) => self.follower.is_saved = true,
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "cannot write the producer ID; no event is sent until it is written");

@@ -113,7 +113,7 @@ impl PositionsFile {
         let before = state.positions.len();
         state.positions.delete_before(first_seq);
         if self.is_outdated || state.positions.len() != before {
-            storage::write_atomic(&self.path, &state.positions.to_bytes())?;
+            storage::write_data_file(&self.path, &state.positions.to_bytes())?;
         } else if !self.unwritten.is_empty() {
             let bytes: Vec<u8> = self.unwritten.iter().flat_map(|entry| entry.to_bytes()).collect();
             let mut file = OpenOptions::new().append(true).open(&self.path)?;

@@ -1,7 +1,7 @@
 //! The start of a node: its producer ID, and the table and the state from a checkpoint.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use super::producer::Producer;
 use super::saved;
@@ -27,6 +27,20 @@ pub(crate) struct RestoredNode {
     pub(crate) checkpoint_state: CheckpointState,
     /// Problems for the log.
     pub(crate) warnings: Vec<String>,
+}
+
+/// An error that ends the start of a node.
+pub(crate) enum NodeRestoreError {
+    /// The setting at fault, and the remedy.
+    Setting(String),
+    /// The system starts no thread.
+    Thread(io::Error),
+}
+
+impl From<String> for NodeRestoreError {
+    fn from(text: String) -> Self {
+        Self::Setting(text)
+    }
 }
 
 /// A callback that gets the entries loaded so far, and the entries in total.
@@ -60,7 +74,7 @@ pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool)
 /// messages that it has not read.
 ///
 /// # Errors
-/// The directory or the file cannot be part of this cluster.
+/// The directory or the file cannot be part of this cluster, or no thread can be started.
 pub(crate) fn restore(
     directory: &CheckpointDirectory,
     data: &Path,
@@ -68,7 +82,7 @@ pub(crate) fn restore(
     bootstrap: Option<&Path>,
     keys: &ClusterKeys,
     progress: &mut Progress<'_>,
-) -> Result<RestoredNode, String> {
+) -> Result<RestoredNode, NodeRestoreError> {
     let mut warnings = Vec::new();
     let mut found = own_checkpoints(directory, &mut warnings)?;
     let generations = numbers(&found);
@@ -81,8 +95,8 @@ pub(crate) fn restore(
     while let Some(Found { reader, saved, number }) = found.pop() {
         let (header, bytes) = (*reader.header(), reader.bytes());
         if header.secret != keys.table_check {
-            return Err("--cluster-secret is not the secret with which the checkpoint was made; use the file of the other nodes"
-                .to_owned());
+            let text = "--cluster-secret is not the secret with which the checkpoint was made; use the file of the other nodes";
+            return Err(NodeRestoreError::Setting(text.to_owned()));
         }
         let ties = if number.is_none() { all_ties(&reader) } else { Ok(Vec::new()) };
         let loaded = ties.and_then(|ties| load_fold(reader, progress).map(|loaded| (ties, loaded)));
@@ -101,6 +115,7 @@ pub(crate) fn restore(
                 };
                 return Ok(RestoredNode { table, fold, saved: Some(saved), checkpoint_state, warnings });
             }
+            Err(CheckpointError::Thread(cause)) => return Err(NodeRestoreError::Thread(cause)),
             Err(error) => warnings.push(format!("a checkpoint is not used: {error}")),
         }
     }

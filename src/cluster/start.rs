@@ -14,7 +14,7 @@ use super::join::Readiness;
 use super::link::{UnboundThreadLink, link};
 use super::node::{Node, NodeParts};
 use super::positions::{Orders, PositionsFile};
-use super::restore::{RestoredNode, load_producer, restore};
+use super::restore::{NodeRestoreError, RestoredNode, load_producer, restore};
 use super::secret::ClusterKeys;
 use super::servers;
 use super::session::{self, SessionSettings};
@@ -78,8 +78,9 @@ impl StartingNode {
         data: &Path,
         log: &SeqRange,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Self, String> {
-        let secret = config.cluster_secret.as_deref().ok_or("--cluster needs --cluster-secret FILE")?;
+    ) -> Result<Self, NodeRestoreError> {
+        let secret = config.cluster_secret.as_deref();
+        let secret = secret.ok_or_else(|| "--cluster needs --cluster-secret FILE".to_owned())?;
         let keys = ClusterKeys::derive(&read_secret(secret)?);
         let settings = session_settings(config, servers)?;
         if !servers::check_sync(&config.cluster_monitor)? {

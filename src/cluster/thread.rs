@@ -6,11 +6,12 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
+
+use crate::threads;
 
 /// Threads for operations that block: a request of the puller, and the sync of a file.
 const BLOCKING_THREADS_MAX: usize = 2;
@@ -65,7 +66,7 @@ pub(crate) fn start(make_tasks: impl FnOnce() -> Vec<Task> + Send + 'static) -> 
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("cluster-io")
         .build()?;
-    thread::Builder::new().name("cluster".into()).spawn(move || {
+    threads::spawn("cluster", move || {
         LocalSet::new().block_on(&runtime, async {
             let running: Vec<_> = make_tasks().into_iter().map(tokio::task::spawn_local).collect();
             for task in running {

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::answer::Answer;
@@ -27,6 +26,7 @@ use crate::config::Ack;
 use crate::metrics::LatencyHistogram;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
+use crate::threads;
 use crate::visitors::log::Queue;
 
 /// Time of one question from its begin, with the columns that it needs first.
@@ -204,9 +204,9 @@ pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     let errands = VecDeque::new();
     let engine =
         InsightsThread { parts, store, installer, generation: 0, asked, errands, replies: replies_tx };
-    thread::Builder::new().name("insights".to_owned()).spawn(move || engine.run())?;
+    threads::spawn("insights", move || engine.run())?;
     if is_on {
-        thread::Builder::new().name("columns".to_owned()).spawn(move || builder.run())?;
+        threads::spawn("columns", move || builder.run())?;
     }
     Ok(InsightsClient { messages, replies, metrics, _stop: stop_tx })
 }

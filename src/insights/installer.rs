@@ -77,7 +77,7 @@ impl ColumnInstaller {
         let path = self.directory.join(temporary);
         ignore_missing(self.disk.unlink(&path))?;
         self.check_free_bytes(bytes.len() as u64)?;
-        let mut file = self.disk.create_private(&path)?;
+        let mut file = self.disk.create(&path)?;
         // An erasure that begins after this look deletes the file.
         if !self.is_current(built)? {
             self.discard(temporary);

@@ -26,12 +26,12 @@ pub(crate) fn load_or_draw_key(disk: &dyn Disk, dir: &Path) -> io::Result<(Visit
     Ok(key.map_or_else(|| (VisitorKey::random(), true), |key| (key, false)))
 }
 
-/// Writes the key, readable by the owner of the process alone.
+/// Writes the key.
 ///
 /// # Errors
 /// The first I/O error.
 pub(crate) fn store_key(disk: &dyn Disk, dir: &Path, key: VisitorKey) -> io::Result<()> {
-    let mut file = disk.create_private(&dir.join(TEMPORARY_FILE))?;
+    let mut file = disk.create(&dir.join(TEMPORARY_FILE))?;
     append_all(&mut *file, &key.0)?;
     file.sync_data()?;
     disk.rename(&dir.join(TEMPORARY_FILE), &dir.join(COLUMNS_KEY_FILE))?;

@@ -4,8 +4,8 @@ use super::{
     CANONICAL_BYTES_MAX, COMBINATIONS_LISTED_MAX, HEAD_BYTES_MAX, ROUTE_BYTES_MAX, ROUTES_PAGE_BYTES_MAX,
 };
 
-/// Default number of connections on the public address, if the limit on file descriptors allows it. At
-/// `CONNECTION_BYTES` each they take half a GiB.
+/// Largest default number of connections on the public address, if the limit on file descriptors and the memory
+/// allow it. At `CONNECTION_BYTES` each they take half a GiB.
 pub(crate) const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
 /// Default number of connections on the admin address. Its clients are scrapers, load balancers and a few
 /// people. A further connection closes the one that has waited longest.
@@ -15,12 +15,12 @@ pub(crate) const ADMIN_CONNECTIONS_MIN: usize = 8;
 /// Number of rejected connections (too many) that one worker keeps open until the client has read the
 /// response. Further rejected connections get the response and are closed at once.
 pub(crate) const LINGERING_REJECTIONS_MAX: usize = 2;
-/// Default memory limit of all connections together for responses not yet sent. It holds 280 of the largest
+/// Largest default memory limit of all connections together for responses not yet sent. It holds 280 of the largest
 /// responses, or 1,000 clients that request much and read nothing. Requests beyond it get 503.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_DEFAULT: usize = 512 * 1024 * 1024;
 /// Smallest useful memory limit of one worker for responses: two of the largest.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 4 * 1024 * 1024;
-/// Default memory limit of all connections together for request bodies being received. It holds 1,100 bodies
+/// Largest default memory limit of all connections together for request bodies being received. It holds 1,100 bodies
 /// of 270 KB, or 10,000 of the usual size. Beyond it the slowest body gets 408.
 pub(crate) const BODIES_MEMORY_BYTES_DEFAULT: usize = 384 * 1024 * 1024;
 /// Smallest useful memory limit of one worker for bodies: one of the largest size, and the begin of others.
@@ -39,7 +39,7 @@ pub(crate) const BODY_BYTES_PER_S_MIN: u64 = 1024;
 /// handles the next request, so that a client that pipelines without reading costs one such buffer and one
 /// body.
 pub(crate) const FLUSH_BYTES: usize = 256 * 1024;
-/// Bytes of output buffers that a worker keeps for its next responses: 32 of the largest, or many buffers of
+/// Most bytes of output buffers that a worker keeps for its next responses: 32 of the largest, or many buffers of
 /// the usual size for connections that are busy at the same time. Buffers beyond it are freed.
 pub(crate) const OUTPUT_POOL_BYTES_MAX: usize = 32 * OUTPUT_BUFFER_BYTES_MAX;
 /// Bytes of output buffers that a worker keeps although nobody used them for a second. So a burst of large

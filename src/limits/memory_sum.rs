@@ -7,9 +7,8 @@ use super::log_lines::LOG_LINES_BYTES_MAX;
 use crate::limits::{
     ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN,
     CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS,
-    CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOLD_INPUT_BYTES_MAX, FOOTER_BYTES_MAX,
-    OUTPUT_POOL_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, RECENT_TIES_MAX,
-    SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
+    CONNECTIONS_MEMORY_BYTES_MIN, FOLD_INPUT_BYTES_MAX, FOOTER_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX,
+    RATE_LIMIT_BUCKETS_MAX, RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX,
 };
 
 /// Memory limit of the prepared lists of routes of all sites, in both codings. It holds the lists of 100,000 routes, or those
@@ -18,7 +17,7 @@ use crate::limits::{
 pub(crate) const PREPARED_LISTS_BYTES_MAX: usize = 32 << 20;
 
 /// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
-const CONNECTION_BYTES: usize = 8 * 1024;
+pub(crate) const CONNECTION_BYTES: usize = 8 * 1024;
 
 /// One holder of memory and its limit.
 #[derive(Debug, Clone)]
@@ -66,7 +65,7 @@ fn run_bytes(table_bytes: u64) -> u64 {
 
 /// The settings and the machine's figures that the memory sum depends on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MemoryParams {
+pub struct MemoryParams {
     /// Worker threads.
     pub workers: usize,
     /// Open connections of the public address.
@@ -79,6 +78,12 @@ pub(crate) struct MemoryParams {
     pub rate_limits: usize,
     /// Memory limit for snapshots.
     pub snapshots_bytes: u64,
+    /// Memory limit for the paths and hashes of the last versions.
+    pub versions_bytes: u64,
+    /// Memory of the dedup window.
+    pub dedup_bytes: u64,
+    /// Memory limit of the pooled output buffers of one serving thread.
+    pub output_pool_bytes: u64,
     /// True if the server fills its snapshots directory.
     pub pulls_snapshots: bool,
     /// Memory limit for visitor profiles.
@@ -103,7 +108,7 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("snapshots", params.snapshots_bytes),
         // Paths and hashes of the last versions, for `since`, and the content of their file while it is read or
         // written.
-        term("versions", 2 * VERSIONS_BYTES_MAX as u64),
+        term("versions", 2 * params.versions_bytes),
         // Phases of experiments, those of the next publication, and the content of their file.
         term("phases", 3 * PHASES_BYTES_MAX as u64),
         // Idle connections with their read buffers.
@@ -123,13 +128,13 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("ownership", (2 * RECENT_TIES_MAX * TIE_BYTES) as u64 + LOST_ALIASES_BYTES + SITES_BYTES),
         // The events that a question counts, and the columns of the active segment.
         term("insights", params.insights_bytes),
-        // Message IDs of the last 24 hours: 24 bytes of ring and 7 of table each.
-        term("dedup", DEDUP_IDS_MAX as u64 * 31),
+        // Message IDs of the last 24 hours.
+        term("dedup", params.dedup_bytes),
         // Each worker's buffers for decoding events: their text four times, and an index entry for each value
         // in it. Then the fold input of one event.
         term("readers", workers * (EVENT_BUFFERS_BYTES + 2 * FOLD_INPUT_BYTES_MAX as u64)),
         // Pooled output buffers.
-        term("buffers", serving * OUTPUT_POOL_BYTES_MAX as u64),
+        term("buffers", serving * params.output_pool_bytes),
         term("handlers", serving * HANDLER_BYTES),
         // Prepared answers of resolve and variants.
         term("answers", serving * ANSWERS_BYTES),
@@ -153,4 +158,9 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
     let allocated: u64 = terms.iter().filter(|term| !is_mapped(term)).map(|term| term.bytes).sum();
     terms.push(term("allocator", allocated / 4));
     terms
+}
+
+/// Returns the memory limit of all holders together.
+pub(crate) fn sum(terms: &[Term]) -> u64 {
+    terms.iter().map(|term| term.bytes).sum()
 }

@@ -6,6 +6,7 @@
 mod connections;
 mod identity;
 pub(crate) mod log_lines;
+pub(crate) mod memory_defaults;
 pub(crate) mod memory_sum;
 pub(crate) mod scrub;
 
@@ -16,6 +17,7 @@ pub use connections::{
 pub use identity::{
     IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
 };
+pub(crate) use memory_defaults::*;
 
 /// Size of a request's head, from the method to the empty line. nginx and Apache allow about as much. A
 /// larger head gets 431.
@@ -112,9 +114,9 @@ pub const VERSIONS_KEPT_MAX: usize = 16;
 /// Number of publications of a site whose times are kept, to explain past decisions: some months of daily
 /// publications, in 3 KiB. The version that was served before the oldest of them is not known.
 pub const SERVINGS_KEPT_MAX: usize = 64;
-/// Size of these version lists, of all sites together: 16 versions of 200,000 paths. Beyond it the sites with
-/// the largest lists lose their oldest versions. A caller that asks for the changes since such a version gets
-/// the full list.
+/// Largest size of these version lists, of all sites together: 16 versions of 200,000 paths. Beyond it the sites
+/// with the largest lists lose their oldest versions. A caller that asks for the changes since such a version
+/// gets the full list. A small machine has less ([`VERSIONS_DEFAULT`]).
 pub(crate) const VERSIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Size of the file `versions` in the data directory. The server writes no larger one, because its lists are smaller
 /// than in memory. A larger file is damage and is not read.
@@ -185,8 +187,7 @@ pub const GUARDRAILS_MAX: usize = 16;
 pub(crate) const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
 /// Size of a snapshot's piece data: the texts of bodies, plain and compressed. No server has memory for more.
 pub(crate) const PIECE_DATA_BYTES_MAX: u64 = 1 << 40;
-/// Default memory limit for sealed copies of snapshots, old and new ones together, on a machine that does not tell its
-/// memory. Otherwise the default is half of the memory.
+/// Memory limit for sealed copies of snapshots, old and new ones together, on a machine that does not tell its memory.
 pub(crate) const SNAPSHOTS_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 /// Number of file names in `snapshots/` that are tracked, about 200 bytes each. Beyond it tracked names stay,
 /// and new ones are ignored with a warning.
@@ -357,21 +358,22 @@ pub const RETAIN_MS_MIN: i64 = DEDUP_WINDOW_MS;
 
 /// Length of the dedup window, in ms: how long the log writer remembers a message ID.
 pub const DEDUP_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
-/// Number of IDs in the dedup window. They take 310 MB (24 bytes of ring and 7 of table for each). The
+/// Largest number of IDs in the dedup window. They take 310 MB (24 bytes of ring and 7 of table for each). The
 /// address space is reserved at once, and the kernel provides the memory on first use. Beyond it the oldest
-/// ID is dropped, and a counter shows that.
+/// ID is dropped, and a counter shows that. A small machine has fewer ([`DEDUP_DEFAULT`]).
 pub(crate) const DEDUP_IDS_MAX: usize = 10_000_000;
 
 /// Free bytes of the disk that column files leave to the log: the next segment, a segment that an erasure rewrites, and
 /// a checkpoint beside the old one. With less, column files are not written, and questions read the segments instead.
 pub const COLUMNS_FREE_BYTES_MIN: u64 = 4 * SEGMENT_BYTES_DEFAULT;
 
-/// Memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about 4
-/// million rows.
+/// Largest memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about
+/// 4 million rows.
 pub(crate) const INSIGHTS_MEMORY_BYTES_DEFAULT: u64 = 128 << 20;
 /// Least memory of Insights that is not 0. An eighth of it holds the columns of the active segment.
 pub(crate) const INSIGHTS_MEMORY_BYTES_MIN: u64 = 64 << 20;
-/// Default memory limit for visitor profiles: two and a half million typical ones.
+/// Memory limit for visitor profiles of a new cluster, and on a machine that does not tell its memory: two and a half
+/// million typical ones.
 pub const PROFILES_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 /// Size of a stored profile. A typical one takes 200 bytes, and 10 million fit in 4 GiB. From a larger
 /// profile the least recent event name, path or trait is evicted until it fits. The rest (IDs, touches,

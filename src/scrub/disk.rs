@@ -85,10 +85,6 @@ impl Disk for ScrubDisk {
         unsupported()
     }
 
-    fn create_private(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
-        unsupported()
-    }
-
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = self.0.disk.open_uncached(path)?;
         Ok(Box::new(ScrubFile { file, path: path.to_owned(), disk: self.clone() }))

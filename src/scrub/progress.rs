@@ -58,7 +58,7 @@ pub(super) fn save(disk: &dyn Disk, dir: &Path, progress: &Progress) -> io::Resu
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = disk.create_private(&temporary)?;
+    let mut file = disk.create(&temporary)?;
     append_all(&mut *file, &serde_json::to_vec(progress)?)?;
     file.sync_data()?;
     disk.rename(&temporary, &path)?;

@@ -3,12 +3,12 @@
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use super::{Pace, Parts, Scrub};
 use crate::limits::scrub::SCRUB_STOP_MS;
 use crate::storage::lower_thread_priority;
+use crate::threads;
 
 /// The running thread.
 pub(crate) struct ScrubThread {
@@ -40,7 +40,7 @@ pub(crate) fn start(parts: Parts) -> io::Result<ScrubThread> {
         while scrub.step() {}
         drop::<Sender<()>>(end);
     };
-    thread::Builder::new().name("scrub".to_owned()).spawn(run)?;
+    threads::spawn("scrub", run)?;
     Ok(ScrubThread { stop, ended })
 }
 

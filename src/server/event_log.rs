@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use self::scrub::ScrubParts;
-use super::{BootError, UnsyncedRecords};
+use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
 use crate::admin::{InsightsHandler, VisitorHandler};
 use crate::api::EventSink;
@@ -28,6 +28,7 @@ use crate::limits::CHECKPOINT_STOP_MS;
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
+use crate::threads;
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
@@ -102,6 +103,8 @@ struct InsightsParts {
     /// The key of the visitor hashes. Nothing is hashed if Insights is off.
     key: VisitorKey,
     metrics: Arc<InsightsMetrics>,
+    /// Memory limit. 0 if Insights is off.
+    memory_bytes: u64,
 }
 
 /// A log consumer: it folds records into profiles, and measures syncs and recovery.
@@ -161,30 +164,39 @@ impl LogConsumer for LogObserver {
 impl EventLog {
     /// Opens the log in the data directory, replays it, and starts its threads. Reports its progress to
     /// `progress`.
-    pub(super) fn start(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+    pub(super) fn start(
+        config: &Config,
+        memory: &MemoryPlan,
+        progress: &StartupProgress,
+    ) -> Result<Self, BootError> {
         #[cfg(feature = "cluster")]
         if let Some(servers) = &config.cluster.cluster {
-            return node::start(config, servers, progress);
+            return node::start((config, memory), servers, progress);
         }
-        Self::start_alone(config, progress)
+        Self::start_alone(config, memory, progress)
     }
 
     /// Starts the event log of a server that is no node of a cluster.
-    fn start_alone(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+    fn start_alone(
+        config: &Config,
+        memory: &MemoryPlan,
+        progress: &StartupProgress,
+    ) -> Result<Self, BootError> {
         let directory = &config.data;
-        let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
+        let data_error = |cause| BootError::of_data(directory, cause);
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
-        let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
+        let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
         let SeqRange { first, last, log_id } = range;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
-        let restored = restore_profiles(config, &checkpoints, LogRange { first, log_id }, progress)?;
+        let profiles_bytes = memory.params().profiles_bytes;
+        let log_range = LogRange { first, log_id };
+        let restored = restore_profiles(config, &checkpoints, (log_range, profiles_bytes), progress)?;
         let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(ids::random_hash_key));
-        let profiles_bytes = config.profiles_memory.0;
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let known = table.state().known;
         let of_table = (hash_key, profiles_bytes, log_id);
@@ -205,11 +217,11 @@ impl EventLog {
             durable_seq,
             log_id: Some(log_id),
             tombstone_key: Some(tombstone_key),
-            ..log_options(config)
+            ..log_options(config, memory)
         };
         let (queue, writer, report) =
             log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
-        log_recovery(config, &report, queue.metrics().is_available());
+        log_recovery(config, &report, log_id, queue.metrics().is_available());
         log_profiles(seq, entries, report.records);
         // 4. Start the threads.
         checkpoints.writer.spawn().map_err(BootError::Thread)?;
@@ -289,7 +301,7 @@ impl EventLog {
             key: self.insights.key,
             log: self.queue.clone(),
             ack: config.ack,
-            memory_bytes: config.insights_memory.0,
+            memory_bytes: self.insights.memory_bytes,
             metrics: Arc::clone(&self.insights.metrics),
             wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
         };
@@ -329,18 +341,21 @@ impl EventLog {
 /// key are not used.
 fn lock_and_prepare(
     config: &Config,
+    memory: &MemoryPlan,
     disk: &Arc<dyn Disk>,
     clock: &dyn Clock,
 ) -> Result<(LockedLog, SeqRange, InsightsParts), LogError> {
     let log = lock_with_retries(&config.data, disk, clock)?;
+    data_directory::restrict_access(&config.data);
     let range = log.seq_range()?;
-    let is_on = config.insights_memory.0 > 0;
-    let prepared = installer::prepare_directory(&**disk, &config.data, is_on);
+    data_directory::check_expected_log(&config.data, range.log_id);
+    let memory_bytes = memory.params().insights_bytes;
+    let prepared = installer::prepare_directory(&**disk, &config.data, memory_bytes > 0);
     let key = prepared.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot prepare the column files of Insights");
         VisitorKey::random()
     });
-    Ok((log, range, InsightsParts { key, metrics: Arc::default() }))
+    Ok((log, range, InsightsParts { key, metrics: Arc::default(), memory_bytes }))
 }
 
 /// Locks the data directory. Retries while another process holds the lock, because the kernel may release the
@@ -375,18 +390,17 @@ pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
 fn restore_profiles(
     config: &Config,
     checkpoints: &CheckpointDirectory,
-    log: LogRange,
+    (log, profiles_bytes): (LogRange, u64),
     progress: &StartupProgress,
 ) -> Result<RestoredTable, BootError> {
-    let restore_error = |cause| BootError::Visitors { directory: config.data.clone(), cause };
     let mut on_progress = |done: u64, of: u64| {
         progress.set_visitors(done, of);
         if done.is_multiple_of(LOG_EVERY_ENTRIES) {
             tracing::info!(entries_done = done, entries = of, "reading the checkpoint");
         }
     };
-    let restored = restore(checkpoints, log, config.profiles_memory.0, &mut on_progress);
-    let restored = restored.map_err(restore_error)?;
+    let restored = restore(checkpoints, log, profiles_bytes, &mut on_progress);
+    let restored = restored.map_err(|cause| BootError::of_visitors(&config.data, cause))?;
     for finding in &restored.warnings {
         tracing::warn!(%finding, "problem while restoring visitor profiles");
     }
@@ -410,7 +424,7 @@ fn resume_erasure(eraser: &Eraser, report: &RecoveryReport) -> std::io::Result<(
             tracing::error!(%error, "cannot finish an interrupted erasure; the next erasure or the next start tries again");
         }
     };
-    thread::Builder::new().name("erasure".to_owned()).spawn(resume).map(drop)
+    threads::spawn("erasure", resume).map(drop)
 }
 
 /// Restored entries between two progress lines in the log: a few seconds of work.
@@ -421,19 +435,21 @@ fn log_profiles(seq: u64, entries: usize, records: u64) {
     tracing::info!(records, %checkpoint, entries, "rebuilt visitor profiles");
 }
 
-fn log_options(config: &Config) -> Options {
+fn log_options(config: &Config, memory: &MemoryPlan) -> Options {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     Options {
         ack: config.ack,
         segment_bytes: config.segment_bytes.0,
         retain_ms: config.retain_days.map(|days| i64::from(days) * DAY_MS),
         retain_bytes: config.retain_bytes.map(|size| size.0),
+        dedup_ids_max: memory.dedup_ids_max,
         hash_seed: ids::random_u64(),
         ..Options::default()
     }
 }
 
-fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
+/// Logs the results of recovery, and notes the ID of an open log for the next start.
+fn log_recovery(config: &Config, report: &RecoveryReport, log_id: LogId, is_open: bool) {
     let retention = match (config.retain_days, config.retain_bytes) {
         (None, None) => "unlimited".to_owned(),
         (days, bytes) => {
@@ -445,6 +461,7 @@ fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
     let directory = config.data.display();
     if is_open {
         tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
+        data_directory::note_log(&config.data, log_id);
     }
     if report.has_replaced_secret {
         tracing::error!(

@@ -18,15 +18,18 @@
 //! A second signal during step 2 ends the process at once. The next start recovers the log.
 
 mod admin_thread;
+mod boot_error;
+mod data_directory;
 mod event_log;
 mod memory;
+mod memory_plan;
 mod puller;
 mod reload;
 mod snapshots;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -37,7 +40,9 @@ use signal_hook::consts::{
 use signal_hook::iterator::Signals;
 
 use self::admin_thread::AdminThread;
+pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
+pub use self::memory_plan::{Machine, MemoryPlan};
 use self::puller::Renewal;
 use self::reload::{Reload, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics};
@@ -45,19 +50,14 @@ use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
-use crate::limits::memory_sum::{self, MemoryParams};
 use crate::limits::{
-    ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
-    LINGERING_REJECTIONS_MAX,
+    ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LINGERING_REJECTIONS_MAX,
 };
 use crate::metrics::{JobCounters, Totals, WebhookCounters};
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::snapshot::open::SnapshotBudget;
-use crate::visitors::checkpoint::restore::RestoreError;
-use crate::visitors::log::LogError;
-use crate::visitors::store::table::memory_bytes_max;
 use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 use crate::{clock, ids, storage, webhook};
 
@@ -106,44 +106,6 @@ pub struct RunningServer {
     event_log: EventLog,
 }
 
-/// An error that prevents the start of a server.
-#[derive(Debug, thiserror::Error)]
-pub enum BootError {
-    #[error(
-        "cannot listen on {address}: {cause}. If another process uses the port, stop it or change {flag}"
-    )]
-    Address { address: SocketAddr, flag: &'static str, cause: io::Error },
-    #[error("cannot read the snapshots directory {}: {cause}. Create it, or set --snapshots", directory.display())]
-    Snapshots { directory: PathBuf, cause: io::Error },
-    #[error(
-        "cannot use the data directory {}: {cause}. Stop the server that uses it, fix the cause, or set --data", directory.display()
-    )]
-    Data { directory: PathBuf, cause: LogError },
-    #[error("cannot restore visitor profiles from the data directory {}: {cause}", directory.display())]
-    Visitors { directory: PathBuf, cause: RestoreError },
-    #[error(
-        "io_uring is unavailable: {0}. Use --driver auto or epoll, or enable io_uring (sysctl kernel.io_uring_disabled, seccomp profile of the container)"
-    )]
-    Driver(io::Error),
-    #[error("{0}")]
-    IdentityKeys(String),
-    #[error("{what}: {cause}")]
-    System { what: &'static str, cause: io::Error },
-    #[error(
-        "the descriptor limit of {limit} leaves no descriptor for clients. Raise it (ulimit -n, LimitNOFILE) by 1000 or more"
-    )]
-    Descriptors { limit: u64 },
-    #[cfg(feature = "cluster")]
-    #[error("cannot pull snapshots: {0}")]
-    Puller(String),
-    /// A setting of a node.
-    #[cfg(feature = "cluster")]
-    #[error("{0}")]
-    Cluster(String),
-    #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
-    Thread(io::Error),
-}
-
 /// The disk failed until the end of the process, so acknowledged records may be lost. Only `--ack written`
 /// allows this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -167,8 +129,10 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let driver = choose_driver(config.driver)?;
 
     // 2. Start the admin thread.
-    let (current, budget) =
-        (CurrentCatalog::default(), SnapshotBudget::new(memory::snapshots_memory_bytes(&config)));
+    let cpus = worker::available_cpus();
+    let workers = config.workers.unwrap_or(cpus.len()).max(1);
+    let memory = plan_memory(&config, workers);
+    let (current, budget) = (CurrentCatalog::default(), SnapshotBudget::new(memory.params().snapshots_bytes));
     let snapshots = SnapshotDirectory::new(budget.clone());
     let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
     let users = UserKeys::read(&config, &current)?;
@@ -183,28 +147,27 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
-    let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
+    let limits = admin_connection_limits(&config, &memory);
+    let admin = AdminThread::start(driver, limits, addresses.admin, make_service)?;
 
     // 3. Scan the snapshots.
-    let snapshots = snapshots::scan(&config, &current, snapshots)?;
+    let snapshots = snapshots::scan(&config, &memory, &current, snapshots)?;
     admin.progress.set_scanned();
 
     // 4. Restore the visitor profiles and replay the log.
-    let mut event_log = EventLog::start(&config, &admin.progress)?;
+    let mut event_log = EventLog::start(&config, &memory, &admin.progress)?;
     let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
     let reload = Reload { watcher, renewal, users };
     puller::start(puller, &mut event_log, &reload.renewal)?;
 
     // 5. Complete the admin thread.
-    let cpus = worker::available_cpus();
-    let workers = config.workers.unwrap_or(cpus.len()).max(1);
-    let connections_max = connections_max(&config, workers)?;
-    let metrics = server_metrics(&config, workers, (lifecycle.clone(), connections_max), &event_log);
+    let connections_max = connections_max(&config, &memory, workers)?;
+    let metrics = server_metrics(&memory, (lifecycle.clone(), connections_max), &event_log);
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     admin.finish_startup(&config, &event_log, make_handler, metrics)?;
 
     // 6. Start the workers.
-    let connections = connection_limits(&config, connections_max, workers);
+    let connections = connection_limits(&config, &memory, connections_max);
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
         let own = bind_public(&addresses)?;
@@ -255,28 +218,14 @@ fn profiled_handler_factory(
 
 /// Collects the sources of the metrics that exist only after the log is read.
 fn server_metrics(
-    config: &Config,
-    workers: usize,
+    memory: &MemoryPlan,
     connections: (Lifecycle, usize),
     event_log: &EventLog,
 ) -> ServerMetrics {
-    let rate_limits = [config.rate_limit_per_ip, config.rate_limit_per_site];
-    let memory = memory_sum::terms(&MemoryParams {
-        workers,
-        connections_max: connections.1,
-        admin_connections_max: admin_connections_max(config),
-        budgets_bytes: workers
-            * (config.memory_bytes_per_worker(workers) + config.body_memory_bytes_per_worker(workers)),
-        rate_limits: rate_limits.into_iter().flatten().count(),
-        snapshots_bytes: memory::snapshots_memory_bytes(config),
-        pulls_snapshots: config.pulls_snapshots(),
-        profiles_bytes: config.profiles_memory.0,
-        insights_bytes: config.insights_memory.0,
-        table_bytes: memory_bytes_max(config.profiles_memory.0),
-    });
-    memory::log_sum(&memory);
+    let terms = memory.terms(connections.1);
+    memory.log(&terms);
     ServerMetrics {
-        memory,
+        memory: terms,
         connections,
         log: event_log.queue.clone(),
         sync_latency: event_log.sync_latency.clone(),
@@ -336,26 +285,39 @@ fn handler_settings(config: &Config, users: &UserKeys) -> Settings {
     }
 }
 
+/// Plans the memory limits for this machine.
+fn plan_memory(config: &Config, workers: usize) -> MemoryPlan {
+    let machine = Machine {
+        memory_bytes: storage::machine::memory_bytes(Path::new("/")),
+        workers,
+        descriptors: usize::try_from(storage::raise_descriptor_limit()).unwrap_or(usize::MAX),
+        admin_connections: admin_connections_max(config),
+    };
+    MemoryPlan::new(config, machine)
+}
+
 /// Returns the connection limits of one worker on the public address.
-fn connection_limits(config: &Config, max: usize, workers: usize) -> ConnectionLimits {
+fn connection_limits(config: &Config, memory: &MemoryPlan, max: usize) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
         max,
         closes_waiting: false,
-        memory_bytes_max: config.memory_bytes_per_worker(workers),
-        body_memory_bytes_max: config.body_memory_bytes_per_worker(workers),
+        memory_bytes_max: memory.responses_bytes_per_worker,
+        body_memory_bytes_max: memory.bodies_bytes_per_worker,
+        output_pool_bytes_max: memory.params().output_pool_bytes as usize,
         access_log: config.access_log,
     }
 }
 
 /// Returns the connection limits of the admin address.
-fn admin_connection_limits(config: &Config) -> ConnectionLimits {
+fn admin_connection_limits(config: &Config, memory: &MemoryPlan) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
         max: admin_connections_max(config),
         closes_waiting: true,
         memory_bytes_max: CONNECTIONS_MEMORY_BYTES_MIN,
         body_memory_bytes_max: BODIES_MEMORY_BYTES_MIN,
+        output_pool_bytes_max: memory.params().output_pool_bytes as usize,
         access_log: false,
     }
 }
@@ -367,9 +329,8 @@ fn admin_connections_max(config: &Config) -> usize {
     config.admin_connections.min((limit / ADMIN_DESCRIPTORS_DIVISOR).max(ADMIN_CONNECTIONS_MIN))
 }
 
-/// Returns the limit of open public connections: the setting, reduced to the free descriptors.
-fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> {
-    let wanted = config.connections;
+/// Returns the limit of open public connections: the setting or the plan, reduced to the free descriptors.
+fn connections_max(config: &Config, memory: &MemoryPlan, workers: usize) -> Result<usize, BootError> {
     let limit = storage::raise_descriptor_limit();
     let open = storage::process_usage().map_or(0, |usage| usage.descriptors);
     // The descriptors of the admin thread are open already.
@@ -382,14 +343,14 @@ fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> 
     if room == 0 {
         return Err(BootError::Descriptors { limit });
     }
-    if room < wanted.unwrap_or(CONNECTIONS_WARN_BELOW) {
+    if room < config.connections.unwrap_or(CONNECTIONS_WARN_BELOW) {
         tracing::warn!(
             connections_max = room,
             descriptor_limit = limit,
             "the descriptor limit allows only few connections; raise it (ulimit -n, LimitNOFILE)"
         );
     }
-    Ok(wanted.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room))
+    Ok(memory.params().connections_max.min(room))
 }
 
 /// Warns if a rate limit can never apply, because every client is loopback and no proxy is trusted. Nothing

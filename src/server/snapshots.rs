@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::BootError;
+use super::{BootError, MemoryPlan};
 use crate::config::Config;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::{SnapshotDirectory, StateFiles};
@@ -13,12 +13,14 @@ use crate::site::catalog::{phases_file, versions_file};
 /// processes served.
 pub(super) fn scan(
     config: &Config,
+    memory: &MemoryPlan,
     current: &CurrentCatalog,
     mut snapshots: SnapshotDirectory,
 ) -> Result<SnapshotDirectory, BootError> {
     let directory = config.snapshots_directory();
     let files = StateFiles::new(&config.data);
-    snapshots = snapshots.with_versions(versions_file::load(&files.versions));
+    let versions_bytes_max = memory.params().versions_bytes as usize;
+    snapshots = snapshots.with_versions(versions_file::load(&files.versions), versions_bytes_max);
     snapshots = snapshots.with_phases(phases_file::load(&files.phases));
     let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };
     snapshots.scan(directory, &HashSet::new(), current).map_err(unreadable)?;

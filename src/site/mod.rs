@@ -10,6 +10,7 @@
 pub(crate) mod catalog;
 pub(crate) mod compile;
 pub(crate) mod experiment_metrics;
+mod inotify;
 pub(crate) mod profile_fields;
 pub(crate) mod profile_values;
 pub(crate) mod query;

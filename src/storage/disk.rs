@@ -7,13 +7,15 @@
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync, statvfs};
 use rustix::io::Errno;
 
 use super::uncached::UncachedFile;
+
+use super::access;
 
 /// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub trait DirectoryLock: Send + Sync {
 
 /// A file system.
 pub trait Disk: Send + Sync {
-    /// Creates a directory and its missing parents, and syncs the new directories. Does nothing if it exists.
+    /// Creates a data directory and its missing parents, and syncs the new directories. Does nothing if it exists.
     fn create_directory(&self, dir: &Path) -> io::Result<()>;
 
     /// Locks a directory. Returns `WouldBlock` if another process, or this one, holds the lock already.
@@ -50,11 +52,8 @@ pub trait Disk: Send + Sync {
     /// Returns the names in a directory, in no particular order. Skips names that are not UTF-8.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Creates a file to append to and to read. Returns `AlreadyExists` if it exists.
+    /// Creates a file of a data directory, to append to and to read. Returns `AlreadyExists` if it exists.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-
-    /// Creates a file like [`create`](Self::create) that only the owner of the process may read.
-    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -195,9 +194,9 @@ impl Disk for RealDisk {
         if dir.is_dir() {
             return Ok(());
         }
-        let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.create_directory(above)?;
-        fs::create_dir(dir)?;
+        let above = directory_above(dir);
+        self.create_above(above)?;
+        access::create_directory(dir)?;
         self.sync_directory(above)
     }
 
@@ -217,13 +216,7 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Box::new(RealFile::new(file)))
-    }
-
-    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Box::new(RealFile::new(file)))
+        Ok(Box::new(RealFile::new(access::create_file(path)?)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -256,6 +249,23 @@ impl Disk for RealDisk {
         let status = statvfs(dir)?;
         Ok(status.f_bavail.saturating_mul(status.f_frsize))
     }
+}
+
+impl RealDisk {
+    /// Creates a missing directory above a data directory, and those above it, with the access of the umask.
+    fn create_above(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let above = directory_above(dir);
+        self.create_above(above)?;
+        fs::create_dir(dir)?;
+        self.sync_directory(above)
+    }
+}
+
+fn directory_above(dir: &Path) -> &Path {
+    dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Zeros for `reserve`. One call writes at most this many.

@@ -3,18 +3,24 @@
 //! Reading never blocks on a file that is not regular, and follows at most one link. A written file is
 //! complete or absent.
 
+pub(crate) mod access;
+mod atomic_file;
 pub(crate) mod damage;
 pub(crate) mod disk;
+pub(crate) mod machine;
 mod uncached;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
+
+pub use self::atomic_file::write_atomic;
+pub(crate) use self::atomic_file::{AtomicFile, write_data_file};
 
 /// The metadata that distinguishes two contents under one name without reading them. A rename, a write and a
 /// truncation change at least the change time.
@@ -86,84 +92,6 @@ pub(crate) fn copy_sealed(file: &mut File, bytes_max: u64) -> io::Result<File> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     fcntl_add_seals(copy.as_fd(), seals)?;
     Ok(copy)
-}
-
-/// Writes `bytes` to `path` atomically: writes a temporary dot file in the same directory, syncs it and
-/// renames it.
-///
-/// # Errors
-/// The system's error. The temporary file is removed.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut replacement = AtomicFile::create(path)?;
-    replacement.write_all(bytes)?;
-    replacement.commit()
-}
-
-/// A file that is written in pieces and then appears at its path complete and durable. It is the
-/// alternative to [`write_atomic`] for contents that do not fit in memory. Dropped before
-/// [`commit`](Self::commit), it leaves nothing.
-#[derive(Debug)]
-pub(crate) struct AtomicFile {
-    file: File,
-    directory: PathBuf,
-    temporary: PathBuf,
-    path: PathBuf,
-}
-
-impl AtomicFile {
-    /// Creates the temporary file for `path`.
-    ///
-    /// # Errors
-    /// The system's error. `InvalidInput` if `path` has no file name, or is an existing directory, device or
-    /// pipe: a rename would replace a device with a file.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let refused = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
-        let name = path.file_name().ok_or_else(|| refused("the path has no file name"))?;
-        let takes_its_place = |meta: fs::Metadata| meta.is_file() || meta.is_symlink();
-        if !fs::symlink_metadata(path).map_or(true, takes_its_place) {
-            return Err(refused("the path exists and is not a regular file"));
-        }
-        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = dir.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-        let file = File::create(&temporary)?;
-        Ok(Self { file, directory: dir.to_owned(), temporary, path: path.to_owned() })
-    }
-
-    /// Lets only the owner of the process read the file. Call it before anything is written.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub(crate) fn restrict_to_owner(&self) -> io::Result<()> {
-        self.file.set_permissions(fs::Permissions::from_mode(0o600))
-    }
-
-    /// Syncs the file and moves it to its path.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub(crate) fn commit(self) -> io::Result<()> {
-        self.file.sync_all()?;
-        fs::rename(&self.temporary, &self.path)?;
-        File::open(&self.directory)?.sync_all()
-    }
-}
-
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for AtomicFile {
-    /// Removes the temporary file. After a commit it no longer exists.
-    fn drop(&mut self) {
-        // Callers report the first error, not this one. A leftover dot file is ignored.
-        let _ = fs::remove_file(&self.temporary);
-    }
 }
 
 /// The resources that this process uses.

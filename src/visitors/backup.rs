@@ -17,7 +17,7 @@ use crate::visitors::erasure_list::ErasureList;
 use crate::visitors::log::format as segment;
 use crate::visitors::log::{
     COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
-    SECRET_FILE, TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
+    TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
 };
 use crate::visitors::restored_erasures::{self, UnfinishedError};
 
@@ -126,7 +126,7 @@ pub(crate) fn restore(
         missing_tombstones: missing.len(),
         erased: None,
     };
-    copy_files(&**disk, (backup, &unfinished), parent, &mut summary)?;
+    copy_files(&**disk, (backup, &unfinished), &mut summary)?;
     if !summary.is_of_node {
         let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
         let failed = |cause| BackupError::Unfinished { dir: unfinished.clone(), cause };
@@ -172,15 +172,13 @@ pub(crate) fn is_of_node(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     Ok(disk.list(dir)?.iter().any(|name| name == PRODUCER_FILE))
 }
 
-/// Copies the files of a backup to the directory `unfinished` in `parent`, without the files that an interrupted restore has
+/// Copies the files of a backup to the directory `unfinished`, without the files that an interrupted restore has
 /// left there. Counts them in `summary`.
 fn copy_files(
     disk: &dyn Disk,
     (backup, unfinished): (&Path, &Path),
-    parent: &Path,
     summary: &mut RestoreSummary,
 ) -> Result<(), BackupError> {
-    disk.create_directory(parent).map_err(io_error(parent))?;
     disk.create_directory(unfinished).map_err(io_error(unfinished))?;
     for name in disk.list(unfinished).map_err(io_error(unfinished))? {
         disk.unlink(&unfinished.join(&name)).map_err(io_error(unfinished))?;
@@ -213,7 +211,7 @@ fn unfinished_path(target: &Path) -> PathBuf {
 fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, log_id: LogId) -> io::Result<u64> {
     let source = disk.open(from)?;
     let name = from.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut copy = if name == SECRET_FILE { disk.create_private(to) } else { disk.create(to) }?;
+    let mut copy = disk.create(to)?;
     if parse_segment_name(name).is_some() {
         copy_segment(&*source, &mut *copy, log_id)?;
     } else if seq_of(name).is_some() {

@@ -63,6 +63,7 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
             }
             // A running server has deleted it since the directory was listed.
             Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+            Err(CheckpointError::Thread(cause)) => return Err(LogError::Thread(cause)),
             Ok(_) => checked.add_failure(seq, "the seq in the header differs from the file name"),
             Err(fault) => checked.add_failure(seq, &fault.to_string()),
         }

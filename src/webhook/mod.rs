@@ -11,7 +11,6 @@ pub(crate) mod queue;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use self::client::Client;
@@ -20,6 +19,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::metrics::WebhookCounters;
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog, PublishedSite};
+use crate::threads;
 
 /// The receiver of the messages, and the limits of one delivery.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(crate) fn start(config: &Config, current: &CurrentCatalog, counters: Webhook
     let client = Client::new(&settings);
     let queue = DeliveryQueue::default();
     let webhook = Webhook { client, current: current.clone(), queue, counters, publications };
-    thread::Builder::new().name("webhook".into()).spawn(move || webhook.run())?;
+    threads::spawn("webhook", move || webhook.run())?;
     Ok(())
 }
 

@@ -23,7 +23,6 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -48,6 +47,7 @@ use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Request, RequestMeta, Surface};
 use crate::metrics::Totals;
 use crate::problem::Problem;
+use crate::threads;
 
 /// Number of timeout sweeps of a worker within its shortest timeout. So a connection is ended at most a
 /// twentieth of its timeout late. If thousands time out at once, a second twentieth is left for their
@@ -251,7 +251,7 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         make_service: service,
     } = plan;
     let listening = listeners.into_iter().map(WorkerListener::new).collect();
-    thread::Builder::new().name(name).spawn(move || {
+    threads::spawn(&name, move || {
         if let Some(cpu) = cpu {
             pin_to_cpu(cpu);
         }

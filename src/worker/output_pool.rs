@@ -1,7 +1,7 @@
 //! The output buffers of a worker, and their pool.
 
 use crate::api::SharedParts;
-use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, OUTPUT_POOL_IDLE_BYTES_MAX};
+use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_IDLE_BYTES_MAX};
 
 /// The responses that are sent together.
 #[derive(Default)]
@@ -20,8 +20,9 @@ impl Output {
 }
 
 /// A pool of output buffers, used from its end.
-#[derive(Default)]
 pub(super) struct OutputPool {
+    /// Limit of `pooled_bytes`.
+    bytes_max: usize,
     buffers: Vec<Output>,
     /// Total capacity of the pooled buffers.
     pooled_bytes: usize,
@@ -30,6 +31,10 @@ pub(super) struct OutputPool {
 }
 
 impl OutputPool {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, buffers: Vec::new(), pooled_bytes: 0, unused: 0 }
+    }
+
     /// Takes a buffer, which is empty.
     pub(super) fn take(&mut self) -> Output {
         let output = self.buffers.pop().unwrap_or_default();
@@ -43,8 +48,7 @@ impl OutputPool {
         output.shared.clear();
         let bytes = output.bytes.capacity();
         // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
-        if bytes > 0 && bytes <= OUTPUT_BUFFER_BYTES_MAX && self.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
-        {
+        if bytes > 0 && bytes <= OUTPUT_BUFFER_BYTES_MAX && self.pooled_bytes + bytes <= self.bytes_max {
             output.bytes.clear();
             self.pooled_bytes += bytes;
             self.buffers.push(output);

@@ -83,7 +83,7 @@ impl<S: Service> WorkerState<S> {
             rejecting: Cell::new(0),
             counters: RefCell::new(Counters::new(ENDPOINT_COUNTERS)),
             totals,
-            output_pool: RefCell::default(),
+            output_pool: RefCell::new(OutputPool::new(connections.output_pool_bytes_max)),
         }
     }
 

@@ -160,6 +160,7 @@ fn a_size_out_of_range_exits_with_2() {
         ("--checkpoint-bytes", "0", "1099511627777", "1..=1099511627776"),
         ("--snapshots-memory", "-1", "281474976710657", "0..=281474976710656"),
         ("--profiles-memory", "-1", "257TiB", "0..=281474976710656"),
+        ("--profiles-memory", "0%", "101%", "1%..=100%"),
         ("--connections-memory", "-1", "17592186044417", "0..=17592186044416"),
     ] {
         let flag_with = |size: &str| format!("{flag}={size}");

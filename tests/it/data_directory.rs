@@ -188,6 +188,34 @@ fn a_truncated_segment_is_noticed_within_two_seconds_and_the_next_start_says_it_
     }
 }
 
+#[test]
+fn a_data_directory_without_the_log_of_the_last_start_is_a_warning() {
+    let parent = temporary_directory();
+    let (data, elsewhere) = (parent.path().join("data"), parent.path().join("elsewhere"));
+    let server = start(&data, &[]);
+    assert_eq!(post(&server, "first"), 200);
+    let server = server.restart(&[]);
+    assert!(!server.log().contains("at the last start"), "{}", server.log());
+    // As if the disk of the directory were not mounted.
+    fs::rename(&data, &elsewhere).expect("it is moved");
+    fs::create_dir(&data).expect("it is created");
+    let server = server.restart(&[]);
+    let log = server.log();
+    assert!(log.contains("WARN the data directory has no log, but had one at the last start"), "{log}");
+    let server = server.restart(&[]);
+    assert!(!server.log().contains("at the last start"), "{}", server.log());
+    // The disk is mounted again.
+    fs::remove_dir_all(&data).expect("it is removed");
+    fs::rename(&elsewhere, &data).expect("it is moved back");
+    let server = server.restart(&[]);
+    let log = server.log();
+    assert!(log.contains("WARN the data directory has another log than at the last start"), "{log}");
+    let note = fs::read_to_string(parent.path().join(".data.log-id")).expect("a note");
+    assert!(log.contains(&format!("found={}", note.trim())), "{log}");
+    let server = server.restart(&[]);
+    assert!(!server.log().contains("at the last start"), "{}", server.log());
+}
+
 /// A mounted disk in memory, unmounted on drop.
 struct MountedDisk(TempDir);
 

@@ -1,5 +1,7 @@
 //! A running server and a client that speaks HTTP byte by byte.
 
+mod data;
+
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use parallax::testing::http::request::{RequestMeta, Surface};
 use tempfile::TempDir;
+
+use self::data::Data;
 
 pub use crate::fuzz::site::snapshot;
 
@@ -45,25 +49,6 @@ pub struct Server {
     snapshots: Arc<TempDir>,
     data: Arc<Data>,
     log: LogFile,
-}
-
-/// The data directory of a server.
-enum Data {
-    Temporary(TempDir),
-    Given(PathBuf),
-}
-
-impl Data {
-    fn temporary() -> Arc<Self> {
-        Arc::new(Self::Temporary(temporary_directory()))
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Temporary(directory) => directory.path(),
-            Self::Given(directory) => directory,
-        }
-    }
 }
 
 impl Server {

@@ -5,6 +5,7 @@ mod columns;
 mod earlier_format;
 mod erasures;
 mod exporting;
+mod interrupted;
 mod positions;
 mod restoring;
 mod searching;

@@ -135,6 +135,12 @@ mod killed;
 mod full_disk;
 // The scrub of the data directory, and the damage that its readers know.
 mod scrub;
+// Access to the files of a data directory.
+mod file_access;
+// Starts with too few threads or too little memory.
+mod scarce;
+// The memory of the machine, and the limits that fit it.
+mod memory_plan;
 // A data directory that is removed, moved, or cannot be written at the start.
 mod data_directory;
 // Settings from flags, environment and file.

@@ -5,8 +5,16 @@
 //! memory model allows a load to return. Under Miri, each access is checked for data races and freed memory.
 //! CONTRIBUTING.md has the commands.
 //!
-//! This is a package of its own that compiles the sources of the table and no other part of the server. So loom and
+//! This is a package of its own that compiles the sources of the table, which include those of its threads, and no other part
+//! of the server. So loom and
 //! Miri need not compile the dependencies of the server.
+
+#[path = "../../src/parallel.rs"]
+#[allow(dead_code, reason = "the models load no table")]
+mod parallel;
+#[path = "../../src/threads.rs"]
+#[allow(dead_code, reason = "the models start their own threads")]
+mod threads;
 
 #[path = "../../src/visitors/store/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the models use a part of the table")]

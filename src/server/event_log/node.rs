@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::cluster::erase_request::ClusterEraser;
 use crate::cluster::node::Node;
+use crate::cluster::restore::NodeRestoreError;
 use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::cluster::thread::RenewalRequests;
 use crate::metrics::cluster::ClusterMetrics;
@@ -119,23 +120,22 @@ impl LogConsumer for NodeObserver {
 
 /// Opens the log of a node, and restores its profiles. The stream is read after the start.
 pub(super) fn start(
-    config: &Config,
+    (config, memory): (&Config, &MemoryPlan),
     servers: &str,
     progress: &StartupProgress,
 ) -> Result<EventLog, BootError> {
-    let directory = &config.data;
-    let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
+    let (directory, profiles_bytes) = (&config.data, memory.params().profiles_bytes);
+    let data_error = |cause| BootError::of_data(directory, cause);
     let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
     // 1. Lock the data directory and find the ends of the log.
-    let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
+    let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
     progress.set_log(0, range.last);
     // 2. Restore the profiles from a checkpoint.
     let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
     let mut starting = restore(config, servers, &checkpoints, &range, progress)?;
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
-    let saved = starting.restored.saved.as_ref();
-    let cost_max = saved.map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
+    let cost_max = starting.restored.saved.as_ref().map_or(profiles_bytes, |saved| saved.era.cost_max);
     let (entries, keys) = (starting.restored.table.len(), starting.keys.clone());
     let (table, profiles) = take_profiles(&mut starting, cost_max);
     let (known, hasher) = (table.state().known, table.hasher());
@@ -144,18 +144,18 @@ pub(super) fn start(
         prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, Some(CHECKPOINT_INTERVAL));
     // 3. Read the own records that the stream has not returned.
     let (place, of_log) = ((Arc::clone(&disk), directory.as_path()), (log_id, range.last));
-    let started = starting.start(&config.cluster, place, of_log, config.profiles_memory.0);
+    let started = starting.start(&config.cluster, place, of_log, profiles_bytes);
     let StartedNode { node, session, metrics, erasures, orders, erased } =
         started.map_err(BootError::Thread)?;
     let (sync_latency, key) = (LatencyHistogram::default(), log.load_or_draw_key().map_err(data_error)?);
-    let options = node_log_options(config, &node, range.last, (log_id, key));
+    let options = node_log_options(log_options(config, memory), &node, range.last, (log_id, key));
     let (position, returned) = (node.position(), node.returned());
     let node_table = table.with_checkpoints(checkpoints.scheduler);
     let node_metrics = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
     let observer = NodeObserver::new(node, node_table, &clock, node_metrics, (progress.clone(), range.last));
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
-    log_recovery(config, &report, queue.metrics().is_available());
+    log_recovery(config, &report, log_id, queue.metrics().is_available());
     log_restored((position, returned), entries, report.records);
     refuse_unfinished_erasure(config, &report)?;
     // 4. Start the threads.
@@ -211,7 +211,10 @@ fn restore(
     let mut on_progress = |done, of| progress.set_visitors(done, of);
     let starting =
         StartingNode::restore(&config.cluster, servers, checkpoints, &config.data, range, &mut on_progress);
-    let starting = starting.map_err(BootError::Cluster)?;
+    let starting = starting.map_err(|error| match error {
+        NodeRestoreError::Setting(text) => BootError::Cluster(text),
+        NodeRestoreError::Thread(cause) => BootError::Thread(cause),
+    })?;
     for finding in &starting.restored.warnings {
         tracing::warn!(%finding, "problem while restoring visitor profiles");
     }
@@ -220,7 +223,7 @@ fn restore(
 
 /// Returns the settings of the log of a node. Recovery passes on the records that the stream has not returned.
 fn node_log_options(
-    config: &Config,
+    options: Options,
     node: &Node,
     last_seq: u64,
     (log_id, tombstone_key): (LogId, TombstoneKey),
@@ -230,7 +233,7 @@ fn node_log_options(
         log_id: Some(log_id),
         tombstone_key: Some(tombstone_key),
         holds_acknowledgements: true,
-        ..log_options(config)
+        ..options
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) const PULLED_NAME: &str = ".pulled";
 /// The state of the snapshots directory.
 pub struct SnapshotDirectory {
     budget: SnapshotBudget,
+    /// Memory limit of `versions`, in bytes.
+    versions_bytes_max: usize,
     files: BTreeMap<OsString, SnapshotFile>,
     /// The served snapshots, by site ID.
     served: BTreeMap<String, Arc<Snapshot>>,
@@ -93,6 +95,7 @@ impl SnapshotDirectory {
         let (files, served, versions, phases) = Default::default();
         Self {
             budget,
+            versions_bytes_max: VERSIONS_BYTES_MAX,
             files,
             served,
             versions,
@@ -106,9 +109,10 @@ impl SnapshotDirectory {
         }
     }
 
-    /// Adds the versions that earlier processes served.
-    pub(crate) fn with_versions(self, versions: SiteVersions) -> Self {
-        let mut directory = Self { versions, ..self };
+    /// Adds the versions that earlier processes served. From now on the lists of all sites together take at most
+    /// `bytes_max`.
+    pub(crate) fn with_versions(self, versions: SiteVersions, bytes_max: usize) -> Self {
+        let mut directory = Self { versions, versions_bytes_max: bytes_max, ..self };
         directory.trim_versions();
         directory
     }
@@ -249,7 +253,7 @@ impl SnapshotDirectory {
     /// limit.
     fn trim_versions(&mut self) {
         let mut bytes: usize = self.versions.values().map(Versions::memory_bytes).sum();
-        while bytes > VERSIONS_BYTES_MAX {
+        while bytes > self.versions_bytes_max {
             let Some(most) = self.versions.values_mut().max_by_key(|versions| versions.memory_bytes()) else {
                 return;
             };

@@ -184,7 +184,7 @@ impl StateFile {
         if !std::mem::replace(&mut self.is_clean, true) {
             self.delete_temporary_files();
         }
-        storage::write_atomic(&self.path, bytes)
+        storage::write_data_file(&self.path, bytes)
     }
 
     /// Deletes the temporary files of processes that were killed.

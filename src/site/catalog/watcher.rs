@@ -15,6 +15,8 @@ use notify::{RecursiveMode, Watcher};
 use super::catalog::CurrentCatalog;
 use super::directory::{SnapshotDirectory, StateFiles};
 use crate::clock;
+use crate::site::inotify;
+use crate::threads;
 
 /// Pause between an event and the scan, so that a burst of events causes one scan.
 const SETTLE_DELAY: Duration = Duration::from_millis(20);
@@ -79,11 +81,12 @@ pub(crate) fn spawn(
     let (sender, calls) = channel();
     let handle = WatcherHandle { messages: sender.clone(), current: current.clone() };
     let events = sender;
-    let watcher = notify::recommended_watcher(move |event| {
+    let send = move |event| {
         // Sending fails if the thread could not be started.
         let _ = events.send(Message::Event(event));
-    });
-    thread::Builder::new().name("watcher".into()).spawn(move || {
+    };
+    let watcher = inotify::watcher(send, notify::Config::default());
+    threads::spawn("watcher", move || {
         let mut watcher = watcher
             .inspect_err(|error| {
                 tracing::warn!(

@@ -12,6 +12,7 @@ use std::time::Duration;
 use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::clock;
+use crate::site::inotify;
 
 /// Pause after an event until the wait ends, so that an editor that saves in several steps causes one reading.
 const SETTLE_DELAY: Duration = Duration::from_millis(50);
@@ -34,7 +35,7 @@ impl SourceWatcher {
             let _ = sender.send(event);
         };
         // A link can lead to a directory of any size. The reading of the files notices changes there.
-        let watcher = RecommendedWatcher::new(send, Config::default().with_follow_symlinks(false));
+        let watcher = inotify::watcher(send, Config::default().with_follow_symlinks(false));
         Self { directory, watcher: watcher.ok(), events }
     }
 

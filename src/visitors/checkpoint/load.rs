@@ -9,6 +9,7 @@ use std::thread;
 
 use super::reader::{CheckpointError, EntryReader, damaged};
 use super::restore::Progress;
+use crate::threads;
 use crate::visitors::store::bulk::{BulkLoader, DuplicateKey};
 use crate::visitors::store::table::{EvictionClass, Key, Table};
 
@@ -29,7 +30,7 @@ struct Batch {
 /// Loads a table with `expected` entries.
 ///
 /// # Errors
-/// A check of the entries fails, two of them have the same key, or the file cannot be read.
+/// A check of the entries fails, two of them have the same key, the file cannot be read, or no thread can be started.
 pub(super) fn load_table(
     entries: EntryReader,
     expected: u64,
@@ -37,7 +38,9 @@ pub(super) fn load_table(
 ) -> Result<Table, CheckpointError> {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel(BATCHES_QUEUED);
-        let reading = scope.spawn(move || send_batches(entries, &sender));
+        let read = move || send_batches(entries, &sender);
+        let reading =
+            threads::spawn_scoped(scope, "checkpoint-load", read).map_err(CheckpointError::Thread)?;
         let (mut loader, mut done) = (BulkLoader::new(expected as usize), 0);
         for Batch { entries, values } in receiver {
             let mut from = 0;

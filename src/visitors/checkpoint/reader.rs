@@ -36,6 +36,9 @@ pub enum CheckpointError {
     /// The file is a checkpoint of another log.
     #[error("it is a checkpoint of another log, with ID {0}")]
     Foreign(LogId),
+    /// The system starts no thread to read the file.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),

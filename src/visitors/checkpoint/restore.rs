@@ -35,6 +35,9 @@ pub enum RestoreError {
     /// The directory cannot be listed.
     #[error("cannot list the checkpoints: {0}")]
     List(io::Error),
+    /// The system starts no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
 }
 
 /// The restored state, from which the server continues.
@@ -160,6 +163,8 @@ fn load_newest(
                     state: standing,
                 });
             }
+            // Without the checkpoint the start would fold the whole log, and end at the next thread.
+            Err(CheckpointError::Thread(cause)) => return Err(RestoreError::Thread(cause)),
             Err(CheckpointError::OfCluster) => return Err(RestoreError::OfCluster { file }),
             // Folding the log again replaces a checkpoint of an earlier release.
             Err(CheckpointError::Version(version)) if version > FORMAT_VERSION => {

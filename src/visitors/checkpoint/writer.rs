@@ -9,7 +9,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::thread;
 
 use super::CheckpointMetrics;
 use super::directory::CheckpointDirectory;
@@ -25,6 +24,7 @@ use crate::limits::{
 };
 use crate::storage;
 use crate::storage::disk::{DiskFile, append_all};
+use crate::threads;
 use crate::visitors::ties::known::TieCopy;
 use crate::visitors::ties::lost::LostAliases;
 use crate::visitors::ties::merge::merge;
@@ -108,7 +108,7 @@ impl CheckpointWriter {
                 self.handle(message);
             }
         };
-        thread::Builder::new().name("checkpointer".to_owned()).spawn(work).map(drop)
+        threads::spawn("checkpointer", work).map(drop)
     }
 
     /// Handles all messages that have arrived.

@@ -7,6 +7,7 @@ use super::LogError;
 use super::directory::{LogDirectory, SECRET_FILE, parse_segment_name};
 use super::erase::InterruptedErasure;
 use super::erase::secret::TombstoneKey;
+use super::log_clock;
 use super::record::{Record, RecordKind};
 use super::verify::{
     Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in, read_segment_entry,
@@ -41,6 +42,7 @@ pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Res
     let mut survey = LogScan::of_directory(&directory)?;
     survey.raise_watermark(durable_seq);
     survey.damage.extend(check_key(&disk, dir).map_err(failed)?);
+    survey.damage.extend(log_clock::find_damage(&directory).map_err(failed)?);
     let interrupted_erasure = interrupted_erasure(&directory).map_err(failed)?;
     Ok(CheckReport { interrupted_erasure, ..check(&directory, survey)? })
 }

@@ -43,8 +43,7 @@ impl DedupWindow {
     /// Creates an empty window for `ids_max` committed IDs, at least 1. A secret `seed` prevents clients from
     /// choosing IDs that collide in the table.
     pub fn new(ids_max: usize, seed: u64) -> Self {
-        let entries = ids_max.max(1) + BATCH_RECORDS_MAX;
-        let slots = (entries / 3 * 4 + 4).next_power_of_two();
+        let (entries, slots) = Self::sizes(ids_max);
         Self {
             ring: VecDeque::with_capacity(entries),
             first_number: 0,
@@ -55,6 +54,18 @@ impl DedupWindow {
             now_ms: i64::MIN,
             evicted_early: 0,
         }
+    }
+
+    /// Returns the memory of a window for `ids_max` IDs, in bytes.
+    pub fn memory_bytes(ids_max: usize) -> u64 {
+        let (entries, slots) = Self::sizes(ids_max);
+        (entries * size_of::<Entry>() + slots * size_of::<u32>()) as u64
+    }
+
+    /// Returns the number of entries in the ring, and of slots in the table.
+    fn sizes(ids_max: usize) -> (usize, usize) {
+        let entries = ids_max.max(1) + BATCH_RECORDS_MAX;
+        (entries, (entries / 3 * 4 + 4).next_power_of_two())
     }
 
     /// Returns whether `key` is in the window at `now_ms` of the log clock. If not, inserts it;

@@ -3,13 +3,14 @@
 //! The consumer works on a thread of its own. So the next batches are read and checked while it folds the ones before.
 //! It gets all batches, one by one and in order. Only their bytes are copied in groups.
 
-use std::mem;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::{io, mem};
 
 use super::LogConsumer;
 use super::batch::Records;
+use crate::threads;
 
 /// Bytes of a group above which it is sent. A larger batch is a group of its own.
 const GROUP_BYTES: usize = 256 * 1024;
@@ -36,26 +37,29 @@ pub(super) struct Delivery {
 
 /// Runs `recover`, and the consumer in another thread. Returns its result when the consumer has got
 /// everything that was sent.
+///
+/// # Errors
+/// The thread cannot be started.
 pub(super) fn run_with_consumer<T>(
     consumer: &mut dyn LogConsumer,
     recover: impl FnOnce(&mut Delivery) -> T,
-) -> T {
+) -> io::Result<T> {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Group>(GROUPS_QUEUED);
         let (used_sender, used) = sync_channel(GROUPS_QUEUED);
-        let consuming = scope.spawn(move || {
+        let consuming = threads::spawn_scoped(scope, "fold", move || {
             for mut group in receiver {
                 group.pass_to(consumer);
                 // A full channel has enough groups.
                 let _ = used_sender.try_send(group);
             }
-        });
+        })?;
         let mut delivery = Delivery { group: Group::default(), sender, used };
         let recovered = recover(&mut delivery);
         delivery.send_group();
         drop(delivery);
         consuming.join().unwrap_or_else(|panic| resume_unwind(panic));
-        recovered
+        Ok(recovered)
     })
 }
 

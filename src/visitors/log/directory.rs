@@ -277,10 +277,8 @@ impl LogDirectory {
 
     /// Writes the key of the digests in tombstones.
     pub(crate) fn set_secret(&self, key: &[u8; 32]) -> io::Result<()> {
-        ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
-        let file = self.disk.create_private(&self.path(NEW))?;
         let bytes = secret_to_bytes(key);
-        self.write_and_rename(NEW, file, SECRET_FILE, &mut |file| append_all(file, &bytes)).map(drop)
+        self.install(SECRET_FILE, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
     /// Returns the names of the quarantined tails.

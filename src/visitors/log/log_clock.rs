@@ -16,7 +16,7 @@ use std::io;
 
 use super::directory::LogDirectory;
 use super::format::{NUMBER_FILE_BYTES, number_from_bytes, number_to_bytes};
-use super::verify::SegmentEntry;
+use super::verify::{Damage, DamageKind, SegmentEntry, damage_in};
 use super::writer::LogWriter;
 use crate::clock::{Clock, LogClock};
 use crate::storage::disk::{append_all, read_full};
@@ -29,8 +29,17 @@ const WALL_CLOCK_JUMP_MS: i64 = 60 * 60 * 1_000;
 const CLOCK: &str = "clock";
 const CLOCK_MAGIC: [u8; 8] = *b"\xFFPLXCLOK";
 
+/// The content of the file `clock`.
+enum SavedClock {
+    /// There is no such file: no segment has been written yet.
+    Absent,
+    /// The value of the log clock in milliseconds.
+    Ms(i64),
+    Damaged,
+}
+
 /// Returns the log clock of a directory. It continues at the greatest value in the file `clock` and in the
-/// headers of the segments.
+/// headers of the segments. The second value is the damage of the file.
 ///
 /// # Errors
 /// An I/O error.
@@ -38,22 +47,39 @@ pub(super) fn restore(
     directory: &LogDirectory,
     segments: &[SegmentEntry],
     clock: &dyn Clock,
-) -> io::Result<LogClock> {
+) -> io::Result<(LogClock, Option<Damage>)> {
     let created_ms = segments.iter().filter_map(|segment| segment.created_ms).max();
-    let log_clock = LogClock::new(saved_ms(directory)?.max(created_ms), clock);
+    let (saved_ms, damage) = match read_saved(directory)? {
+        SavedClock::Absent => (None, None),
+        SavedClock::Ms(saved_ms) => (Some(saved_ms), None),
+        SavedClock::Damaged => (None, Some(damage())),
+    };
+    let log_clock = LogClock::new(saved_ms.max(created_ms), clock);
     warn_if_jumped(log_clock.wall_ahead_ms().min(0));
-    Ok(log_clock)
+    Ok((log_clock, damage))
 }
 
-/// Reads the file `clock`. Returns `None` if it is missing or damaged.
-fn saved_ms(directory: &LogDirectory) -> io::Result<Option<i64>> {
+/// Returns the damage of the file `clock`, if it is damaged.
+///
+/// # Errors
+/// An I/O error.
+pub(super) fn find_damage(directory: &LogDirectory) -> io::Result<Option<Damage>> {
+    Ok(matches!(read_saved(directory)?, SavedClock::Damaged).then(damage))
+}
+
+fn damage() -> Damage {
+    damage_in(CLOCK, 0, 0, DamageKind::Clock, 0..0)
+}
+
+fn read_saved(directory: &LogDirectory) -> io::Result<SavedClock> {
     let file = match directory.open_file(CLOCK) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SavedClock::Absent),
         other => other?,
     };
     let mut bytes = [0; NUMBER_FILE_BYTES + 1];
     let length = read_full(&*file, &mut bytes, 0)?;
-    Ok(number_from_bytes(CLOCK_MAGIC, &bytes[..length]).map(u64::cast_signed))
+    let value = number_from_bytes(CLOCK_MAGIC, &bytes[..length]);
+    Ok(value.map_or(SavedClock::Damaged, |value| SavedClock::Ms(value.cast_signed())))
 }
 
 fn warn_if_jumped(jump_ms: i64) {

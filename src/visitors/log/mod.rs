@@ -280,6 +280,9 @@ pub enum LogError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The system starts no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// The operating system returned an error.
     #[error("{}: {source}", path.display())]
     Io {

@@ -137,10 +137,10 @@ pub(super) fn recover(
     }
     let log_id = survey.log_id.or(options.log_id).unwrap_or_else(LogId::random);
     let prepared = prepare(directory, &mut survey);
-    let log_clock = log_clock::restore(directory, &survey.segments, clock).map_err(failed)?;
+    let (log_clock, clock_damage) = log_clock::restore(directory, &survey.segments, clock).map_err(failed)?;
     let mut recovery = Recovery::new(directory, options, survey.durable_watermark, log_id, log_clock);
     recovery.delivered_seq = options.checkpointed_seq.max(*delivered_seq);
-    survey.damage.into_iter().for_each(|finding| recovery.report.add_damage(finding));
+    survey.damage.into_iter().chain(clock_damage).for_each(|finding| recovery.report.add_damage(finding));
     recovery.check_erasure().map_err(failed)?;
     let prepared = prepared.and_then(|()| {
         recovery.ensure_secret(survey.segments.is_empty(), options.tombstone_key.as_ref()).map_err(failed)
@@ -148,6 +148,7 @@ pub(super) fn recover(
     let recovered = delivery::run_with_consumer(consumer, |delivery| {
         recovery.recover_segments(&survey.segments, survey.durable_watermark, delivery)
     });
+    let recovered = recovered.map_err(LogError::Thread)?;
     // The consumer has these records also after an error.
     *delivered_seq = recovery.delivered_seq;
     recovered?;

@@ -42,6 +42,8 @@ pub enum DamageKind {
     Footer,
     /// The file `oldest` is damaged.
     Oldest,
+    /// The file `clock` is damaged.
+    Clock,
     /// A segment is of another log.
     Foreign,
     /// The file `secret` is damaged or missing.
@@ -69,6 +71,7 @@ impl std::fmt::Display for DamageKind {
             Self::Missing => "records are missing",
             Self::Footer => "damaged end of a sealed segment; its records are read without the footer",
             Self::Oldest => "damaged file; nothing is deleted because of it",
+            Self::Clock => "damaged file; retention and the 24 hours of message IDs go on from the time of the newest segment",
             Self::Foreign => "a segment of another log; restore the right file from a copy",
             Self::Secret => "damaged or missing, so nothing can tell which visitors were erased; restore the file from a copy",
             Self::Torn => "torn tail, as a crash leaves it",

@@ -4,6 +4,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
+use crate::threads;
+
 use super::queue::Queue;
 use super::writer::LogWriter;
 
@@ -46,7 +48,7 @@ impl WriterThread {
                 std::process::abort()
             })
         };
-        let thread = thread::Builder::new().name("writer".to_owned()).spawn(work)?;
+        let thread = threads::spawn("writer", work)?;
         Ok(Self { queue, thread })
     }
 

@@ -14,11 +14,13 @@
 
 use std::num::NonZero;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::entry::{EvictionClass, Key, cost};
 use super::index::{self, SHARD_COUNT, shard_of};
 use super::table::{Resized, Shared, Table};
+use crate::parallel;
 
 /// Entries whose words are stored together. More would take more memory during the load, 28 bytes for each entry.
 /// Fewer would make the threads wait for each other more often.
@@ -81,20 +83,16 @@ impl BulkLoader {
     /// Stores the words of the pending entries.
     fn store_words(&mut self) {
         let grouped = GroupedWords::new(&self.pending);
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
-        let range_shards = SHARD_COUNT.div_ceil(threads);
+        let ranges = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+        let range_shards = SHARD_COUNT.div_ceil(ranges);
         let Table { shared, shard_usage, .. } = &mut self.table;
         let (shared, grouped) = (&**shared, &grouped);
-        let stored: Vec<Stored> = thread::scope(|scope| {
-            let ranges = shard_usage.chunks_mut(range_shards).enumerate();
-            let spawn =
-                |(range, usage)| scope.spawn(move || grouped.store(shared, range * range_shards, usage));
-            let running: Vec<_> = ranges.map(spawn).collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join().expect("the thread ends without a panic"))
-                .collect()
-        });
+        let ranges: Vec<_> = shard_usage.chunks_mut(range_shards).enumerate().map(Mutex::new).collect();
+        let store = |(): &mut (), range: &Mutex<(usize, &mut [[u32; 2]])>| {
+            let (range, usage) = &mut *range.lock().unwrap_or_else(PoisonError::into_inner);
+            grouped.store(shared, *range * range_shards, usage)
+        };
+        let stored = parallel::map(&ranges, || (), store, &|_, _| {});
         for Stored { resized, has_duplicate } in stored {
             resized.into_iter().for_each(|resized| self.table.count_resize(resized));
             self.has_duplicate |= has_duplicate;

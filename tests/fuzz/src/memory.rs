@@ -64,10 +64,6 @@ impl Disk for MemoryDisk {
         self.open(path)
     }
 
-    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.create(path)
-    }
-
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(MemoryFile { bytes: self.file(path)?, end: 0 }))
     }

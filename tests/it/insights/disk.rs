@@ -85,11 +85,6 @@ impl Disk for WatchedDisk {
         Ok(self.wrap(RealDisk.create(path)?, path))
     }
 
-    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.run_hook(Call::Create, path)?;
-        Ok(self.wrap(RealDisk.create_private(path)?, path))
-    }
-
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.run_hook(Call::Open, path)?;
         Ok(self.wrap(RealDisk.open(path)?, path))

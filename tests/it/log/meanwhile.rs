@@ -64,10 +64,6 @@ impl Disk for InterleavedDisk {
         unreachable!("a reader has no lock")
     }
 
-    fn create_private(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
-        unreachable!("a reader changes nothing")
-    }
-
     fn create(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
         unreachable!("a reader changes nothing")
     }

@@ -325,10 +325,6 @@ impl Disk for SimulatedDisk {
         Ok(Box::new(SimulatedFile::new(self, path, inode)))
     }
 
-    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.create(path)
-    }
-
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.run_hooks(path);
         let mut state = self.state();

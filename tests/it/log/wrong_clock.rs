@@ -7,7 +7,9 @@ use std::sync::Arc;
 use parallax::testing::clock::{Clock, LogClock};
 use parallax::testing::limits::RETENTION_INTERVAL_MS;
 use parallax::testing::visitors::log::format::{HEADER_BYTES, Header};
-use parallax::testing::visitors::log::{LOG_CLOCK_SAVE_MS, Options, RecordResult, segment_name};
+use parallax::testing::visitors::log::{
+    DamageKind, LOG_CLOCK_SAVE_MS, Options, RecordResult, check_directory, segment_name,
+};
 use proptest::prelude::*;
 
 use super::erasing::send;
@@ -137,6 +139,27 @@ fn the_log_clock_survives_a_kill() {
     let header = Header::from_bytes(&bytes[..HEADER_BYTES]).expect("a header");
     let late_ms = START_MS + 50 * HOUR_MS - header.created_ms;
     assert!((0..=LOG_CLOCK_SAVE_MS).contains(&late_ms), "{late_ms}");
+}
+
+#[test]
+fn a_damaged_clock_file_is_reported_until_it_is_written_again() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let kinds = |log: &Log| log.report.damage.iter().map(|damage| damage.kind).collect::<Vec<_>>();
+    open(&disk, &clock, 30).stop();
+    let path = Path::new(DIRECTORY).join("clock");
+    let intact = disk.bytes(&path);
+    for damaged in [&[][..], &intact[..intact.len() - 1], &[&intact[..], b"x"].concat(), &[0; 24]] {
+        disk.put(&path, damaged);
+        let checked =
+            check_directory(Arc::new(disk.clone()), Path::new(DIRECTORY), 0).expect("the disk works");
+        assert_eq!(checked.damage.iter().map(|damage| damage.kind).collect::<Vec<_>>(), [DamageKind::Clock]);
+        let mut log = open(&disk, &clock, 30);
+        assert_eq!(kinds(&log), [DamageKind::Clock], "{damaged:?}");
+        clock.pass(LOG_CLOCK_SAVE_MS as u64);
+        log.writer.run_once();
+        drop(log);
+        assert_eq!(kinds(&open(&disk, &clock, 30)), []);
+    }
 }
 
 /// Returns the log lines of a writer whose wall clock jumps by this much.

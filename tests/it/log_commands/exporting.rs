@@ -138,6 +138,45 @@ fn an_export_contains_the_last_acknowledged_event_of_a_running_and_of_a_killed_s
     run(&["check", as_arg(data.path())]).assert_exit(0, &["sound"]);
 }
 
+/// Posts events with these numbers as message IDs.
+fn post_numbers(server: &Server, numbers: std::ops::RangeInclusive<usize>) {
+    for n in numbers {
+        let body = json!({ "trackingId": "track_demo", "anonId": "v1", "event": "Viewed", "messageId": n.to_string() });
+        assert_eq!(server.post("/v1/track", &[], body.to_string().as_bytes()).status, 200);
+    }
+}
+
+#[test]
+fn an_export_without_records_that_a_checkpoint_has_exits_with_1() {
+    let data = temporary_directory();
+    let demo = parallax::testing::cli::demo::compile_demo().1;
+    for numbers in [1..=3, 4..=5] {
+        let mut server = Server::start_with_data(data.path(), &[("demo.snapshot", &demo)], &[]);
+        post_numbers(&server, numbers);
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), 0);
+    }
+    let whole = run(&["export", as_arg(data.path())]);
+    whole.assert_exit(0, &[]);
+    assert_eq!(whole.out.lines().count(), 5);
+    fs::remove_file(segments(data.path()).last().expect("a segment")).expect("removed");
+    let output = run(&["export", as_arg(data.path())]);
+    output.assert_exit(
+        1,
+        &["records are missing; lost seqs 4..=5", "damaged in 1 places; the other 3 records"],
+    );
+    assert_eq!(output.out, whole.out.split_inclusive('\n').take(3).collect::<String>());
+    let target = temporary_directory();
+    let file = target.path().join("events.ndjson");
+    run(&["export", as_arg(data.path()), "-o", as_arg(&file)]).assert_exit(1, &["lost seqs 4..=5"]);
+    assert_eq!(fs::read_to_string(file).expect("it was written"), output.out);
+    // Without the checkpoints nothing proves it.
+    let names = data.path().read_dir().expect("a directory").map(|entry| entry.expect("an entry").path());
+    let checkpoints = names.filter(|path| path.extension().is_some_and(|end| end == "checkpoint"));
+    checkpoints.for_each(|path| fs::remove_file(path).expect("removed"));
+    run(&["export", as_arg(data.path())]).assert_exit(0, &[]);
+}
+
 #[test]
 fn an_export_reports_damage_and_contains_the_other_records() {
     let directory = temporary_directory();

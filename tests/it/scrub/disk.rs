@@ -109,10 +109,6 @@ impl Disk for MediumDisk {
         self.cached.create(path)
     }
 
-    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.cached.create_private(path)
-    }
-
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.cached.open(path)
     }

@@ -1,4 +1,4 @@
-//! Checks that `unsafe`, the clock and randomness are used only in the files that wrap them.
+//! Checks that `unsafe`, threads, the clock and randomness are used only in the files that wrap them.
 
 use super::text::{line, words};
 use super::{File, assert_no_violations, files};
@@ -18,12 +18,20 @@ const RULES: &[Rule] = &[
     Rule {
         word: "unsafe",
         places: &[
+            "src/allocator.rs",
             "src/server/memory.rs",
             "src/site/snapshot/open.rs",
             "src/visitors/store/memory.rs",
             "src/visitors/store/table.rs",
         ],
         instead: "use a safe interface instead",
+    },
+    Rule { word: "thread::Builder", places: &[], instead: "call `threads::spawn`" },
+    Rule { word: "thread::spawn", places: &[], instead: "call `threads::spawn`, because this one panics" },
+    Rule {
+        word: "scope.spawn",
+        places: &[],
+        instead: "call `threads::spawn_scoped`, because this one panics",
     },
     Rule {
         word: "SystemTime",
@@ -73,7 +81,7 @@ fn check_safety_comments(file: &File) -> Vec<String> {
 }
 
 #[test]
-fn unsafe_the_clock_and_randomness_are_in_their_files() {
+fn unsafe_threads_the_clock_and_randomness_are_in_their_files() {
     assert_no_violations(&files(&["src"]), check_words);
     assert_no_violations(&files(&["loadtest/src"]), check_loadtest_file);
     assert_no_violations(&files(&["src", "tests", "loadtest/src"]), check_safety_comments);

@@ -146,7 +146,8 @@ pub(crate) fn append_to_copy(
     }
     if !tombstones.is_empty() {
         let batches = encode(tombstones, last).map_err(failed)?;
-        let created_ms = log_clock::restore(&directory, &segments, clock).map_err(failed)?.now_ms();
+        let (log_clock, _) = log_clock::restore(&directory, &segments, clock).map_err(failed)?;
+        let created_ms = log_clock.now_ms();
         let log_id = log_id.unwrap_or_else(LogId::random);
         let header = Header { first_seq: last + 1, created_ms, log_id };
         ActiveSegment::create(&directory, header, &batches, 0).map_err(failed)?;
