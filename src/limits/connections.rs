@@ -25,6 +25,10 @@ pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 4 * 1024 * 1024;
 pub(crate) const BODIES_MEMORY_BYTES_DEFAULT: usize = 384 * 1024 * 1024;
 /// Smallest useful memory limit of one worker for bodies: one of the largest size, and the begin of others.
 pub(crate) const BODIES_MEMORY_BYTES_MIN: usize = 1024 * 1024;
+/// Number of `X-Forwarded-For` header fields of one request that are parsed. The last ones count. Most
+/// proxies append to the existing field, so this allows four proxies in a row that each add a field of their
+/// own.
+pub(crate) const FORWARDED_FIELDS_MAX: usize = 4;
 /// Growth of a read buffer that is full and receives a body. A larger step would hold memory that the body
 /// may never fill, and a smaller one would cost more reads.
 pub(crate) const BODY_BUFFER_STEP_BYTES: usize = 32 * 1024;

@@ -34,10 +34,6 @@ pub const BODY_BYTES_MAX: usize = 512 * 1024;
 pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Size of the trailer section of a chunked body. We discard the trailers. A larger section gets 400.
 pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
-/// Number of `X-Forwarded-For` header fields of one request that are parsed. The last ones count. Most
-/// proxies append to the existing field, so this allows four proxies in a row that each add a field of their
-/// own.
-pub(crate) const FORWARDED_FIELDS_MAX: usize = 4;
 /// Number of client addresses with a token bucket of their own (`--rate-limit-per-ip`), and again of sites
 /// (`--rate-limit-per-site`). A new one replaces the one with the fewest requests. Takes 1 MiB.
 pub const RATE_LIMIT_BUCKETS_MAX: usize = 65_536;

@@ -198,8 +198,7 @@ impl EventLog {
         let log_id = log_id.unwrap_or_else(LogId::random);
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(ids::random_hash_key));
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
-        let known = table.state().known;
-        let of_table = (hash_key, profiles_bytes, log_id);
+        let (known, of_table) = (table.state().known, (hash_key, profiles_bytes, log_id));
         let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, None);
         // 3. Replay the log after the checkpoint.
         let sync_latency = LatencyHistogram::default();

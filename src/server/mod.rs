@@ -39,7 +39,7 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::Signals;
 
-use self::admin_thread::AdminThread;
+use self::admin_thread::{AdminThread, admin_token};
 pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
 pub use self::memory_plan::{Machine, MemoryPlan};
@@ -138,13 +138,11 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let users = UserKeys::read(&config, &current)?;
     let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config, &users));
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
-    let webhook_counters = WebhookCounters::default();
+    let (webhook_counters, renewal) = (WebhookCounters::default(), Renewal::default());
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
-    let renewal = Renewal::default();
     let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
-    let token = admin_thread::admin_token(&config);
-    let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
+    let (token, admin_lifecycle, files) = (admin_token(&config), lifecycle.clone(), snapshots.files());
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
     let limits = admin_connection_limits(&config, &memory);

@@ -198,9 +198,13 @@ fn slow_reader(server: &Server) -> Socket {
 fn records_that_wait_for_a_slow_reader_count_as_memory() {
     let server = start(&["--connections-memory", "0"]);
     let idle: Vec<Socket> = (0..3).map(|_| slow_reader(&server)).collect();
-    let refused = || Some(server.get(ROUTES)).filter(|response| response.status != 200);
-    let refused = eventually("the memory limit is reached", refused);
+    let event = json!({ "type": "track", "event": "E", "anonId": "v" }).to_string();
+    let refused_now = || {
+        Some(server.post("/v1/track?site=acme", &[], event.as_bytes()))
+            .filter(|response| response.status != 200)
+    };
+    let refused = eventually("the memory limit is reached", refused_now);
     assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"));
     drop(idle);
-    eventually("the server accepts requests again", || (server.get(ROUTES).status == 200).then_some(()));
+    eventually("the server accepts requests again", || refused_now().is_none().then_some(()));
 }
