@@ -109,8 +109,16 @@ impl Body<'_> {
         }
     }
 
-    /// Records the shared parts of a body that begins at `begin`.
-    #[cold]
+    fn may_have_shared_parts(&self) -> bool {
+        match self {
+            Self::Planned(plan, _) => plan.longest_piece_bytes() >= SHARED_PART_BYTES_MIN,
+            Self::List(list) => list.text.len() >= SHARED_PART_BYTES_MIN,
+            Self::Text(_) => false,
+        }
+    }
+
+    /// Records the shared parts of a body that begins at `begin`. Inlined, it would slow the responses that have none.
+    #[inline(never)]
     fn record_shared(&self, published: &PublishedSite, gzip: bool, begin: usize, shared: &mut SharedParts) {
         match self {
             Self::Planned(plan, pieces) => {
@@ -162,7 +170,7 @@ pub(super) fn write_response(
     if !context.is_head() {
         let begin = out.len();
         body.write(gzip, out);
-        if out.len() - begin >= SHARED_PART_BYTES_MIN {
+        if body.may_have_shared_parts() {
             body.record_shared(context.published, gzip, begin, shared);
         }
     }

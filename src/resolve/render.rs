@@ -20,6 +20,8 @@ pub(crate) struct BodyPlan {
     /// Length of the part of `text` that the steps cover.
     planned_text_bytes: usize,
     piece_bytes: usize,
+    /// Length of the longest piece, without compression.
+    longest_piece_bytes: usize,
     deflate_bytes: usize,
     /// Number of stored blocks for the texts in the steps.
     stored_blocks: usize,
@@ -50,6 +52,7 @@ impl BodyPlan {
         self.text.clear();
         self.steps.clear();
         (self.planned_text_bytes, self.piece_bytes, self.deflate_bytes, self.stored_blocks) = (0, 0, 0, 0);
+        self.longest_piece_bytes = 0;
     }
 
     /// Adds the pieces of `page` with these variants, and the items of its embedded queries.
@@ -96,7 +99,9 @@ impl BodyPlan {
         self.flush_text();
         let piece = &pieces[index as usize];
         self.steps.push(Step::Piece(index));
-        self.piece_bytes += piece.text_bytes.to_native() as usize;
+        let text_bytes = piece.text_bytes.to_native() as usize;
+        self.piece_bytes += text_bytes;
+        self.longest_piece_bytes = self.longest_piece_bytes.max(text_bytes);
         self.deflate_bytes += piece.deflate_bytes.to_native() as usize;
     }
 
@@ -157,6 +162,11 @@ impl BodyPlan {
             out.extend_from_slice(&self.crc(pieces).to_le_bytes());
             out.extend_from_slice(&(self.identity_bytes() as u32).to_le_bytes());
         }
+    }
+
+    /// Returns the length of the longest piece, without compression.
+    pub(crate) fn longest_piece_bytes(&self) -> usize {
+        self.longest_piece_bytes
     }
 
     /// Returns the range of each piece, with its offset in the body.
