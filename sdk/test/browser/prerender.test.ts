@@ -57,7 +57,8 @@ describe('prerendered pages', () => {
     } finally {
       child.kill('SIGTERM');
       await exited;
-      rmSync(profile, { recursive: true, force: true });
+      // The helper processes of the browser end after it, and write into the profile until then.
+      rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
     }
   }
 
