@@ -5,9 +5,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { CHROMIUM, NAMES, USER_AGENT } from '../chromium.js';
 import { type TestServer, startServer } from '../server.js';
 import { type Pages, servePages } from './pages.js';
+
+/** Attempts to remove the profile of a browser, and the pause between two. The helper processes of the browser end within a second. */
+const REMOVALS_MAX = 100, REMOVAL_PAUSE_MS = 50;
 
 /** Renders three pages ahead, and goes to the first when all have been rendered. */
 const START = (targets: string[]) => `<title>Start</title>
@@ -46,6 +50,18 @@ describe('prerendered pages', () => {
     await edge?.stop();
   });
 
+  /** Removes the profile of a browser. Its helper processes end after it, and write there until then. `maxRetries` of rmSync does not find new files. */
+  async function removeProfile(profile: string) {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return rmSync(profile, { recursive: true, force: true });
+      } catch (error) {
+        if (attempt === REMOVALS_MAX) throw error;
+        await setTimeout(REMOVAL_PAUSE_MS);
+      }
+    }
+  }
+
   /** Opens a page in a browser without DevTools until the records are complete. */
   async function browse(pathname: string, isComplete: Parameters<TestServer['recorded']>[0]) {
     const profile = mkdtempSync(path.join(tmpdir(), 'parallax-prerender-'));
@@ -57,8 +73,7 @@ describe('prerendered pages', () => {
     } finally {
       child.kill('SIGTERM');
       await exited;
-      // The helper processes of the browser end after it, and write into the profile until then.
-      rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+      await removeProfile(profile);
     }
   }
 
