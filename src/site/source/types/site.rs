@@ -100,7 +100,7 @@ fn anon_id() -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Identity {
-    /// Whether a user ID counts only with its hash.
+    /// The condition on which user IDs count.
     #[serde(default)]
     #[schemars(extend("default" = "none"))]
     pub verify: Verification,
