@@ -184,8 +184,8 @@ impl UnsentResponses {
         true
     }
 
-    /// Cuts off the slowest response that takes memory, but none younger than `UNSENT_AGE_MS_MIN`. Returns whether there was
-    /// one.
+    /// Cuts off the slowest response whose own bytes take as much memory as a shared part, but none younger than
+    /// `UNSENT_AGE_MS_MIN`. The end of a smaller one would free nothing for a request. Returns whether there was one.
     fn cut_off_slowest(&self) -> bool {
         let now_ms = self.now_ms();
         let responses = self.responses.borrow();

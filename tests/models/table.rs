@@ -6,8 +6,7 @@
 //! CONTRIBUTING.md has the commands.
 //!
 //! This is a package of its own that compiles the sources of the table, which include those of its threads, and no other part
-//! of the server. So loom and
-//! Miri need not compile the dependencies of the server.
+//! of the server. So loom and Miri need not compile the dependencies of the server.
 
 #[path = "../../src/parallel.rs"]
 #[allow(dead_code, reason = "the models load no table")]
