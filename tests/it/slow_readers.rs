@@ -177,6 +177,27 @@ fn the_rest_of_an_output_is_the_same_from_shared_bytes_as_from_the_buffer() {
     }
 }
 
+/// Returns the bytes that a slow reader of `parts` shared parts with this size each takes in the memory budget.
+fn own_bytes(parts: usize, part_bytes: usize) -> usize {
+    let (mut output, mut shared) = (Output::default(), SharedParts::recording());
+    for _ in 0..parts {
+        let list = PreparedList { text: vec![b'p'; part_bytes].into(), gzip: [].into(), next_key: None };
+        shared.push(output.bytes.len(), SharedBytes::List { list: Arc::new(list), is_gzip: false });
+        output.bytes.resize(output.bytes.len() + part_bytes, b'p');
+    }
+    output.bytes.shrink_to_fit();
+    output.shared.append(&mut shared);
+    UnsentBytes::of(&mut output, 0).own_bytes()
+}
+
+#[test]
+fn a_response_shares_at_most_64_parts_of_at_least_16_kib() {
+    assert_eq!([63, 64].map(|parts| own_bytes(parts, 16_384)), [0, 0]);
+    assert_eq!(own_bytes(65, 16_384), 16_384);
+    assert_eq!([16_384, 16_385].map(|part_bytes| own_bytes(1, part_bytes)), [0, 0]);
+    assert_eq!(own_bytes(1, 16_383), 16_383);
+}
+
 /// Connects a client that requests much, sends a batch after that, repeats both, and reads next to nothing.
 /// Each batch is 300 bytes of gzip, which become 64 KiB of body and 3 MiB of records.
 fn slow_reader(server: &Server) -> Socket {
