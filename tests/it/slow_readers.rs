@@ -177,9 +177,10 @@ fn the_rest_of_an_output_is_the_same_from_shared_bytes_as_from_the_buffer() {
     }
 }
 
-/// Returns the bytes that a slow reader of `parts` shared parts with this size each takes in the memory budget.
+/// Returns the memory that an unsent response takes beside its shared parts. It consists of `parts` parts of `part_bytes` each.
 fn own_bytes(parts: usize, part_bytes: usize) -> usize {
-    let (mut output, mut shared) = (Output::default(), SharedParts::recording());
+    let mut output = Output::default();
+    let mut shared = SharedParts::recording();
     for _ in 0..parts {
         let list = PreparedList { text: vec![b'p'; part_bytes].into(), gzip: [].into(), next_key: None };
         shared.push(output.bytes.len(), SharedBytes::List { list: Arc::new(list), is_gzip: false });
