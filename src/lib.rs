@@ -17,7 +17,7 @@
 //! ([`site::catalog::directory`]), and swaps one pointer ([`site::catalog::catalog`]). A [`worker`] receives
 //! a request, [`http`] parses it, [`api`] takes it to its endpoint, [`resolve`] decides and renders, and the
 //! worker sends the response from the buffer into which it was rendered. An event is decoded and validated
-//! ([`visitors::events`]) and queued as a record. It is acknowledged when the log writer ([`visitors::log`])
+//! ([`events`]) and queued as a record. It is acknowledged when the log writer ([`log`])
 //! has synced it and has folded it into the profile of its visitor ([`visitors`]).
 //!
 //! # Floors
@@ -60,23 +60,31 @@ mod resolve;
 // Floor 5: several nodes that fold one stream.
 #[cfg(feature = "cluster")]
 mod cluster;
+// Floor 5: the puller and the publisher of snapshots.
+#[cfg(feature = "cluster")]
+mod distribute;
 // Floor 5: a slow reader of all files, which finds damage.
 mod scrub;
 // Floor 4: messages about publications to a receiver.
 mod webhook;
-// Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.
-// Floor 3: visitors::events
-// Floor 3: visitors::ties
-// Floor 2: visitors::log
+// Floor 4: the profiles folded from records.
 mod visitors;
 // Floor 4: counts of recorded events, and the statistics of experiments.
 mod insights;
-// Floor 4: counts of recorded events, and the statistics of experiments.
+// Floor 3: the body of a request to a record.
+mod events;
 // Floor 3: published sites.
 mod site;
 // Floor 2: parsing and evaluation.
 mod condition;
 mod http;
+// Floor 2: the append-only log.
+mod log;
+// Floor 2: the connection to NATS.
+#[cfg(feature = "cluster")]
+mod nats;
+// Floor 1: the types and bytes of one record.
+mod record;
 // Floor 1: settings, counters, files, IDs, log lines, URLs.
 mod config;
 mod ids;
@@ -92,6 +100,7 @@ mod clock;
 mod country;
 mod json;
 mod limits;
+mod little_endian;
 mod nearest;
 mod nfc;
 mod percent;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use parallax::testing::api::{EventSink, Poll};
 use parallax::testing::clock::Clock;
 use parallax::testing::http::request::{BufferedRequest, ParseOutcome, parse};
+use parallax::testing::log::{self, LogWriter, Options, Records};
 use parallax::testing::metrics::EventCounters;
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::live::ProfileTable;
-use parallax::testing::visitors::log::{self, LogWriter, Options, Records};
 use tempfile::TempDir;
 
 use crate::event::{DIGITS, event};

@@ -13,14 +13,14 @@ use serde_json::{Value as Json, json};
 use super::representation::Representation;
 use crate::clock;
 use crate::condition::{AudienceResults, Evaluator, Memo, OpenResult};
+use crate::events::time;
 use crate::insights::engine::{AnswerError, Errand};
 use crate::insights::{Cell, write_csv};
+use crate::record::RecordContext;
 use crate::resolve::decide::SiteAudiences;
 use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
-use crate::visitors::events::time;
-use crate::visitors::log::RecordContext;
 use crate::visitors::lookup::ProfileReader;
 use crate::visitors::profile::profile::Profile;
 

@@ -18,12 +18,12 @@ use crate::ids;
 use crate::insights::engine::{AnswerError, Asked, Errand, InsightsClient};
 use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
+use crate::log::Queue;
 use crate::percent;
 use crate::problem::{self, Problem};
 use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::Catalog;
 use crate::visitors::live::ProfileReaders;
-use crate::visitors::log::Queue;
 use crate::visitors::ownership::OwnershipSource;
 
 const PREFIX: &str = "/insights/";

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
+use crate::log::Queue;
 use crate::log_lines;
 #[cfg(feature = "cluster")]
 use crate::metrics::PullCounters;
@@ -27,7 +28,6 @@ use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage;
 use crate::visitors::checkpoint;
 use crate::visitors::live::ProfileReaders;
-use crate::visitors::log::Queue;
 use crate::worker::Lifecycle;
 
 /// The sources of the metrics.

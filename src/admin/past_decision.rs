@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use crate::events::time;
 use crate::percent;
+use crate::record::{RecordKind, UserAgentInfo};
 use crate::resolve::decide::DecisionBuffers;
 use crate::resolve::explain::explain;
 use crate::resolve::path::RoutePath;
@@ -21,8 +23,6 @@ use crate::site::catalog::versions::Versions;
 use crate::site::snapshot::format::ArchivedPage;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
-use crate::visitors::events::time;
-use crate::visitors::log::{RecordKind, UserAgentInfo};
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Cut, PastRecord};
 

@@ -16,16 +16,14 @@ use super::representation::Representation;
 use super::visitors::VisitorQuery;
 use crate::clock;
 use crate::config::Ack;
+use crate::events::export;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
 use crate::insights::engine::{AnswerError, Errand};
 use crate::insights::{Cell, QuestionError, write_csv};
+use crate::log::{Queue, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans};
 use crate::problem::{self, Problem};
-use crate::visitors::events::export;
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{
-    Queue, Record, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans,
-};
+use crate::record::{IdKind, Record};
 use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
 
 pub(super) const PATH: &str = "/visitors/records";

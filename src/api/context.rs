@@ -6,6 +6,8 @@ use super::user_verifier::{UserIdPlace, UserVerifier, keys_of};
 use crate::clock;
 use crate::config::identity_keys::UserRule;
 use crate::country::country_code;
+use crate::events::time::parse_instant;
+use crate::events::visitor::{is_anon_id, is_placeholder};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::{Field, Headers};
@@ -18,6 +20,7 @@ use crate::limits::{
 };
 use crate::percent;
 use crate::problem::{self, Problem};
+use crate::record::{IdKind, RecordContext};
 use crate::resolve::path::{PathError, RoutePath};
 use crate::resolve::route;
 use crate::resolve::user_agent::UserAgentInfo;
@@ -25,10 +28,6 @@ use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::snapshot::pieces::Pieces;
-use crate::visitors::events::time::parse_instant;
-use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
-use crate::visitors::log::RecordContext;
-use crate::visitors::log::bloom::IdKind;
 
 /// A request to an endpoint of a published site.
 pub(super) struct RequestContext<'a> {

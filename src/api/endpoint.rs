@@ -1,9 +1,9 @@
 //! The public endpoints, and the endpoint of a request. Each path is matched here, once per request.
 
 use super::problem_page;
+use crate::events::endpoint::EventEndpoint;
 use crate::http::request::{Method, Request, Surface};
 use crate::problem::{Problem, ProblemKind, UNKNOWN_ENDPOINT};
-use crate::visitors::events::endpoint::EventEndpoint;
 
 /// An endpoint of the public interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

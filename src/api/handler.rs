@@ -16,6 +16,7 @@ use super::static_document::StaticDocument;
 use super::user_verifier::UserVerifier;
 use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
+use crate::events::endpoint::EventEndpoint;
 use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
@@ -29,7 +30,6 @@ use crate::http::response::ResponseHead;
 use crate::problem::Problem;
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog, PublishedSite};
-use crate::visitors::events::endpoint::EventEndpoint;
 use crate::visitors::lookup::ProfileReader;
 
 /// The request handler of one thread.

@@ -5,6 +5,7 @@
 use super::endpoint::Endpoint;
 use super::response::write_server_timing;
 use super::scratch::Scratch;
+use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::Field;
@@ -13,7 +14,6 @@ use crate::http::request::{Request, RequestMeta};
 use crate::http::request_id::{is_request_id, write_request_id};
 use crate::http::response::ResponseHead;
 use crate::problem::ProblemKind;
-use crate::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 
 /// The parts of a request on which its response depends.
 #[derive(Debug, Clone, Copy)]

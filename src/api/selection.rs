@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::answer_table::{AnswerKey, AnswerKind};
 use super::context::{Inspection, RequestContext};
 use super::scratch::Scratch;
+use crate::events::time;
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::{self, Problem};
@@ -15,7 +16,6 @@ use crate::resolve::variants::{Choice, ForcedVariants, VariantsError};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedZone};
-use crate::visitors::events::time;
 use crate::visitors::lookup::ProfileReader;
 use crate::visitors::profile::last_context::LastContext;
 

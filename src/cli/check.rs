@@ -12,12 +12,12 @@ use super::inspect::FileKind;
 use super::site_directory::counted;
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::events::time;
 use crate::insights::{ColumnFileError, Columns, parse_column_file_name};
+use crate::log::{self, CheckReport, DamageKind, InterruptedErasure, LogError};
 use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::events::time;
-use crate::visitors::log::{self, CheckReport, DamageKind, InterruptedErasure, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Verify every checksum of all snapshots, or of a log, its checkpoints, its column files, the served versions and the

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::{CliError, print_line};
 use crate::cli::byte_search::Needle;
+use crate::log::SeqLocator;
 use crate::storage::disk::RealDisk;
-use crate::visitors::log::SeqLocator;
 
 /// Number of matches that one search of a directory prints. The others are a count.
 pub const MATCHES_SHOWN_MAX: usize = 100;

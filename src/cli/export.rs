@@ -14,12 +14,13 @@ use clap::{Args, ValueEnum};
 use super::output_file::{Interruption, OutputFile};
 use super::progress::Progress;
 use super::{CliError, log_read_error, print_line};
-use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::events::export::write_line;
+use crate::events::export::write_line;
 #[cfg(feature = "parquet")]
-use crate::visitors::events::parquet::Table;
-use crate::visitors::log::position::{self, LogPosition, PositionError, RecordChain};
-use crate::visitors::log::{self, LogError, LogId, LogItem, LogReader, Record, RecordKind, SeqRange};
+use crate::events::parquet::Table;
+use crate::log::position::{self, LogPosition, PositionError, RecordChain};
+use crate::log::{self, LogError, LogId, LogItem, LogReader, SeqRange};
+use crate::record::{Record, RecordKind};
+use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::verify::newest_checkpoint_seq;
 
 pub(super) const EXAMPLES: &str = "\

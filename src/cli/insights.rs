@@ -13,6 +13,7 @@ use crate::insights::{
     Query, ScanError, SiteFacts, StoreError, Subject, Topic, ZONES_PARAM_NAMES, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
+use crate::log::{self, LogError, LogReader};
 use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::catalog::directory::SnapshotDirectory;
@@ -21,7 +22,6 @@ use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::snapshot::format::ArchivedSite;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::log::{self, LogError, LogReader};
 use crate::{clock, storage};
 
 pub(super) const EXAMPLES: &str = "\

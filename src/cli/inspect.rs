@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::events::time;
+use crate::log::format::SEGMENT_MAGIC;
+use crate::log::{self, Damage, SegmentSummary};
 use crate::site::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
 use crate::storage;
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::MAGIC as CHECKPOINT_MAGIC;
-use crate::visitors::events::time;
-use crate::visitors::log::format::SEGMENT_MAGIC;
-use crate::visitors::log::{self, Damage, SegmentSummary};
 
 pub(super) const EXAMPLES: &str = "\
   parallax inspect snapshots/shop-43.snapshot

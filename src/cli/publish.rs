@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args};
 
 use super::{CliError, print_line};
-use crate::cluster::publish::{Change, NewSnapshot, PublishError, change_source};
-use crate::cluster::pull::list::{FILE_BYTES_MAX, SourceFile};
 use crate::config::cluster::{ConnectionFiles, SnapshotSource, parse_source, refuse_userinfo};
+use crate::distribute::list::{FILE_BYTES_MAX, SourceFile};
+use crate::distribute::publish::{Change, NewSnapshot, PublishError, change_source};
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget};
 
 /// Most versions of a site in a source. Each one takes memory on every node.

@@ -9,11 +9,11 @@ use clap::Args;
 use super::check::check_directory;
 use super::site_directory::counted;
 use super::{CliError, log_read_error, print_line};
+use crate::events::time;
+use crate::log::{self, LogError};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::{self, BackupError, RestoreSummary};
 use crate::visitors::erasure_list::{ErasureList, ListError};
-use crate::visitors::events::time;
-use crate::visitors::log::{self, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Restore a backup, which `cp -r` made, also beside a running server, and serve it:

@@ -9,11 +9,11 @@ use super::erase_limits::{in_rounds, while_changed};
 use super::erasing::{ErasureProgress, append, random_id};
 use super::seal::{self, SealKey};
 use crate::clock;
+use crate::log::{ClusterTombstone, EraseError, ErasureSummary, Tombstone, VisitorIds};
 use crate::metrics::cluster::{ClusterMetrics, ClusterState, NodeStatus};
+use crate::record::{IdKind, IdTag};
 use crate::visitors::apply::KeyHasher;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser, ErasureError};
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, IdTag, Tombstone, VisitorIds};
 use crate::visitors::ownership::Ownership;
 
 /// Time until this node has done an erasure: the stream returns the tombstone, and 10 GB of log are rewritten

@@ -25,13 +25,12 @@ use super::old_records;
 use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
+use crate::log::Erasure as StartingErasure;
+use crate::log::{ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Tombstone};
+use crate::record::Record;
 use crate::storage;
 use crate::threads;
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::log::Erasure as StartingErasure;
-use crate::visitors::log::{
-    ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Record, Tombstone,
-};
 use crate::visitors::ownership::{OrderOf, Ownership, OwnershipError, OwnershipRule, Relation};
 
 /// Pause after an erasure that failed, and between two attempts while another erasure runs.

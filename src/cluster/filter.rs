@@ -9,7 +9,7 @@ use super::era::Era;
 use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, StreamMessage};
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 /// Time by which the stream's clock may be ahead of the sender's, in ms: 10 minutes. A server whose clock
 /// jumps ahead would empty the duplicate window for ever, because the clock of a state never moves back.

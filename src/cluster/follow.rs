@@ -16,7 +16,7 @@ use super::producer::{Producer, ProducerId};
 use super::state::{
     ChainPosition, ProducerEntry, RecordIdentity, SavedState, SeqMark, StreamState, next_chain,
 };
-use crate::visitors::log::{Record, RecordKind};
+use crate::record::{Record, RecordKind};
 
 /// Notes of a [`ReturnHistory`] in the time that retention keeps records at least: one in 10 minutes of a day.
 const RETURN_NOTES: i64 = 144;

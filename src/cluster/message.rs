@@ -13,7 +13,7 @@
 //! ```text
 //! OFFSET  SIZE  FIELD         MEANING
 //! 0       8     magic         FF 50 4C 58 4D 45 53 53 ("\xFFPLXMESS")
-//! 8       2     format        message format, 1. Each value implies one layout of records, that of visitors/log/format.rs
+//! 8       2     format        message format, 1. Each value implies one layout of records, that of log/format.rs
 //! 10      2     kind          1 run, 2 heartbeat, 3 forget, 4 era
 //! 12      4     count         of records; 0 in a message that is no run
 //! 16      16    era
@@ -50,7 +50,7 @@ use super::era::EraId;
 use super::producer::ProducerId;
 use super::state::RecordIdentity;
 use crate::checksum::{crc32c, hash64, hash128_parts};
-use crate::visitors::log::Record;
+use crate::record::Record;
 
 /// First bytes of a message.
 const MAGIC: [u8; 8] = *b"\xFFPLXMESS";
@@ -67,7 +67,7 @@ pub const RAW_BYTES_MAX: usize = 2 << 20;
 /// zstd's fastest positive level: 830 MB/s, ratio 7.4.
 const ZSTD_LEVEL: i32 = 1;
 const CRC_OFFSET: usize = 84;
-/// The bytes of the key in a record, as `visitors/log/format.rs` specifies them. The payload's length follows.
+/// The bytes of the key in a record, as `log/format.rs` specifies them. The payload's length follows.
 const KEY_RANGE: std::ops::Range<usize> = 24..44;
 
 /// The kind of a message.

@@ -7,8 +7,9 @@
 use super::audit::Nodes;
 use super::erasing::{ErasureCommand, ErasureDone};
 use super::producer::Producer;
+use crate::log::{EraseError, EraseRule, Treatment};
+use crate::record::{Record, RecordKind};
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::log::{EraseError, EraseRule, Record, RecordKind, Treatment};
 
 /// Returns the first own seq that this directory may have, as its heartbeats of any time say. Records that it
 /// sends under a later producer ID are others, and do not count.

@@ -10,12 +10,12 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::audit::{Forget, Heartbeat, Hex, REACHABLE_MS};
-use super::connect::NatsSettings;
 use super::era::Era;
 use super::link::MessageBytes;
 use super::message::{Decoder, Encoder, Kind, Message, StreamMessage};
 use super::stream::{CONTROL, ClusterStream, StreamInfo};
 use crate::clock;
+use crate::nats::connect::NatsSettings;
 
 /// Time before the newest message in which heartbeats are read: two of each node.
 const HEARTBEATS_SPAN: Duration = Duration::from_secs(25);

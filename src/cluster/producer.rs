@@ -48,7 +48,7 @@ use std::ops::Range;
 
 use super::message::array;
 use crate::checksum::crc32c;
-use crate::visitors::log::LogId;
+use crate::log::LogId;
 
 const MAGIC: [u8; 8] = *b"\xFFPLXPROD";
 const FORMAT_VERSION: u32 = 1;

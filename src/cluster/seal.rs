@@ -20,7 +20,8 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::hmac_sha256;
-use crate::visitors::log::{IdTag, VisitorIds};
+use crate::log::VisitorIds;
+use crate::record::IdTag;
 use crate::visitors::store::table::Key;
 
 /// Digests in one tombstone. More are in further ones.

@@ -3,7 +3,7 @@
 use super::era::EraId;
 use super::seal::SealKey;
 use crate::checksum::hmac_sha256;
-use crate::visitors::log::TombstoneKey;
+use crate::record::TombstoneKey;
 
 /// The keys of a cluster.
 #[derive(Clone)]

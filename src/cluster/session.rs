@@ -17,11 +17,11 @@ use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
-use super::connect::NatsSettings;
 use super::link::{Command, EventKind, RECEIVED_BYTES_MAX, ThreadLink};
 use super::servers;
 use super::stream::{ClusterStream, received};
-use super::thread::RenewalRequests;
+use crate::nats::connect::NatsSettings;
+use crate::nats::thread::RenewalRequests;
 
 /// Pause after a session that failed. If the servers refuse each session at once, a node does not ask them
 /// all the time.

@@ -10,7 +10,7 @@ use super::message::StreamMessage;
 use super::order::order;
 use super::producer::ProducerId;
 use crate::checksum::{digest, hash128_parts};
-use crate::visitors::log::DedupWindow;
+use crate::log::DedupWindow;
 
 /// Producer IDs in a state. Each has up to 24 KiB of seq marks, so all have at most 100 MB. At the limit
 /// messages of a new producer have no effect, on every node alike.

@@ -11,7 +11,7 @@ use super::format::TextColumn;
 use super::question::Question;
 use super::site::SiteFacts;
 use super::sql;
-use crate::visitors::events::time;
+use crate::events::time;
 
 /// A cell of a line.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,12 +10,12 @@ use super::format::{
 };
 use super::packing::PackedWriter;
 use crate::checksum::{crc32c, hash128_parts};
+use crate::events::identity;
 use crate::ids;
 use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::record::fold_input::FoldParts;
+use crate::record::{Record, RecordKind};
 use crate::url::normal_host;
-use crate::visitors::events::identity;
-use crate::visitors::log::fold_input::FoldParts;
-use crate::visitors::log::{Record, RecordKind};
 
 /// The name of a screen event in answers.
 const SCREEN: &str = "screen";

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::visitors::events::time::{civil_from_days, days_from_civil, parse};
+use crate::events::time::{civil_from_days, days_from_civil, parse};
 
 const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;

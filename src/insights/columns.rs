@@ -14,8 +14,8 @@ use super::format::{
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
+use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
-use crate::visitors::log::SegmentSpan;
 
 /// Numbers that device, operating system and browser have together.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;

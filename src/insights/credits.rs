@@ -13,7 +13,7 @@ use super::experiment::PARTS_MAX;
 use super::format::ColumnFileError;
 use super::rows::Plan;
 use super::scan::{Limits, ScanError, meets, part_of};
-use crate::visitors::events::identity;
+use crate::events::identity;
 
 /// Memory of a tie while ties are read, and of the places of a user: the entries of tables that are half full at worst.
 const TIE_BYTES: u64 = 2 * (16 + 24 + 40);

@@ -23,11 +23,11 @@ use super::site::SiteFacts;
 use super::store::{ColumnStore, StoreError};
 use crate::clock;
 use crate::config::Ack;
+use crate::log::Queue;
 use crate::metrics::LatencyHistogram;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
-use crate::visitors::log::Queue;
 
 /// Time of one question from its begin, with the columns that it needs first.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);

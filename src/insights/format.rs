@@ -81,7 +81,7 @@
 //! checked before its first use, then its bounds. A file that fails a check is built again.
 //!
 //! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename
-//! happens under the lock of `visitors::log::ErasureGeneration`, after a comparison of the generation. So no
+//! happens under the lock of `log::ErasureGeneration`, after a comparison of the generation. So no
 //! file shows records that an erasure has removed. The generation is not part of the file: an erasure deletes
 //! the column file of each segment before it rewrites the segment, and a start that finds an unfinished
 //! erasure deletes all.
@@ -98,7 +98,7 @@
 
 use crate::checksum::crc32c;
 use crate::limits::SEGMENT_RECORDS_MAX;
-use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
+use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
 const FORMAT_VERSION: u32 = 4;

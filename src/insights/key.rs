@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use super::build::VisitorKey;
+use crate::log::COLUMNS_KEY_FILE;
 use crate::storage::disk::{Disk, append_all, read_full};
-use crate::visitors::log::COLUMNS_KEY_FILE;
 
 /// Temporary name of a file of this module. The log writer and an erasure have names of their own.
 const TEMPORARY_FILE: &str = ".columns";

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::build::{ColumnBuilder, VisitorKey};
 use super::columns::Columns;
 use super::installer::{BuiltFrom, ColumnInstaller};
+use crate::log::{SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::Disk;
-use crate::visitors::log::{SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 
 /// The result of building one file.
 enum Built {

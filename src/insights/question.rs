@@ -6,9 +6,9 @@ use super::calendar::{Unit, Zone};
 use super::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
 use super::format::TextColumn;
 use super::zones::ZonesQuestion;
+use crate::events::variants::is_key;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
-use crate::visitors::events::variants::is_key;
 
 /// Rows of a list without `limit`.
 pub(super) const LIMIT_DEFAULT: usize = 10;

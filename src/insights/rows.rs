@@ -8,7 +8,7 @@ use super::packing::PackedColumn;
 use super::question::{Filters, Group};
 use super::site::SiteFacts;
 use super::values::{NO_VALUE, TextNumbers, Values};
-use crate::visitors::log::{Browser, Device, Os, RecordKind};
+use crate::record::{Browser, Device, Os, RecordKind};
 
 /// A page event.
 pub(crate) const PAGE: u16 = 1;

@@ -22,10 +22,8 @@ use super::unknown::add_unknown;
 use super::unstored::UnstoredColumns;
 use super::zones::{count_zones, write_zones};
 use crate::clock;
+use crate::log::{Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::{Disk, FileIdentity};
-use crate::visitors::log::{
-    Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans,
-};
 
 /// The part of the memory of Insights that holds columns without a column file: one of this many.
 const UNSTORED_SHARE: u64 = 8;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::build::{ColumnBuilder, VisitorKey};
+use crate::log::{SegmentRecords, SegmentSpan};
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
-use crate::visitors::log::{SegmentRecords, SegmentSpan};
 
 /// The columns that have no column file.
 pub(super) struct UnstoredColumns {

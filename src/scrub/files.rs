@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::insights::{ColumnFileError, Columns, parse_column_file_name};
+use crate::log::{self, LogError, SECRET_FILE, parse_segment_name};
 use crate::storage::disk::{Disk, is_loss};
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::restore::check_content;
-use crate::visitors::log::{self, LogError, SECRET_FILE, parse_segment_name};
 
 /// A file that nothing is appended to any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

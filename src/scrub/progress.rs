@@ -9,8 +9,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::scrub::SCRUB_PROGRESS_BYTES_MAX;
+use crate::log::SCRUB_FILE;
 use crate::storage::disk::{Disk, append_all, read_full};
-use crate::visitors::log::SCRUB_FILE;
 
 /// Temporary name of the file. Other writers of the directory have names of their own.
 const TEMPORARY_FILE: &str = ".scrub";

@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::log::LogId;
 use crate::storage::access::{AccessReport, restrict_directory};
 use crate::storage::{open_regular, write_data_file};
-use crate::visitors::log::LogId;
 
 /// Bytes that are read of a note. An ID and a line end take 33.
 const NOTE_BYTES_MAX: u64 = 64;

@@ -21,10 +21,15 @@ use crate::admin::{InsightsHandler, VisitorHandler};
 use crate::api::EventSink;
 use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
+use crate::events::time;
 use crate::ids;
 use crate::insights::engine::{self, InsightsMetrics};
 use crate::insights::{VisitorKey, installer};
 use crate::limits::CHECKPOINT_STOP_MS;
+use crate::log::{
+    ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
+    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
+};
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
@@ -37,12 +42,7 @@ use crate::visitors::checkpoint::scheduler::{
 };
 use crate::visitors::checkpoint::writer::CheckpointWriter;
 use crate::visitors::erasure::{ClusterErasure, Eraser};
-use crate::visitors::events::time;
 use crate::visitors::live::{ProfileReaders, ProfileTable};
-use crate::visitors::log::{
-    ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
-    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
-};
 use crate::visitors::ownership::OwnershipSource;
 
 /// Time for which a start retries the lock on the data directory, in ms. A killed process can hold it for some

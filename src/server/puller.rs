@@ -12,12 +12,13 @@ mod with_cluster {
     use super::super::BootError;
     use super::super::event_log::EventLog;
     use crate::admin::Metrics;
-    use crate::cluster::{pull, thread};
     use crate::config::Config;
+    use crate::distribute::pull;
     use crate::metrics::PullCounters;
+    use crate::nats::thread;
     use crate::site::catalog::files::CurrentFiles;
 
-    pub(in crate::server) use crate::cluster::thread::Renewal;
+    pub(in crate::server) use crate::nats::thread::Renewal;
 
     /// Creates the task on the thread `cluster`.
     pub(in crate::server) type MakeTask = Box<dyn FnOnce() -> thread::Task + Send>;

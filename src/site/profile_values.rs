@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::profile_fields::ProfileField;
 use crate::country::country_code;
-use crate::visitors::log::primary_language;
+use crate::record::primary_language;
 
 /// The type of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,16 +9,17 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::log::format as segment;
+use crate::log::{
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
+    TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
+};
+use crate::record::TombstoneKey;
 use crate::storage::disk::{Disk, DiskFile, append_all, copy_range, list_if_present, read_full};
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::erasure_list::ErasureList;
-use crate::visitors::log::format as segment;
-use crate::visitors::log::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
-    TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
-};
 use crate::visitors::restored_erasures::{self, UnfinishedError};
 
 /// Suffix of the directory while it is being written.

@@ -14,12 +14,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::checkpoint::{CheckpointMetrics, CheckpointRequest};
-use super::log::bloom::IdKind;
-use super::log::{
-    EraseError, ErasureStarted, ErasureSummary, IdTag, LogItem, Queue, Tombstone, VisitorIds, may_have_erased,
-};
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use crate::clock;
+use crate::log::{
+    EraseError, ErasureStarted, ErasureSummary, LogItem, Queue, Tombstone, VisitorIds, may_have_erased,
+};
+use crate::record::{IdKind, IdTag};
 
 /// Time limit for a checkpoint: enough for 4 GiB at 100 MB/s and a second try. After it the erasure fails, and
 /// the client has to retry.

@@ -30,11 +30,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::crc32c;
+use crate::events::time;
+use crate::log::{Damage, ListedTombstone, LogError, LogId, TombstoneScan, scan_tombstones};
+use crate::record::{IdTag, TombstoneKey};
 use crate::storage::disk::Disk;
-use crate::visitors::events::time;
-use crate::visitors::log::{
-    Damage, IdTag, ListedTombstone, LogError, LogId, TombstoneKey, TombstoneScan, scan_tombstones,
-};
 
 /// The format version of the file.
 const VERSION: u32 = 1;

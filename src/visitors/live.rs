@@ -15,8 +15,8 @@ use super::profile::profile::Profile;
 use super::store::table::{EvictionClass, Key, Table, TableReaders};
 use crate::checksum::hash128_parts;
 use crate::clock::Clock;
-use crate::visitors::log::bloom::{IdKind, id_hash};
-use crate::visitors::log::{IdTag, Record, RecordKind, Records, TombstoneKey, VisitorIds, tombstone_tags};
+use crate::log::{Records, VisitorIds};
+use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey, id_hash, tombstone_tags};
 use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::{FoldState, KnownTies, OrderRules};
 

@@ -18,10 +18,11 @@ pub(crate) use self::source::OrderOf;
 pub use self::source::OwnershipSource;
 use super::checkpoint::reader::CheckpointError;
 use super::checkpoint::sections::TieIndex;
-use super::events::identity::{Owner, Users};
-use super::log::bloom::{IdKind, id_hash, may_contain_hash};
-use super::log::{IdTag, LogError, Tombstone, TombstoneKey, VisitorIds};
 use super::ties::{TieEntry, users_around};
+use crate::events::identity::{Owner, Users};
+use crate::log::bloom::may_contain_hash;
+use crate::log::{LogError, Tombstone, VisitorIds};
+use crate::record::{IdKind, IdTag, TombstoneKey, id_hash};
 
 /// The entries of ownership as of one moment.
 pub struct Ownership {

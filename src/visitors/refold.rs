@@ -5,17 +5,15 @@
 //! expired, the server has evicted the visitor, or other nodes have records. Then the state is not known.
 
 use super::apply::{KeyHasher, ProfileUpdater};
-use super::log::bloom::IdKind;
-use super::log::fold_input::{FoldInput, FoldParts};
-use super::log::{
-    EraseRule, LogError, LogItem, Queue, Record, RecordContext, RecordKind, Records, segment_spans,
-};
 use super::lookup::ProfileReader;
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use super::profile::FoldCounts;
 use super::profile::profile::decode_alias;
 use super::store::table::Table;
 use crate::ids;
+use crate::log::{EraseRule, LogError, LogItem, Queue, Records, segment_spans};
+use crate::record::fold_input::{FoldInput, FoldParts};
+use crate::record::{IdKind, Record, RecordContext, RecordKind};
 
 /// Attempts to fold while the visitor is active, or while erasures change the log.
 const ATTEMPTS_MAX: u32 = 3;

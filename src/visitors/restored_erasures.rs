@@ -13,7 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
+use crate::events::identity;
 use crate::ids;
+use crate::log::{
+    self, ErasureSummary, ListedTombstone, LockedLog, LogConsumer, LogError, LogId, LogItem, LogReader,
+    Options, Records, SeqRange, TombstoneScan, VisitorIds, WriterThread,
+};
+use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey};
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::CheckpointMetrics;
@@ -22,14 +28,7 @@ use crate::visitors::checkpoint::reader::read_header;
 use crate::visitors::checkpoint::restore::{LogRange, RestoreError, RestoredTable, restore};
 use crate::visitors::checkpoint::scheduler::{Options as CheckpointOptions, build_checkpointer};
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::events::identity;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{
-    self, ErasureSummary, IdTag, ListedTombstone, LockedLog, LogConsumer, LogError, LogId, LogItem,
-    LogReader, Options, Record, RecordKind, Records, SeqRange, TombstoneKey, TombstoneScan, VisitorIds,
-    WriterThread,
-};
 use crate::visitors::ownership::OwnershipSource;
 
 /// The reason why an erasure in the copy is not finished.

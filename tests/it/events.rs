@@ -19,18 +19,17 @@ mod visitors;
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::config::identity_keys::UserRule;
+use parallax::testing::events::decode::{Environment, EventContext, EventValidator, Policy, Submission};
+use parallax::testing::events::document::JsonParser;
+use parallax::testing::events::endpoint::EventEndpoint;
+use parallax::testing::events::export;
+use parallax::testing::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
+use parallax::testing::events::refusal::{OwnedActual, Refusal};
+use parallax::testing::log::{Ack, RecordResult};
 use parallax::testing::problem::{self, Detail};
+use parallax::testing::record::{Browser, Device, Os, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
-use parallax::testing::visitors::events::decode::{
-    Environment, EventContext, EventValidator, Policy, Submission,
-};
-use parallax::testing::visitors::events::document::JsonParser;
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
-use parallax::testing::visitors::events::export;
-use parallax::testing::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
-use parallax::testing::visitors::events::refusal::{OwnedActual, Refusal};
-use parallax::testing::visitors::log::{Ack, Browser, Device, Os, RecordResult, UserAgentInfo};
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 
@@ -45,9 +44,9 @@ const REQUEST: EventContext<'static> = EventContext {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy {
-        bots: parallax::testing::visitors::events::decode::BotPolicy::Flag,
+        bots: parallax::testing::events::decode::BotPolicy::Flag,
         honor_gpc: false,
-        ip: parallax::testing::visitors::events::ip::IpPolicy::None,
+        ip: parallax::testing::events::ip::IpPolicy::None,
     },
     received_ms: NOW_MS,
     is_preview: false,

@@ -3,15 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::config::identity_keys::UserRule;
-use parallax::testing::url::is_ignored_referrer;
-use parallax::testing::visitors::events::decode::{
+use parallax::testing::events::decode::{
     BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
 };
-use parallax::testing::visitors::events::document::JsonParser;
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
-use parallax::testing::visitors::events::ip::IpPolicy;
-use parallax::testing::visitors::events::receipt::EventResults;
-use parallax::testing::visitors::log::{FoldInput, RecordKind, UserAgentInfo};
+use parallax::testing::events::document::JsonParser;
+use parallax::testing::events::endpoint::EventEndpoint;
+use parallax::testing::events::ip::IpPolicy;
+use parallax::testing::events::receipt::EventResults;
+use parallax::testing::record::{FoldInput, RecordKind, UserAgentInfo};
+use parallax::testing::url::is_ignored_referrer;
 
 const REQUEST: EventContext<'static> = EventContext {
     site: "acme",

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax::testing::events::export::write_line;
 use parallax::testing::insights::{
     ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, VisitorKey, Zone, answer_over,
 };
 use parallax::testing::limits::USER_ANON_IDS_MAX;
+use parallax::testing::log::{LogItem, LogReader, Request};
+use parallax::testing::record::{IdKind, Record, RecordKind};
 use parallax::testing::storage::disk::Disk;
-use parallax::testing::visitors::events::export::write_line;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{LogItem, LogReader, Record, RecordKind, Request};
 use parallax::testing::visitors::ownership::OwnershipRule;
 use parallax::testing::visitors::verify::check_directory;
 use serde_json::Value;

@@ -52,11 +52,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::storage::disk::Disk;
-use parallax::testing::visitors::log::{
-    self, Completion, LogClient, LogError, LogWriter, Options, Queue, Record, RecordKind, Records,
-    RecoveryReport, Request, TombstoneKey,
+use parallax::testing::log::{
+    self, Completion, LogClient, LogError, LogWriter, Options, Queue, Records, RecoveryReport, Request,
 };
+use parallax::testing::record::{Record, RecordKind, TombstoneKey};
+use parallax::testing::storage::disk::Disk;
 
 /// The directory of the simulated log.
 const DIRECTORY: &str = "/data";

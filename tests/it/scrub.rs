@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use parallax::testing::clock::Clock;
 use parallax::testing::limits::{READ_CHUNK_BYTES, SCRUB_LOOK_MS, SCRUB_PERIOD_MS, SCRUB_PROGRESS_BYTES_MAX};
+use parallax::testing::log::{check_directory, parse_segment_name, segment_name};
 use parallax::testing::scrub::{Pace, Parts, Scrub, ScrubMetrics};
 use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{check_directory, parse_segment_name, segment_name};
 
 use self::disk::MediumDisk;
 use crate::dice::Dice;

@@ -13,7 +13,8 @@ use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
 use parallax::testing::cluster::seal::{SealKey, open, owner, payload_again, payloads};
 use parallax::testing::cluster::state::PRODUCERS_MAX;
-use parallax::testing::visitors::log::{IdTag, LogId, Record, RecordKind, VisitorIds};
+use parallax::testing::log::{LogId, VisitorIds};
+use parallax::testing::record::{IdTag, Record, RecordKind};
 use parallax::testing::visitors::store::table::Key;
 
 use crate::rules::{Cluster, NOW_MS, id, record};

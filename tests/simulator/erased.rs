@@ -6,7 +6,7 @@ use parallax::testing::cluster::erase::{
 };
 use parallax::testing::cluster::erased_file::{from_text, to_text};
 use parallax::testing::cluster::message::{RunRecord, dedup_key, push_record};
-use parallax::testing::visitors::log::Record;
+use parallax::testing::record::Record;
 
 use crate::event::void;
 use crate::rules::{Log, NOW_MS, id, producer, record};

@@ -15,7 +15,7 @@ use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::state::{
     PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARK_INTERVAL_MS, SEQ_MARKS_MAX, SeqMark, StreamState,
 };
-use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::record::{Record, RecordKind};
 
 use crate::event::void;
 

@@ -14,8 +14,8 @@ use crate::cluster::message::RunRecord;
 use crate::cluster::old_records::{OldRecords, first_allowed_seq};
 use crate::cluster::order::order;
 use crate::cluster::seal;
+use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::RecordKind;
 use crate::visitors::ties::known::OrderRules;
 
 /// The erasures that a node knows.

@@ -17,8 +17,8 @@ use crate::cluster::seal;
 use crate::cluster::state::StreamState;
 use crate::ids;
 use crate::metrics::cluster::ClusterState;
+use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::RecordKind;
 
 impl Node {
     /// Handles the next event. Returns whether there was one.

@@ -16,7 +16,7 @@ use crate::insights::rows::{Block, FileReader, Plan, RowValue};
 use crate::insights::scan::{Limits, ScanError, part_of};
 use crate::insights::site::SiteFacts;
 use crate::insights::values::Values;
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 /// Memory of a visitor of an experiment: an entry of a table that is half full at worst.
 const EXPOSED_BYTES: u64 = 2 * 49;

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
+use crate::events::variants::is_key;
 use crate::insights::calendar::{Unit, Zone};
 use crate::insights::question::{Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, is_planned, parse_window_ms};
-use crate::visitors::events::variants::is_key;
 
 const DAYS_DEFAULT: i64 = 30;
 /// The error rate of a comparison: one false alarm in twenty.

@@ -12,8 +12,8 @@ use crate::insights::rows::{Block, FileReader, Plan, Row, RowValue};
 use crate::insights::scan::{Gathered, Limits, ScanError, part_of};
 use crate::insights::site::SiteFacts;
 use crate::insights::values::Values;
+use crate::record::RecordKind;
 use crate::site::experiment_metrics::Goal;
-use crate::visitors::log::RecordKind;
 
 /// An exposure. The value of its row is the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;

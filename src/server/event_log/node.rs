@@ -8,10 +8,11 @@ use crate::cluster::erase_request::ClusterEraser;
 use crate::cluster::node::Node;
 use crate::cluster::restore::NodeRestoreError;
 use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
-use crate::cluster::thread::RenewalRequests;
+use crate::log::DurableBatch;
 use crate::metrics::cluster::ClusterMetrics;
+use crate::nats::thread::RenewalRequests;
+use crate::record::TombstoneKey;
 use crate::server::puller::MakeTask;
-use crate::visitors::log::{DurableBatch, TombstoneKey};
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
 

@@ -133,8 +133,9 @@
 
 use crate::checksum::crc32c;
 use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
-use crate::visitors::log::LogId;
-use crate::visitors::log::format::{header_version, u16_at, u32_at, u64_at};
+use crate::little_endian::{u16_at, u32_at, u64_at};
+use crate::log::LogId;
+use crate::log::format::header_version;
 use crate::visitors::store::table::{EvictionClass, Key};
 use crate::visitors::ties::TIE_BYTES;
 use crate::visitors::ties::lost::LINE_BYTES;

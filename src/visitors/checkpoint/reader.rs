@@ -13,8 +13,8 @@ use super::format::{
     TRAILER_BYTES_MAX, TRAILER_OFFSET_BYTES, block_length, check_block, extend_checksum, trailer_from_bytes,
 };
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
+use crate::log::{LogId, unsupported_version};
 use crate::storage::disk::{Disk, DiskFile, read_full};
-use crate::visitors::log::{LogId, unsupported_version};
 
 /// The reason why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use super::load::{load_table, wrong_entry_count};
 use super::reader::{CheckpointError, CheckpointReader, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
-use crate::visitors::log::{LogId, unsupported_version};
+use crate::log::{LogId, unsupported_version};
 use crate::visitors::store::table::Table;
 use crate::visitors::ties::known::{FoldState, KnownTies};
 use crate::visitors::ties::lost::LostAliases;

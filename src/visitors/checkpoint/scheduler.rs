@@ -19,7 +19,8 @@ use crate::limits::RECENT_TIES_MAX;
 use crate::limits::{
     CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT, CHECKPOINT_STOP_MS,
 };
-use crate::visitors::log::{IdTag, LogId};
+use crate::log::LogId;
+use crate::record::IdTag;
 use crate::visitors::store::table::Table;
 use crate::visitors::ties::known::KnownTies;
 use crate::visitors::ties::lost::LostAliases;

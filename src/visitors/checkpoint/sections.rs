@@ -9,8 +9,8 @@ use super::format::{
 };
 use super::reader::{BlockReader, CheckpointError, CheckpointReader, damaged};
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
+use crate::record::IdTag;
 use crate::storage::disk::{DiskFile, append_all};
-use crate::visitors::log::IdTag;
 use crate::visitors::ties::lost::LostAliases;
 use crate::visitors::ties::{TIE_BYTES, TieEntry};
 

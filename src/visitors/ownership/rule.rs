@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::{Ownership, OwnershipError, Visitor, merge_entries};
-use crate::visitors::events::identity::{self, NamedIds, Owner, Users};
-use crate::visitors::log::bloom::{IdKind, id_hash};
-use crate::visitors::log::{EraseRule, IdTag, Record, RedactedIds, TombstoneKey, Treatment};
+use crate::events::identity::{self, NamedIds, Owner, Users};
+use crate::log::{EraseRule, RedactedIds, Treatment};
+use crate::record::{IdKind, IdTag, Record, TombstoneKey, id_hash};
 use crate::visitors::ties::cache::TieCache;
 use crate::visitors::ties::{TieEntry, users_around};
 

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Ownership, OwnershipError};
+use crate::log::{LogError, LogReader};
+use crate::record::TombstoneKey;
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::sections::TieIndex;
-use crate::visitors::log::{LogError, LogReader, TombstoneKey};
 use crate::visitors::ties::known::KnownTies;
 
 /// Attempts to open the newest checkpoint. Each failed attempt means that a newer one has replaced it, and that

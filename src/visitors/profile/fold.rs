@@ -21,7 +21,7 @@ use super::builder::ProfileBuilder;
 use super::event::Event;
 use super::last_context::{LastContext, context_of_device};
 use super::profile::hashed_path;
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 impl<'a> ProfileBuilder<'a> {
     /// Folds an event into this profile. A profile event is sent by a server and only changes traits.

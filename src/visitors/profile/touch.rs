@@ -6,7 +6,7 @@
 
 use super::varint::{Decoder, put_number, put_sized};
 use crate::limits::TOUCH_TEXT_BYTES_MAX;
-use crate::visitors::log::fold_input::TouchTexts;
+use crate::record::fold_input::TouchTexts;
 
 const TEXTS: usize = 7;
 /// The place of the landing page. The texts of a fold input come before it.

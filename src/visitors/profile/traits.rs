@@ -26,8 +26,8 @@ use serde_json::Value as Json;
 use super::FoldCounts;
 use super::varint::{Decoder, put_number, put_signed, put_sized, signed_len, sized_len};
 use crate::condition::{self, Value};
+use crate::events::changes::{Change, Changes, Operation};
 use crate::limits::{TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX};
-use crate::visitors::events::changes::{Change, Changes, Operation};
 
 /// A trait of a profile being modified.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Merges new entries into sorted ones, and drops the entries that decide no owner any more.
 
 use super::TieEntry;
-use crate::visitors::log::IdTag;
+use crate::record::IdTag;
 
 /// The entries that a merge leaves out.
 #[derive(Debug, Clone, Default)]

@@ -11,14 +11,12 @@ use parallax::testing::clock::Clock;
 use parallax::testing::limits::{
     CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS, RETENTION_INTERVAL_MS,
 };
+use parallax::testing::log::format::{HEADER_BYTES, batch_length};
+use parallax::testing::log::{ErasureSummary, LogItem, LogReader, Request, VisitorIds, segment_name};
+use parallax::testing::record::{IdKind, Record, RecordKind};
 use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::erasure::{Eraser, ErasureError};
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::format::{HEADER_BYTES, batch_length};
-use parallax::testing::visitors::log::{
-    ErasureSummary, LogItem, LogReader, Record, RecordKind, Request, VisitorIds, segment_name,
-};
 use parallax::testing::visitors::ownership::OwnershipSource;
 use parallax::testing::visitors::ties::known::KnownTies;
 use parallax::testing::visitors::verify::check_directory;

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use parallax::testing::visitors::events::decode::{BotPolicy, EventContext, Policy};
-use parallax::testing::visitors::events::ip::IpPolicy;
+use parallax::testing::events::decode::{BotPolicy, EventContext, Policy};
+use parallax::testing::events::ip::IpPolicy;
 use serde_json::{Value, json};
 
 use super::{Outcome, REQUEST, page, post, post_as, track};

@@ -1,6 +1,6 @@
 //! The page of an event.
 
-use parallax::testing::visitors::events::decode::EventContext;
+use parallax::testing::events::decode::EventContext;
 use serde_json::{Value, json};
 
 use super::{REQUEST, post, post_as, track};

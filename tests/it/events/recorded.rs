@@ -1,6 +1,6 @@
 //! The context members of a record and its `experiments`.
 
-use parallax::testing::visitors::log::Code;
+use parallax::testing::record::Code;
 use serde_json::{Value, json};
 
 use super::{EventContext, REQUEST, page, post, post_as, track};

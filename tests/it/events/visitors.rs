@@ -1,6 +1,6 @@
 //! The visitor of an event, and the site of a body.
 
-use parallax::testing::visitors::events::decode::EventContext;
+use parallax::testing::events::decode::EventContext;
 use serde_json::{Value, json};
 
 use super::{REQUEST, page, post, post_as, track};

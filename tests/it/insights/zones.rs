@@ -10,7 +10,7 @@ use parallax::testing::insights::{
     COLUMN_TEXTS_MAX, Columns, Limits, PublishedZone, Query, QuestionError, ScanError, SiteFacts,
     ZONES_LIMIT_MAX, Zone, ZonesQuestion, answer_over,
 };
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 
 use super::Event;
 use super::oracle::{any_event, columns};

@@ -1,12 +1,12 @@
 //! `current.json` and its limits, the changes of `publish`, and the rule for removals, without a server.
 
 use parallax::testing::checksum::FileHash;
-use parallax::testing::cluster::publish::{PublishError, add, remove};
-use parallax::testing::cluster::pull::list::{
+use parallax::testing::distribute::list::{
     FILE_BYTES_MAX, FILES_MAX, LIST_BYTES_MAX, ListError, NAME_BYTES_MAX, SourceFile, format,
     is_snapshot_name, parse,
 };
-use parallax::testing::cluster::pull::mirror::is_removable;
+use parallax::testing::distribute::mirror::is_removable;
+use parallax::testing::distribute::publish::{PublishError, add, remove};
 use parallax::testing::site::catalog::files::{FileList, FileState, FileStatus};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -157,10 +157,10 @@ fn a_version_that_nodes_would_not_serve_is_refused() {
     let other = SourceFile { bytes: 2, ..file("a-10.snapshot") };
     assert_eq!(add(other, 10), Err(PublishError::VersionTaken("a-10.snapshot".to_owned())));
     let full: Vec<_> = (0..FILES_MAX).map(|i| file(&format!("site{i}-1.snapshot"))).collect();
-    let one_more = parallax::testing::cluster::publish::add(&full, &file("a-1.snapshot"), ("a", 1), 2);
+    let one_more = parallax::testing::distribute::publish::add(&full, &file("a-1.snapshot"), ("a", 1), 2);
     assert_eq!(one_more, Err(PublishError::List(ListError::TooMany(FILES_MAX + 1))));
     let replaced =
-        parallax::testing::cluster::publish::add(&full, &file("site0-2.snapshot"), ("site0", 2), 1);
+        parallax::testing::distribute::publish::add(&full, &file("site0-2.snapshot"), ("site0", 2), 1);
     assert_eq!(replaced.expect("accepted").expect("changed").len(), FILES_MAX);
 }
 
