@@ -1,20 +1,23 @@
-//! Reads little-endian numbers at fixed offsets of a file or record.
+//! Reads bytes and little-endian numbers at fixed offsets of a file, record or message.
 
 /// Reads two bytes at `at`. Panics if `bytes` is shorter.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+    u16::from_le_bytes(array_at(bytes, at))
 }
 
 /// Reads four bytes at `at`. Panics if `bytes` is shorter.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(number)
+    u32::from_le_bytes(array_at(bytes, at))
 }
 
 /// Reads eight bytes at `at`. Panics if `bytes` is shorter.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(number)
+    u64::from_le_bytes(array_at(bytes, at))
+}
+
+/// Reads `N` bytes at `at`. Panics if `bytes` is shorter.
+pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
 }

@@ -58,7 +58,7 @@ pub mod clock {
 pub mod cluster {
     pub use crate::cluster::{
         acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, message,
-        old_records, order, own_log, producer, saved, seal, skew, state,
+        nodes, old_records, order, own_log, payloads, producer, saved, seal, skew, state,
     };
 }
 pub mod condition {
@@ -80,9 +80,7 @@ pub mod config {
 }
 pub mod events {
     pub mod decode {
-        pub use crate::events::decode::{
-            BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
-        };
+        pub use crate::events::decode::EventValidator;
     }
     pub mod document {
         pub use crate::events::document::JsonParser;
@@ -107,6 +105,12 @@ pub mod events {
     }
     pub mod refusal {
         pub use crate::events::refusal::{OwnedActual, Refusal};
+    }
+    pub mod request {
+        pub use crate::events::request::{BotPolicy, Environment, Policy, RequestFacts};
+    }
+    pub mod submission {
+        pub use crate::events::submission::Submission;
     }
     pub mod time {
         pub use crate::events::time::{

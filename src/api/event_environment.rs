@@ -1,6 +1,6 @@
 //! The environment of the validation of events: the facts of the site, and tables and generators of the worker.
 
-use crate::events::decode::Environment;
+use crate::events::request::Environment;
 use crate::ids::RequestIdGenerator;
 use crate::resolve::path::RoutePath;
 use crate::resolve::user_agent::{UserAgentCache, UserAgentInfo, UserAgentParser};

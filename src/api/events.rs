@@ -16,12 +16,14 @@ use super::user_verifier::{UserIdPlace, keys_of};
 use crate::clock;
 use crate::config::identity_keys::UserRule;
 use crate::events::context::country;
-use crate::events::decode::{BotPolicy, EventContext, EventValidator, Policy, Submission};
+use crate::events::decode::EventValidator;
 use crate::events::document::JsonParser;
 use crate::events::endpoint::EventEndpoint;
 use crate::events::ip::IpPolicy;
 use crate::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
 use crate::events::refusal::Refusal;
+use crate::events::request::{BotPolicy, Policy, RequestFacts};
+use crate::events::submission::Submission;
 use crate::events::visitor::is_placeholder;
 use crate::http::authorization;
 use crate::http::body;
@@ -386,7 +388,7 @@ fn validate<'a, 'r: 'a>(
     let headers = &request.headers;
     let utf8 = |value| std::str::from_utf8(value).ok();
     let keys = published.site().verifies_users.then(|| settings.user_verifier.keys());
-    let context = EventContext {
+    let context = RequestFacts {
         site: &published.site().site,
         tracking_id: &published.site().tracking_id,
         policy: event_policy(published.site()),

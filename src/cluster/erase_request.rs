@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::audit::REACHABLE_MS;
 use super::erase_limits::{in_rounds, while_changed};
 use super::erasing::{ErasureProgress, append, random_id};
+use super::nodes::REACHABLE_MS;
 use super::seal::{self, SealKey};
 use crate::clock;
 use crate::log::{ClusterTombstone, EraseError, ErasureSummary, Tombstone, VisitorIds};

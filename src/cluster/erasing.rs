@@ -16,11 +16,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::audit::Erasure;
 use super::erase::{ErasedRecord, ErasureNote, NotedErasures};
 use super::erase_limits::{DoneErasures, while_busy};
 use super::erased_file::{self, ERASED_FILE};
 use super::message::dedup_key;
+use super::nodes::Erasure;
 use super::old_records;
 use super::positions::Orders;
 use super::seal::{self, SealKey};

@@ -4,9 +4,10 @@
 //! selected records into the table, one at a time, and evicts visitors after each. The filter is pure: it
 //! uses the state, the message, its position and its stream time.
 
-use super::audit::{Erasure, Forget, Heartbeat};
 use super::era::Era;
 use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, StreamMessage};
+use super::nodes::Erasure;
+use super::payloads::{Forget, Heartbeat};
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
 use crate::record::RecordKind;

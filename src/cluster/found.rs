@@ -9,9 +9,10 @@ use std::{fs, io};
 
 use tokio::runtime::Builder;
 
-use super::audit::Nodes;
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
+use super::message::RecordIdentity;
 use super::message::{Encoder, dedup_key};
+use super::nodes::Nodes;
 use super::order::{ORDERS_PER_POSITION, Positions};
 use super::positions::POSITIONS_FILE;
 use super::producer::{Producer, ProducerId};
@@ -19,7 +20,7 @@ use super::restore::{all_ties, newest_own};
 use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
-use super::state::{ProducerEntry, RecordIdentity, SavedState};
+use super::state::{ProducerEntry, SavedState};
 use super::stream::{CONTROL, ClusterStream};
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;

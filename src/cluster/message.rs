@@ -30,7 +30,7 @@
 //! The payload of a run is its records, one after the other, as a segment has them. The key of a record is
 //! zero if it follows from site and message ID, because a hash does not compress. The reader computes it:
 //! [`RunRecord::key`]. The payload of an era is the JSON of [`super::era::Era`], those of heartbeats and
-//! forgotten nodes are [`super::audit::Heartbeat`] and [`super::audit::Forget`].
+//! forgotten nodes are [`super::payloads::Heartbeat`] and [`super::payloads::Forget`].
 //!
 //! # Checks on reading, in this order
 //!
@@ -48,8 +48,8 @@ use std::io;
 
 use super::era::EraId;
 use super::producer::ProducerId;
-use super::state::RecordIdentity;
 use crate::checksum::{crc32c, hash64, hash128_parts};
+use crate::little_endian::{array_at, u16_at, u32_at, u64_at};
 use crate::record::Record;
 
 /// First bytes of a message.
@@ -188,47 +188,40 @@ impl Decoder {
             return Err(malformed("no header"));
         }
         let (header, compressed) = bytes.split_at(HEADER_BYTES);
-        if crc32c(&[&header[..CRC_OFFSET], compressed]) != u32::from_le_bytes(array(header, CRC_OFFSET)) {
+        if crc32c(&[&header[..CRC_OFFSET], compressed]) != u32_at(header, CRC_OFFSET) {
             return Err(malformed("wrong checksum"));
         }
-        let format = u16::from_le_bytes(array(header, 8));
+        let format = u16_at(header, 8);
         if format != FORMAT {
             return Err(MessageError::UnsupportedFormat(format));
         }
-        let kind = match u16::from_le_bytes(array(header, 10)) {
+        let kind = match u16_at(header, 10) {
             1 => Kind::Run,
             2 => Kind::Heartbeat,
             3 => Kind::Forget,
             4 => Kind::Era,
             _ => return Err(malformed("unknown kind")),
         };
-        let raw_bytes = u32::from_le_bytes(array(header, 80)) as usize;
+        let raw_bytes = u32_at(header, 80) as usize;
         let header = Header {
             kind,
-            count: u32::from_le_bytes(array(header, 12)),
-            era: EraId(array(header, 16)),
-            producer_id: ProducerId(array(header, 32)),
-            base_seq: u64::from_le_bytes(array(header, 48)),
-            first: u64::from_le_bytes(array(header, 56)),
-            sent_ms: i64::from_le_bytes(array(header, 64)),
+            count: u32_at(header, 12),
+            era: EraId(array_at(header, 16)),
+            producer_id: ProducerId(array_at(header, 32)),
+            base_seq: u64_at(header, 48),
+            first: u64_at(header, 56),
+            sent_ms: i64::from_le_bytes(array_at(header, 64)),
         };
         let is_counted = header.first.checked_add(u64::from(header.count)).is_some();
         if raw_bytes > RAW_BYTES_MAX || !is_counted || (header.count == 0) == (kind == Kind::Run) {
             return Err(malformed("a number is out of range"));
         }
         let payload = self.0.decompress(compressed, raw_bytes).map_err(|_| malformed("not a zstd frame"))?;
-        if payload.len() != raw_bytes || hash64(&payload).to_le_bytes() != array(bytes, 72) {
+        if payload.len() != raw_bytes || hash64(&payload).to_le_bytes() != array_at(bytes, 72) {
             return Err(malformed("wrong payload hash"));
         }
         Ok(Message { header, payload })
     }
-}
-
-/// Reads `N` bytes at `at`. Panics if `bytes` is shorter.
-pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(&bytes[at..at + N]);
-    array
 }
 
 /// A record of a run.
@@ -291,4 +284,21 @@ pub(super) fn next_record<'a>(payload: &'a [u8], offset: &mut usize, seq: &mut u
     *offset += length;
     *seq += 1;
     Some(found)
+}
+
+/// The fields of a record that the running hash of its producer covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordIdentity {
+    pub length: u32,
+    pub received_ms: i64,
+    /// The dedup key. 0 if the record has none, for example because it is void.
+    pub key: u128,
+}
+
+impl RecordIdentity {
+    /// Returns the running hash after this record.
+    pub fn extend(&self, hash: u128) -> u128 {
+        let fields = [self.length.to_le_bytes().as_slice(), &self.received_ms.to_le_bytes()].concat();
+        hash128_parts([&hash.to_le_bytes(), &fields, &self.key.to_le_bytes()])
+    }
 }

@@ -16,7 +16,9 @@
 //! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
 //! | decides when a node that lacks messages is ready | [`join`] |
-//! | compares tables, knows the nodes, lists erasures | [`audit`] |
+//! | compares tables | [`audit`] |
+//! | knows the nodes, lists erasures | [`nodes`] |
+//! | specifies the payloads of heartbeats | [`payloads`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
 //! | finds records of a restored backup that retention had deleted | [`old_records`] |
@@ -46,8 +48,10 @@ pub mod follow;
 pub mod forward;
 pub mod join;
 pub mod message;
+pub mod nodes;
 pub mod order;
 pub mod own_log;
+pub mod payloads;
 pub mod producer;
 pub mod saved;
 pub mod seal;

@@ -4,8 +4,8 @@
 //! The ties that decide the owners of these records may be dropped on all nodes. So the records become void
 //! before the node sends a heartbeat.
 
-use super::audit::Nodes;
 use super::erasing::{ErasureCommand, ErasureDone};
+use super::nodes::Nodes;
 use super::producer::Producer;
 use crate::log::{EraseError, EraseRule, Treatment};
 use crate::record::{Record, RecordKind};

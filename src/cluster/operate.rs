@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use super::audit::{Forget, Heartbeat, Hex, REACHABLE_MS};
 use super::era::Era;
 use super::link::MessageBytes;
 use super::message::{Decoder, Encoder, Kind, Message, StreamMessage};
+use super::nodes::REACHABLE_MS;
+use super::payloads::{Forget, Heartbeat, Hex};
 use super::stream::{CONTROL, ClusterStream, StreamInfo};
 use crate::clock;
 use crate::nats::connect::NatsSettings;

@@ -80,7 +80,8 @@ impl Source for BucketSource {
     }
 
     async fn fetch(&mut self, mut download: Download) -> Result<Download, String> {
-        let (name, bytes) = (download.source().name.clone(), download.source().bytes);
+        let name = download.source().name.clone();
+        let bytes = download.source().bytes;
         let path = object_path(&self.prefix, &name);
         let mut at = 0;
         while at < bytes {

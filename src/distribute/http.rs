@@ -189,7 +189,8 @@ impl<D: Directory> Source for DirectorySource<D> {
         if self.last.is_some() {
             tokio::time::sleep(wait).await;
         }
-        let (directory, tag) = (self.directory.clone(), self.tag.clone());
+        let directory = self.directory.clone();
+        let tag = self.tag.clone();
         let answer = blocking(move || directory.read_list(tag.as_ref())).await;
         let Some((bytes, tag)) = answer? else { return Ok(None) };
         let state = list_state(&bytes)?;
@@ -202,7 +203,8 @@ impl<D: Directory> Source for DirectorySource<D> {
     async fn fetch(&mut self, mut download: Download) -> Result<Download, String> {
         let directory = self.directory.clone();
         blocking(move || {
-            let (name, bytes) = (download.source().name.clone(), download.source().bytes);
+            let name = download.source().name.clone();
+            let bytes = download.source().bytes;
             let mut body = directory.open(&name, bytes)?;
             io::copy(&mut body, &mut download).map_err(|error| format!("{name}: {error}"))?;
             Ok(download)

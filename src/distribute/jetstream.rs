@@ -73,7 +73,9 @@ pub(super) struct NatsSource {
 impl NatsSource {
     /// Creates the source. It connects when it is first read.
     pub(super) fn new(settings: NatsSettings, bucket: String, renewals: RenewalRequests) -> Self {
-        let (client, open, objects) = (None, None, BTreeMap::new());
+        let client = None;
+        let open = None;
+        let objects = BTreeMap::new();
         Self { settings, bucket, client, open, objects, is_changed: false, renewals }
     }
 

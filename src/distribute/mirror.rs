@@ -232,7 +232,8 @@ fn temporary(directory: &Path, name: &str) -> PathBuf {
 /// Returns the hash of a file, of the same kind as `kind`.
 pub(super) fn hash_file(path: &Path, kind: FileHash) -> io::Result<FileHash> {
     let (mut file, _) = storage::open_regular(path)?;
-    let (mut hasher, mut buffer) = (FileHasher::for_kind(kind), vec![0; READ_BYTES]);
+    let mut hasher = FileHasher::for_kind(kind);
+    let mut buffer = vec![0; READ_BYTES];
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(hasher.finish()),

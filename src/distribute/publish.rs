@@ -233,7 +233,8 @@ async fn change_bucket(
     change: &Change,
 ) -> Result<Vec<SourceFile>, PublishError> {
     let store = open_bucket(name, files)?;
-    let (hash, mut is_uploaded) = (change.blake3(), false);
+    let hash = change.blake3();
+    let mut is_uploaded = false;
     for _ in 0..REPLACE_ATTEMPTS {
         let read = bucket::load_list(&store, prefix).await?;
         let present = parse_list(read.bytes.as_deref())?;

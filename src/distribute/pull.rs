@@ -68,8 +68,11 @@ pub(crate) fn task(
     renewals: RenewalRequests,
 ) -> Result<Option<impl FnOnce() -> Task + Send + use<>>, String> {
     let Some(url) = &config.snapshots_from else { return Ok(None) };
-    let (source, directory, url) = (SnapshotSource::parse(url)?, directory.to_owned(), url.clone());
-    let (files, name) = (config.files.clone(), config.node_name()?);
+    let source = SnapshotSource::parse(url)?;
+    let directory = directory.to_owned();
+    let url = url.clone();
+    let files = config.files.clone();
+    let name = config.node_name()?;
     let failed = |error| format!("cannot create the snapshots directory {}: {error}", directory.display());
     fs::create_dir_all(&directory).map_err(failed)?;
     Ok(Some(move || -> Task {
@@ -145,7 +148,8 @@ async fn run(mut source: impl Source, start: PullerStart) {
 impl Puller {
     /// Fetches the missing files, then removes those that are gone.
     async fn apply(&mut self, state: &SourceState, source: &mut impl Source) -> Remaining {
-        let (mut faults, mut is_complete) = (BTreeSet::new(), true);
+        let mut faults = BTreeSet::new();
+        let mut is_complete = true;
         for file in &state.files {
             match self.mirror.find(file) {
                 Presence::Present => {}

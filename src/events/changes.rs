@@ -81,7 +81,8 @@ fn write_operation(operation: Operation, operand: Value<'_>, out: &mut Vec<u8>) 
     let start = out.len();
     out.extend([operation as u8, 0, 0]);
     // An event has fewer than 2^16 members.
-    let (mut count, mut skipped) = (0_u16, 0);
+    let mut count = 0_u16;
+    let mut skipped = 0;
     let unset = operand.elements().filter_map(Value::as_str).map(|name| (name, None));
     let others = operand.members().map(|member| (member.name, Some(member.value)));
     for (name, value) in unset.chain(others) {

@@ -6,7 +6,8 @@
 
 use super::document::{Member, Value, write_member_name};
 use super::ignored::{IgnoredValues, JsonType};
-use super::refusal::{Location, Refusal};
+use super::location::Location;
+use super::refusal::Refusal;
 use crate::country::country_code;
 use crate::limits::CONTEXT_MEMBERS_MAX;
 use crate::problem;
@@ -53,7 +54,8 @@ impl<'d> MergedValue<'d> {
 
     /// Iterates over the members of both: first the event's, then those that only the batch has.
     fn members(self) -> impl Iterator<Item = (Member<'d>, Self)> {
-        let (own, under) = (self.own.filter(|own| own.is_object()), self.batch_value());
+        let own = self.own.filter(|own| own.is_object());
+        let under = self.batch_value();
         let owned = own.into_iter().flat_map(Value::members).map(move |member| {
             let under = under.and_then(|under| under.get(member.name));
             (member, Self { own: Some(member.value), batch: under })
@@ -181,10 +183,14 @@ impl<'d> ContextFields<'d> {
     }
 
     /// Checks the members that decide whether the event may be recorded. A malformed consent must not count as consent.
-    fn check_permissions(&self, place: Location<'d>) -> Result<(), Refusal> {
-        check_type(JsonType::Object, self.consent, place)?;
-        check_type(JsonType::Boolean, self.preview, place)?;
-        check_type(JsonType::Boolean, self.consent.and_then(|consent| consent.get_present("measure")), place)
+    fn check_permissions(&self, location: Location<'d>) -> Result<(), Refusal> {
+        check_type(JsonType::Object, self.consent, location)?;
+        check_type(JsonType::Boolean, self.preview, location)?;
+        check_type(
+            JsonType::Boolean,
+            self.consent.and_then(|consent| consent.get_present("measure")),
+            location,
+        )
     }
 }
 
@@ -227,11 +233,11 @@ impl<'d> Context<'d> {
     pub(super) fn read(
         own: Option<Value<'d>>,
         under: Option<Value<'d>>,
-        place: Location<'d>,
+        location: Location<'d>,
         ignored: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
-        let own = ignored.typed(JsonType::Object, own, place);
-        let known = check(own, place, ignored)?;
+        let own = ignored.typed(JsonType::Object, own, location);
+        let known = check(own, location, ignored)?;
         let mut known_under = ContextFields::new(under);
         if under.is_some() {
             known_under.retain_usable(|_, _| {});
@@ -278,38 +284,42 @@ pub(crate) fn country(text: &str) -> Option<Code<2>> {
 /// `invalid_event` with a pointer to the first error.
 pub(super) fn check_batch<'d>(
     context: Value<'d>,
-    place: Location<'d>,
+    location: Location<'d>,
     ignored: &mut IgnoredValues,
 ) -> Result<(), Refusal> {
-    check(Some(context), place, ignored)?;
-    check_member_counts(context, place)
+    check(Some(context), location, ignored)?;
+    check_member_counts(context, location)
 }
 
 fn check<'d>(
     context: Option<Value<'d>>,
-    place: Location<'d>,
+    location: Location<'d>,
     ignored: &mut IgnoredValues,
 ) -> Result<ContextFields<'d>, Refusal> {
     let mut known = ContextFields::new(context);
     known.retain_usable(|json_type, value| {
-        ignored.typed(json_type, Some(value), place);
+        ignored.typed(json_type, Some(value), location);
     });
-    known.check_permissions(place).map(|()| known)
+    known.check_permissions(location).map(|()| known)
 }
 
-fn check_type<'d>(json_type: JsonType, value: Option<Value<'d>>, place: Location<'d>) -> Result<(), Refusal> {
+fn check_type<'d>(
+    json_type: JsonType,
+    value: Option<Value<'d>>,
+    location: Location<'d>,
+) -> Result<(), Refusal> {
     match value.filter(|value| !json_type.fits(*value)) {
-        Some(value) => Err(place.refuse(problem::INVALID_EVENT, value, json_type.expected())),
+        Some(value) => Err(location.refuse(problem::INVALID_EVENT, value, json_type.expected())),
         None => Ok(()),
     }
 }
 
 /// Checks that no object of a batch's context has more than `CONTEXT_MEMBERS_MAX` members. Each is merged
 /// into many events.
-fn check_member_counts<'d>(value: Value<'d>, place: Location<'d>) -> Result<(), Refusal> {
+fn check_member_counts<'d>(value: Value<'d>, location: Location<'d>) -> Result<(), Refusal> {
     if value.is_object() && value.len() > CONTEXT_MEMBERS_MAX {
         let sentence = "An object in the context of the batch has {} members, more than the limit of 256.";
-        return Err(place.refuse_count(problem::INVALID_EVENT, value, sentence, value.len()));
+        return Err(location.refuse_count(problem::INVALID_EVENT, value, sentence, value.len()));
     }
-    value.members().try_for_each(|member| check_member_counts(member.value, place))
+    value.members().try_for_each(|member| check_member_counts(member.value, location))
 }

@@ -67,7 +67,8 @@ impl JsonParser {
         let tokens = find_tokens(text, input, buffers, tape).ok_or_else(|| malformed(text))?;
         let is_plain = memchr3(b'\\', b'\n', b'\r', text.as_bytes()).is_none();
         let has_escapes = !is_plain && memchr(b'\\', text.as_bytes()).is_some();
-        let (mut source, mut surrogates) = (text, 0);
+        let mut source = text;
+        let mut surrogates = 0;
         let mut read = nodes.read(source, tokens, has_escapes);
         if read == Err(JsonError::LoneSurrogate) {
             surrogates = replace_lone_surrogates(text, sanitized);
@@ -166,8 +167,8 @@ impl<'d> Value<'d> {
     }
 
     /// Returns the value at another index of the same document.
-    pub(super) fn with_node_index(self, place: u32) -> Self {
-        Self { index: place as usize, ..self }
+    pub(super) fn with_node_index(self, index: u32) -> Self {
+        Self { index: index as usize, ..self }
     }
 
     /// Returns the unescaped text of a string.
@@ -332,7 +333,8 @@ impl<'d> Value<'d> {
                 out.push(',');
             }
             is_first = false;
-            let (start, end) = (nodes.list[first.value.index - 1].start, nodes.list[last.index].end);
+            let start = nodes.list[first.value.index - 1].start;
+            let end = nodes.list[last.index].end;
             out.push_str(&source[start as usize..end as usize]);
         }
     }

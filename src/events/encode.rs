@@ -1,10 +1,10 @@
 //! Encoding of a validated event as a log record.
 
 use super::context::IpAction;
-use super::decode::{BotPolicy, Environment, EventContext};
 use super::document::{Value, write_member_name};
 use super::event::Event;
 use super::members::{MemberName, Members};
+use super::request::{BotPolicy, Environment, RequestFacts};
 use super::{changes, exposure, page, touch};
 use crate::checksum;
 use crate::limits::USER_ID_BYTES_MAX;
@@ -32,36 +32,36 @@ impl EncodeBuffers {
         event: &Event<'r>,
         members: &Members<'r>,
         agent: UserAgentInfo,
-        call: &EventContext<'r>,
-        outside: &mut impl Environment,
+        request: &RequestFacts<'r>,
+        environment: &mut impl Environment,
     ) -> Record<'r> {
-        let has_page = page::write(event, call.referer, outside, &mut self.page);
+        let has_page = page::write(event, request.referer, environment, &mut self.page);
         let has_exposure = event.experiments.is_none() && exposure::write(event, &mut self.exposure);
         let ip = event.context.ip;
-        call.policy.ip.write_stored(ip, call.peer, &mut self.ip);
+        request.policy.ip.write_stored(ip, request.peer, &mut self.ip);
         self.payload.clear();
-        write_payload(event, members, call.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
-        write_fold_input(event, members, call, outside, &mut self.url, &mut self.fold_input);
+        write_payload(event, members, request.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
+        write_fold_input(event, members, request, environment, &mut self.url, &mut self.fold_input);
         let (message_id, key) = match event.message_id {
-            Some(id) => (id, dedup_key(call.site, id, &mut self.key_input)),
+            Some(id) => (id, dedup_key(request.site, id, &mut self.key_input)),
             // A generated ID never takes part in deduplication (key 0). Otherwise a client that guesses the
             // next ID could send it first, and an unrelated event would count as a duplicate.
             None => {
-                self.generated_id = outside.generate_message_id();
+                self.generated_id = environment.generate_message_id();
                 (std::str::from_utf8(&self.generated_id).unwrap_or_default(), 0)
             }
         };
-        let country = event.context.country.or(call.country);
-        let language = event.context.locale.map_or(call.language, primary_language);
+        let country = event.context.country.or(request.country);
+        let language = event.context.locale.map_or(request.language, primary_language);
         Record {
             kind: event.kind,
             bot: agent.is_crawler,
-            is_folded_bot: agent.is_crawler && call.policy.bots == BotPolicy::Keep,
-            gpc: call.gpc,
-            received_ms: call.received_ms,
+            is_folded_bot: agent.is_crawler && request.policy.bots == BotPolicy::Keep,
+            gpc: request.gpc,
+            received_ms: request.received_ms,
             timestamp_ms: event.timestamp_ms,
             key,
-            site: Some(call.site),
+            site: Some(request.site),
             message_id: Some(message_id),
             anon_id: event.anon_id,
             user_id: event.user_id,
@@ -83,8 +83,8 @@ impl EncodeBuffers {
 fn write_fold_input(
     event: &Event<'_>,
     members: &Members<'_>,
-    call: &EventContext<'_>,
-    outside: &mut impl Environment,
+    request: &RequestFacts<'_>,
+    environment: &mut impl Environment,
     url: &mut PageUrl,
     out: &mut FoldInputBuilder,
 ) {
@@ -93,11 +93,11 @@ fn write_fold_input(
     let times = event.client_times;
     if times.sent_ms.is_some() || times.timestamp_ms.is_some_and(|stated_ms| stated_ms != event.timestamp_ms)
     {
-        out.add_client_times(times, call.received_ms);
+        out.add_client_times(times, request.received_ms);
     }
     match event.kind {
         RecordKind::Page => {
-            touch::find(event, call, outside, url).into_iter().for_each(|texts| out.add_touch(texts));
+            touch::find(event, request, environment, url).into_iter().for_each(|texts| out.add_touch(texts));
         }
         RecordKind::Identify | RecordKind::Profile => {
             out.add_changes(|out| changes::write(event.kind, members, out));

@@ -5,7 +5,8 @@
 //! hash beside an anonymous ID, at a site that verifies user IDs: the event is recorded for the anonymous ID alone.
 
 use super::document::Value;
-use super::refusal::{Location, Refusal};
+use super::location::Location;
+use super::refusal::Refusal;
 use crate::json;
 use crate::problem::{self, ProblemKind};
 
@@ -76,27 +77,27 @@ impl IgnoredValues {
     #[cold]
     pub(super) fn add<'d>(
         &mut self,
-        place: Location<'d>,
+        location: Location<'d>,
         kind: &'static ProblemKind,
         value: Value<'d>,
         expected: &'static str,
     ) {
         self.count += 1;
-        self.name(place, || place.refuse(kind, value, expected));
+        self.name(location, || location.refuse(kind, value, expected));
     }
 
-    /// Adds the user ID of the event at `place`, which is not verified.
+    /// Adds the user ID of the event at `location`, which is not verified.
     ///
     /// # Errors
     /// `unverified_user`, if the event has no anon ID either.
     #[cold]
     pub(super) fn add_unverified_user(
         &mut self,
-        place: Location<'_>,
+        location: Location<'_>,
         has_anon_id: bool,
     ) -> Result<(), Refusal> {
         self.unverified_users += 1;
-        let refuse = |sentence| place.refuse_missing(problem::UNVERIFIED_USER, "userId", sentence);
+        let refuse = |sentence| location.refuse_missing(problem::UNVERIFIED_USER, "userId", sentence);
         if !has_anon_id {
             return Err(refuse(
                 "The user ID does not count, because 'context.userHash' is missing or wrong, and the event has no \
@@ -105,14 +106,14 @@ impl IgnoredValues {
         }
         let sentence = "The user ID does not count, because 'context.userHash' is missing or wrong; the event is that of \
                         the anonymous ID.";
-        self.name(place, || refuse(sentence));
+        self.name(location, || refuse(sentence));
         Ok(())
     }
 
     /// Adds a reason to the receipt, unless it has the maximum of them.
-    fn name(&mut self, place: Location<'_>, reason: impl FnOnce() -> Refusal) {
+    fn name(&mut self, location: Location<'_>, reason: impl FnOnce() -> Refusal) {
         if self.named.len() < IGNORED_VALUES_NAMED_MAX {
-            self.named.push(IgnoredValue { index: Some(place.index.unwrap_or(0)), reason: reason() });
+            self.named.push(IgnoredValue { index: Some(location.index.unwrap_or(0)), reason: reason() });
         }
     }
 
@@ -122,14 +123,14 @@ impl IgnoredValues {
         &mut self,
         json_type: JsonType,
         value: Option<Value<'d>>,
-        place: Location<'d>,
+        location: Location<'d>,
     ) -> Option<Value<'d>> {
         let value = value?;
         if json_type.fits(value) {
             return Some(value);
         }
         if !value.is_empty_array() {
-            self.add(place, problem::INVALID_EVENT, value, json_type.expected());
+            self.add(location, problem::INVALID_EVENT, value, json_type.expected());
         }
         None
     }

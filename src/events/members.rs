@@ -85,7 +85,8 @@ pub(super) struct Members<'d> {
 
 impl<'d> Members<'d> {
     pub(super) fn new(event: Value<'d>) -> Self {
-        let (mut node_indexes, mut names_site) = ([0; MemberName::COUNT], false);
+        let mut node_indexes = [0; MemberName::COUNT];
+        let mut names_site = false;
         for member in event.members() {
             if let Some(name) = MemberName::parse(member.name) {
                 names_site |= matches!(name, MemberName::TrackingId | MemberName::WriteKey);
@@ -99,8 +100,8 @@ impl<'d> Members<'d> {
     }
 
     pub(super) fn get(&self, name: MemberName) -> Option<Value<'d>> {
-        let place = self.node_indexes[name as usize];
-        (place != 0).then(|| self.event.with_node_index(place))
+        let index = self.node_indexes[name as usize];
+        (index != 0).then(|| self.event.with_node_index(index))
     }
 
     /// Returns `anonId`, else `anonymousId`.

@@ -6,7 +6,7 @@
 //!                      `-> EventResults --> receipt, or problem
 //! ```
 //!
-//! Everything here is a pure function of the body and an `EventContext`: no HTTP, no sockets, no clock. The
+//! Everything here is a pure function of the body and an `RequestFacts`: no HTTP, no sockets, no clock. The
 //! `Environment` trait supplies parsed User-Agents, route-style page paths, the hosts of the site and new
 //! message IDs.
 //!
@@ -32,6 +32,7 @@ pub(crate) mod identity;
 pub(crate) mod ignored;
 pub(crate) mod ip;
 mod kind;
+mod location;
 mod members;
 mod nodes;
 mod operations;
@@ -40,8 +41,10 @@ mod page;
 pub(crate) mod parquet;
 pub(crate) mod receipt;
 pub(crate) mod refusal;
+pub(crate) mod request;
 mod sanitize;
 mod scalars;
+pub(crate) mod submission;
 pub(crate) mod time;
 mod touch;
 pub(crate) mod variants;

@@ -169,7 +169,8 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     fn read_scalar(&mut self, start: u32, after: u32) -> Result<(), JsonError> {
         let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
         let text = scalars::trim_end(text);
-        let (content, end) = (scalars::classify(text)?, start + text.len() as u32);
+        let content = classify(text)?;
+        let end = start + text.len() as u32;
         self.out.list.push(Node { content, start, end });
         Ok(())
     }
@@ -218,7 +219,8 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 
     fn read_array(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {
         let at = self.open(start, levels)?;
-        let (mut token, mut len) = (self.next_token()?, 0);
+        let mut token = self.next_token()?;
+        let mut len = 0;
         if self.byte(token) != b']' {
             loop {
                 token = self.read_value(token, levels - 1)?;
@@ -237,8 +239,10 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 
     fn read_object(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {
         let at = self.open(start, levels)?;
-        let (mut token, mut len) = (self.next_token()?, 0);
-        let (mut seen, mut may_be_doubled) = (0, false);
+        let mut token = self.next_token()?;
+        let mut len = 0;
+        let mut seen = 0;
+        let mut may_be_doubled = false;
         if self.byte(token) != b'}' {
             loop {
                 let (after, bit) = self.read_member(token, levels - 1)?;
@@ -268,7 +272,9 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     #[inline]
     fn read_member(&mut self, start: u32, levels: usize) -> Result<(u32, u64), JsonError> {
         let [colon, value, after, rest @ ..] = self.tokens else { return Err(JsonError::Malformed) };
-        let (colon, value, after) = (*colon, *value, *after);
+        let colon = *colon;
+        let value = *value;
+        let after = *after;
         let text = self.string(start, colon)?;
         if self.byte(colon) != b':' {
             return Err(JsonError::Malformed);
@@ -337,4 +343,18 @@ fn name_bit(name: &[u8]) -> u64 {
     let hash = usize::from(name[0]) + (usize::from(*last) << 4) + (name.len() << 2);
     // `wrapping_shl` uses the hash modulo 64.
     1_u64.wrapping_shl(hash as u32)
+}
+
+/// Returns the type of a scalar that is not a string.
+///
+/// # Errors
+/// It is not JSON.
+fn classify(text: &[u8]) -> Result<Content, JsonError> {
+    match text {
+        b"true" => Ok(Content::Bool(true)),
+        b"false" => Ok(Content::Bool(false)),
+        b"null" => Ok(Content::Null),
+        number if scalars::is_number(number) => Ok(Content::Number),
+        _ => Err(JsonError::Malformed),
+    }
 }

@@ -1,8 +1,9 @@
 //! Names and operand shapes of the profile operations. `visitors::profile` applies the operations.
 
 use super::document::Value;
+use super::location::Location;
 use super::members::{MemberName, Members};
-use super::refusal::{Location, Refusal};
+use super::refusal::Refusal;
 use crate::problem;
 
 /// The shape of an operation's operand.
@@ -76,19 +77,19 @@ pub(super) fn has_any(members: &Members<'_>) -> bool {
 /// # Errors
 /// `invalid_event`, with a pointer to the first invalid operation or value. Also if the event has no
 /// operation.
-pub(super) fn check<'d>(members: &Members<'d>, place: Location<'d>) -> Result<(), Refusal> {
+pub(super) fn check<'d>(members: &Members<'d>, location: Location<'d>) -> Result<(), Refusal> {
     if !has_any(members) {
         let sentence = "The profile event has no operation; add 'set', 'setOnce', 'unset', 'increment', 'append', 'union' or 'remove'.";
-        return Err(place.refuse_missing(problem::INVALID_EVENT, "set", sentence));
+        return Err(location.refuse_missing(problem::INVALID_EVENT, "set", sentence));
     }
     for (name, shape) in OPERATIONS {
         let Some(operation) = members.get(name) else { continue };
         if !shape.accepts(operation) {
-            return Err(place.refuse(problem::INVALID_EVENT, operation, shape.expected()));
+            return Err(location.refuse(problem::INVALID_EVENT, operation, shape.expected()));
         }
         let values = operation.elements().chain(operation.members().map(|member| member.value));
         if let Some(wrong) = values.into_iter().find(|value| !shape.accepts_item(*value)) {
-            return Err(place.refuse(problem::INVALID_EVENT, wrong, shape.expected_item()));
+            return Err(location.refuse(problem::INVALID_EVENT, wrong, shape.expected_item()));
         }
     }
     Ok(())

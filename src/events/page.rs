@@ -1,7 +1,7 @@
 //! The page path of an event.
 
-use super::decode::Environment;
 use super::event::Event;
+use super::request::Environment;
 use crate::limits::PAGE_BYTES_MAX;
 
 /// Writes the event's page path into `page`, in the form of routes. A path that cannot be a route is
@@ -9,7 +9,7 @@ use crate::limits::PAGE_BYTES_MAX;
 pub(super) fn write(
     event: &Event<'_>,
     referer: Option<&str>,
-    outside: &mut impl Environment,
+    environment: &mut impl Environment,
     page: &mut String,
 ) -> bool {
     let properties = event.properties.as_ref();
@@ -19,7 +19,7 @@ pub(super) fn write(
     let url = || property("url").or_else(|| context.get_str("url")).or(referer);
     let Some(value) = path.or_else(|| url().map(url_path)) else { return false };
     page.clear();
-    match outside.page_path(value) {
+    match environment.page_path(value) {
         Some(path) => page.push_str(path),
         None => page.push_str(&value[..value.floor_char_boundary(PAGE_BYTES_MAX)]),
     }

@@ -144,7 +144,8 @@ impl<W: Write + Send> Table<W> {
 
 impl Group {
     fn add(&mut self, seq: i64, record: &Record<'_>) {
-        let (mut alias, mut content) = (Vec::new(), Vec::new());
+        let mut alias = Vec::new();
+        let mut content = Vec::new();
         let tie = identity::named_tie(record, record.previous_id(&mut alias));
         let fold = FoldColumns::read(record, &mut content);
         let [device, os, browser, country, language] = record.context.texts();

@@ -10,7 +10,9 @@ pub(super) fn replace_lone_surrogates(text: &str, sanitized: &mut String) -> usi
     let mut source = std::mem::take(sanitized).into_bytes();
     source.clear();
     source.extend_from_slice(text.as_bytes());
-    let (mut replaced, mut at, mut in_string) = (0, 0, false);
+    let mut replaced = 0;
+    let mut at = 0;
+    let mut in_string = false;
     while let Some(&byte) = source.get(at) {
         at += match byte {
             b'\\' if in_string => {

@@ -2,8 +2,6 @@
 
 use memchr::memchr;
 
-use super::nodes::Content;
-
 /// The reason why a text cannot be read as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonError {
@@ -21,22 +19,8 @@ pub(super) fn trim_end(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns the type of a scalar that is not a string.
-///
-/// # Errors
-/// It is not JSON.
-pub(super) fn classify(text: &[u8]) -> Result<Content, JsonError> {
-    match text {
-        b"true" => Ok(Content::Bool(true)),
-        b"false" => Ok(Content::Bool(false)),
-        b"null" => Ok(Content::Null),
-        number if is_number(number) => Ok(Content::Number),
-        _ => Err(JsonError::Malformed),
-    }
-}
-
 /// Returns whether `text` is a JSON number (RFC 8259 section 6).
-fn is_number(text: &[u8]) -> bool {
+pub(super) fn is_number(text: &[u8]) -> bool {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
     let (whole, rest) = split_digits(unsigned);
     let whole_is_right = whole == b"0" || whole.first().is_some_and(|digit| *digit != b'0');

@@ -90,14 +90,18 @@ fn parse_usual(text: &[u8]) -> Option<i64> {
         return None;
     };
     let mut largest_digit = 0;
-    let mut digit = |place: usize| {
-        let digit = text[place].wrapping_sub(b'0');
+    let mut digit = |index: usize| {
+        let digit = text[index].wrapping_sub(b'0');
         largest_digit = largest_digit.max(digit);
         i64::from(digit)
     };
     let mut two = |place| 10 * digit(place) + digit(place + 1);
-    let (year, month, day) = (100 * two(0) + two(2), two(5), two(8));
-    let (hour, minute, second) = (two(11), two(14), two(17));
+    let year = 100 * two(0) + two(2);
+    let month = two(5);
+    let day = two(8);
+    let hour = two(11);
+    let minute = two(14);
+    let second = two(17);
     let milliseconds = 10 * two(20) + digit(22);
     let is_valid = largest_digit < 10
         && (1..=12).contains(&month)
@@ -143,7 +147,8 @@ fn fraction_ms(rest: &mut &[u8]) -> Option<i64> {
     if eat(rest, b".,").is_none() {
         return Some(0);
     }
-    let (mut milliseconds, mut worth) = (0, 100);
+    let mut milliseconds = 0;
+    let mut worth = 100;
     let digits = *rest;
     while let [digit @ b'0'..=b'9', tail @ ..] = *rest {
         milliseconds += digit_value(*digit) * worth;
@@ -212,7 +217,8 @@ const EPOCH_DAYS: i64 = 719_468;
 /// Low-Level Date Algorithms".
 pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
-    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
+    let era = year.div_euclid(400);
+    let year = year.rem_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     era * ERA_DAYS + year * 365 + year / 4 - year / 100 + day_of_year - EPOCH_DAYS
 }
@@ -220,7 +226,8 @@ pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 /// Returns year, month and day. This is `civil_from_days` of the same paper.
 pub(crate) fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
     let days = days_since_1970 + EPOCH_DAYS;
-    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let era = days.div_euclid(ERA_DAYS);
+    let day = days.rem_euclid(ERA_DAYS);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
     let march_month = (5 * day_of_year + 2) / 153;

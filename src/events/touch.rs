@@ -3,8 +3,8 @@
 //! A page event is a touch if it has a campaign, in its context or else in its URL, or an external referrer. A referrer
 //! that the site ignores, such as a payment page, is not external.
 
-use super::decode::{Environment, EventContext};
 use super::event::Event;
+use super::request::{Environment, RequestFacts};
 use crate::limits::TOUCH_TEXT_BYTES_MAX;
 use crate::url::{PageUrl, is_external};
 
@@ -16,19 +16,20 @@ const CAMPAIGN_PARAMS: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", 
 /// `url` is a reusable buffer for the URL of the page.
 pub(super) fn find<'e>(
     event: &Event<'e>,
-    call: &EventContext<'e>,
-    outside: &mut impl Environment,
+    request: &RequestFacts<'e>,
+    environment: &mut impl Environment,
     url: &'e mut PageUrl,
 ) -> Option<[Option<&'e str>; 6]> {
-    let (properties, page) = (event.properties, event.context.page);
+    let properties = event.properties;
+    let page = event.context.page;
     let member = |name: &str| {
         let property = properties.and_then(|all| all.get_present(name)?.as_str());
         property.or_else(|| page.get_str(name))
     };
-    let page_url = member("url").or(call.referer);
-    let is_ignored = |host: &str| outside.is_ignored_referrer(host);
+    let page_url = member("url").or(request.referer);
+    let is_ignored = |host: &str| environment.is_ignored_referrer(host);
     let referrer = member("referrer")
-        .filter(|referrer| is_external(referrer, page_url, outside.site_hosts(), is_ignored));
+        .filter(|referrer| is_external(referrer, page_url, environment.site_hosts(), is_ignored));
     let campaign = event.context.campaign;
     let mut parts = CAMPAIGN_MEMBERS.map(|name| campaign.get_str(name));
     if parts.iter().all(Option::is_none)

@@ -1,10 +1,11 @@
 //! Validation of visitor IDs: anon ID and user ID.
 
-use super::decode::EventContext;
 use super::document::Value;
 use super::ignored::IgnoredValues;
+use super::location::Location;
 use super::members::{MemberName, Members};
-use super::refusal::{Location, Refusal};
+use super::refusal::Refusal;
+use super::request::RequestFacts;
 use crate::limits::{ANON_ID_BYTES_MAX, USER_ID_BYTES_MAX};
 use crate::problem;
 
@@ -50,21 +51,21 @@ pub(super) struct VisitorIds<'d> {
 /// ID either.
 pub(super) fn read_ids<'d>(
     members: &Members<'d>,
-    call: &EventContext<'d>,
+    request: &RequestFacts<'d>,
     user_hash: Option<&'d str>,
-    place: Location<'d>,
+    location: Location<'d>,
     ignored: &mut IgnoredValues,
 ) -> Result<VisitorIds<'d>, Refusal> {
-    let anon_id = members.anon_id().map(|id| read_anon_id(id, place)).transpose()?.or(call.anon_id);
-    let named = members.get(MemberName::UserId).map(|id| read_user_id(id, place)).transpose()?;
-    let user_id = named.filter(|id| call.user_rule.accepts(id, user_hash));
+    let anon_id = members.anon_id().map(|id| read_anon_id(id, location)).transpose()?.or(request.anon_id);
+    let named = members.get(MemberName::UserId).map(|id| read_user_id(id, location)).transpose()?;
+    let user_id = named.filter(|id| request.user_rule.accepts(id, user_hash));
     let is_user_unverified = named.is_some() && user_id.is_none();
     if is_user_unverified {
-        ignored.add_unverified_user(place, anon_id.is_some())?;
+        ignored.add_unverified_user(location, anon_id.is_some())?;
     }
     match anon_id.or(user_id) {
         Some(_) => Ok(VisitorIds { anon_id, user_id, is_user_unverified }),
-        None => Err(place.refuse_missing(
+        None => Err(location.refuse_missing(
             problem::MISSING_VISITOR,
             "anonId",
             "The event names no visitor; add 'anonId' or 'userId'.",
@@ -73,25 +74,25 @@ pub(super) fn read_ids<'d>(
 }
 
 /// Reads an event's anon ID. A number counts as its digits.
-fn read_anon_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
-    let id = read_id(value, place)?.filter(|id| is_anon_id(id));
+fn read_anon_id<'d>(value: Value<'d>, location: Location<'d>) -> Result<&'d str, Refusal> {
+    let id = read_id(value, location)?.filter(|id| is_anon_id(id));
     let expected = "1 to 128 bytes of visible ASCII";
-    id.ok_or_else(|| place.refuse(problem::INVALID_ANON_ID, value, expected))
+    id.ok_or_else(|| location.refuse(problem::INVALID_ANON_ID, value, expected))
 }
 
 /// Reads an event's user ID. Sites choose their user IDs, so any text is valid. A number counts as its
 /// digits.
-fn read_user_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
-    let id = read_id(value, place)?.filter(|id| (1..=USER_ID_BYTES_MAX).contains(&id.len()));
-    id.ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "1 to 256 bytes of text"))
+fn read_user_id<'d>(value: Value<'d>, location: Location<'d>) -> Result<&'d str, Refusal> {
+    let id = read_id(value, location)?.filter(|id| (1..=USER_ID_BYTES_MAX).contains(&id.len()));
+    id.ok_or_else(|| location.refuse(problem::INVALID_EVENT, value, "1 to 256 bytes of text"))
 }
 
 /// Returns the text of an ID, or `None` for an array or object. Refuses placeholders.
-fn read_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<Option<&'d str>, Refusal> {
+fn read_id<'d>(value: Value<'d>, location: Location<'d>) -> Result<Option<&'d str>, Refusal> {
     match value.as_text() {
         Some(id) if is_placeholder(id) => {
             let expected = "the id of one visitor, or no such member";
-            Err(place.refuse(problem::PLACEHOLDER_ID, value, expected))
+            Err(location.refuse(problem::PLACEHOLDER_ID, value, expected))
         }
         text => Ok(text),
     }

@@ -1,7 +1,7 @@
 //! The context of a record: device, operating system, browser, country and language, in the encoding of records.
 
 use super::agent::{Browser, Device, Os, UserAgentInfo};
-use super::record::Code;
+use super::code::Code;
 
 /// Bytes of a context.
 pub(crate) const CONTEXT_BYTES: usize = 8;
@@ -17,7 +17,8 @@ impl RecordContext {
     /// Creates a context.
     #[inline]
     pub fn new(agent: UserAgentInfo, country: Option<Code<2>>, language: Option<Code<3>>) -> Self {
-        let ([c0, c1], [l0, l1, l2]) = (Code::bytes(country), Code::bytes(language));
+        let [c0, c1] = Code::bytes(country);
+        let [l0, l1, l2] = Code::bytes(language);
         Self([agent.device as u8, agent.os as u8, agent.browser as u8, c0, c1, l0, l1, l2])
     }
 

@@ -4,7 +4,7 @@
 //! A fold input is packed: seven bytes of content in each word of eight bytes, after a zero byte. So no content
 //! that a client chooses can be the magic of a batch.
 
-use super::record::TIME_MS_MAX;
+use super::TIME_MS_MAX;
 use crate::varint::{Decoder, put_signed, put_sized};
 
 /// Bytes of a word, and the bytes of content in it.
@@ -164,7 +164,8 @@ pub(crate) struct FoldParts<'a> {
 impl<'a> FoldParts<'a> {
     /// Reads the parts. Reading ends at the first malformed part.
     pub(crate) fn parse(content: &'a [u8]) -> Self {
-        let (mut parts, mut content) = (Self::default(), Decoder(content));
+        let mut parts = Self::default();
+        let mut content = Decoder(content);
         while let Some(tag) = content.byte() {
             match tag {
                 TOUCH => parts.touch = TouchTexts::decode(&mut content),
@@ -242,7 +243,8 @@ impl FoldInputBuilder {
 
 /// Passes the fold input without `previousId` to `take`.
 pub(crate) fn without_previous_id<T>(input: FoldInput<'_>, take: impl FnOnce(FoldInput<'_>) -> T) -> T {
-    let (mut content, mut builder) = (Vec::new(), FoldInputBuilder::default());
+    let mut content = Vec::new();
+    let mut builder = FoldInputBuilder::default();
     input.unpack(&mut content);
     let parts = FoldParts::parse(&content);
     parts.touch.into_iter().for_each(|touch| builder.add_touch(touch.texts()));

@@ -3,6 +3,7 @@
 //! A worker encodes its records directly into the request that it sends to the writer. The writer copies the
 //! bytes and reads only keys and received times.
 
+use super::TIME_MS_MAX;
 use super::context::RecordContext;
 use super::fold_input::{FoldInput, FoldParts};
 use crate::limits::{FOLD_INPUT_BYTES_MAX, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_MAX};
@@ -12,9 +13,6 @@ use crate::little_endian::{u16_at, u32_at, u64_at};
 pub const RECORD_BYTES_MIN: usize = 80;
 /// Offset of the key in a record.
 pub(crate) const KEY_OFFSET: usize = 24;
-/// Largest absolute time, in milliseconds. Times beyond it are clamped, so that their last bytes are 00 or
-/// FF.
-pub(crate) const TIME_MS_MAX: i64 = (1 << 47) - 1;
 /// Offset of the lengths of the text columns.
 pub(crate) const LENGTHS_OFFSET: usize = 48;
 /// Offset of the length of the fold input.
@@ -144,29 +142,6 @@ pub struct Record<'a> {
     pub fold_input: FoldInput<'a>,
 }
 
-/// A code of at most `N` ASCII letters and digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Code<const N: usize>([u8; N]);
-
-impl<const N: usize> Code<N> {
-    /// Returns the code with these letters and digits. `None` if there are more than `N`, others, or none.
-    pub fn new(text: &[u8]) -> Option<Self> {
-        let mut code = [0; N];
-        code.get_mut(..text.len())?.copy_from_slice(text);
-        (!text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric)).then_some(Self(code))
-    }
-
-    pub(crate) fn bytes(code: Option<Self>) -> [u8; N] {
-        code.map_or([0; N], |code| code.0)
-    }
-
-    /// Returns the letters and digits.
-    pub fn as_str(&self) -> &str {
-        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
-        std::str::from_utf8(&self.0[..length]).unwrap_or_default()
-    }
-}
-
 /// An error while encoding a record or adding it to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -267,7 +242,8 @@ impl<'a> Record<'a> {
         if self.fold_input.length() > FOLD_INPUT_BYTES_MAX {
             return Err(RecordError::FoldInputTooLong(self.fold_input.length()));
         }
-        let (start, fold_words) = (out.len(), self.fold_input.words());
+        let start = out.len();
+        let fold_words = self.fold_input.words();
         let fold_offset = bytes.next_multiple_of(8);
         let length = fold_offset + fold_words.len();
         self.encode_fixed(length as u32, &mut fixed);

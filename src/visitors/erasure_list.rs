@@ -168,7 +168,8 @@ impl ErasureList {
                 erased: tombstone.named.iter().map(IdTag::to_string).collect(),
             }));
         }
-        let (tombstones, crc) = (self.tombstones.len().to_string(), crc32c(&[text.as_bytes()]));
+        let tombstones = self.tombstones.len().to_string();
+        let crc = crc32c(&[text.as_bytes()]);
         text + &line(serde_json::to_string(&EndLine { tombstones, crc32c: format!("{crc:08x}") }))
     }
 

@@ -277,7 +277,9 @@ impl ProfileTable {
     pub(crate) fn reload(&mut self, opened: CheckpointReader, cost_max: u64) -> Result<(), CheckpointError> {
         self.clear();
         let secret = self.updater.hasher().secret();
-        let (seq, lost, sites) = (opened.header().seq, opened.lost_aliases()?, opened.sites()?);
+        let seq = opened.header().seq;
+        let lost = opened.lost_aliases()?;
+        let sites = opened.sites()?;
         let mut entries = opened.entries()?;
         while let Some(kept) = entries.read_next()? {
             self.table.put(kept.key, kept.value, kept.class);

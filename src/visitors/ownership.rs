@@ -70,7 +70,8 @@ pub struct Visitor {
 impl Ownership {
     /// Returns the IDs of a visitor for an erasure. `known_ids` are IDs that the visitor may have.
     pub fn erased_ids(&self, visitor: &Visitor, mut known_ids: Vec<(IdKind, String)>) -> VisitorIds {
-        let (site, named) = (&visitor.site, visitor.named());
+        let site = &visitor.site;
+        let named = visitor.named();
         known_ids.retain(|(id_kind, id)| named.binary_search(&self.tag(site, *id_kind, id)).is_ok());
         VisitorIds {
             site: site.clone(),
@@ -103,7 +104,8 @@ impl Ownership {
     /// # Errors
     /// The checkpoint is damaged, or cannot be read.
     pub fn visitor(&self, site: &str, id_kind: IdKind, id: &str) -> Result<Visitor, OwnershipError> {
-        let (tag, hash) = (self.key.tag(site, id_kind, id), id_hash(site, id_kind, id));
+        let tag = self.key.tag(site, id_kind, id);
+        let hash = id_hash(site, id_kind, id);
         let present = match id_kind {
             IdKind::Anon => {
                 self.entries_of(tag)?.last().and_then(|entry| Some((entry.user?, entry.user_hash)))

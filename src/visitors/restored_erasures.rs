@@ -80,7 +80,8 @@ fn first_unfinished(disk: &Arc<dyn Disk>, dir: &Path, scan: &TombstoneScan) -> R
     }
     let reader = LogReader::open(Arc::clone(disk), dir, 0)?;
     let mut reader = reader.with_durable_seq(scan.range.last);
-    let (mut first, mut fold_input) = (None::<u64>, Vec::new());
+    let mut first = None::<u64>;
+    let mut fold_input = Vec::new();
     while let Some(item) = reader.read_next()? {
         let LogItem::Records(records) = item else { continue };
         for (seq, record) in records.iter() {

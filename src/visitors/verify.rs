@@ -52,7 +52,8 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
                 checked.add_failure(seq, &CheckpointError::Foreign(header.log_id).to_string());
             }
             Ok(header) if header.seq == seq && is_of_node(&dir, seq) => {
-                let (name, entries) = (checkpoint_name(seq), header.entries);
+                let name = checkpoint_name(seq);
+                let entries = header.entries;
                 let reason = "it has the events of all nodes of a cluster";
                 checked
                     .lines
@@ -333,7 +334,8 @@ fn tie_digest(
     recent: &[TieEntry],
     rule: &DropRule,
 ) -> Result<(u64, u64), CheckpointError> {
-    let (mut count, mut hash) = (0, 0_u64);
+    let mut count = 0;
+    let mut hash = 0_u64;
     merge(base.ties(), recent, rule, |entry| {
         count += 1;
         hash = hash64(&[&hash.to_le_bytes()[..], &entry.to_bytes()].concat());
@@ -351,7 +353,9 @@ pub(crate) fn compare_with_table(
     table: &mut Table,
 ) -> Result<Differences, CheckpointError> {
     let ranked = keys_in_put_order(table);
-    let (mut entries, mut differences, mut met) = (opened.entries()?, Differences::default(), 0);
+    let mut entries = opened.entries()?;
+    let mut differences = Differences::default();
+    let mut met = 0;
     let table_classes: HashMap<Key, EvictionClass> = ranked.iter().copied().collect();
     let mut at = 0;
     while let Some(kept) = entries.read_next()? {

@@ -1,14 +1,15 @@
 //! Heartbeats, known nodes, digests, and the list of erasures.
 
-use parallax::testing::cluster::audit::{
-    Difference, ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT,
-    Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS, is_forgotten,
-};
+use parallax::testing::cluster::audit::{Difference, MARKS_KEPT, MARKS_SENT, Marks, is_forgotten};
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::filter::{NoEffect, Step};
 use parallax::testing::cluster::message::StreamMessage;
+use parallax::testing::cluster::nodes::{
+    ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS,
+};
 use parallax::testing::cluster::old_records::first_allowed_seq;
 use parallax::testing::cluster::order::order;
+use parallax::testing::cluster::payloads::{Forget, Heartbeat, Hex, Mark};
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
 use parallax::testing::cluster::seal::{SealKey, open, owner, payload_again, payloads};

@@ -212,7 +212,8 @@ impl BlockReader {
         file: &dyn DiskFile,
         block: &mut Vec<u8>,
     ) -> Result<Option<(u64, u32)>, CheckpointError> {
-        let (at, end) = (self.next_offset, self.part.offset + self.part.bytes);
+        let at = self.next_offset;
+        let end = self.part.offset + self.part.bytes;
         if at == end {
             let is_as_described =
                 (self.entries_read, self.checksum) == (self.part.entries, self.part.checksum);

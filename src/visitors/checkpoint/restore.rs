@@ -6,7 +6,7 @@ use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
 use super::format::{FORMAT_VERSION, Header};
-use super::load::{load_table, wrong_entry_count};
+use super::load::{Progress, load_table, wrong_entry_count};
 use super::reader::{CheckpointError, CheckpointReader, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
@@ -70,9 +70,6 @@ pub struct LogRange {
     /// The ID of the log. Checkpoints of another log are not used. `None` if no segment states it.
     pub log_id: Option<LogId>,
 }
-
-/// A progress callback: entries loaded so far, and entries in total.
-pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Loads the table from the checkpoints in the directory of the log. A checkpoint beyond the end of the log is
 /// used: the log has lost records. `cost_max` is the memory limit that the table will have. The caller must have
@@ -143,7 +140,8 @@ fn load_newest(
     damages: &mut Vec<String>,
     progress: &mut Progress<'_>,
 ) -> Result<NewestCheckpoint, RestoreError> {
-    let (mut is_outdated, mut durable_seq) = (false, 0);
+    let mut is_outdated = false;
+    let mut durable_seq = 0;
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
@@ -151,8 +149,10 @@ fn load_newest(
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
-                let (secret, cost_max) = (Some(loaded.secret), Some(loaded.cost_max));
-                let (log_id, durable_seq) = (Some(loaded.log_id), durable_seq.max(seq));
+                let secret = Some(loaded.secret);
+                let cost_max = Some(loaded.cost_max);
+                let log_id = Some(loaded.log_id);
+                let durable_seq = durable_seq.max(seq);
                 return Ok(NewestCheckpoint {
                     table,
                     fold,
@@ -181,8 +181,11 @@ fn load_newest(
         is_outdated = true;
     }
     let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
-    let (table, fold) = (Table::new(), FoldState::default());
-    let (secret, cost_max, log_id) = (None, None, None);
+    let table = Table::new();
+    let fold = FoldState::default();
+    let secret = None;
+    let cost_max = None;
+    let log_id = None;
     Ok(NewestCheckpoint { table, fold, secret, cost_max, log_id, durable_seq, state: standing })
 }
 
@@ -233,7 +236,8 @@ pub(crate) fn check_content(opened: CheckpointReader) -> Result<(), CheckpointEr
     read_sections(&opened)?;
     opened.stream()?;
     let expected = opened.header().entries;
-    let (mut entries, mut found) = (opened.entries()?, 0);
+    let mut entries = opened.entries()?;
+    let mut found = 0;
     while entries.read_next()?.is_some() {
         found += 1;
     }

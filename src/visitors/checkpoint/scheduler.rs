@@ -233,7 +233,8 @@ impl CheckpointScheduler {
             // That copy is of an earlier seq.
             self.abort();
         }
-        let (mut buffered, mut has_begun) = (Duration::ZERO, false);
+        let mut buffered = Duration::ZERO;
+        let mut has_begun = false;
         loop {
             self.receive_replies(fold, clock.monotonic());
             if self.phase == Phase::Idle {
@@ -278,11 +279,13 @@ impl CheckpointScheduler {
     fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, made_ms: i64) {
         let Options { secret, cost_max, log_id, .. } = self.options;
         let Fold { table, lost, known, evicted, stream } = fold;
-        let (entries, evicted) = (table.len() as u64, *evicted);
+        let entries = table.len() as u64;
+        let evicted = *evicted;
         self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
         let replaces_all = self.metrics.must_replace_all();
         let ties = known.copy();
-        let (created_ms, key_check) = (made_ms, ties.key_check);
+        let created_ms = made_ms;
+        let key_check = ties.key_check;
         let header = Header { seq, created_ms, secret, cost_max, entries, log_id, evicted, key_check };
         self.erased_at_begin.clone_from(&ties.erased);
         let sections = FoldSections { ties, lost: (*lost).clone(), stream: stream(), replaces_all };

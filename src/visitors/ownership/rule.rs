@@ -107,7 +107,8 @@ impl<'a> OwnershipRule<'a> {
         let seq = self.order(seq);
         let mut fold_input = Vec::new();
         let Some(ids) = RecordIds::of(record, &mut fold_input) else { return Ok(Relation::Unrelated) };
-        let (mut found, mut named) = (None, RedactedIds::default());
+        let mut found = None;
+        let mut named = RedactedIds::default();
         for at in 0..self.visitors.len() {
             if seq >= self.visitors[at].end_seq || !ids.may_name(&self.visitors[at]) {
                 continue;
@@ -156,9 +157,12 @@ impl<'a> OwnershipRule<'a> {
         tags: [Option<IdTag>; 4],
     ) -> Result<RecordTies, OwnershipError> {
         let [anon, user, previous_anon, _] = tags;
-        let (kind, is_folded, is_redacted) = (record.kind, record.is_folded(), record.is_redacted);
+        let kind = record.kind;
+        let is_folded = record.is_folded();
+        let is_redacted = record.is_redacted;
         let named = NamedIds { kind, is_folded, is_redacted, anon, user };
-        let (users, previous_users) = (self.users(anon, seq)?, self.users(previous_anon, seq)?);
+        let users = self.users(anon, seq)?;
+        let previous_users = self.users(previous_anon, seq)?;
         Ok(RecordTies { tags, named, users, previous_users })
     }
 

@@ -84,7 +84,8 @@ impl OwnershipSource {
                     thread::sleep(OPEN_POLL_INTERVAL);
                 }
                 index => {
-                    let (recent, as_of_seq) = (copy.recent.sorted(), copy.last_seq());
+                    let recent = copy.recent.sorted();
+                    let as_of_seq = copy.last_seq();
                     return Ok(Ownership { key, index: index?, recent, as_of_seq, order_of });
                 }
             }

@@ -108,7 +108,8 @@ impl<'a> Profile<'a> {
         let user_id = if flags & FLAG_USER != 0 { Some(bytes.text()?) } else { None };
         let encoded_anon_ids = take_anon_ids(&mut bytes)?;
         let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
-        let (page_views, events) = (bytes.number()?, bytes.number()?);
+        let page_views = bytes.number()?;
+        let events = bytes.number()?;
         let visits_kept = bytes;
         let (visits, last_visit_end_ms) = Visits::decode_count(&mut bytes, last_seen_ms.unwrap_or(0))?;
         Some(Self {

@@ -135,7 +135,8 @@ impl Visits {
 }
 
 fn decode_counts(bytes: &mut Decoder<'_>) -> Option<(u64, usize)> {
-    let (earlier, kept) = (bytes.number()?, bytes.number()?);
+    let earlier = bytes.number()?;
+    let kept = bytes.number()?;
     (kept <= VISITS_KEPT as u64).then_some((earlier, kept as usize))
 }
 

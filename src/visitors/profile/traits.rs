@@ -246,7 +246,8 @@ fn union(standing: Option<Value<'_>>, operand: Json) -> NewValue {
 }
 
 fn remove(standing: Option<Value<'_>>, operand: Json) -> NewValue {
-    let (mut items, operand) = (current_items(standing)?, array_items(operand)?);
+    let mut items = current_items(standing)?;
+    let operand = array_items(operand)?;
     let before = items.len();
     items.retain(|item| !contains_item(&operand, item));
     if items.len() == before { Err(SkipReason::Redundant) } else { Ok(Json::Array(items)) }

@@ -86,7 +86,8 @@ impl BulkLoader {
         let ranges = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
         let range_shards = SHARD_COUNT.div_ceil(ranges);
         let Table { shared, shard_usage, .. } = &mut self.table;
-        let (shared, grouped) = (&**shared, &grouped);
+        let shared = &**shared;
+        let grouped = &grouped;
         let ranges: Vec<_> = shard_usage.chunks_mut(range_shards).enumerate().map(Mutex::new).collect();
         let store = |(): &mut (), range: &Mutex<(usize, &mut [[u32; 2]])>| {
             let (range, usage) = &mut *range.lock().unwrap_or_else(PoisonError::into_inner);

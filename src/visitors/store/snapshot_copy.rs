@@ -119,7 +119,8 @@ pub(super) enum CopyStep<T> {
 impl<T: Copy> SnapshotCopy<T> {
     /// Begins a copy as of now.
     pub(super) fn new(order: &EvictionLists<T>) -> Self {
-        let (node_end, order_end) = (order.node_count(), order.next_order());
+        let node_end = order.node_count();
+        let order_end = order.next_order();
         Self { next_node: 0, node_end, order_end, saved: VecDeque::new(), saved_bytes: 0 }
     }
 

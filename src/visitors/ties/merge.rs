@@ -76,7 +76,8 @@ pub fn merge<E>(
     rule: &DropRule,
     mut emit: impl FnMut(TieEntry) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (mut base, mut recent) = (base.peekable(), recent.iter().copied().peekable());
+    let mut base = base.peekable();
+    let mut recent = recent.iter().copied().peekable();
     let mut merger = TieMerger::new(rule);
     loop {
         let takes_base = match (base.peek(), recent.peek()) {

@@ -71,9 +71,7 @@ impl WatchedLog {
             event.with_record(|record| {
                 let key = 1 + number as u128 * 2 + u128::from(anon_id == "b");
                 let received_ms = self.clock.now_ms();
-                request
-                    .push(&Record { key, received_ms, ..*record })
-                    .expect("a record within the limits");
+                request.push(&Record { key, received_ms, ..*record }).expect("a record within the limits");
             });
         }
         self.client.send(request).expect("the queue has room");
