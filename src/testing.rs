@@ -289,7 +289,7 @@ pub mod providers {
 pub mod record {
     pub use crate::record::{
         Browser, ClientTimes, Code, Device, FoldInput, FoldInputBuilder, IdKind, IdTag, Os, RECORD_BYTES_MIN,
-        Record, RecordContext, RecordError, RecordKind, TombstoneKey, UserAgentInfo,
+        Record, RecordContext, RecordError, RecordKind, TombstoneKey, UserAgentInfo, VisitorId,
     };
 }
 pub mod resolve {

@@ -8,7 +8,7 @@ use parallax::testing::events::decode::EventValidator;
 use parallax::testing::events::document::JsonParser;
 use parallax::testing::events::endpoint::EventEndpoint;
 use parallax::testing::events::receipt::EventResults;
-use parallax::testing::events::request::{Environment, RequestFacts, Policy};
+use parallax::testing::events::request::{Environment, Policy, RequestFacts};
 use parallax::testing::events::submission::Submission;
 use parallax::testing::record::{Record, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;

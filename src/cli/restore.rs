@@ -53,7 +53,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     }
     check_directory(backup)?;
     let of_list = list.as_ref().map(|(_, list)| list);
-    let restored = backup::restore(&disk, (backup, directory), of_list)
+    let restored = backup::restore(&disk, backup, directory, of_list)
         .map_err(|error| to_cli_error(error, erasures.as_deref()))?;
     print_erasures(directory, &restored, list.as_ref())?;
     let RestoreSummary { log_id, files, bytes, .. } = restored;

@@ -366,7 +366,7 @@ impl ErasureThread {
     /// Appends another tombstone of the visitor of an erasure. Returns whether it is durable.
     fn erase_again(&self, eraser: &Eraser, erasure: &Erasure) -> bool {
         let key = random_id();
-        let payload = seal::payload_again(&self.seal, (erasure.id, &erasure.payload), key);
+        let payload = seal::payload_again(&self.seal, erasure.id, &erasure.payload, key);
         let Some(payload) = payload else { return false };
         let tombstone = ClusterTombstone { site: erasure.site.clone(), key, payload };
         match append(eraser, || eraser.log.append_tombstones(None, vec![tombstone.clone()])) {

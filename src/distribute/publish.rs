@@ -109,7 +109,8 @@ fn version_of(name: &str, site: &str) -> Option<u64> {
 pub fn add(
     files: &[SourceFile],
     new: &SourceFile,
-    (site, version): (&str, u64),
+    site: &str,
+    version: u64,
     keep: usize,
 ) -> Result<Option<Vec<SourceFile>>, PublishError> {
     if let Some(present) = files.iter().find(|file| file.name == new.name) {
@@ -152,7 +153,7 @@ impl Change {
         match self {
             Self::Add { snapshot, keep } => {
                 let new = SourceFile { name: snapshot.name(), bytes: snapshot.bytes.len() as u64, hash };
-                add(files, &new, (&snapshot.site, snapshot.version), *keep)
+                add(files, &new, &snapshot.site, snapshot.version, *keep)
             }
             Self::Remove(name) => remove(files, name).map(Some),
             Self::Nothing => Ok(None),

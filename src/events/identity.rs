@@ -67,7 +67,8 @@ pub(crate) enum NamedOwner<I> {
 /// Returns the visitor that a record belongs to. `is_of_user` says whether it ties an ID to its user, or is an alias.
 /// `is_tied_to_other` says whether the anonymous ID has another user than the named one. `None` if the record has no ID.
 pub(crate) fn named_owner<I>(
-    (anon, user): (Option<I>, Option<I>),
+    anon: Option<I>,
+    user: Option<I>,
     is_of_user: bool,
     is_tied_to_other: impl FnOnce(&I, &I) -> bool,
 ) -> Option<NamedOwner<I>> {
@@ -152,7 +153,7 @@ impl NamedIds {
         let ties = self.is_folded_identify() && self.anon.is_some();
         let is_of_user = self.kind == RecordKind::Alias || ties;
         let is_tied_to_other = |_: &IdTag, user: &IdTag| users.after.is_some_and(|tied| tied != *user);
-        match named_owner((self.anon, self.user), is_of_user, is_tied_to_other)? {
+        match named_owner(self.anon, self.user, is_of_user, is_tied_to_other)? {
             NamedOwner::User(user) => Some(Owner::User(user)),
             NamedOwner::HolderOf(_) => self.holder(users),
         }

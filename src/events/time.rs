@@ -3,6 +3,9 @@
 //! Times are Unix milliseconds in UTC (proleptic Gregorian calendar). They are limited to the years 0 to
 //! 9999, because RFC 3339 has four digits for the year.
 
+use jiff::SignedDuration;
+use jiff::civil::{Date, date};
+
 use super::document::Value;
 use crate::record::fold_input::ClientTimes;
 
@@ -20,6 +23,7 @@ pub const TIME_MS_MAX: i64 = 253_402_300_799_999;
 /// minutes. A shorter one may be time on the network. Beyond it the clock is wrong, and the event's time is corrected.
 pub const CLOCK_SKEW_MS_MAX: i64 = 2 * MINUTE_MS;
 
+const EPOCH: Date = date(1970, 1, 1);
 const DAY_MS: i64 = 24 * HOUR_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const MINUTE_MS: i64 = 60 * SECOND_MS;
@@ -103,23 +107,21 @@ fn parse_usual(text: &[u8]) -> Option<i64> {
     let minute = two(14);
     let second = two(17);
     let milliseconds = 10 * two(20) + digit(22);
-    let is_valid = largest_digit < 10
-        && (1..=12).contains(&month)
-        && (1..=days_in_month(year, month)).contains(&day)
-        && (hour < 24 && minute < 60 && second <= 60);
+    if largest_digit > 9 || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
     let in_day = hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS + milliseconds;
-    let time = days_from_civil(year, month, day) * DAY_MS + in_day;
-    (is_valid && time <= TIME_MS_MAX).then_some(time)
+    Some(midnight_ms(year, month, day)? + in_day).filter(|time| *time <= TIME_MS_MAX)
 }
 
 /// Parses a time in any of the formats.
 fn parse_any(mut rest: &[u8]) -> Option<i64> {
     let year = two_digits(&mut rest)? * 100 + two_digits(&mut rest)?;
     eat(&mut rest, b"-")?;
-    let month = one_or_two_digits(&mut rest).filter(|month| (1..=12).contains(month))?;
+    let month = one_or_two_digits(&mut rest)?;
     eat(&mut rest, b"-")?;
-    let day = one_or_two_digits(&mut rest).filter(|day| (1..=days_in_month(year, month)).contains(day))?;
-    let date = days_from_civil(year, month, day) * DAY_MS;
+    let day = one_or_two_digits(&mut rest)?;
+    let midnight = midnight_ms(year, month, day)?;
     let time = match rest {
         [] => 0,
         _ => {
@@ -127,7 +129,7 @@ fn parse_any(mut rest: &[u8]) -> Option<i64> {
             time_of_day_ms(&mut rest)? - utc_offset_ms(&mut rest)?
         }
     };
-    let time = date + time;
+    let time = midnight + time;
     (rest.is_empty() && (TIME_MS_MIN..=TIME_MS_MAX).contains(&time)).then_some(time)
 }
 
@@ -197,42 +199,10 @@ fn eat(rest: &mut &[u8], bytes: &[u8]) -> Option<()> {
     bytes.contains(first).then(|| *rest = tail)
 }
 
-fn days_in_month(year: i64, month: i64) -> i64 {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days in 400 years, the period of the Gregorian calendar.
-const ERA_DAYS: i64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01. Years begin in March here, so that the leap day is the last day of a
-/// year.
-const EPOCH_DAYS: i64 = 719_468;
-
-/// Returns the days since 1970-01-01. This is `days_from_civil` of Howard Hinnant, "`chrono`-Compatible
-/// Low-Level Date Algorithms".
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * ERA_DAYS + year * 365 + year / 4 - year / 100 + day_of_year - EPOCH_DAYS
-}
-
-/// Returns year, month and day. This is `civil_from_days` of the same paper.
-pub(crate) fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
-    let days = days_since_1970 + EPOCH_DAYS;
-    let era = days.div_euclid(ERA_DAYS);
-    let day = days.rem_euclid(ERA_DAYS);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let month = (march_month + 2) % 12 + 1;
-    (era * 400 + year + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
+/// Returns the time at which a day of at most four, two and two digits begins. `None` if the calendar has no such day.
+fn midnight_ms(year: i64, month: i64, day: i64) -> Option<i64> {
+    let date = Date::new(year as i16, month as i8, day as i8).ok()?;
+    Some(date.duration_since(EPOCH).as_secs() * SECOND_MS)
 }
 
 /// Returns a time as [`write()`] writes it.
@@ -246,12 +216,12 @@ pub(crate) fn to_text(time_ms: i64) -> String {
 /// outside of `TIME_MS_MIN..=TIME_MS_MAX` are clamped.
 pub fn write(out: &mut Vec<u8>, time_ms: i64) {
     let time_ms = time_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
-    let (year, month, day) = civil_from_days(time_ms.div_euclid(DAY_MS));
+    let day = EPOCH.saturating_add(SignedDuration::from_hours(24 * time_ms.div_euclid(DAY_MS)));
     let in_day = time_ms.rem_euclid(DAY_MS);
     for (value, digits, separator) in [
-        (year, 4, b'-'),
-        (month, 2, b'-'),
-        (day, 2, b'T'),
+        (day.year().into(), 4, b'-'),
+        (day.month().into(), 2, b'-'),
+        (day.day().into(), 2, b'T'),
         (in_day / HOUR_MS, 2, b':'),
         (in_day / MINUTE_MS % 60, 2, b':'),
         (in_day / SECOND_MS % 60, 2, b'.'),

@@ -32,6 +32,15 @@ pub enum IdKind {
     User,
 }
 
+/// The ID of a visitor of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VisitorId<'v> {
+    /// The site ID.
+    pub site: &'v str,
+    pub id_kind: IdKind,
+    pub id: &'v str,
+}
+
 /// Returns the hash by which filters find an ID.
 pub(crate) fn id_hash(site: &str, id_kind: IdKind, id: &str) -> u64 {
     hash(site.as_bytes(), id_kind, id.as_bytes(), &mut Vec::new())

@@ -19,8 +19,8 @@ pub use code::Code;
 pub use context::RecordContext;
 pub(crate) use context::{CONTEXT_BYTES, primary_language};
 pub use fold_input::{ClientTimes, FoldInput, FoldInputBuilder};
-pub use ids::IdKind;
 pub(crate) use ids::{IdHasher, hash_parts, id_hash};
+pub use ids::{IdKind, VisitorId};
 pub(crate) use record::{
     EXPOSURE_EVENT, FOLD_LENGTH_OFFSET, KEY_OFFSET, LENGTHS_OFFSET, encoded_records, key_and_time,
     key_from_bytes, key_to_bytes, site,

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter};
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 
-use super::ids::{IdKind, hash_parts};
+use super::ids::{IdKind, VisitorId, hash_parts};
 use super::record::{Record, RecordKind};
 use crate::checksum::hmac_sha256;
 use crate::ids;
@@ -64,7 +64,8 @@ impl TombstoneKey {
 
     /// Returns whether `record` is a tombstone that names this ID. Later records of the ID belong to a new
     /// visitor.
-    pub fn is_tombstone_of(&self, record: &Record<'_>, site: &str, id_kind: IdKind, id: &str) -> bool {
+    pub fn is_tombstone_of(&self, record: &Record<'_>, visitor_id: VisitorId<'_>) -> bool {
+        let VisitorId { site, id_kind, id } = visitor_id;
         let is_of_site = record.kind == RecordKind::Tombstone && record.site == Some(site);
         is_of_site && tombstone_tags(record).any(|name| name == self.tag(site, id_kind, id))
     }

@@ -234,7 +234,7 @@ impl<'p> SiteTable<'p> {
             _ => {}
         }
         let is_linked_to_other = |anon_id: &&str, user_id: &&str| self.is_linked_to_other(anon_id, user_id);
-        Some(match identity::named_owner((record.anon_id, record.user_id), false, is_linked_to_other)? {
+        Some(match identity::named_owner(record.anon_id, record.user_id, false, is_linked_to_other)? {
             NamedOwner::User(user_id) => RecordOwner::User(user_id),
             NamedOwner::HolderOf(anon_id) => RecordOwner::Anonymous(anon_id),
         })

@@ -212,7 +212,8 @@ impl ProfileTable {
         &mut self,
         tombstone: &Record<'_>,
         order: u64,
-        (keys, hashes): (&[Key], &HashSet<u64>),
+        keys: &[Key],
+        hashes: &HashSet<u64>,
     ) {
         let Some(site) = tombstone.site else { return };
         for key in keys {

@@ -22,7 +22,7 @@ use super::ties::{TieEntry, users_around};
 use crate::events::identity::{Owner, Users};
 use crate::log::bloom::may_contain_hash;
 use crate::log::{LogError, Tombstone, VisitorIds};
-use crate::record::{IdKind, IdTag, TombstoneKey, id_hash};
+use crate::record::{IdKind, IdTag, TombstoneKey, VisitorId, id_hash};
 
 /// The entries of ownership as of one moment.
 pub struct Ownership {
@@ -103,7 +103,8 @@ impl Ownership {
     ///
     /// # Errors
     /// The checkpoint is damaged, or cannot be read.
-    pub fn visitor(&self, site: &str, id_kind: IdKind, id: &str) -> Result<Visitor, OwnershipError> {
+    pub fn visitor(&self, visitor_id: VisitorId<'_>) -> Result<Visitor, OwnershipError> {
+        let VisitorId { site, id_kind, id } = visitor_id;
         let tag = self.key.tag(site, id_kind, id);
         let hash = id_hash(site, id_kind, id);
         let present = match id_kind {

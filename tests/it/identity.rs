@@ -12,7 +12,7 @@ use parallax::testing::insights::{
 };
 use parallax::testing::limits::USER_ANON_IDS_MAX;
 use parallax::testing::log::{LogItem, LogReader, Request};
-use parallax::testing::record::{IdKind, Record, RecordKind};
+use parallax::testing::record::{IdKind, Record, RecordKind, VisitorId};
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::ownership::OwnershipRule;
 use parallax::testing::visitors::verify::check_directory;
@@ -202,7 +202,9 @@ impl History {
         let ownership = source.open().expect("the checkpoint is valid");
         for id in all_ids() {
             let (kind, text) = kind_and_text(id);
-            let visitor = ownership.visitor("acme", kind, text).expect("the checkpoint is valid");
+            let visitor = ownership
+                .visitor(VisitorId { site: "acme", id_kind: kind, id: text })
+                .expect("the checkpoint is valid");
             let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
             let mut found = Vec::new();
             self.each_record(|seq, record| {

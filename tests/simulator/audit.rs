@@ -310,7 +310,7 @@ fn only_the_key_of_the_cluster_opens_the_sealed_part_of_a_tombstone() {
     assert_eq!(owner(payload), Some(visitor(2).owner));
     assert_ne!(open(&other, 77, payload), Some(opened.clone()));
     assert_ne!(open(&key, 78, payload), Some(opened.clone()), "each tombstone has another keystream");
-    let again = payload_again(&key, (77, payload), 78).expect("a sealed part");
+    let again = payload_again(&key, 77, payload, 78).expect("a sealed part");
     assert_eq!(open(&key, 78, &again), Some(opened));
     assert_eq!(
         open(&key, 77, r#"{"owner":"00","erased":[]}"#),

@@ -32,7 +32,9 @@ use super::metrics::LogMetrics;
 use super::recover::ClosedSegment;
 use super::scan::{BatchScanner, ScanItem};
 use super::verify::SegmentEntry;
-use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey, tombstone_owner, tombstone_tags};
+use crate::record::{
+    IdKind, IdTag, Record, RecordKind, TombstoneKey, VisitorId, tombstone_owner, tombstone_tags,
+};
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 
@@ -353,13 +355,13 @@ pub(crate) fn may_have_erased(
     disk: Arc<dyn Disk>,
     dir: &Path,
     key: &TombstoneKey,
-    (site, id_kind, id): (&str, IdKind, &str),
+    visitor_id: VisitorId<'_>,
 ) -> Result<bool, LogError> {
     let directory = LogDirectory::open_read_only(disk, dir);
     let failed = |error| LogError::io(dir, error);
     let mut is_named = !directory.quarantined_files().map_err(failed)?.is_empty();
     each_tombstone(&directory, 0, &mut |_, record| {
-        is_named |= key.is_tombstone_of(record, site, id_kind, id);
+        is_named |= key.is_tombstone_of(record, visitor_id);
     })
     .map_err(failed)?;
     Ok(is_named)

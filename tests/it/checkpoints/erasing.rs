@@ -13,7 +13,7 @@ use parallax::testing::limits::{
 };
 use parallax::testing::log::format::{HEADER_BYTES, batch_length};
 use parallax::testing::log::{ErasureSummary, LogItem, LogReader, Request, VisitorIds, segment_name};
-use parallax::testing::record::{IdKind, Record, RecordKind};
+use parallax::testing::record::{IdKind, Record, RecordKind, VisitorId};
 use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::erasure::{Eraser, ErasureError};
@@ -392,7 +392,9 @@ fn a_start_adds_the_tombstones_that_a_crash_between_two_batches_left_out() {
     let ended = |device: &str| {
         let tag = key.tag("acme", IdKind::Anon, device);
         let ownership = eraser.source.open().expect("the checkpoint is valid");
-        let visitor = ownership.visitor("acme", IdKind::Anon, device).expect("the checkpoint is valid");
+        let visitor = ownership
+            .visitor(VisitorId { site: "acme", id_kind: IdKind::Anon, id: device })
+            .expect("the checkpoint is valid");
         visitor.named() == [tag] && visitor.owner() == tag
     };
     assert!(devices.into_iter().all(ended), "{known:?}");

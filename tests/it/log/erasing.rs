@@ -16,7 +16,7 @@ use parallax::testing::log::{
     self, DamageKind, EraseError, ErasureSummary, LogConsumer, LogItem, LogReader, Options, RecordResult,
     Records, Request, VisitorIds, WriteOutcome, check_directory, read_footer, segment_name,
 };
-use parallax::testing::record::{IdKind, RECORD_BYTES_MIN, Record, RecordKind, TombstoneKey};
+use parallax::testing::record::{IdKind, RECORD_BYTES_MIN, Record, RecordKind, TombstoneKey, VisitorId};
 use parallax::testing::storage::disk::{Disk, RealDisk};
 
 use super::naming::{erase, finish, visitor};
@@ -205,7 +205,7 @@ impl LogConsumer for RecordingConsumer {
             if record.kind == RecordKind::Tombstone {
                 let secret = TombstoneKey::read(Arc::new(self.disk.clone()), Path::new(DIRECTORY));
                 let secret = secret.expect("reading succeeds").expect("the file exists");
-                let of = |site, kind, id| secret.is_tombstone_of(&record, site, kind, id);
+                let of = |site, id_kind, id| secret.is_tombstone_of(&record, VisitorId { site, id_kind, id });
                 calls.push(ConsumerCall::TombstoneMatches(
                     seq,
                     vec![
