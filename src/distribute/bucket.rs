@@ -110,9 +110,9 @@ fn object_path(prefix: &str, name: &str) -> ObjectPath {
 async fn read_list(
     store: &AmazonS3,
     prefix: &str,
-    known: Option<String>,
+    known_tag: Option<String>,
 ) -> Result<Option<(Vec<u8>, UpdateVersion)>, String> {
-    let options = GetOptions { if_none_match: known, ..GetOptions::default() };
+    let options = GetOptions { if_none_match: known_tag, ..GetOptions::default() };
     match store.get_opts(&object_path(prefix, LIST_NAME), options).await {
         Ok(found) => read_found(found).await.map(Some),
         Err(Error::NotModified { .. }) => Ok(None),
@@ -120,12 +120,12 @@ async fn read_list(
     }
 }
 
-async fn read_found(found: GetResult) -> Result<(Vec<u8>, UpdateVersion), String> {
-    let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
-    if found.meta.size > LIST_BYTES_MAX as u64 {
+async fn read_found(object: GetResult) -> Result<(Vec<u8>, UpdateVersion), String> {
+    let version = UpdateVersion { e_tag: object.meta.e_tag.clone(), version: object.meta.version.clone() };
+    if object.meta.size > LIST_BYTES_MAX as u64 {
         return Err(super::list::ListError::TooLong.to_string());
     }
-    let bytes = found.bytes().await.map_err(|error| format!("{LIST_NAME}: {error}"))?;
+    let bytes = object.bytes().await.map_err(|error| format!("{LIST_NAME}: {error}"))?;
     Ok((bytes.to_vec(), version))
 }
 
@@ -158,10 +158,10 @@ pub(super) async fn load_list(store: &AmazonS3, prefix: &str) -> Result<BucketLi
 pub(super) async fn replace_list(
     store: &AmazonS3,
     prefix: &str,
-    read: BucketList,
+    list: BucketList,
     text: String,
 ) -> Result<bool, String> {
-    let mode = read.version.map_or(PutMode::Create, PutMode::Update);
+    let mode = list.version.map_or(PutMode::Create, PutMode::Update);
     let options = PutOptions { mode, ..PutOptions::default() };
     match store.put_opts(&object_path(prefix, LIST_NAME), text.into(), options).await {
         Ok(_) => Ok(true),

@@ -81,7 +81,7 @@ pub(super) trait Directory: Clone + Send + 'static {
     type Tag: Clone + Send + 'static;
 
     /// Returns the list, if it differs from the one with the tag.
-    fn read_list(&self, known: Option<&Self::Tag>) -> Result<ChangedList<Self::Tag>, String>;
+    fn read_list(&self, known_tag: Option<&Self::Tag>) -> Result<ChangedList<Self::Tag>, String>;
 
     /// Opens a file.
     fn open(&self, name: &str, bytes: u64) -> Result<Box<dyn Read>, String>;

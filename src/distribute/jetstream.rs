@@ -234,9 +234,9 @@ async fn created(client: &Client, bucket: &str) -> Result<String, String> {
 
 /// Waits for an answer of JetStream for a limited time.
 pub(super) async fn answer<T, E: std::fmt::Display>(
-    asked: impl IntoFuture<Output = Result<T, E>>,
+    request: impl IntoFuture<Output = Result<T, E>>,
 ) -> Result<T, String> {
-    match timeout(ANSWER_TIMEOUT, asked.into_future()).await {
+    match timeout(ANSWER_TIMEOUT, request.into_future()).await {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
     }

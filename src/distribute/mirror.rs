@@ -121,13 +121,13 @@ impl Mirror {
     }
 }
 
-/// Returns whether a pulled file may be removed now. `listed` are the files of the source, and `states` those
+/// Returns whether a pulled file may be removed now. `listed_files` are the files of the source, and `states` those
 /// of the server's last scan.
 ///
 /// A file that is not served may go. A served one may go if the server has accepted another listed file of
 /// the same site, or all listed files. So no removal unpublishes a site because its other file is damaged,
 /// has not arrived, or is of a newer release.
-pub fn is_removable(name: &str, listed: &[SourceFile], states: &FileList) -> bool {
+pub fn is_removable(name: &str, listed_files: &[SourceFile], states: &FileList) -> bool {
     let status = |name: &str| states.files.iter().find(|status| status.name == name);
     // The server has not seen the file yet, or it knows more files than it reports.
     let Some(own) = status(name) else { return false };
@@ -139,7 +139,7 @@ pub fn is_removable(name: &str, listed: &[SourceFile], states: &FileList) -> boo
     let is_same_site = |file: &SourceFile| {
         accepted(file).and_then(|status| status.site.as_ref()).is_some_and(|(other, _)| other == site)
     };
-    listed.iter().any(is_same_site) || listed.iter().all(|file| accepted(file).is_some())
+    listed_files.iter().any(is_same_site) || listed_files.iter().all(|file| accepted(file).is_some())
 }
 
 /// A file that is being written. Dropped before [`finish`](Self::finish), it leaves nothing.

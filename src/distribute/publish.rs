@@ -108,28 +108,29 @@ fn version_of(name: &str, site: &str) -> Option<u64> {
 /// The source has a higher version, or other content of the same name.
 pub fn add(
     files: &[SourceFile],
-    new: &SourceFile,
+    file: &SourceFile,
     site: &str,
     version: u64,
-    keep: usize,
+    kept_versions: usize,
 ) -> Result<Option<Vec<SourceFile>>, PublishError> {
-    if let Some(present) = files.iter().find(|file| file.name == new.name) {
-        return if present == new { Ok(None) } else { Err(PublishError::VersionTaken(new.name.clone())) };
+    if let Some(present) = files.iter().find(|file| file.name == file.name) {
+        return if present == file { Ok(None) } else { Err(PublishError::VersionTaken(file.name.clone())) };
     }
     let mut versions: Vec<_> = files.iter().filter_map(|file| version_of(&file.name, site)).collect();
     versions.sort_unstable();
     if let Some(newest) = versions.last().copied().filter(|newest| *newest > version) {
         return Err(PublishError::LowerVersion { version, newest });
     }
-    let oldest_kept = versions.len().checked_sub(keep.saturating_sub(1)).and_then(|at| versions.get(at));
+    let oldest_kept =
+        versions.len().checked_sub(kept_versions.saturating_sub(1)).and_then(|at| versions.get(at));
     let is_kept = |file: &&SourceFile| {
         version_of(&file.name, site)
             .is_none_or(|version| oldest_kept.is_some_and(|oldest| version >= *oldest))
     };
-    let fits = versions.len() < keep;
+    let fits = versions.len() < kept_versions;
     let kept = files.iter().filter(|file| fits || is_kept(file)).cloned();
-    let list: Vec<_> = kept.chain([new.clone()]).collect();
-    new.check()?;
+    let list: Vec<_> = kept.chain([file.clone()]).collect();
+    file.check()?;
     if list.len() > FILES_MAX { Err(ListError::TooMany(list.len()).into()) } else { Ok(Some(list)) }
 }
 

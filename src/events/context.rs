@@ -16,25 +16,25 @@ use crate::record::Code;
 /// A value of an event and the value with the same path in its batch.
 #[derive(Clone, Copy)]
 pub(super) struct MergedValue<'d> {
-    pub own: Option<Value<'d>>,
+    pub event: Option<Value<'d>>,
     pub batch: Option<Value<'d>>,
 }
 
 impl<'d> MergedValue<'d> {
     /// Returns the batch's value, unless the event's own value overrides it.
     fn batch_value(self) -> Option<Value<'d>> {
-        let own = self.own.and_then(Value::present);
+        let own = self.event.and_then(Value::present);
         self.batch.filter(|under| own.is_none_or(|own| own.is_object() && under.is_object()))
     }
 
     /// Returns the effective value: the event's own, else the batch's.
     pub(super) fn value(self) -> Option<Value<'d>> {
-        self.own.and_then(Value::present).or(self.batch.and_then(Value::present))
+        self.event.and_then(Value::present).or(self.batch.and_then(Value::present))
     }
 
     pub(super) fn get(self, name: &str) -> Self {
         Self {
-            own: self.own.and_then(|own| own.get(name)),
+            event: self.event.and_then(|event| event.get(name)),
             batch: self.batch_value().and_then(|under| under.get(name)),
         }
     }
@@ -54,22 +54,22 @@ impl<'d> MergedValue<'d> {
 
     /// Iterates over the members of both: first the event's, then those that only the batch has.
     fn members(self) -> impl Iterator<Item = (Member<'d>, Self)> {
-        let own = self.own.filter(|own| own.is_object());
+        let own = self.event.filter(|own| own.is_object());
         let under = self.batch_value();
         let owned = own.into_iter().flat_map(Value::members).map(move |member| {
             let under = under.and_then(|under| under.get(member.name));
-            (member, Self { own: Some(member.value), batch: under })
+            (member, Self { event: Some(member.value), batch: under })
         });
         let rest = under.into_iter().flat_map(Value::members);
         let rest = rest.filter(move |member| own.is_none_or(|own| own.get(member.name).is_none()));
-        owned.chain(rest.map(|member| (member, Self { own: None, batch: Some(member.value) })))
+        owned.chain(rest.map(|member| (member, Self { event: None, batch: Some(member.value) })))
     }
 
     fn write(self, out: &mut String) {
         let is_laid_over = |own: Value<'_>| own.is_object() && self.batch_value().is_some();
-        if self.own.is_some_and(is_laid_over) {
+        if self.event.is_some_and(is_laid_over) {
             self.write_object(out, |_| true, IpAction::Keep);
-        } else if let Some(value) = self.batch_value().or(self.own) {
+        } else if let Some(value) = self.batch_value().or(self.event) {
             value.write(out);
         }
     }
@@ -89,7 +89,7 @@ impl<'d> MergedValue<'d> {
     /// two values must be an object.
     fn write_object(self, out: &mut String, is_kept: impl Fn(&str) -> bool, ip: IpAction<'_>) {
         out.push('{');
-        if let (Some(own), None, IpAction::Remove | IpAction::Keep) = (self.own, self.batch_value(), ip) {
+        if let (Some(own), None, IpAction::Remove | IpAction::Keep) = (self.event, self.batch_value(), ip) {
             own.write_members(is_kept, out);
             return out.push('}');
         }
@@ -225,42 +225,42 @@ impl<'d> Context<'d> {
         self.consent.get("categoryPreferences")
     }
 
-    /// Validates the event's own context and merges it with `under`, the batch's context, which is already
+    /// Validates the event's own context and merges it with `batch_context`, the batch's context, which is already
     /// validated. Adds values that cannot be used to `ignored`.
     ///
     /// # Errors
     /// `invalid_event` with a pointer to the first error in the event's own context.
     pub(super) fn read(
-        own: Option<Value<'d>>,
-        under: Option<Value<'d>>,
+        event_context: Option<Value<'d>>,
+        batch_context: Option<Value<'d>>,
         location: Location<'d>,
         ignored: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
-        let own = ignored.typed(JsonType::Object, own, location);
-        let known = check(own, location, ignored)?;
-        let mut known_under = ContextFields::new(under);
-        if under.is_some() {
-            known_under.retain_usable(|_, _| {});
+        let event_context = ignored.typed(JsonType::Object, event_context, location);
+        let known = check(event_context, location, ignored)?;
+        let mut batch_fields = ContextFields::new(batch_context);
+        if batch_context.is_some() {
+            batch_fields.retain_usable(|_, _| {});
         }
-        let layered = |own, under| MergedValue { own, batch: under };
-        let text = |own: Option<Value<'d>>, under| own.or(under).and_then(Value::as_str);
-        let consent = layered(known.consent, known_under.consent);
+        let layered = |event, batch| MergedValue { event, batch };
+        let text = |event: Option<Value<'d>>, batch| event.or(batch).and_then(Value::as_str);
+        let consent = layered(known.consent, batch_fields.consent);
         Ok(Self {
-            merged: layered(own, under),
-            page: layered(known.page, known_under.page),
-            campaign: layered(known.campaign, known_under.campaign),
-            locale: text(known.locale, known_under.locale),
-            country: text(known.country, known_under.country).and_then(country).or_else(|| {
-                layered(known.location, known_under.location).get_str("country").and_then(country)
+            merged: layered(event_context, batch_context),
+            page: layered(known.page, batch_fields.page),
+            campaign: layered(known.campaign, batch_fields.campaign),
+            locale: text(known.locale, batch_fields.locale),
+            country: text(known.country, batch_fields.country).and_then(country).or_else(|| {
+                layered(known.location, batch_fields.location).get_str("country").and_then(country)
             }),
-            user_agent: text(known.user_agent, known_under.user_agent),
-            ip: text(known.ip, known_under.ip),
+            user_agent: text(known.user_agent, batch_fields.user_agent),
+            ip: text(known.ip, batch_fields.ip),
             names_ip: known.names_ip,
-            user_hash: text(known.user_hash, known_under.user_hash),
+            user_hash: text(known.user_hash, batch_fields.user_hash),
             names_user_hash: known.names_user_hash,
-            names_device: known.names_device || known_under.names_device,
+            names_device: known.names_device || batch_fields.names_device,
             consent,
-            is_preview: known.preview.or(known_under.preview).and_then(Value::as_bool) == Some(true),
+            is_preview: known.preview.or(batch_fields.preview).and_then(Value::as_bool) == Some(true),
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
     }

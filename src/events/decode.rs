@@ -25,16 +25,17 @@ pub struct EventValidator {
 
 impl EventValidator {
     /// Validates every event in order and passes the records to `record`. The results reuse the allocations
-    /// of `used`.
+    /// of `results_buffer`.
     pub fn validate<'d>(
         &mut self,
         submission: &Submission<'d>,
         request: &RequestFacts<'d>,
         environment: &mut impl Environment,
-        used: EventResults,
+        results_buffer: EventResults,
         mut record: impl FnMut(&Record<'_>),
     ) -> EventResults {
-        let mut results = used.reset(submission.batch.is_some(), submission.batch.map_or(1, Value::len));
+        let mut results =
+            results_buffer.reset(submission.batch.is_some(), submission.batch.map_or(1, Value::len));
         if submission.ignored.count() > 0 {
             results.ignored.add_of_batch(&submission.ignored);
         }

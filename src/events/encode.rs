@@ -113,12 +113,12 @@ fn write_fold_input(
 
 /// Returns the hash for deduplication. Site IDs contain no zero byte, so the separator makes the hashed text
 /// unambiguous.
-fn dedup_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
-    key.clear();
-    key.extend_from_slice(site.as_bytes());
-    key.push(0);
-    key.extend_from_slice(message_id.as_bytes());
-    checksum::hash128(key)
+fn dedup_key(site: &str, message_id: &str, buffer: &mut Vec<u8>) -> u128 {
+    buffer.clear();
+    buffer.extend_from_slice(site.as_bytes());
+    buffer.push(0);
+    buffer.extend_from_slice(message_id.as_bytes());
+    checksum::hash128(buffer)
 }
 
 /// Appends the event as it was sent, without the members that name the site, a user ID that does not count, and the hash of

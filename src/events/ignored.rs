@@ -111,9 +111,9 @@ impl IgnoredValues {
     }
 
     /// Adds a reason to the receipt, unless it has the maximum of them.
-    fn name(&mut self, location: Location<'_>, reason: impl FnOnce() -> Refusal) {
+    fn name(&mut self, location: Location<'_>, refusal: impl FnOnce() -> Refusal) {
         if self.named.len() < IGNORED_VALUES_NAMED_MAX {
-            self.named.push(IgnoredValue { index: Some(location.index.unwrap_or(0)), reason: reason() });
+            self.named.push(IgnoredValue { index: Some(location.index.unwrap_or(0)), reason: refusal() });
         }
     }
 

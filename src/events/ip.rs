@@ -18,10 +18,10 @@ pub enum IpPolicy {
 impl IpPolicy {
     /// Writes the address to store: the visitor's address that a server sent in `context.ip`, else the
     /// peer's.
-    pub(super) fn write_stored(self, sent: Option<&str>, peer: IpAddr, out: &mut String) {
+    pub(super) fn write_stored(self, client_address: Option<&str>, peer: IpAddr, out: &mut String) {
         out.clear();
         if self != Self::None {
-            self.push(parse_address(sent).unwrap_or(peer), out);
+            self.push(parse_address(client_address).unwrap_or(peer), out);
         }
     }
 
@@ -35,16 +35,20 @@ impl IpPolicy {
     }
 
     /// Returns the treatment of `context.ip` in the payload. The payload must not contain more of the address
-    /// than the record's `ip` field. `stored` is the address that was written to that field.
-    pub(super) fn payload_action<'a>(self, sent: Option<&str>, stored: &'a str) -> IpAction<'a> {
+    /// than the record's `ip` field. `stored_address` is the address that was written to that field.
+    pub(super) fn payload_action<'a>(
+        self,
+        client_address: Option<&str>,
+        stored_address: &'a str,
+    ) -> IpAction<'a> {
         match self {
-            Self::Truncated if parse_address(sent).is_some() => IpAction::Replace(stored),
+            Self::Truncated if parse_address(client_address).is_some() => IpAction::Replace(stored_address),
             Self::Full => IpAction::Keep,
             _ => IpAction::Remove,
         }
     }
 }
 
-fn parse_address(sent: Option<&str>) -> Option<IpAddr> {
-    sent?.trim().parse().ok()
+fn parse_address(text: Option<&str>) -> Option<IpAddr> {
+    text?.trim().parse().ok()
 }

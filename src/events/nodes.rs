@@ -166,8 +166,8 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 
     /// Reads a number, `true`, `false` or `null`.
     #[inline(never)]
-    fn read_scalar(&mut self, start: u32, after: u32) -> Result<(), JsonError> {
-        let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
+    fn read_scalar(&mut self, start: u32, end_token: u32) -> Result<(), JsonError> {
+        let text = self.source.as_bytes().get(start as usize..end_token as usize).unwrap_or_default();
         let text = scalars::trim_end(text);
         let content = classify(text)?;
         let end = start + text.len() as u32;
@@ -175,10 +175,10 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         Ok(())
     }
 
-    /// Returns the string from the token `start` to the token `after`, with its quotes.
+    /// Returns the string from the token `start` to the token `end_token`, with its quotes.
     #[inline]
-    fn string(&self, start: u32, after: u32) -> Result<&'r [u8], JsonError> {
-        let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
+    fn string(&self, start: u32, end_token: u32) -> Result<&'r [u8], JsonError> {
+        let text = self.source.as_bytes().get(start as usize..end_token as usize).unwrap_or_default();
         match text {
             [b'"', .., b'"'] => Ok(text),
             _ => string_before_space(text),
@@ -212,9 +212,9 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         Ok(at)
     }
 
-    /// Returns the number of nodes inside the array or object at node index `at`, which is complete.
-    fn count_since(&self, at: usize) -> u32 {
-        (self.out.list.len() - at - 1) as u32
+    /// Returns the number of nodes inside the array or object at node index `first_index`, which is complete.
+    fn count_since(&self, first_index: usize) -> u32 {
+        (self.out.list.len() - first_index - 1) as u32
     }
 
     fn read_array(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {

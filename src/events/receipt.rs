@@ -130,8 +130,8 @@ impl EventResults {
         fates + texts + self.refusals().map(Refusal::memory_bytes).sum::<usize>()
     }
 
-    fn count(&self, is: impl Fn(&EventStatus) -> bool) -> usize {
-        self.results.iter().filter(|fate| is(&fate.status)).count()
+    fn count(&self, matches: impl Fn(&EventStatus) -> bool) -> usize {
+        self.results.iter().filter(|fate| matches(&fate.status)).count()
     }
 
     /// Returns whether nothing was dropped, rejected or ignored, so that `Prefer: return=minimal` needs no receipt.
@@ -162,8 +162,8 @@ impl EventResults {
     ///
     /// # Panics
     /// If there are fewer results than records.
-    pub fn write_receipt(&self, stored: StoreOutcome<'_>, out: &mut Vec<u8>) {
-        let (mut answers, durable, visible) = match stored {
+    pub fn write_receipt(&self, outcome: StoreOutcome<'_>, out: &mut Vec<u8>) {
+        let (mut answers, durable, visible) = match outcome {
             StoreOutcome::Stored(answers, durable, visible) => (answers.iter(), Some(durable), visible),
             StoreOutcome::DryRun => ([].iter(), None, None),
         };
@@ -216,16 +216,16 @@ impl EventResults {
     }
 
     /// Appends the result of an event that was not accepted.
-    fn write_result(&self, out: &mut Vec<u8>, index: usize, fate: &EventResult) {
+    fn write_result(&self, out: &mut Vec<u8>, index: usize, result: &EventResult) {
         out.extend_from_slice(b"{\"index\":");
         json::write_number(out, index);
         out.extend_from_slice(b",\"messageId\":");
-        match &fate.message_id {
+        match &result.message_id {
             Some(id) => json::write_string(out, &self.message_ids[id.start as usize..id.end as usize]),
             None => out.extend_from_slice(b"null"),
         }
         out.extend_from_slice(b",\"status\":");
-        match &fate.status {
+        match &result.status {
             EventStatus::Recorded => out.extend_from_slice(b"\"duplicate\""),
             EventStatus::Dropped(reason) => {
                 out.extend_from_slice(b"\"dropped\",\"reason\":");

@@ -13,12 +13,12 @@ const CAMPAIGN_MEMBERS: [&str; 5] = ["source", "medium", "name", "term", "conten
 const CAMPAIGN_PARAMS: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
 
 /// Returns source, medium, campaign, term, content and referrer of the touch of a page event, if it is one.
-/// `url` is a reusable buffer for the URL of the page.
+/// `url_buffer` is a reusable buffer for the URL of the page.
 pub(super) fn find<'e>(
     event: &Event<'e>,
     request: &RequestFacts<'e>,
     environment: &mut impl Environment,
-    url: &'e mut PageUrl,
+    url_buffer: &'e mut PageUrl,
 ) -> Option<[Option<&'e str>; 6]> {
     let properties = event.properties;
     let page = event.context.page;
@@ -35,8 +35,8 @@ pub(super) fn find<'e>(
     if parts.iter().all(Option::is_none)
         && let Some(page_url) = page_url.filter(|url| url.contains('?'))
     {
-        url.parse(Some(page_url.as_bytes()));
-        let url: &'e PageUrl = url;
+        url_buffer.parse(Some(page_url.as_bytes()));
+        let url: &'e PageUrl = url_buffer;
         parts = CAMPAIGN_PARAMS.map(|name| url.param(name).filter(|value| !value.is_empty()));
     }
     let [source, medium, campaign, term, content] = parts;

@@ -241,8 +241,8 @@ impl FoldInputBuilder {
     }
 }
 
-/// Passes the fold input without `previousId` to `take`.
-pub(crate) fn without_previous_id<T>(input: FoldInput<'_>, take: impl FnOnce(FoldInput<'_>) -> T) -> T {
+/// Passes the fold input without `previousId` to `visit`.
+pub(crate) fn without_previous_id<T>(input: FoldInput<'_>, visit: impl FnOnce(FoldInput<'_>) -> T) -> T {
     let mut content = Vec::new();
     let mut builder = FoldInputBuilder::default();
     input.unpack(&mut content);
@@ -250,5 +250,5 @@ pub(crate) fn without_previous_id<T>(input: FoldInput<'_>, take: impl FnOnce(Fol
     parts.touch.into_iter().for_each(|touch| builder.add_touch(touch.texts()));
     builder.add_encoded_times(parts.client_times);
     parts.changes.into_iter().for_each(|changes| builder.add_changes(|out| out.extend_from_slice(changes)));
-    take(builder.finish())
+    visit(builder.finish())
 }

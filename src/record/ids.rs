@@ -8,17 +8,17 @@ use crate::checksum::hash64;
 pub(crate) struct IdHasher(Vec<u8>);
 
 impl IdHasher {
-    /// Passes the hashes by which filters find an encoded record to `take`.
-    pub(crate) fn each(&mut self, record: &[u8], mut take: impl FnMut(u64)) {
+    /// Passes the hashes by which filters find an encoded record to `visit`.
+    pub(crate) fn each(&mut self, record: &[u8], mut visit: impl FnMut(u64)) {
         let [site, anon_id, user_id] = record::ids(record);
         let site = site.unwrap_or_default();
         for (id_kind, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
-            id.into_iter().for_each(|id| take(hash(site, id_kind, id, &mut self.0)));
+            id.into_iter().for_each(|id| visit(hash(site, id_kind, id, &mut self.0)));
         }
         // A `previousId` may be an ID of either kind.
         record::with_previous_id(record, |id| {
-            take(hash(site, IdKind::Anon, id.as_bytes(), &mut self.0));
-            take(hash(site, IdKind::User, id.as_bytes(), &mut self.0));
+            visit(hash(site, IdKind::Anon, id.as_bytes(), &mut self.0));
+            visit(hash(site, IdKind::User, id.as_bytes(), &mut self.0));
         });
     }
 }

@@ -380,14 +380,14 @@ pub(crate) fn encoded_records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Passes the `previousId` of an encoded record to `take`.
-pub(crate) fn with_previous_id(record: &[u8], take: impl FnMut(&str)) {
+/// Passes the `previousId` of an encoded record to `visit`.
+pub(crate) fn with_previous_id(record: &[u8], visit: impl FnMut(&str)) {
     if record[4] == RecordKind::Alias as u8
         && let Some((record, _)) = Record::decode(record)
     {
         let mut content = Vec::new();
         record.fold_input.unpack(&mut content);
-        FoldParts::parse(&content).previous_id.into_iter().for_each(take);
+        FoldParts::parse(&content).previous_id.into_iter().for_each(visit);
     }
 }
 

@@ -275,13 +275,17 @@ impl ProfileTable {
     ///
     /// # Errors
     /// A check fails, or the file cannot be read. The table has a part of the visitors then.
-    pub(crate) fn reload(&mut self, opened: CheckpointReader, cost_max: u64) -> Result<(), CheckpointError> {
+    pub(crate) fn reload(
+        &mut self,
+        checkpoint: CheckpointReader,
+        cost_max: u64,
+    ) -> Result<(), CheckpointError> {
         self.clear();
         let secret = self.updater.hasher().secret();
-        let seq = opened.header().seq;
-        let lost = opened.lost_aliases()?;
-        let sites = opened.sites()?;
-        let mut entries = opened.entries()?;
+        let seq = checkpoint.header().seq;
+        let lost = checkpoint.lost_aliases()?;
+        let sites = checkpoint.sites()?;
+        let mut entries = checkpoint.entries()?;
         while let Some(kept) = entries.read_next()? {
             self.table.put(kept.key, kept.value, kept.class);
         }
@@ -362,13 +366,13 @@ impl ProfileTable {
         &mut self,
         site: &str,
         hashes: &HashSet<u64>,
-        named: &HashSet<IdTag>,
+        named_tags: &HashSet<IdTag>,
         key: &TombstoneKey,
     ) {
         self.erase_where(&|of_site, id_kind, id| {
             of_site == site
                 && hashes.contains(&id_hash(site, id_kind, id))
-                && named.contains(&key.tag(site, id_kind, id))
+                && named_tags.contains(&key.tag(site, id_kind, id))
         });
     }
 

@@ -242,8 +242,8 @@ impl Visitor {
 }
 
 /// Merges the entries of one anonymous ID.
-fn merge_entries(entries: &[TieEntry], others: &[TieEntry]) -> Arc<[TieEntry]> {
-    let all: BTreeSet<TieEntry> = entries.iter().chain(others).copied().collect();
+fn merge_entries(entries: &[TieEntry], other_entries: &[TieEntry]) -> Arc<[TieEntry]> {
+    let all: BTreeSet<TieEntry> = entries.iter().chain(other_entries).copied().collect();
     all.into_iter().collect()
 }
 

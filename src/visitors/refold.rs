@@ -118,28 +118,28 @@ impl Refolder {
         pinned.encoded_profile(pinned.key(site, id_kind, id)).map(<[u8]>::to_vec)
     }
 
-    fn past(&self, fold: Refold, seq: u64) -> Result<Past, OwnershipError> {
+    fn past(&self, refold: Refold, seq: u64) -> Result<Past, OwnershipError> {
         let oldest_seq = self.oldest_seq()?;
-        let cuts = self.cuts(&fold, oldest_seq);
-        match fold.found {
+        let cuts = self.cuts(&refold, oldest_seq);
+        match refold.found {
             Some(record) => Ok(Past::Found(record, cuts)),
             None => self.lost(seq, oldest_seq),
         }
     }
 
-    fn cuts(&self, fold: &Refold, oldest_seq: u64) -> Vec<Cut> {
+    fn cuts(&self, refold: &Refold, oldest_seq: u64) -> Vec<Cut> {
         let mut cuts = Vec::new();
-        if fold.found.as_ref().is_some_and(|record| record.is_redacted) {
+        if refold.found.as_ref().is_some_and(|record| record.is_redacted) {
             cuts.push(Cut::new(
                 "redacted",
                 "An erasure of another visitor has removed an ID and the payload of this record.",
             ));
         }
-        if fold.is_damaged {
+        if refold.is_damaged {
             cuts.push(Cut::new("damaged", "The log is damaged; run `parallax check`."));
         }
-        if !fold.is_complete {
-            cuts.push(match fold.has_redacted {
+        if !refold.is_complete {
+            cuts.push(match refold.has_redacted {
                 _ if self.is_in_cluster => Cut::new(
                     "nodes",
                     "The profile of the visitor has records of other nodes, which this node does not have.",
@@ -203,14 +203,14 @@ struct Refold {
 }
 
 impl Refold {
-    fn new(live: Option<Vec<u8>>) -> Self {
+    fn new(live_profile: Option<Vec<u8>>) -> Self {
         let secret = ids::random_hash_key();
         Self {
             table: Table::new(),
             updater: ProfileUpdater::new(secret),
             hasher: KeyHasher::new(secret),
             counts: FoldCounts::default(),
-            live,
+            live: live_profile,
             is_complete: false,
             is_damaged: false,
             has_redacted: false,

@@ -29,13 +29,13 @@ struct Batch {
     values: Vec<u8>,
 }
 
-/// Loads a table with `expected` entries.
+/// Loads a table with `entries_expected` entries.
 ///
 /// # Errors
 /// A check of the entries fails, two of them have the same key, the file cannot be read, or no thread can be started.
 pub(super) fn load_table(
     entries: EntryReader,
-    expected: u64,
+    entries_expected: u64,
     progress: &mut Progress<'_>,
 ) -> Result<Table, CheckpointError> {
     thread::scope(|scope| {
@@ -43,7 +43,7 @@ pub(super) fn load_table(
         let read = move || send_batches(entries, &sender);
         let reading =
             threads::spawn_scoped(scope, "checkpoint-load", read).map_err(CheckpointError::Thread)?;
-        let mut loader = BulkLoader::new(expected as usize);
+        let mut loader = BulkLoader::new(entries_expected as usize);
         let mut done = 0;
         for Batch { entries, values } in receiver {
             let mut from = 0;
@@ -52,11 +52,11 @@ pub(super) fn load_table(
                 from = *end;
             }
             done += entries.len() as u64;
-            progress(done, expected);
+            progress(done, entries_expected);
         }
         reading.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         let table = loader.finish().map_err(|DuplicateKey| damaged(0, "two entries have the same key"))?;
-        if table.len() as u64 != expected {
+        if table.len() as u64 != entries_expected {
             return Err(wrong_entry_count());
         }
         Ok(table)

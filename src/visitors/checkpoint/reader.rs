@@ -44,8 +44,8 @@ pub enum CheckpointError {
     Io(#[from] io::Error),
 }
 
-pub(super) fn damaged(at: u64, what: &'static str) -> CheckpointError {
-    CheckpointError::Damaged { at, what }
+pub(super) fn damaged(offset: u64, fault: &'static str) -> CheckpointError {
+    CheckpointError::Damaged { at: offset, what: fault }
 }
 
 /// An open checkpoint with a valid header and trailer.

@@ -222,9 +222,9 @@ fn load(
 }
 
 /// Checks the ties, and returns the filter of lost aliases and the known sites.
-fn read_sections(opened: &CheckpointReader) -> Result<(LostAliases, BTreeSet<Box<str>>), CheckpointError> {
-    opened.ties().try_for_each(|entry| entry.map(drop))?;
-    Ok((opened.lost_aliases()?, opened.sites()?))
+fn read_sections(reader: &CheckpointReader) -> Result<(LostAliases, BTreeSet<Box<str>>), CheckpointError> {
+    reader.ties().try_for_each(|entry| entry.map(drop))?;
+    Ok((reader.lost_aliases()?, reader.sites()?))
 }
 
 /// Checks every byte of an open checkpoint, with some megabytes of memory. Only [`load_fold`] notices two entries with
@@ -232,11 +232,11 @@ fn read_sections(opened: &CheckpointReader) -> Result<(LostAliases, BTreeSet<Box
 ///
 /// # Errors
 /// A check fails, or the file cannot be read.
-pub(crate) fn check_content(opened: CheckpointReader) -> Result<(), CheckpointError> {
-    read_sections(&opened)?;
-    opened.stream()?;
-    let expected = opened.header().entries;
-    let mut entries = opened.entries()?;
+pub(crate) fn check_content(reader: CheckpointReader) -> Result<(), CheckpointError> {
+    read_sections(&reader)?;
+    reader.stream()?;
+    let expected = reader.header().entries;
+    let mut entries = reader.entries()?;
     let mut found = 0;
     while entries.read_next()?.is_some() {
         found += 1;
@@ -257,14 +257,14 @@ pub struct LoadedFold {
 /// # Errors
 /// A check fails, or the file cannot be read.
 pub fn load_fold(
-    opened: CheckpointReader,
+    reader: CheckpointReader,
     progress: &mut Progress<'_>,
 ) -> Result<LoadedFold, CheckpointError> {
-    let header = *opened.header();
+    let header = *reader.header();
     // Without entries a new key is as good as the old one.
-    let key_check = if opened.parts().ties.entries > 0 { header.key_check } else { 0 };
-    let (lost, sites) = read_sections(&opened)?;
-    let table = load_table(opened.entries()?, header.entries, progress)?;
+    let key_check = if reader.parts().ties.entries > 0 { header.key_check } else { 0 };
+    let (lost, sites) = read_sections(&reader)?;
+    let table = load_table(reader.entries()?, header.entries, progress)?;
     let known = KnownTies::restored(header.seq, sites);
     known.set_key_check(key_check);
     Ok(LoadedFold { table, state: FoldState { lost, known, visitors_evicted: header.evicted } })

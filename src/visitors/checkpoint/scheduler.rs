@@ -276,7 +276,7 @@ impl CheckpointScheduler {
         self.metrics.has_request() || seq > self.seq && has_grown
     }
 
-    fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, made_ms: i64) {
+    fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, created_ms: i64) {
         let Options { secret, cost_max, log_id, .. } = self.options;
         let Fold { table, lost, known, evicted, stream } = fold;
         let entries = table.len() as u64;
@@ -284,7 +284,7 @@ impl CheckpointScheduler {
         self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
         let replaces_all = self.metrics.must_replace_all();
         let ties = known.copy();
-        let created_ms = made_ms;
+        let created_ms = created_ms;
         let key_check = ties.key_check;
         let header = Header { seq, created_ms, secret, cost_max, entries, log_id, evicted, key_check };
         self.erased_at_begin.clone_from(&ties.erased);
@@ -401,14 +401,14 @@ impl CheckpointScheduler {
         }
     }
 
-    /// Waits for a reply. Returns `at_most` if none arrives in that time, and zero otherwise.
-    fn wait_for_reply(&mut self, fold: &Fold<'_>, at_most: Duration, clock: &dyn Clock) -> Duration {
-        match self.replies.recv_timeout(at_most) {
+    /// Waits for a reply. Returns `timeout` if none arrives in that time, and zero otherwise.
+    fn wait_for_reply(&mut self, fold: &Fold<'_>, timeout: Duration, clock: &dyn Clock) -> Duration {
+        match self.replies.recv_timeout(timeout) {
             Ok(reply) => {
                 self.on_reply(fold, reply, clock.monotonic());
                 Duration::ZERO
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => at_most,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => timeout,
         }
     }
 
@@ -419,7 +419,7 @@ impl CheckpointScheduler {
     }
 }
 
-fn cleared(mut room: Vec<u8>) -> Vec<u8> {
-    room.clear();
-    room
+fn cleared(mut buffer: Vec<u8>) -> Vec<u8> {
+    buffer.clear();
+    buffer
 }

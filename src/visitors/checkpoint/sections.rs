@@ -83,12 +83,12 @@ impl CheckpointReader {
         Ok(state)
     }
 
-    /// Passes the entries of each block of a section to `take`, which returns whether they are valid.
-    fn each_block(&self, part: &Run, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CheckpointError> {
-        let mut blocks = BlockReader::new(part);
+    /// Passes the entries of each block of a section to `visit`, which returns whether they are valid.
+    fn each_block(&self, run: &Run, visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CheckpointError> {
+        let mut blocks = BlockReader::new(run);
         let mut block = Vec::new();
         while let Some((at, _)) = blocks.read_next(self.file(), &mut block)? {
-            if !take(&block[BLOCK_HEADER_BYTES..]) {
+            if !visit(&block[BLOCK_HEADER_BYTES..]) {
                 return Err(damaged(at, "invalid entry of a section"));
             }
         }

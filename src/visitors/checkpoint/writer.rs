@@ -201,9 +201,9 @@ impl CheckpointWriter {
         self.reply(Reply::Failed);
     }
 
-    fn reply(&self, answer: Reply) {
+    fn reply(&self, reply: Reply) {
         // The channel has capacity for all replies. If the scheduler is gone, nothing waits for them.
-        let _ = self.replies.try_send(answer);
+        let _ = self.replies.try_send(reply);
     }
 }
 

@@ -51,12 +51,12 @@ pub struct ClusterOwnership {
 }
 
 impl OwnershipSource {
-    /// Opens the log for reading the records after `since`. The reader reports the damage that it meets.
+    /// Opens the log for reading the records after `first_seq`. The reader reports the damage that it meets.
     ///
     /// # Errors
     /// An I/O error, or a format version that this release does not know.
-    pub(crate) fn reader(&self, since: u64) -> Result<LogReader, LogError> {
-        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, since)?;
+    pub(crate) fn reader(&self, first_seq: u64) -> Result<LogReader, LogError> {
+        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, first_seq)?;
         Ok(reader.with_known_damage(self.damage.clone()))
     }
 

@@ -155,8 +155,8 @@ impl<'a> HistoryEntry<'a> {
         self.set_times(&times, other.count);
     }
 
-    fn set_times(&mut self, times: &KeptTimes, more: u64) {
-        self.count = self.count.saturating_add(more);
+    fn set_times(&mut self, times: &KeptTimes, extra_count: u64) {
+        self.count = self.count.saturating_add(extra_count);
         self.last_ms = times.last_ms();
         self.rest = Cow::Owned(times.rest(self.count));
     }

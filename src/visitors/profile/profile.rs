@@ -59,10 +59,10 @@ impl<'a> TableEntry<'a> {
 }
 
 /// Encodes the value of an alias.
-pub(crate) fn encode_alias(of: Key) -> [u8; 17] {
+pub(crate) fn encode_alias(user_key: Key) -> [u8; 17] {
     let mut value = [TAG_ALIAS; 17];
-    value[1..9].copy_from_slice(&of.0[0].to_le_bytes());
-    value[9..].copy_from_slice(&of.0[1].to_le_bytes());
+    value[1..9].copy_from_slice(&user_key.0[0].to_le_bytes());
+    value[9..].copy_from_slice(&user_key.0[1].to_le_bytes());
     value
 }
 
@@ -291,8 +291,8 @@ fn take_anon_ids<'a>(bytes: &mut Decoder<'a>) -> Option<&'a [u8]> {
 }
 
 /// Iterates over the anon IDs in the part of a profile with their count.
-pub(super) fn decode_anon_ids<'a>(encoded: &'a [u8]) -> impl Iterator<Item = &'a str> + use<'a> {
-    let mut ids = Decoder(encoded);
+pub(super) fn decode_anon_ids<'a>(bytes: &'a [u8]) -> impl Iterator<Item = &'a str> + use<'a> {
+    let mut ids = Decoder(bytes);
     let count = ids.number().unwrap_or_default();
     (0..count).map_while(move |_| ids.text())
 }

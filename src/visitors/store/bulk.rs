@@ -41,10 +41,10 @@ pub struct BulkLoader {
 pub struct DuplicateKey;
 
 impl BulkLoader {
-    /// Creates a loader of about `expected` entries.
-    pub fn new(expected: usize) -> Self {
+    /// Creates a loader of about `entries_expected` entries.
+    pub fn new(entries_expected: usize) -> Self {
         let mut table = Table::new();
-        let each = expected / SHARD_COUNT;
+        let each = entries_expected / SHARD_COUNT;
         // One shard in six has more entries than the mean and a standard deviation. These are resized later.
         // `resize` reserves 5/3 words for each entry. 4/3 are enough here, at the highest load of 3/4. The
         // factor 4/5 corrects this.
