@@ -74,16 +74,20 @@ pub mod live {
 }
 pub mod log {
     pub use crate::visitors::log::{
-        Ack, Browser, ClientTimes, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device,
-        DurableBatch, EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput,
-        FoldInputBuilder, IdTag, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer,
-        LogError, LogId, LogItem, LogReader, LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record,
-        RecordContext, RecordError, RecordKind, RecordResult, Records, RecoveryReport, RedactedIds, Request,
-        SendError, TombstoneKey, Treatment, UserAgentInfo, VisitorIds, WriteOutcome, WriterThread,
-        check_directory, check_file, inspect, open, parse_segment_name, read_footer, segment_name,
+        Ack, Browser, ClientTimes, ClosedSegment, Code, Completion, DISK_RECOVERED_MS, DamageKind,
+        DedupWindow, Device, DurableBatch, EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition,
+        FoldInput, FoldInputBuilder, IdTag, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient,
+        LogConsumer, LogDirectory, LogError, LogId, LogItem, LogMetrics, LogReader, LogWriter, Options, Os,
+        PLACE_CHECK_MS, Queue, Record, RecordContext, RecordError, RecordKind, RecordResult, Records,
+        RecoveryReport, RedactedIds, Request, RequestBatch, SegmentWriter, SendError, TombstoneKey,
+        Treatment, Upkeep, UserAgentInfo, VisitorIds, WriteOutcome, WriterThread, check_directory,
+        check_file, inspect, open, parse_segment_name, read_footer, segment_name,
     };
     pub mod bloom {
         pub use crate::visitors::log::bloom::{IdKind, may_contain};
+    }
+    pub mod queue {
+        pub use crate::visitors::log::queue::{QueueReceiver, channel};
     }
     pub mod format {
         pub use crate::visitors::log::RECORD_BYTES_MIN;

@@ -22,12 +22,25 @@ const TAIL_BYTES: usize = BATCH_HEADER_BYTES;
 type Tail = [u8; TAIL_BYTES];
 
 /// A change of the open segment by another program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SegmentLoss {
     /// The name leads to no file, or to another one.
+    #[error("the active segment was deleted, moved or replaced")]
     Gone,
     /// The file was truncated. Later batches are after a hole.
+    #[error("another program has truncated the active segment")]
     Truncated,
+}
+
+/// A segment to which nothing is written any more.
+#[derive(Debug, Clone, Copy)]
+pub struct ClosedSegment {
+    /// The first seq that the segment may hold.
+    pub first_seq: u64,
+    /// The length of its file.
+    pub bytes: u64,
+    /// The log clock when the next segment began, in milliseconds. No record of this segment is younger.
+    pub closed_ms: i64,
 }
 
 /// An open segment.
@@ -156,6 +169,11 @@ impl ActiveSegment {
         let read = read_full(&*self.file, &mut found, end - TAIL_BYTES as u64)?;
         let (found_tail, next) = found[..read].split_at(read.min(TAIL_BYTES));
         Ok(found_tail == tail && (self.bytes == end || next == BATCH_MAGIC))
+    }
+
+    /// Returns the segment as a closed one. `closed_ms` is the log clock.
+    pub(super) fn closed(&self, closed_ms: i64) -> ClosedSegment {
+        ClosedSegment { first_seq: self.first_seq, bytes: self.file_bytes(), closed_ms }
     }
 
     /// Returns the first seq that the segment may hold.

@@ -50,7 +50,7 @@ type FillFile<'a> = &'a mut dyn FnMut(&mut dyn DiskFile) -> io::Result<()>;
 /// The log directory, and the lock that allows changing it. An erasure works on a clone, in parallel with the
 /// writer.
 #[derive(Clone)]
-pub(crate) struct LogDirectory {
+pub struct LogDirectory {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     /// The lock, held until the last clone is dropped. Readers have none.
@@ -64,7 +64,7 @@ impl LogDirectory {
     ///
     /// # Errors
     /// [`LogError::Locked`] if another process has locked it, otherwise an I/O error.
-    pub(crate) fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
+    pub fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
         disk.create_directory(dir).map_err(|error| LogError::io(dir, error))?;
         let lock = disk.lock(dir).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => LogError::Locked { dir: dir.to_owned() },

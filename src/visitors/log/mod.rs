@@ -37,18 +37,20 @@ mod generation;
 mod health;
 mod inspect;
 mod log_clock;
-mod mark;
 mod metrics;
 mod offset_to_seq;
 pub(crate) mod position;
-mod queue;
+pub(crate) mod queue;
 mod reader;
 mod record;
 mod record_context;
 mod recover;
+mod request_batch;
 mod retention;
 mod scan;
+mod segment_writer;
 mod segments;
+mod upkeep;
 mod verify;
 mod waiting;
 mod writer;
@@ -59,6 +61,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use active_segment::ClosedSegment;
 pub use agent::{Browser, Device, Os, UserAgentInfo};
 pub(crate) use check::{CheckReport, check_key, check_sealed, has_begun_erasure};
 pub use check::{check_directory, check_file};
@@ -67,7 +70,7 @@ pub(crate) use directory::{
     COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SCRUB_FILE, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name,
     contains_log, is_erasing, is_expired,
 };
-pub use directory::{parse_segment_name, segment_name};
+pub use directory::{LogDirectory, parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
@@ -84,7 +87,7 @@ pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};
 pub(crate) use inspect::SegmentSummary;
 pub use inspect::inspect;
 pub use log_clock::LOG_CLOCK_SAVE_MS;
-pub(crate) use metrics::LogMetrics;
+pub use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
 pub(crate) use queue::Wake;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
@@ -94,7 +97,10 @@ pub use record::{Code, RECORD_BYTES_MIN, Record, RecordError, RecordKind};
 pub use record_context::RecordContext;
 pub(crate) use record_context::{CONTEXT_BYTES, primary_language};
 pub use recover::RecoveryReport;
+pub use request_batch::RequestBatch;
+pub use segment_writer::SegmentWriter;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
+pub use upkeep::Upkeep;
 pub(crate) use verify::Damage;
 pub use verify::DamageKind;
 pub use writer::LogWriter;
@@ -104,7 +110,6 @@ use crate::clock::Clock;
 pub use crate::config::Ack;
 use crate::limits::{DEDUP_IDS_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES_DEFAULT, SEQ_MAX};
 use crate::storage::disk::Disk;
-use directory::LogDirectory;
 use recover::{RecoverError, RecoveredState};
 
 /// The log's settings.
@@ -452,7 +457,7 @@ impl LockedLog {
     ) -> (Queue, LogWriter, RecoveryReport) {
         let report = recovered.report.clone();
         let (queue, mut writer) = self.into_writer(options, report.next_seq - 1, clock, consumer);
-        writer.continue_with(recovered);
+        writer.resume(recovered);
         (queue, writer, report)
     }
 

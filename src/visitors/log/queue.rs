@@ -235,11 +235,7 @@ impl CompletionQueue {
 }
 
 /// Creates a queue and its receiver. The queue holds at most `requests_max` requests and `bytes_max` bytes.
-pub(super) fn channel(
-    requests_max: usize,
-    bytes_max: usize,
-    metrics: Arc<LogMetrics>,
-) -> (Queue, QueueReceiver) {
+pub fn channel(requests_max: usize, bytes_max: usize, metrics: Arc<LogMetrics>) -> (Queue, QueueReceiver) {
     // Two more slots, so that the stop message and the erase message, of which there is at most one each,
     // always fit.
     let (sender, receiver) = bounded(requests_max + 2);
@@ -397,7 +393,7 @@ const YIELD_REQUESTS_MIN: usize = 64;
 
 /// The writer's side of the queue.
 #[derive(Debug)]
-pub(super) struct QueueReceiver {
+pub struct QueueReceiver {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
     /// The message that ended the last wait. It is taken before the queued ones.

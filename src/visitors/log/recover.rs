@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
 
-use super::active_segment::ActiveSegment;
+use super::active_segment::{ActiveSegment, ClosedSegment};
 use super::dedup::{DedupWindow, seen_time};
 use super::delivery::{self, Delivery};
 use super::directory::{LogDirectory, SECRET_FILE, segment_name};
@@ -69,16 +69,6 @@ impl RecoveryReport {
             self.damage_left_out += 1;
         }
     }
-}
-
-/// A segment to which nothing is written any more.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ClosedSegment {
-    pub(super) first_seq: u64,
-    /// The length of its file.
-    pub(super) bytes: u64,
-    /// The log clock when the next segment began, in milliseconds. No record of this segment is younger.
-    pub(super) closed_ms: i64,
 }
 
 /// The state with which the writer continues.
