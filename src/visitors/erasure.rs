@@ -190,8 +190,7 @@ impl Eraser {
                 }
             }
         }
-        let asked = (site, id_kind, id);
-        Ok(may_have_erased(Arc::clone(disk), directory, ownership.key(), asked)
+        Ok(may_have_erased(Arc::clone(disk), directory, ownership.key(), site, id_kind, id)
             .map_err(OwnershipError::from)?)
     }
 

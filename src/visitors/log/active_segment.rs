@@ -63,7 +63,7 @@ pub(super) struct ActiveSegment {
 }
 
 impl ActiveSegment {
-    /// Creates the segment of this header durably, with the batches `carried` in it. It replaces a segment
+    /// Creates the segment of this header durably, with `batches` in it. It replaces a segment
     /// with the same first seq. Later appends reserve zeros up to `reserve_until`, as far as the disk has
     /// room.
     ///
@@ -72,32 +72,31 @@ impl ActiveSegment {
     pub(super) fn create(
         directory: &LogDirectory,
         header: Header,
-        carried: &[u8],
+        batches: &[u8],
         reserve_until: u64,
     ) -> io::Result<Self> {
-        let (first_seq, header) = (header.first_seq, header.to_bytes());
+        let first_seq = header.first_seq;
+        let header = header.to_bytes();
         let name = segment_name(first_seq);
         let file = directory.install(&name, &mut |file| {
             append_all(file, &header)?;
-            if carried.is_empty() { Ok(()) } else { append_all(file, carried) }
+            if batches.is_empty() { Ok(()) } else { append_all(file, batches) }
         })?;
         let bytes = HEADER_BYTES as u64;
-        let contents = FooterBuilder::new(first_seq);
-        let (reserved_end, watermark) = (0, first_seq - 1);
         let tail = last_bytes(&header);
         let mut active = Self {
             file,
             path: directory.path(&name),
             first_seq,
             bytes,
-            reserved_end,
+            reserved_end: 0,
             reserve_until,
-            footer: contents,
-            durable_watermark: watermark,
+            footer: FooterBuilder::new(first_seq),
+            durable_watermark: first_seq - 1,
             tail,
             checked: (bytes, tail),
         };
-        active.index_batches(carried);
+        active.index_batches(batches);
         Ok(active)
     }
 
@@ -149,8 +148,8 @@ impl ActiveSegment {
     /// # Errors
     /// An I/O error.
     pub(super) fn find_loss(&mut self, directory: &LogDirectory) -> io::Result<Option<SegmentLoss>> {
-        let named = directory.find_identity(&self.path)?;
-        if named != Some(self.file.identity()?) {
+        let identity = directory.find_identity(&self.path)?;
+        if identity != Some(self.file.identity()?) {
             return Ok(Some(SegmentLoss::Gone));
         }
         if self.file.length()? < self.file_bytes() || !self.has_checked_end()? {
@@ -165,10 +164,10 @@ impl ActiveSegment {
     /// batches since the last check is not found here, but by readers.
     fn has_checked_end(&self) -> io::Result<bool> {
         let (end, tail) = self.checked;
-        let mut found = [0; TAIL_BYTES + BATCH_MAGIC.len()];
-        let read = read_full(&*self.file, &mut found, end - TAIL_BYTES as u64)?;
-        let (found_tail, next) = found[..read].split_at(read.min(TAIL_BYTES));
-        Ok(found_tail == tail && (self.bytes == end || next == BATCH_MAGIC))
+        let mut bytes = [0; TAIL_BYTES + BATCH_MAGIC.len()];
+        let length = read_full(&*self.file, &mut bytes, end - TAIL_BYTES as u64)?;
+        let (file_tail, next) = bytes[..length].split_at(length.min(TAIL_BYTES));
+        Ok(file_tail == tail && (self.bytes == end || next == BATCH_MAGIC))
     }
 
     /// Returns the segment as a closed one. `closed_ms` is the log clock.

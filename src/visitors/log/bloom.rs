@@ -61,7 +61,8 @@ impl BloomFilter {
 
     /// Adds the IDs of an encoded record.
     pub(crate) fn add(&mut self, record: &[u8]) {
-        let (size, words) = (self.words.len() * 64, &mut self.words);
+        let words = &mut self.words;
+        let size = words.len() * 64;
         let add = |hash| probes(hash, size).for_each(|bit| words[bit / 64] |= 1 << (bit % 64));
         self.hasher.each(record, add);
     }
@@ -103,10 +104,10 @@ pub(crate) fn id_hash(site: &str, id_kind: IdKind, id: &str) -> u64 {
     hash(site.as_bytes(), id_kind, id.as_bytes(), &mut Vec::new())
 }
 
-fn hash(site: &[u8], id_kind: IdKind, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
-    scratch.clear();
-    hash_parts(site, id_kind, id).iter().for_each(|part| scratch.extend_from_slice(part));
-    hash64(scratch)
+fn hash(site: &[u8], id_kind: IdKind, id: &[u8], buffer: &mut Vec<u8>) -> u64 {
+    buffer.clear();
+    hash_parts(site, id_kind, id).iter().for_each(|part| buffer.extend_from_slice(part));
+    hash64(buffer)
 }
 
 /// Returns the parts of an ID's hash input. The byte FF, which never occurs in UTF-8, separates site and ID,
@@ -120,6 +121,7 @@ pub(crate) fn hash_parts<'a>(site: &'a [u8], id_kind: IdKind, id: &'a [u8]) -> [
 }
 
 fn probes(hash: u64, size: usize) -> impl Iterator<Item = usize> {
-    let (start, stride) = (hash as u32, (hash >> 32) as u32 | 1);
+    let start = hash as u32;
+    let stride = (hash >> 32) as u32 | 1;
     (0..PROBES).map(move |i| start.wrapping_add(i.wrapping_mul(stride)) as usize & (size - 1))
 }

@@ -193,20 +193,20 @@ impl LogDirectory {
 
     fn write_and_rename(
         &self,
-        new: &str,
+        temporary_name: &str,
         mut file: Box<dyn DiskFile>,
         name: &str,
         fill: FillFile<'_>,
     ) -> io::Result<Box<dyn DiskFile>> {
         fill(&mut *file)?;
         file.sync_data()?;
-        self.rename(new, name)?;
+        self.rename(temporary_name, name)?;
         Ok(file)
     }
 
     /// Renames a file durably. Replaces an existing file of the new name.
-    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(&self.path(from), &self.path(to))?;
+    pub(crate) fn rename(&self, old_name: &str, new_name: &str) -> io::Result<()> {
+        self.disk.rename(&self.path(old_name), &self.path(new_name))?;
         self.sync()
     }
 
@@ -336,8 +336,8 @@ impl LogDirectory {
         let names = self.disk.list(&self.root)?;
         let numbers = names.iter().filter_map(|name| name.strip_prefix(&torn)?.parse::<u64>().ok());
         let name = format!("{torn}{}", numbers.max().unwrap_or(0) + 1);
-        let from = self.open_file(&segment_name(first_seq))?;
-        self.install(&name, &mut |to| copy_range(&*from, range.clone(), to))?;
+        let segment = self.open_file(&segment_name(first_seq))?;
+        self.install(&name, &mut |file| copy_range(&*segment, range.clone(), file))?;
         Ok(name)
     }
 

@@ -90,7 +90,7 @@ impl<'a> TouchTexts<'a> {
     /// Returns the six texts.
     pub(crate) fn texts(self) -> [Option<&'a str>; TOUCH_TEXTS] {
         let mut bytes = Decoder(self.bytes);
-        std::array::from_fn(|place| (self.present & 1 << place != 0).then(|| bytes.text()).flatten())
+        std::array::from_fn(|index| (self.present & 1 << index != 0).then(|| bytes.text()).flatten())
     }
 }
 
@@ -164,7 +164,8 @@ pub(crate) struct FoldParts<'a> {
 impl<'a> FoldParts<'a> {
     /// Reads the parts. Reading ends at the first malformed part.
     pub(crate) fn parse(content: &'a [u8]) -> Self {
-        let (mut parts, mut content) = (Self::default(), Decoder(content));
+        let mut parts = Self::default();
+        let mut content = Decoder(content);
         while let Some(tag) = content.byte() {
             match tag {
                 TOUCH => parts.touch = TouchTexts::decode(&mut content),
@@ -196,7 +197,7 @@ impl FoldInputBuilder {
 
     /// Adds a touch: source, medium, campaign, term, content and referrer.
     pub fn add_touch(&mut self, texts: [Option<&str>; TOUCH_TEXTS]) {
-        let bit = |(place, text): (usize, &Option<&str>)| u8::from(text.is_some()) << place;
+        let bit = |(index, text): (usize, &Option<&str>)| u8::from(text.is_some()) << index;
         self.content.extend([TOUCH, texts.iter().enumerate().map(bit).sum()]);
         texts.iter().flatten().for_each(|text| put_sized(&mut self.content, text.as_bytes()));
     }
@@ -241,9 +242,10 @@ impl FoldInputBuilder {
 }
 
 /// Passes the fold input without `previousId` to `take`.
-pub(super) fn without_previous_id<T>(input: FoldInput<'_>, take: impl FnOnce(FoldInput<'_>) -> T) -> T {
-    let (mut content, mut builder) = (Vec::new(), FoldInputBuilder::default());
-    input.unpack(&mut content);
+pub(super) fn without_previous_id<T>(fold_input: FoldInput<'_>, take: impl FnOnce(FoldInput<'_>) -> T) -> T {
+    let mut content = Vec::new();
+    let mut builder = FoldInputBuilder::default();
+    fold_input.unpack(&mut content);
     let parts = FoldParts::parse(&content);
     parts.touch.into_iter().for_each(|touch| builder.add_touch(touch.texts()));
     builder.add_encoded_times(parts.client_times);

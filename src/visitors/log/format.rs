@@ -367,8 +367,8 @@ impl Header {
         if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
             return Err(HeaderError::UnsupportedVersion(version));
         }
-        let (length, first_seq) = (u32_at(bytes, 12) as usize, u64_at(bytes, 16));
-        if length != HEADER_BYTES || !(1..=SEQ_MAX).contains(&first_seq) {
+        let first_seq = u64_at(bytes, 16);
+        if u32_at(bytes, 12) as usize != HEADER_BYTES || !(1..=SEQ_MAX).contains(&first_seq) {
             return Err(HeaderError::Damaged);
         }
         let mut log_id = [0; 16];
@@ -431,21 +431,21 @@ pub fn secret_from_bytes(bytes: &[u8]) -> Option<[u8; 32]> {
     is_sound.then(|| bytes[8..40].try_into().ok()).flatten()
 }
 
-/// Reads two bytes at `at`. Panics if `bytes` is shorter.
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+/// Reads two bytes at `offset`. Panics if `bytes` is shorter.
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
 }
 
-/// Reads four bytes at `at`. Panics if `bytes` is shorter.
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+/// Reads four bytes at `offset`. Panics if `bytes` is shorter.
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
+    number.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_le_bytes(number)
 }
 
-/// Reads eight bytes at `at`. Panics if `bytes` is shorter.
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+/// Reads eight bytes at `offset`. Panics if `bytes` is shorter.
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
+    number.copy_from_slice(&bytes[offset..offset + 8]);
     u64::from_le_bytes(number)
 }

@@ -205,27 +205,27 @@ pub trait LogConsumer: Send {
     }
 
     /// Called with the duration of an append with its sync, or of a later sync.
-    fn on_sync(&mut self, took: Duration) {
-        let _ = took;
+    fn on_sync(&mut self, duration: Duration) {
+        let _ = duration;
     }
 
-    /// Reports the progress of recovery: `done` of `of` segments.
-    fn on_recovery_progress(&mut self, done: usize, of: usize) {
-        let _ = (done, of);
+    /// Reports the progress of recovery: `done_count` of `segment_count` segments.
+    fn on_recovery_progress(&mut self, done_count: usize, segment_count: usize) {
+        let _ = (done_count, segment_count);
     }
 
     /// Called when the writer has completed all requests that it drained. The consumer may work for less than
-    /// 1 ms. `durable` is the last seq if all records are durable. Returns the delay until the next call, if
+    /// 1 ms. `durable_seq` is the last seq if all records are durable. Returns the delay until the next call, if
     /// no request arrives earlier.
-    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        let _ = (clock, durable);
+    fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
+        let _ = (clock, durable_seq);
         None
     }
 
-    /// Called after the log is sealed. No record follows and the process ends. `durable` is as in
+    /// Called after the log is sealed. No record follows and the process ends. `durable_seq` is as in
     /// [`on_idle`](Self::on_idle).
-    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        let _ = (clock, durable);
+    fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
+        let _ = (clock, durable_seq);
     }
 
     /// Returns the seq up to which the consumer no longer needs records. Retention keeps all later records.
@@ -468,10 +468,11 @@ impl LockedLog {
         clock: Arc<dyn Clock>,
         consumer: Box<dyn LogConsumer>,
     ) -> (Queue, LogWriter) {
-        let figures = Arc::new(LogMetrics::default());
-        let (queue, intake) =
-            queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
-        let writer = LogWriter::new(self.directory, options, clock, consumer, delivered_seq, intake, figures);
+        let metrics = Arc::new(LogMetrics::default());
+        let (queue, receiver) =
+            queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&metrics));
+        let writer =
+            LogWriter::new(self.directory, options, clock, consumer, delivered_seq, receiver, metrics);
         (queue, writer)
     }
 }

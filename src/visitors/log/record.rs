@@ -267,7 +267,8 @@ impl<'a> Record<'a> {
         if self.fold_input.length() > FOLD_INPUT_BYTES_MAX {
             return Err(RecordError::FoldInputTooLong(self.fold_input.length()));
         }
-        let (start, fold_words) = (out.len(), self.fold_input.words());
+        let start = out.len();
+        let fold_words = self.fold_input.words();
         let fold_offset = bytes.next_multiple_of(8);
         let length = fold_offset + fold_words.len();
         self.encode_fixed(length as u32, &mut fixed);

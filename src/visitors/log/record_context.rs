@@ -17,7 +17,8 @@ impl RecordContext {
     /// Creates a context.
     #[inline]
     pub fn new(agent: UserAgentInfo, country: Option<Code<2>>, language: Option<Code<3>>) -> Self {
-        let ([c0, c1], [l0, l1, l2]) = (Code::bytes(country), Code::bytes(language));
+        let [c0, c1] = Code::bytes(country);
+        let [l0, l1, l2] = Code::bytes(language);
         Self([agent.device as u8, agent.os as u8, agent.browser as u8, c0, c1, l0, l1, l2])
     }
 

@@ -27,11 +27,11 @@ impl RetentionLimits {
     /// size includes `active_bytes`. `now_ms` is the log clock.
     pub(super) fn expired_count(
         self,
-        closed: &VecDeque<ClosedSegment>,
+        closed_segments: &VecDeque<ClosedSegment>,
         active_bytes: u64,
         now_ms: i64,
     ) -> usize {
-        let mut bytes = active_bytes + closed.iter().map(|closed| closed.bytes).sum::<u64>();
+        let mut bytes = active_bytes + closed_segments.iter().map(|closed| closed.bytes).sum::<u64>();
         let is_expired = |closed: &&ClosedSegment| {
             let age_ms = now_ms.saturating_sub(closed.closed_ms);
             let is_old = self.retain_ms.is_some_and(|retain_ms| age_ms > retain_ms);
@@ -39,6 +39,6 @@ impl RetentionLimits {
             bytes -= closed.bytes;
             is_old || (is_over && age_ms > RETAIN_MS_MIN)
         };
-        closed.iter().take_while(is_expired).count()
+        closed_segments.iter().take_while(is_expired).count()
     }
 }

@@ -87,13 +87,13 @@ impl SegmentWriter {
     pub(super) fn resume(
         &mut self,
         log_id: LogId,
-        active: ActiveSegment,
-        closed: VecDeque<ClosedSegment>,
+        active_segment: ActiveSegment,
+        closed_segments: VecDeque<ClosedSegment>,
         next_seq: u64,
     ) {
         self.log_id = log_id;
-        self.active = Some(active);
-        self.closed = closed;
+        self.active = Some(active_segment);
+        self.closed = closed_segments;
         self.next_seq = next_seq;
         self.durable_seq = next_seq - 1;
     }
@@ -221,12 +221,12 @@ impl SegmentWriter {
         self.sync_since(self.clock.monotonic(), log_ms)
     }
 
-    fn sync_since(&mut self, began: Duration, log_ms: i64) -> io::Result<Option<Duration>> {
+    fn sync_since(&mut self, start: Duration, log_ms: i64) -> io::Result<Option<Duration>> {
         let Some(active) = &mut self.active else { return Err(unavailable()) };
         let synced = active.sync();
         self.close_after_error(synced, log_ms)?;
         self.durable_seq = self.next_seq - 1;
-        Ok(Some(self.clock.monotonic() - began))
+        Ok(Some(self.clock.monotonic() - start))
     }
 
     fn close_after_error(&mut self, result: io::Result<()>, log_ms: i64) -> io::Result<()> {

@@ -147,8 +147,8 @@ impl Upkeep {
     }
 
     /// Returns how many of the oldest closed segments have expired. `active_bytes` is the length of the active one.
-    pub fn expired_count(&self, closed: &VecDeque<ClosedSegment>, active_bytes: u64) -> usize {
-        self.retention.expired_count(closed, active_bytes, self.log_ms())
+    pub fn expired_count(&self, closed_segments: &VecDeque<ClosedSegment>, active_bytes: u64) -> usize {
+        self.retention.expired_count(closed_segments, active_bytes, self.log_ms())
     }
 
     /// Returns the time at which the next work is due, except the mark. `is_available` says whether the writer has a

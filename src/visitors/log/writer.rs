@@ -72,8 +72,8 @@ impl LogWriter {
     }
 
     /// Continues with the results of a recovery.
-    pub(super) fn resume(&mut self, recovered: RecoveredState) {
-        let RecoveredState { active, closed, dedup, log_clock, log_id, report } = recovered;
+    pub(super) fn resume(&mut self, state: RecoveredState) {
+        let RecoveredState { active, closed, dedup, log_clock, log_id, report } = state;
         self.segments.resume(log_id, active, closed, report.next_seq);
         self.batch.set_dedup(dedup);
         self.upkeep.set_log_clock(log_clock);
@@ -223,10 +223,10 @@ impl LogWriter {
     }
 
     /// Reports the duration of a sync, or the error. Returns whether there was no error.
-    fn note_sync(&mut self, synced: io::Result<Option<Duration>>) -> bool {
-        self.upkeep.note_result(&synced);
-        let is_ok = synced.is_ok();
-        synced.ok().flatten().into_iter().for_each(|took| self.consumer.on_sync(took));
+    fn note_sync(&mut self, result: io::Result<Option<Duration>>) -> bool {
+        self.upkeep.note_result(&result);
+        let is_ok = result.is_ok();
+        result.ok().flatten().into_iter().for_each(|duration| self.consumer.on_sync(duration));
         is_ok
     }
 
@@ -235,22 +235,22 @@ impl LogWriter {
             return;
         }
         match self.waiting.take() {
-            Some(waiting) => self.retry_recovery(waiting),
+            Some(recovery) => self.retry_recovery(recovery),
             None if self.begin_segment() => self.segments.clear_synced(),
             None => {}
         }
     }
 
-    fn retry_recovery(&mut self, mut waiting: WaitingRecovery) {
+    fn retry_recovery(&mut self, mut recovery: WaitingRecovery) {
         let directory = self.segments.directory_mut();
-        match waiting.retry(directory, &self.options, &*self.clock, &mut *self.consumer) {
+        match recovery.retry(directory, &self.options, &*self.clock, &mut *self.consumer) {
             Ok(recovered) => {
                 let next_seq = recovered.report.next_seq;
                 tracing::info!(next_seq, "the data directory can be written; opened the event log");
                 self.resume(recovered);
             }
             Err(error) => {
-                self.waiting = Some(waiting);
+                self.waiting = Some(recovery);
                 self.upkeep.note_error(&error);
                 self.segments.plan_retry();
             }

@@ -119,9 +119,9 @@ pub(crate) fn tombstone_payloads(visitor: &VisitorIds) -> Vec<String> {
 }
 
 /// Returns the payload of a tombstone that names these IDs.
-pub(super) fn tombstone_payload(owner: IdTag, named: &[IdTag]) -> String {
-    let named: Vec<String> = named.iter().map(|tag| format!("\"{tag}\"")).collect();
-    format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", named.join(","))
+pub(super) fn tombstone_payload(owner: IdTag, tags: &[IdTag]) -> String {
+    let texts: Vec<String> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
+    format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", texts.join(","))
 }
 
 /// Returns the digests of the IDs that a tombstone names.
