@@ -59,7 +59,8 @@ pub(super) struct ActiveSegment {
     /// The last bytes of header and batches.
     tail: Tail,
     /// The end of header and batches at the last check, and their last bytes then.
-    checked: (u64, Tail),
+    checked_end: u64,
+    checked_tail: Tail,
 }
 
 impl ActiveSegment {
@@ -94,7 +95,8 @@ impl ActiveSegment {
             footer: FooterBuilder::new(first_seq),
             durable_watermark: first_seq - 1,
             tail,
-            checked: (bytes, tail),
+            checked_end: bytes,
+            checked_tail: tail,
         };
         active.index_batches(batches);
         Ok(active)
@@ -155,7 +157,8 @@ impl ActiveSegment {
         if self.file.length()? < self.file_bytes() || !self.has_checked_end()? {
             return Ok(Some(SegmentLoss::Truncated));
         }
-        self.checked = (self.bytes, self.tail);
+        self.checked_end = self.bytes;
+        self.checked_tail = self.tail;
         Ok(None)
     }
 
@@ -163,11 +166,10 @@ impl ActiveSegment {
     /// that is appended to a truncated file gives it the old length again, with zeros between. A cut inside the
     /// batches since the last check is not found here, but by readers.
     fn has_checked_end(&self) -> io::Result<bool> {
-        let (end, tail) = self.checked;
         let mut bytes = [0; TAIL_BYTES + BATCH_MAGIC.len()];
-        let length = read_full(&*self.file, &mut bytes, end - TAIL_BYTES as u64)?;
+        let length = read_full(&*self.file, &mut bytes, self.checked_end - TAIL_BYTES as u64)?;
         let (file_tail, next) = bytes[..length].split_at(length.min(TAIL_BYTES));
-        Ok(file_tail == tail && (self.bytes == end || next == BATCH_MAGIC))
+        Ok(file_tail == self.checked_tail && (self.bytes == self.checked_end || next == BATCH_MAGIC))
     }
 
     /// Returns the segment as a closed one. `closed_ms` is the log clock.

@@ -59,8 +59,8 @@ pub(crate) fn has_begun_erasure(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Re
 /// Returns the erasure that a killed server has left. That of a running server is in progress, or its request has got
 /// an error.
 fn interrupted_erasure(directory: &LogDirectory) -> std::io::Result<Option<InterruptedErasure>> {
-    let found = InterruptedErasure::find(directory)?;
-    Ok(found.filter(|_| !directory.is_in_use()))
+    let erasure = InterruptedErasure::find(directory)?;
+    Ok(erasure.filter(|_| !directory.is_in_use()))
 }
 
 /// Returns whether the directory has an intact key of its tombstones.
@@ -100,11 +100,11 @@ pub(super) fn scan_segment_file(
 }
 
 fn check(directory: &LogDirectory, scan: LogScan) -> Result<CheckReport, LogError> {
-    let mut checked = CheckReport { damage: scan.damage, ..CheckReport::default() };
+    let mut report = CheckReport { damage: scan.damage, ..CheckReport::default() };
     for segment in &scan.segments {
-        checked.add_segment(directory, segment, scan.durable_watermark)?;
+        report.add_segment(directory, segment, scan.durable_watermark)?;
     }
-    Ok(checked)
+    Ok(report)
 }
 
 /// Checks a segment to which nothing is written any more, and returns its unexpected damage. Reads it alone, so that
@@ -128,13 +128,13 @@ pub(super) fn check_closed(
     first_seq: u64,
     next_seq: u64,
 ) -> Result<Vec<Damage>, LogError> {
-    let mut checked = CheckReport::default();
-    if let Some(entry) = read_segment_entry(directory, first_seq, &mut checked.damage)? {
+    let mut report = CheckReport::default();
+    if let Some(entry) = read_segment_entry(directory, first_seq, &mut report.damage)? {
         let entry = SegmentEntry { void_from_seq: next_seq, ..entry };
-        checked.add_segment(directory, &entry, next_seq - 1)?;
+        report.add_segment(directory, &entry, next_seq - 1)?;
     }
-    checked.damage.retain(|damage| damage.kind.is_unexpected());
-    Ok(checked.damage)
+    report.damage.retain(|damage| damage.kind.is_unexpected());
+    Ok(report.damage)
 }
 
 /// Checks the key of the tombstones of the log in `dir`. Returns the damage.

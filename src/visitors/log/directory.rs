@@ -114,9 +114,9 @@ impl LogDirectory {
         self.check_identity()?;
         ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
         let mut file = self.disk.create(&self.path(NEW))?;
-        let written = append_all(&mut *file, &[0; PROBE_BYTES]).and_then(|()| file.sync_data());
+        let result = append_all(&mut *file, &[0; PROBE_BYTES]).and_then(|()| file.sync_data());
         ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
-        written
+        result
     }
 
     /// Returns the directory for a reader, without the lock. A writer may be using it.

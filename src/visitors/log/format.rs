@@ -426,8 +426,8 @@ pub fn secret_to_bytes(key: &[u8; 32]) -> [u8; SECRET_BYTES] {
 
 /// Decodes the key in the content of the file `secret`. Returns `None` if it is damaged.
 pub fn secret_from_bytes(bytes: &[u8]) -> Option<[u8; 32]> {
-    let whole = bytes.len() == SECRET_BYTES && bytes[..8] == SECRET_MAGIC;
-    let is_sound = whole && crc32c(&[&bytes[..44]]) == u32_at(bytes, 44);
+    let is_whole = bytes.len() == SECRET_BYTES && bytes[..8] == SECRET_MAGIC;
+    let is_sound = is_whole && crc32c(&[&bytes[..44]]) == u32_at(bytes, 44);
     is_sound.then(|| bytes[8..40].try_into().ok()).flatten()
 }
 

@@ -46,8 +46,8 @@ pub(super) fn read_footer(file: &dyn DiskFile) -> io::Result<Option<Footer>> {
 
 fn read_at(file: &dyn DiskFile, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
-    let read = read_full(file, &mut bytes, offset)?;
-    bytes.truncate(read);
+    let length = read_full(file, &mut bytes, offset)?;
+    bytes.truncate(length);
     Ok(bytes)
 }
 
@@ -219,8 +219,8 @@ impl BatchScanner {
         if offset < self.window_offset || offset + length as u64 > window_end {
             let ahead = length.max(READ_CHUNK_BYTES) as u64;
             self.window.resize(ahead.min(self.end.saturating_sub(offset)) as usize, 0);
-            let read = read_full(&*self.file, &mut self.window, offset)?;
-            self.window.truncate(read);
+            let window_bytes = read_full(&*self.file, &mut self.window, offset)?;
+            self.window.truncate(window_bytes);
             self.window_offset = offset;
         }
         let from = (offset - self.window_offset) as usize;

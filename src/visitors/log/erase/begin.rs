@@ -21,14 +21,14 @@ impl LogWriter {
         if visitor.is_some_and(|visitor| !self.consumer.is_current(visitor)) {
             return command.reply(Err(EraseError::Changed));
         }
-        let begun = if self.is_waiting() {
+        let result = if self.is_waiting() {
             Err(io::Error::other("the data directory cannot be written"))
         } else {
             self.begin_requested(&command.request)
         };
-        self.upkeep.note_result(&begun);
+        self.upkeep.note_result(&result);
         let failed = |error| EraseError::Log(LogError::io(&self.segments.directory().path(""), error));
-        command.reply(begun.map_err(failed));
+        command.reply(result.map_err(failed));
     }
 
     fn begin_requested(&mut self, request: &EraseRequest) -> io::Result<ErasureStarted> {

@@ -68,7 +68,7 @@ pub(crate) fn scan_tombstones(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Tombst
         match scan.read_segment(&directory, segment, durable_watermark) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => read.map_err(|error| LogError::io(&directory.path(&segment.file_name()), error))?,
+            result => result.map_err(|error| LogError::io(&directory.path(&segment.file_name()), error))?,
         }
     }
     Ok(scan)
@@ -138,10 +138,10 @@ pub(crate) fn append_to_copy(
     let failed = |error| LogError::io(dir, error);
     let last_seq = recover::seq_range(&directory)?.last;
     let LogScan { segments, log_id, .. } = LogScan::of_directory(&directory)?;
-    let begun = InterruptedErasure::find(&directory).map_err(failed)?.filter(|erasure| erasure.is_begun);
-    let appended = (!tombstones.is_empty()).then_some(last_seq + 1);
-    let marked = [begun.map(|erasure| erasure.seq), appended, unfinished_seq];
-    if let Some(seq) = marked.into_iter().flatten().min() {
+    let erasure = InterruptedErasure::find(&directory).map_err(failed)?.filter(|erasure| erasure.is_begun);
+    let tombstone_seq = (!tombstones.is_empty()).then_some(last_seq + 1);
+    let seqs = [erasure.map(|erasure| erasure.seq), tombstone_seq, unfinished_seq];
+    if let Some(seq) = seqs.into_iter().flatten().min() {
         directory.set_erasing(seq, clock.now_ms()).map_err(failed)?;
     }
     if !tombstones.is_empty() {

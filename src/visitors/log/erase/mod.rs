@@ -254,7 +254,9 @@ impl ErasureStarted {
         let (begun_at, _) = self.directory.erasing().map_err(failed)?.unwrap_or_default();
         let mut visitors: BTreeMap<(String, IdTag), (u64, BTreeSet<IdTag>)> = BTreeMap::new();
         each_tombstone(&self.directory, begun_at, &mut |seq, record| {
-            if let (Some(site), Some(owner)) = (record.site, tombstone_owner(record)) {
+            if let Some(site) = record.site
+                && let Some(owner) = tombstone_owner(record)
+            {
                 let (last_seq, named) = visitors.entry((site.to_owned(), owner)).or_default();
                 *last_seq = seq;
                 named.extend(tombstone_tags(record));
@@ -322,7 +324,7 @@ fn each_tombstone(
         match each_tombstone_of(directory, first_seq, take) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => read?,
+            result => result?,
         }
     }
     Ok(())
@@ -373,6 +375,7 @@ pub(crate) fn may_have_erased(
 fn delete_expired(directory: &LogDirectory, seq: u64, segments: &[(SegmentEntry, i64)]) -> io::Result<()> {
     let OldestSeq::Seq(oldest) = directory.oldest()? else { return Ok(()) };
     let is_kept = |first_seq: u64| segments.iter().any(|(segment, _)| segment.first_seq == first_seq);
-    let left = directory.segments()?.into_iter().filter(|&first| first < seq.min(oldest) && !is_kept(first));
-    left.into_iter().try_for_each(|first_seq| directory.delete_segment(first_seq))
+    let is_expired = |first_seq: &u64| *first_seq < seq.min(oldest) && !is_kept(*first_seq);
+    let mut expired = directory.segments()?.into_iter().filter(is_expired);
+    expired.try_for_each(|first_seq| directory.delete_segment(first_seq))
 }
