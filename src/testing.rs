@@ -250,15 +250,18 @@ pub mod limits {
 }
 pub mod log {
     pub use crate::log::{
-        Ack, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, DurableBatch, EraseError, EraseRule,
-        Erasure, ErasureSummary, FinalPosition, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient,
-        LogConsumer, LogError, LogId, LogItem, LogReader, LogWriter, Options, PLACE_CHECK_MS, Queue,
-        RecordResult, Records, RecoveryReport, RedactedIds, Request, SendError, Treatment, VisitorIds,
-        WriteOutcome, WriterThread, check_directory, check_file, inspect, open, parse_segment_name,
-        read_footer, segment_name,
+        Ack, ClosedSegment, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, DurableBatch, EraseError,
+        EraseRule, Erasure, ErasureSummary, FinalPosition, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog,
+        LogClient, LogConsumer, LogDirectory, LogError, LogId, LogItem, LogMetrics, LogReader, LogWriter,
+        Options, PLACE_CHECK_MS, Queue, RecordResult, Records, RecoveryReport, RedactedIds, Request,
+        RequestBatch, SegmentWriter, SendError, Treatment, Upkeep, VisitorIds, WriteOutcome, WriterThread,
+        check_directory, check_file, inspect, open, parse_segment_name, read_footer, segment_name,
     };
     pub mod bloom {
         pub use crate::log::bloom::may_contain;
+    }
+    pub mod queue {
+        pub use crate::log::queue::{QueueReceiver, channel};
     }
     pub mod format {
         pub use crate::log::format::{

@@ -22,12 +22,25 @@ const TAIL_BYTES: usize = BATCH_HEADER_BYTES;
 type Tail = [u8; TAIL_BYTES];
 
 /// A change of the open segment by another program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SegmentLoss {
     /// The name leads to no file, or to another one.
+    #[error("the active segment was deleted, moved or replaced")]
     Gone,
     /// The file was truncated. Later batches are after a hole.
+    #[error("another program has truncated the active segment")]
     Truncated,
+}
+
+/// A segment to which nothing is written any more.
+#[derive(Debug, Clone, Copy)]
+pub struct ClosedSegment {
+    /// The first seq that the segment may hold.
+    pub first_seq: u64,
+    /// The length of its file.
+    pub bytes: u64,
+    /// The log clock when the next segment began, in milliseconds. No record of this segment is younger.
+    pub closed_ms: i64,
 }
 
 /// An open segment.
@@ -46,11 +59,12 @@ pub(super) struct ActiveSegment {
     /// The last bytes of header and batches.
     tail: Tail,
     /// The end of header and batches at the last check, and their last bytes then.
-    checked: (u64, Tail),
+    checked_end: u64,
+    checked_tail: Tail,
 }
 
 impl ActiveSegment {
-    /// Creates the segment of this header durably, with the batches `carried` in it. It replaces a segment
+    /// Creates the segment of this header durably, with `batches` in it. It replaces a segment
     /// with the same first seq. Later appends reserve zeros up to `reserve_until`, as far as the disk has
     /// room.
     ///
@@ -59,32 +73,32 @@ impl ActiveSegment {
     pub(super) fn create(
         directory: &LogDirectory,
         header: Header,
-        carried: &[u8],
+        batches: &[u8],
         reserve_until: u64,
     ) -> io::Result<Self> {
-        let (first_seq, header) = (header.first_seq, header.to_bytes());
+        let first_seq = header.first_seq;
+        let header = header.to_bytes();
         let name = segment_name(first_seq);
         let file = directory.install(&name, &mut |file| {
             append_all(file, &header)?;
-            if carried.is_empty() { Ok(()) } else { append_all(file, carried) }
+            if batches.is_empty() { Ok(()) } else { append_all(file, batches) }
         })?;
         let bytes = HEADER_BYTES as u64;
-        let contents = FooterBuilder::new(first_seq);
-        let (reserved_end, watermark) = (0, first_seq - 1);
         let tail = last_bytes(&header);
         let mut active = Self {
             file,
             path: directory.path(&name),
             first_seq,
             bytes,
-            reserved_end,
+            reserved_end: 0,
             reserve_until,
-            footer: contents,
-            durable_watermark: watermark,
+            footer: FooterBuilder::new(first_seq),
+            durable_watermark: first_seq - 1,
             tail,
-            checked: (bytes, tail),
+            checked_end: bytes,
+            checked_tail: tail,
         };
-        active.index_batches(carried);
+        active.index_batches(batches);
         Ok(active)
     }
 
@@ -136,14 +150,15 @@ impl ActiveSegment {
     /// # Errors
     /// An I/O error.
     pub(super) fn find_loss(&mut self, directory: &LogDirectory) -> io::Result<Option<SegmentLoss>> {
-        let named = directory.find_identity(&self.path)?;
-        if named != Some(self.file.identity()?) {
+        let identity = directory.find_identity(&self.path)?;
+        if identity != Some(self.file.identity()?) {
             return Ok(Some(SegmentLoss::Gone));
         }
         if self.file.length()? < self.file_bytes() || !self.has_checked_end()? {
             return Ok(Some(SegmentLoss::Truncated));
         }
-        self.checked = (self.bytes, self.tail);
+        self.checked_end = self.bytes;
+        self.checked_tail = self.tail;
         Ok(None)
     }
 
@@ -151,11 +166,15 @@ impl ActiveSegment {
     /// that is appended to a truncated file gives it the old length again, with zeros between. A cut inside the
     /// batches since the last check is not found here, but by readers.
     fn has_checked_end(&self) -> io::Result<bool> {
-        let (end, tail) = self.checked;
-        let mut found = [0; TAIL_BYTES + BATCH_MAGIC.len()];
-        let read = read_full(&*self.file, &mut found, end - TAIL_BYTES as u64)?;
-        let (found_tail, next) = found[..read].split_at(read.min(TAIL_BYTES));
-        Ok(found_tail == tail && (self.bytes == end || next == BATCH_MAGIC))
+        let mut bytes = [0; TAIL_BYTES + BATCH_MAGIC.len()];
+        let length = read_full(&*self.file, &mut bytes, self.checked_end - TAIL_BYTES as u64)?;
+        let (file_tail, next) = bytes[..length].split_at(length.min(TAIL_BYTES));
+        Ok(file_tail == self.checked_tail && (self.bytes == self.checked_end || next == BATCH_MAGIC))
+    }
+
+    /// Returns the segment as a closed one. `closed_ms` is the log clock.
+    pub(super) fn closed(&self, closed_ms: i64) -> ClosedSegment {
+        ClosedSegment { first_seq: self.first_seq, bytes: self.file_bytes(), closed_ms }
     }
 
     /// Returns the first seq that the segment may hold.

@@ -16,14 +16,14 @@ pub(crate) fn begin_batch(out: &mut Vec<u8>) -> usize {
 }
 
 /// Writes the header of the batch that occupies `out` from `start` to the end.
-pub(crate) fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durable: u64) {
+pub(crate) fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durable_seq: u64) {
     let batch = &mut out[start..];
     let length = batch.len() as u32;
     batch[0..8].copy_from_slice(&BATCH_MAGIC);
     batch[8..12].copy_from_slice(&length.to_le_bytes());
     batch[16..24].copy_from_slice(&first_seq.to_le_bytes());
     batch[24..28].copy_from_slice(&count.to_le_bytes());
-    batch[32..40].copy_from_slice(&durable.to_le_bytes());
+    batch[32..40].copy_from_slice(&durable_seq.to_le_bytes());
     let crc = crc32c(&[&batch[..12], &batch[16..]]);
     batch[12..16].copy_from_slice(&crc.to_le_bytes());
 }
@@ -76,8 +76,7 @@ impl<'a> Batch<'a> {
 
     /// Parses `bytes`, which are known to be a valid batch, without checks.
     pub(super) fn from_trusted(bytes: &'a [u8]) -> Self {
-        let (first_seq, count) = (u64_at(bytes, 16), u32_at(bytes, 24));
-        let records = Records { first_seq, count, bytes: &bytes[BATCH_HEADER_BYTES..] };
+        let records = Records::new(u64_at(bytes, 16), u32_at(bytes, 24), &bytes[BATCH_HEADER_BYTES..]);
         Self { bytes, durable_seq: u64_at(bytes, 32), records }
     }
 }
@@ -148,12 +147,12 @@ impl<'a> Records<'a> {
         self
     }
 
-    /// Returns the seq of the record that contains byte `at` of these records.
-    pub fn seq_at(&self, at: usize) -> Option<u64> {
+    /// Returns the seq of the record that contains byte `offset` of these records.
+    pub fn seq_at(&self, offset: usize) -> Option<u64> {
         let mut end = 0;
         self.seqs().find(|_| {
             end += self.bytes.get(end..).and_then(Record::decode).map_or(0, |(_, length)| length);
-            at < end
+            offset < end
         })
     }
 

@@ -31,7 +31,8 @@ impl BloomFilter {
 
     /// Adds the IDs of an encoded record.
     pub(crate) fn add(&mut self, record: &[u8]) {
-        let (size, words) = (self.words.len() * 64, &mut self.words);
+        let words = &mut self.words;
+        let size = words.len() * 64;
         let add = |hash| probes(hash, size).for_each(|bit| words[bit / 64] |= 1 << (bit % 64));
         self.hasher.each(record, add);
     }
@@ -69,6 +70,7 @@ pub(crate) fn may_contain_hash(filter: &[u8], hash: u64) -> bool {
 }
 
 fn probes(hash: u64, size: usize) -> impl Iterator<Item = usize> {
-    let (start, stride) = (hash as u32, (hash >> 32) as u32 | 1);
+    let start = hash as u32;
+    let stride = (hash >> 32) as u32 | 1;
     (0..PROBES).map(move |i| start.wrapping_add(i.wrapping_mul(stride)) as usize & (size - 1))
 }

@@ -38,12 +38,12 @@ pub struct CheckReport {
 pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Result<CheckReport, LogError> {
     let directory = LogDirectory::open_read_only(Arc::clone(&disk), dir);
     let failed = |error| LogError::io(dir, error);
-    let mut survey = LogScan::of_directory(&directory)?;
-    survey.raise_watermark(durable_seq);
-    survey.damage.extend(check_key(&disk, dir).map_err(failed)?);
-    survey.damage.extend(log_clock::find_damage(&directory).map_err(failed)?);
+    let mut scan = LogScan::of_directory(&directory)?;
+    scan.raise_watermark(durable_seq);
+    scan.damage.extend(check_key(&disk, dir).map_err(failed)?);
+    scan.damage.extend(log_clock::find_damage(&directory).map_err(failed)?);
     let interrupted_erasure = interrupted_erasure(&directory).map_err(failed)?;
-    Ok(CheckReport { interrupted_erasure, ..check(&directory, survey)? })
+    Ok(CheckReport { interrupted_erasure, ..check(&directory, scan)? })
 }
 
 /// Returns whether the log in `dir` has the tombstone of an erasure that is not finished.
@@ -58,8 +58,8 @@ pub(crate) fn has_begun_erasure(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Re
 /// Returns the erasure that a killed server has left. That of a running server is in progress, or its request has got
 /// an error.
 fn interrupted_erasure(directory: &LogDirectory) -> std::io::Result<Option<InterruptedErasure>> {
-    let found = InterruptedErasure::find(directory)?;
-    Ok(found.filter(|_| !directory.is_in_use()))
+    let erasure = InterruptedErasure::find(directory)?;
+    Ok(erasure.filter(|_| !directory.is_in_use()))
 }
 
 /// Returns whether the directory has an intact key of its tombstones.
@@ -76,8 +76,8 @@ fn has_secret(directory: &LogDirectory) -> std::io::Result<bool> {
 /// `InvalidInput` if the name is not a segment's, an I/O error, or a format version that this release does
 /// not know.
 pub fn check_file(disk: Arc<dyn Disk>, path: &Path) -> Result<CheckReport, LogError> {
-    let (directory, survey) = scan_segment_file(disk, path)?;
-    check(&directory, survey)
+    let (directory, scan) = scan_segment_file(disk, path)?;
+    check(&directory, scan)
 }
 
 /// Scans the directory of the segment at `path`, as if the segment were alone in it.
@@ -94,16 +94,16 @@ pub(super) fn scan_segment_file(
         return Err(LogError::io(path, error));
     };
     let directory = LogDirectory::open_read_only(disk, path.parent().unwrap_or(Path::new("")));
-    let survey = LogScan::of_segment(&directory, named_seq)?;
-    Ok((directory, survey))
+    let scan = LogScan::of_segment(&directory, named_seq)?;
+    Ok((directory, scan))
 }
 
-fn check(directory: &LogDirectory, survey: LogScan) -> Result<CheckReport, LogError> {
-    let mut checked = CheckReport { damage: survey.damage, ..CheckReport::default() };
-    for place in &survey.segments {
-        checked.add_segment(directory, place, survey.durable_watermark)?;
+fn check(directory: &LogDirectory, scan: LogScan) -> Result<CheckReport, LogError> {
+    let mut report = CheckReport { damage: scan.damage, ..CheckReport::default() };
+    for segment in &scan.segments {
+        report.add_segment(directory, segment, scan.durable_watermark)?;
     }
-    Ok(checked)
+    Ok(report)
 }
 
 /// Checks a segment to which nothing is written any more, and returns its unexpected damage. Reads it alone, so that
@@ -127,13 +127,13 @@ pub(super) fn check_closed(
     first_seq: u64,
     next_seq: u64,
 ) -> Result<Vec<Damage>, LogError> {
-    let mut checked = CheckReport::default();
-    if let Some(entry) = read_segment_entry(directory, first_seq, &mut checked.damage)? {
+    let mut report = CheckReport::default();
+    if let Some(entry) = read_segment_entry(directory, first_seq, &mut report.damage)? {
         let entry = SegmentEntry { void_from_seq: next_seq, ..entry };
-        checked.add_segment(directory, &entry, next_seq - 1)?;
+        report.add_segment(directory, &entry, next_seq - 1)?;
     }
-    checked.damage.retain(|damage| damage.kind.is_unexpected());
-    Ok(checked.damage)
+    report.damage.retain(|damage| damage.kind.is_unexpected());
+    Ok(report.damage)
 }
 
 /// Checks the key of the tombstones of the log in `dir`. Returns the damage.
@@ -150,19 +150,19 @@ impl CheckReport {
     fn add_segment(
         &mut self,
         directory: &LogDirectory,
-        place: &SegmentEntry,
+        segment: &SegmentEntry,
         durable_seq: u64,
     ) -> Result<(), LogError> {
-        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        let mut walk = match SegmentReader::new(directory, place, durable_seq) {
+        let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
+        let mut reader = match SegmentReader::new(directory, segment, durable_seq) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(failed)?,
         };
         self.segments += 1;
-        while let Some(passage) = walk.next().map_err(failed)? {
-            match passage {
-                SegmentItem::Damage(finding) => self.damage.push(finding),
+        while let Some(item) = reader.next().map_err(failed)? {
+            match item {
+                SegmentItem::Damage(damage) => self.damage.push(damage),
                 SegmentItem::Batch { batch, .. } => {
                     self.batches += 1;
                     self.records += u64::from(batch.records.count);

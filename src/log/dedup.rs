@@ -143,8 +143,8 @@ impl DedupWindow {
     }
 
     fn entry(&self, code: u32) -> Entry {
-        let place = (u64::from(code) - 1 + CODES - self.first_number % CODES) % CODES;
-        self.ring[place as usize]
+        let index = (u64::from(code) - 1 + CODES - self.first_number % CODES) % CODES;
+        self.ring[index as usize]
     }
 
     /// Returns the slot of `key`, or the free slot where it belongs.
@@ -186,12 +186,19 @@ impl DedupWindow {
     }
 }
 
+/// The log clock at the beginning and at the end of a segment, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SegmentTimes {
+    pub(super) created_ms: i64,
+    pub(super) closed_ms: i64,
+}
+
 /// Returns the log clock at which the dedup window saw a record, or a later time. The newest received time so
 /// far is the best value that the log has. A wrong wall clock may have written it, so it is limited to the
 /// times of the segment. A key that stays too long does no harm.
-pub(super) fn seen_time(newest_ms: &mut i64, received_ms: i64, (created_ms, closed_ms): (i64, i64)) -> i64 {
+pub(super) fn seen_time(newest_ms: &mut i64, received_ms: i64, times: SegmentTimes) -> i64 {
     *newest_ms = received_ms.max(*newest_ms);
-    (*newest_ms).max(created_ms).min(closed_ms)
+    (*newest_ms).max(times.created_ms).min(times.closed_ms)
 }
 
 fn halves(key: u128) -> [u64; 2] {

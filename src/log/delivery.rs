@@ -74,9 +74,9 @@ impl Delivery {
         self.group.batches.push((records.first_seq, records.count, bytes.len()));
     }
 
-    /// Reports that `done` of `of` segments are recovered.
-    pub(super) fn send_progress(&mut self, done: usize, of: usize) {
-        self.group.progress = Some((done, of));
+    /// Reports that `done_count` of `segment_count` segments are recovered.
+    pub(super) fn send_progress(&mut self, done_count: usize, segment_count: usize) {
+        self.group.progress = Some((done_count, segment_count));
         self.send_group();
     }
 
@@ -96,7 +96,10 @@ impl Group {
             consumer.consume(Records::new(first_seq, count, bytes));
             rest = after;
         }
-        self.progress.take().into_iter().for_each(|(done, of)| consumer.on_recovery_progress(done, of));
+        self.progress
+            .take()
+            .into_iter()
+            .for_each(|(done_count, segment_count)| consumer.on_recovery_progress(done_count, segment_count));
         self.bytes.clear();
     }
 }

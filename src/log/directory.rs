@@ -50,7 +50,7 @@ type FillFile<'a> = &'a mut dyn FnMut(&mut dyn DiskFile) -> io::Result<()>;
 /// The log directory, and the lock that allows changing it. An erasure works on a clone, in parallel with the
 /// writer.
 #[derive(Clone)]
-pub(crate) struct LogDirectory {
+pub struct LogDirectory {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     /// The lock, held until the last clone is dropped. Readers have none.
@@ -64,7 +64,7 @@ impl LogDirectory {
     ///
     /// # Errors
     /// [`LogError::Locked`] if another process has locked it, otherwise an I/O error.
-    pub(crate) fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
+    pub fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
         disk.create_directory(dir).map_err(|error| LogError::io(dir, error))?;
         let lock = disk.lock(dir).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => LogError::Locked { dir: dir.to_owned() },
@@ -114,9 +114,9 @@ impl LogDirectory {
         self.check_identity()?;
         ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
         let mut file = self.disk.create(&self.path(NEW))?;
-        let written = append_all(&mut *file, &[0; PROBE_BYTES]).and_then(|()| file.sync_data());
+        let result = append_all(&mut *file, &[0; PROBE_BYTES]).and_then(|()| file.sync_data());
         ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
-        written
+        result
     }
 
     /// Returns the directory for a reader, without the lock. A writer may be using it.
@@ -193,20 +193,20 @@ impl LogDirectory {
 
     fn write_and_rename(
         &self,
-        new: &str,
+        temporary_name: &str,
         mut file: Box<dyn DiskFile>,
         name: &str,
         fill: FillFile<'_>,
     ) -> io::Result<Box<dyn DiskFile>> {
         fill(&mut *file)?;
         file.sync_data()?;
-        self.rename(new, name)?;
+        self.rename(temporary_name, name)?;
         Ok(file)
     }
 
     /// Renames a file durably. Replaces an existing file of the new name.
-    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(&self.path(from), &self.path(to))?;
+    pub(crate) fn rename(&self, old_name: &str, new_name: &str) -> io::Result<()> {
+        self.disk.rename(&self.path(old_name), &self.path(new_name))?;
         self.sync()
     }
 
@@ -336,8 +336,8 @@ impl LogDirectory {
         let names = self.disk.list(&self.root)?;
         let numbers = names.iter().filter_map(|name| name.strip_prefix(&torn)?.parse::<u64>().ok());
         let name = format!("{torn}{}", numbers.max().unwrap_or(0) + 1);
-        let from = self.open_file(&segment_name(first_seq))?;
-        self.install(&name, &mut |to| copy_range(&*from, range.clone(), to))?;
+        let segment = self.open_file(&segment_name(first_seq))?;
+        self.install(&name, &mut |file| copy_range(&*segment, range.clone(), file))?;
         Ok(name)
     }
 

@@ -43,14 +43,14 @@ impl FooterBuilder {
         }
     }
 
-    /// Adds the batch at offset `at`.
-    pub(super) fn add_batch(&mut self, at: u64, batch: &Batch<'_>) {
+    /// Adds the batch at `offset`.
+    pub(super) fn add_batch(&mut self, offset: u64, batch: &Batch<'_>) {
         let Records { first_seq, count, .. } = batch.records;
         if count == 0 {
             return;
         }
-        if self.index.last().is_none_or(|&(_, last)| at - last >= INDEX_INTERVAL_BYTES) {
-            self.index.push((first_seq, at));
+        if self.index.last().is_none_or(|&(_, last)| offset - last >= INDEX_INTERVAL_BYTES) {
+            self.index.push((first_seq, offset));
         }
         for record in batch.records.iter_encoded() {
             let (key, received_ms) = key_and_time(record);
@@ -73,8 +73,8 @@ impl FooterBuilder {
         self.keys.len() as u64
     }
 
-    /// Encodes footer and trailer of a segment whose batches end at `at`.
-    pub(super) fn finish(self, at: u64) -> Vec<u8> {
+    /// Encodes footer and trailer of a segment whose batches end at `offset`.
+    pub(super) fn finish(self, offset: u64) -> Vec<u8> {
         let (oldest_ms, newest_ms) = self.received_ms.unwrap_or((0, 0));
         let filter = self.filter.into_bytes();
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.keys.len() * KEY_BYTES + filter.len());
@@ -85,7 +85,7 @@ impl FooterBuilder {
         for length in [self.index.len(), self.keys.len(), filter.len(), 0] {
             bytes.extend_from_slice(&(length as u32).to_le_bytes());
         }
-        for number in self.index.iter().flat_map(|&(seq, at)| [seq, at]) {
+        for number in self.index.iter().flat_map(|&(seq, offset)| [seq, offset]) {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for &(key, received_ms) in &self.keys {
@@ -93,14 +93,14 @@ impl FooterBuilder {
             bytes.extend_from_slice(&key_to_bytes(key, later_ms));
         }
         bytes.extend_from_slice(&filter);
-        append_trailer(&mut bytes, at);
+        append_trailer(&mut bytes, offset);
         bytes
     }
 }
 
-fn append_trailer(bytes: &mut Vec<u8>, at: u64) {
+fn append_trailer(bytes: &mut Vec<u8>, offset: u64) {
     let footer_end = bytes.len();
-    bytes.extend_from_slice(&at.to_le_bytes());
+    bytes.extend_from_slice(&offset.to_le_bytes());
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&TRAILER_MAGIC);
     let crc = crc32c(&[&bytes[..footer_end + 12], &TRAILER_MAGIC]);
@@ -132,37 +132,38 @@ pub(super) fn footer_offset(trailer: &[u8], length: u64) -> Option<u64> {
     if trailer.len() != TRAILER_BYTES || trailer[16..] != TRAILER_MAGIC {
         return None;
     }
-    let at = u64_at(trailer, 0);
-    let bytes = length.checked_sub(at)?;
-    (at.is_multiple_of(8) && bytes <= FOOTER_BYTES_MAX).then_some(at)
+    let offset = u64_at(trailer, 0);
+    let bytes = length.checked_sub(offset)?;
+    (offset.is_multiple_of(8) && bytes <= FOOTER_BYTES_MAX).then_some(offset)
 }
 
-/// Returns the length of the footer that begins with `fixed`, without the trailer. Returns `None` if it does
+/// Returns the length of the footer that begins with `fields`, without the trailer. Returns `None` if it does
 /// not begin with the magic.
-pub(super) fn footer_length(fixed: &[u8]) -> Option<u64> {
-    if fixed.len() < FIXED_BYTES || fixed[..8] != FOOTER_MAGIC {
+pub(super) fn footer_length(fields: &[u8]) -> Option<u64> {
+    if fields.len() < FIXED_BYTES || fields[..8] != FOOTER_MAGIC {
         return None;
     }
-    let [index, keys, filter] = [40, 44, 48].map(|at| u64::from(u32_at(fixed, at)));
+    let [index, keys, filter] = [40, 44, 48].map(|offset| u64::from(u32_at(fields, offset)));
     Some(FIXED_BYTES as u64 + index * INDEX_ENTRY_BYTES as u64 + keys * KEY_BYTES as u64 + filter)
 }
 
 impl Footer {
-    /// Decodes footer and trailer from `bytes`, which begin at offset `at` of the file. Returns `None` if
+    /// Decodes footer and trailer from `bytes`, which begin at `offset` of the file. Returns `None` if
     /// they are damaged.
-    pub fn from_bytes(bytes: &[u8], at: u64) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8], offset: u64) -> Option<Self> {
         let footer_end = bytes.len().checked_sub(TRAILER_BYTES).filter(|&end| end >= FIXED_BYTES)?;
         let (footer, trailer) = bytes.split_at(footer_end);
         let crc = crc32c(&[footer, &trailer[..12], &trailer[16..]]);
         if footer[..8] != FOOTER_MAGIC || crc != u32_at(trailer, 12) {
             return None;
         }
-        let lengths = [40, 44, 48].map(|at| u32_at(footer, at) as usize);
+        let lengths = [40, 44, 48].map(|offset| u32_at(footer, offset) as usize);
         let sizes = [lengths[0] * INDEX_ENTRY_BYTES, lengths[1] * KEY_BYTES, lengths[2]];
         if FIXED_BYTES + sizes.iter().sum::<usize>() != footer.len() || !sizes[2].is_power_of_two() {
             return None;
         }
-        let (first_seq, last_seq) = (u64_at(footer, 8), u64_at(footer, 16));
+        let first_seq = u64_at(footer, 8);
+        let last_seq = u64_at(footer, 16);
         if !(1..=SEQ_MAX).contains(&first_seq) || !(first_seq - 1..SEQ_MAX).contains(&last_seq) {
             return None;
         }
@@ -174,7 +175,7 @@ impl Footer {
             key_from_bytes(bytes).map(|(key, ms)| (key, oldest_ms.saturating_add(i64::from(ms))))
         };
         Some(Self {
-            offset: at,
+            offset,
             first_seq,
             last_seq,
             newest_ms: u64_at(footer, 32) as i64,

@@ -368,8 +368,8 @@ impl Header {
         if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
             return Err(HeaderError::UnsupportedVersion(version));
         }
-        let (length, first_seq) = (u32_at(bytes, 12) as usize, u64_at(bytes, 16));
-        if length != HEADER_BYTES || !(1..=SEQ_MAX).contains(&first_seq) {
+        let first_seq = u64_at(bytes, 16);
+        if u32_at(bytes, 12) as usize != HEADER_BYTES || !(1..=SEQ_MAX).contains(&first_seq) {
             return Err(HeaderError::Damaged);
         }
         let mut log_id = [0; 16];
@@ -427,7 +427,7 @@ pub fn secret_to_bytes(key: &[u8; 32]) -> [u8; SECRET_BYTES] {
 
 /// Decodes the key in the content of the file `secret`. Returns `None` if it is damaged.
 pub fn secret_from_bytes(bytes: &[u8]) -> Option<[u8; 32]> {
-    let whole = bytes.len() == SECRET_BYTES && bytes[..8] == SECRET_MAGIC;
-    let is_sound = whole && crc32c(&[&bytes[..44]]) == u32_at(bytes, 44);
+    let is_whole = bytes.len() == SECRET_BYTES && bytes[..8] == SECRET_MAGIC;
+    let is_sound = is_whole && crc32c(&[&bytes[..44]]) == u32_at(bytes, 44);
     is_sound.then(|| bytes[8..40].try_into().ok()).flatten()
 }

@@ -52,24 +52,25 @@ pub struct SegmentSummary {
 /// As for [`super::check_file`].
 pub fn inspect(disk: Arc<dyn Disk>, path: &Path) -> Result<SegmentSummary, LogError> {
     let failed = |error| LogError::io(path, error);
-    let (directory, survey) = scan_segment_file(disk, path)?;
-    let mut inspected = SegmentSummary { damage: survey.damage, ..SegmentSummary::default() };
-    for place in &survey.segments {
-        let file = directory.open_file(&place.file_name()).map_err(failed)?;
-        inspected.bytes = file.length().map_err(failed)?;
-        inspected.header = scan::read_header(&*file).map_err(failed)?.ok();
-        inspected.format_version = scan::read_format_version(&*file).map_err(failed)?;
-        let mut walk = SegmentReader::new(&directory, place, survey.durable_watermark).map_err(failed)?;
-        inspected.footer = walk.footer().cloned();
-        while let Some(passage) = walk.next().map_err(failed)? {
-            match passage {
-                SegmentItem::Batch { batch, .. } => inspected.add(&batch),
-                SegmentItem::Damage(finding) => inspected.damage.push(finding),
+    let (directory, log_scan) = scan_segment_file(disk, path)?;
+    let mut summary = SegmentSummary { damage: log_scan.damage, ..SegmentSummary::default() };
+    for segment in &log_scan.segments {
+        let file = directory.open_file(&segment.file_name()).map_err(failed)?;
+        summary.bytes = file.length().map_err(failed)?;
+        summary.header = scan::read_header(&*file).map_err(failed)?.ok();
+        summary.format_version = scan::read_format_version(&*file).map_err(failed)?;
+        let mut reader =
+            SegmentReader::new(&directory, segment, log_scan.durable_watermark).map_err(failed)?;
+        summary.footer = reader.footer().cloned();
+        while let Some(item) = reader.next().map_err(failed)? {
+            match item {
+                SegmentItem::Batch { batch, .. } => summary.add(&batch),
+                SegmentItem::Damage(damage) => summary.damage.push(damage),
             }
         }
-        inspected.reserved_bytes = walk.reserved_bytes();
+        summary.reserved_bytes = reader.reserved_bytes();
     }
-    Ok(inspected)
+    Ok(summary)
 }
 
 impl SegmentSummary {

@@ -1,4 +1,4 @@
-//! The log clock in the data directory and in the writer.
+//! The log clock in the data directory.
 //!
 //! The file `clock` has the last saved value, so that it survives a restart. The header of each segment has
 //! the value at its creation. So the header of the next segment says how old the records of a closed segment
@@ -17,7 +17,6 @@ use std::io;
 use super::directory::LogDirectory;
 use super::format::{NUMBER_FILE_BYTES, number_from_bytes, number_to_bytes};
 use super::verify::{Damage, DamageKind, SegmentEntry, damage_in};
-use super::writer::LogWriter;
 use crate::clock::{Clock, LogClock};
 use crate::storage::disk::{append_all, read_full};
 
@@ -82,33 +81,19 @@ fn read_saved(directory: &LogDirectory) -> io::Result<SavedClock> {
     Ok(value.map_or(SavedClock::Damaged, |value| SavedClock::Ms(value.cast_signed())))
 }
 
-fn warn_if_jumped(jump_ms: i64) {
+/// Logs a jump of the wall clock that is no correction.
+pub(super) fn warn_if_jumped(jump_ms: i64) {
     if jump_ms.abs() > WALL_CLOCK_JUMP_MS {
         let jump_s = jump_ms / 1_000;
         tracing::warn!(jump_s, "the wall clock jumped; retention and the dedup window follow it slowly");
     }
 }
 
-impl LogWriter {
-    /// Moves the log clock, and logs a jump of the wall clock.
-    pub(super) fn advance_log_clock(&mut self) {
-        warn_if_jumped(self.log_clock.advance(&*self.clock));
-    }
-
-    /// Saves the log clock if it has moved by some minutes since the last time.
-    pub(super) fn save_log_clock_if_due(&mut self) {
-        if self.log_clock.now_ms().saturating_sub(self.clock_saved_ms) >= LOG_CLOCK_SAVE_MS {
-            self.save_log_clock();
-        }
-    }
-
-    pub(super) fn save_log_clock(&mut self) {
-        if self.active.is_none() {
-            return;
-        }
-        self.clock_saved_ms = self.log_clock.now_ms();
-        let bytes = number_to_bytes(CLOCK_MAGIC, self.clock_saved_ms.cast_unsigned());
-        let saved = self.directory.install(CLOCK, &mut |file| append_all(file, &bytes));
-        self.note_result(&saved);
-    }
+/// Saves the value of the log clock durably.
+///
+/// # Errors
+/// An I/O error.
+pub(super) fn save(directory: &LogDirectory, log_ms: i64) -> io::Result<()> {
+    let bytes = number_to_bytes(CLOCK_MAGIC, log_ms.cast_unsigned());
+    directory.install(CLOCK, &mut |file| append_all(file, &bytes)).map(drop)
 }

@@ -45,6 +45,11 @@ impl LogMetrics {
         self.available.load(Ordering::Relaxed)
     }
 
+    /// Sets whether the disk accepts events. If not, the queue accepts no requests.
+    pub fn set_available(&self, is_available: bool) {
+        self.available.store(is_available, Ordering::Relaxed);
+    }
+
     /// Returns whether events can be recorded now. After a failure it becomes true again when no disk operation
     /// has failed for a second.
     pub fn is_recording(&self) -> bool {

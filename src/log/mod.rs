@@ -35,16 +35,18 @@ mod generation;
 mod health;
 mod inspect;
 mod log_clock;
-mod mark;
 mod metrics;
 mod offset_to_seq;
 pub(crate) mod position;
-mod queue;
+pub(crate) mod queue;
 mod reader;
 mod recover;
+mod request_batch;
 mod retention;
 mod scan;
+mod segment_writer;
 mod segments;
+mod upkeep;
 mod verify;
 mod waiting;
 mod writer;
@@ -55,6 +57,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use active_segment::ClosedSegment;
 pub(crate) use check::{CheckReport, check_key, check_sealed, has_begun_erasure};
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
@@ -62,7 +65,7 @@ pub(crate) use directory::{
     COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SCRUB_FILE, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name,
     contains_log, is_erasing, is_expired,
 };
-pub use directory::{parse_segment_name, segment_name};
+pub use directory::{LogDirectory, parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
 pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};
 pub use erase::{
@@ -76,13 +79,16 @@ pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};
 pub(crate) use inspect::SegmentSummary;
 pub use inspect::inspect;
 pub use log_clock::LOG_CLOCK_SAVE_MS;
-pub(crate) use metrics::LogMetrics;
+pub use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
 pub(crate) use queue::Wake;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
 pub use reader::{LogItem, LogReader, read_footer};
 pub use recover::RecoveryReport;
+pub use request_batch::RequestBatch;
+pub use segment_writer::SegmentWriter;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
+pub use upkeep::Upkeep;
 pub(crate) use verify::Damage;
 pub use verify::DamageKind;
 pub use writer::LogWriter;
@@ -93,7 +99,6 @@ pub use crate::config::Ack;
 use crate::limits::{DEDUP_IDS_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES_DEFAULT, SEQ_MAX};
 use crate::record::TombstoneKey;
 use crate::storage::disk::Disk;
-use directory::LogDirectory;
 use recover::{RecoverError, RecoveredState};
 
 /// The log's settings.
@@ -189,27 +194,27 @@ pub trait LogConsumer: Send {
     }
 
     /// Called with the duration of an append with its sync, or of a later sync.
-    fn on_sync(&mut self, took: Duration) {
-        let _ = took;
+    fn on_sync(&mut self, duration: Duration) {
+        let _ = duration;
     }
 
-    /// Reports the progress of recovery: `done` of `of` segments.
-    fn on_recovery_progress(&mut self, done: usize, of: usize) {
-        let _ = (done, of);
+    /// Reports the progress of recovery: `done_count` of `segment_count` segments.
+    fn on_recovery_progress(&mut self, done_count: usize, segment_count: usize) {
+        let _ = (done_count, segment_count);
     }
 
     /// Called when the writer has completed all requests that it drained. The consumer may work for less than
-    /// 1 ms. `durable` is the last seq if all records are durable. Returns the delay until the next call, if
+    /// 1 ms. `durable_seq` is the last seq if all records are durable. Returns the delay until the next call, if
     /// no request arrives earlier.
-    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        let _ = (clock, durable);
+    fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
+        let _ = (clock, durable_seq);
         None
     }
 
-    /// Called after the log is sealed. No record follows and the process ends. `durable` is as in
+    /// Called after the log is sealed. No record follows and the process ends. `durable_seq` is as in
     /// [`on_idle`](Self::on_idle).
-    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        let _ = (clock, durable);
+    fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
+        let _ = (clock, durable_seq);
     }
 
     /// Returns the seq up to which the consumer no longer needs records. Retention keeps all later records.
@@ -441,7 +446,7 @@ impl LockedLog {
     ) -> (Queue, LogWriter, RecoveryReport) {
         let report = recovered.report.clone();
         let (queue, mut writer) = self.into_writer(options, report.next_seq - 1, clock, consumer);
-        writer.continue_with(recovered);
+        writer.resume(recovered);
         (queue, writer, report)
     }
 
@@ -452,10 +457,11 @@ impl LockedLog {
         clock: Arc<dyn Clock>,
         consumer: Box<dyn LogConsumer>,
     ) -> (Queue, LogWriter) {
-        let figures = Arc::new(LogMetrics::default());
-        let (queue, intake) =
-            queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
-        let writer = LogWriter::new(self.directory, options, clock, consumer, delivered_seq, intake, figures);
+        let metrics = Arc::new(LogMetrics::default());
+        let (queue, receiver) =
+            queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&metrics));
+        let writer =
+            LogWriter::new(self.directory, options, clock, consumer, delivered_seq, receiver, metrics);
         (queue, writer)
     }
 }

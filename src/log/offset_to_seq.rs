@@ -27,22 +27,22 @@ impl SeqLocator {
         Ok(Self { scan })
     }
 
-    /// Returns the seq of the record that contains the byte at `at`. Callers must ask in ascending order.
+    /// Returns the seq of the record that contains the byte at `offset`. Callers must ask in ascending order.
     ///
     /// # Errors
     /// An I/O error.
-    pub(crate) fn seq_at(&mut self, at: u64) -> io::Result<Option<u64>> {
+    pub(crate) fn seq_at(&mut self, offset: u64) -> io::Result<Option<u64>> {
         while let Some(item) = self.scan.next()? {
-            let (item_at, bytes, seq) = match item {
-                ScanItem::Damage { at: item_at, bytes } => (item_at, bytes, None),
-                ScanItem::Batch { at: item_at, batch } => {
-                    let offset = at.checked_sub(item_at + BATCH_HEADER_BYTES as u64);
+            let (item_offset, bytes, seq) = match item {
+                ScanItem::Damage { offset, bytes } => (offset, bytes, None),
+                ScanItem::Batch { offset: batch_offset, batch } => {
+                    let offset = offset.checked_sub(batch_offset + BATCH_HEADER_BYTES as u64);
                     let seq = offset.and_then(|offset| batch.records.seq_at(offset as usize));
-                    (item_at, batch.bytes.len() as u64, seq)
+                    (batch_offset, batch.bytes.len() as u64, seq)
                 }
             };
-            if at < item_at + bytes {
-                self.scan.seek(item_at);
+            if offset < item_offset + bytes {
+                self.scan.seek(item_offset);
                 return Ok(seq);
             }
         }

@@ -168,8 +168,8 @@ pub(crate) fn verify(
     range: &SeqRange,
     position: &LogPosition,
 ) -> Result<RecordChain, PositionError> {
-    if let Some(found) = range.log_id.filter(|found| *found != position.log_id) {
-        return Err(PositionError::OtherLog(found));
+    if let Some(log_id) = range.log_id.filter(|log_id| *log_id != position.log_id) {
+        return Err(PositionError::OtherLog(log_id));
     }
     if position.seq > range.last {
         return Err(PositionError::BeyondEnd(range.last));
@@ -177,11 +177,12 @@ pub(crate) fn verify(
     if position.count > 0 && position.first_seq() < range.first {
         return Err(PositionError::Expired(range.first));
     }
-    let read = ChainRead::read(disk, dir, position.first_seq(), position.seq)?;
-    let is_whole = read.whole.first_seq == position.first_seq() && read.whole.next_seq == position.seq + 1;
-    match read.damage {
-        _ if is_whole && read.whole.hash == position.hash => Ok(read.continued),
-        _ if is_whole => Err(PositionError::OtherRecords),
+    let chains = Chains::read(disk, dir, position.first_seq(), position.seq)?;
+    if chains.all.first_seq == position.first_seq() && chains.all.next_seq == position.seq + 1 {
+        let is_same = chains.all.hash == position.hash;
+        return if is_same { Ok(chains.continued) } else { Err(PositionError::OtherRecords) };
+    }
+    match chains.damage {
         Some(damage) => Err(PositionError::Damaged(damage)),
         // Retention has deleted the segment meanwhile.
         None => Err(PositionError::Expired(position.seq + 1)),
@@ -210,27 +211,26 @@ pub(crate) fn chain_after(
     }
     let starts = LogReader::open(Arc::clone(disk), dir, 0)?.segment_starts();
     let first_seq = starts.into_iter().rfind(|start| *start <= seq).unwrap_or(seq);
-    let read = ChainRead::read(disk, dir, first_seq, seq)?;
-    Ok(read.continued)
+    Ok(Chains::read(disk, dir, first_seq, seq)?.continued)
 }
 
 /// The chains of a range of records.
-struct ChainRead {
+struct Chains {
     /// The chain of all these records. Shorter if some are missing.
-    whole: RecordChain,
+    all: RecordChain,
     /// The chain of those in the segment of the last one, as an export makes it.
     continued: RecordChain,
     /// The damaged place that holds some of them.
     damage: Option<String>,
 }
 
-impl ChainRead {
+impl Chains {
     /// Reads the records from `first_seq` to `last_seq`.
     fn read(disk: &Arc<dyn Disk>, dir: &Path, first_seq: u64, last_seq: u64) -> Result<Self, LogError> {
         let chain = RecordChain::starting_at(first_seq);
-        let mut read = Self { whole: chain, continued: chain, damage: None };
+        let mut chains = Self { all: chain, continued: chain, damage: None };
         if last_seq < first_seq {
-            return Ok(read);
+            return Ok(chains);
         }
         let reader = LogReader::open(Arc::clone(disk), dir, first_seq.saturating_sub(1))?;
         let mut reader = reader.with_durable_seq(last_seq);
@@ -240,20 +240,20 @@ impl ChainRead {
                 LogItem::Records(records) if records.first_seq > last_seq => break,
                 LogItem::Records(records) => {
                     let records = records.before_seq(last_seq + 1);
-                    read.whole.add(&records, &[]);
-                    read.continued.add(&records, &segment_starts);
+                    chains.all.add(&records, &[]);
+                    chains.continued.add(&records, &segment_starts);
                 }
                 LogItem::Damage(damage)
                     if damage.lost_seqs.start <= last_seq && damage.lost_seqs.end > first_seq =>
                 {
-                    read.damage = Some(damage.to_string());
+                    chains.damage = Some(damage.to_string());
                 }
                 LogItem::Damage(_) => {}
             }
         }
-        if read.continued.next_seq != last_seq + 1 {
-            read.continued = RecordChain::starting_at(last_seq + 1);
+        if chains.continued.next_seq != last_seq + 1 {
+            chains.continued = RecordChain::starting_at(last_seq + 1);
         }
-        Ok(read)
+        Ok(chains)
     }
 }

@@ -223,10 +223,10 @@ impl std::fmt::Debug for CompletionQueue {
 
 impl CompletionQueue {
     /// Pushes a completion. Returns whether it is the first one of this batch.
-    pub(super) fn push(&self, completion: Completion, batch: u64) -> bool {
+    pub(super) fn push(&self, completion: Completion, batch_number: u64) -> bool {
         // There is room for all outstanding requests of the client. A dropped client needs no completion.
         let _ = self.sender.try_send(completion);
-        self.last_batch.swap(batch, Ordering::Relaxed) != batch
+        self.last_batch.swap(batch_number, Ordering::Relaxed) != batch_number
     }
 
     pub(super) fn wake(&self) {
@@ -235,11 +235,7 @@ impl CompletionQueue {
 }
 
 /// Creates a queue and its receiver. The queue holds at most `requests_max` requests and `bytes_max` bytes.
-pub(super) fn channel(
-    requests_max: usize,
-    bytes_max: usize,
-    metrics: Arc<LogMetrics>,
-) -> (Queue, QueueReceiver) {
+pub fn channel(requests_max: usize, bytes_max: usize, metrics: Arc<LogMetrics>) -> (Queue, QueueReceiver) {
     // Two more slots, so that the stop message and the erase message, of which there is at most one each,
     // always fit.
     let (sender, receiver) = bounded(requests_max + 2);
@@ -259,9 +255,8 @@ pub(super) fn channel(
 impl Queue {
     /// Creates a client for one worker. The writer calls `wake` when it has pushed completions.
     pub fn client(&self, wake: Wake) -> LogClient {
-        let (done, completions) = bounded(OUTSTANDING_REQUESTS_MAX);
-        let completion_queue =
-            Arc::new(CompletionQueue { sender: done, wake, last_batch: AtomicU64::new(0) });
+        let (sender, completions) = bounded(OUTSTANDING_REQUESTS_MAX);
+        let completion_queue = Arc::new(CompletionQueue { sender, wake, last_batch: AtomicU64::new(0) });
         LogClient { queue: self.clone(), completion_queue, completions, outstanding: Cell::new(0) }
     }
 
@@ -318,25 +313,25 @@ impl LogClient {
     /// encodes a request. [`send`](Self::send) may still reject the request.
     pub fn precheck(&self) -> Option<SendError> {
         let metrics = self.queue.metrics();
-        let waiting = metrics.queued_requests.load(Ordering::Relaxed);
-        let bytes = metrics.queued_bytes.load(Ordering::Relaxed);
+        let queued_requests = metrics.queued_requests.load(Ordering::Relaxed);
+        let queued_bytes = metrics.queued_bytes.load(Ordering::Relaxed);
         if metrics.closed.load(Ordering::Relaxed) {
             return Some(SendError::Stopped);
         }
-        self.capacity_error(waiting, bytes, 0)
+        self.capacity_error(queued_requests, queued_bytes, 0)
     }
 
     /// Returns the error that `bytes` more would get, given the queued requests and bytes. Ignores whether
     /// the log is stopped.
-    fn capacity_error(&self, waiting: usize, bytes_waiting: usize, bytes: usize) -> Option<SendError> {
+    fn capacity_error(&self, queued_requests: usize, queued_bytes: usize, bytes: usize) -> Option<SendError> {
         let Shared { metrics, requests_max, bytes_max, .. } = &*self.queue.shared;
-        let fits = waiting < *requests_max
-            && bytes_waiting + bytes <= *bytes_max
+        let fits = queued_requests < *requests_max
+            && queued_bytes + bytes <= *bytes_max
             && self.outstanding.get() < OUTSTANDING_REQUESTS_MAX;
-        match metrics.is_available() {
-            false => Some(SendError::DiskUnavailable),
-            true => (!fits).then_some(SendError::QueueFull),
+        if !metrics.is_available() {
+            return Some(SendError::DiskUnavailable);
         }
+        (!fits).then_some(SendError::QueueFull)
     }
 
     /// Enqueues a request without blocking. The caller then calls [`notify_writer`](Self::notify_writer).
@@ -347,11 +342,11 @@ impl LogClient {
         let metrics = self.queue.metrics();
         let bytes = request.byte_len();
         // Count the request before reading `closed`: a stopping writer waits for all counted requests.
-        let ahead = metrics.queued_requests.fetch_add(1, Ordering::SeqCst);
-        let bytes_ahead = metrics.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let queued_requests = metrics.queued_requests.fetch_add(1, Ordering::SeqCst);
+        let queued_bytes = metrics.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let sent = if metrics.closed.load(Ordering::SeqCst) {
             Err((request, SendError::Stopped))
-        } else if let Some(refusal) = self.capacity_error(ahead, bytes_ahead, bytes) {
+        } else if let Some(refusal) = self.capacity_error(queued_requests, queued_bytes, bytes) {
             Err((request, refusal))
         } else {
             self.enqueue(request)
@@ -397,7 +392,7 @@ const YIELD_REQUESTS_MIN: usize = 64;
 
 /// The writer's side of the queue.
 #[derive(Debug)]
-pub(super) struct QueueReceiver {
+pub struct QueueReceiver {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
     /// The message that ended the last wait. It is taken before the queued ones.
@@ -409,17 +404,17 @@ pub(super) struct QueueReceiver {
 }
 
 impl QueueReceiver {
-    /// Parks until it is notified or `at_most` has passed. Does not park if a message is queued. If many
+    /// Parks until it is notified or `timeout` has passed. Does not park if a message is queued. If many
     /// requests were taken before this call and fewer are queued now, the rest are probably about to arrive.
     /// Then it yields once, so that a worker on the same core runs first and the next batch holds more
     /// requests.
-    pub(super) fn wait(&mut self, at_most: Option<Duration>) {
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) {
         self.shared.writer.get_or_init(thread::current);
         match self.receiver.try_recv() {
             Ok(message) => self.peeked = Some(message),
             Err(TryRecvError::Disconnected) => self.is_stopping = true,
             // An earlier notification is not lost: `park` then returns at once.
-            Err(TryRecvError::Empty) => at_most.map_or_else(thread::park, thread::park_timeout),
+            Err(TryRecvError::Empty) => timeout.map_or_else(thread::park, thread::park_timeout),
         }
         let taken = mem::take(&mut self.taken_count);
         if taken >= YIELD_REQUESTS_MIN && self.queued_requests() < taken {

@@ -64,23 +64,21 @@ pub enum LogItem<'a> {
 }
 
 impl LogReader {
-    /// Opens the log for reading the records after `since`. 0 reads all records.
+    /// Opens the log for reading the records after `after_seq`. 0 reads all records.
     ///
     /// # Errors
     /// An I/O error, or a format version that this release does not know.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path, since: u64) -> Result<Self, LogError> {
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, after_seq: u64) -> Result<Self, LogError> {
         let directory = LogDirectory::open_read_only(disk, dir);
-        let LogScan { segments: mut places, durable_watermark: watermark, damage: damages, .. } =
-            LogScan::of_directory(&directory)?;
-        places.retain(|place| place.void_from_seq > since.saturating_add(1));
-        let (damages, places) = (damages.into_iter(), places.into_iter());
+        let LogScan { mut segments, durable_watermark, damage, .. } = LogScan::of_directory(&directory)?;
+        segments.retain(|segment| segment.void_from_seq > after_seq.saturating_add(1));
         Ok(Self {
             directory,
-            durable_watermark: watermark,
-            stated_watermark: watermark,
-            after_seq: since,
-            damage: damages,
-            segments: places,
+            durable_watermark,
+            stated_watermark: durable_watermark,
+            after_seq,
+            damage: damage.into_iter(),
+            segments: segments.into_iter(),
             segment: None,
             may_match: Box::new(|_| true),
             batch: Vec::new(),
@@ -94,33 +92,38 @@ impl LogReader {
         Self { known_damage, ..self }
     }
 
-    /// Opens the log as [`open`](Self::open), with the last records up to seq `last` that no file states to be durable
+    /// Opens the log as [`open`](Self::open), with the last records up to `last_seq` that no file states to be durable
     /// yet. Waits until a running server states it, for [`WATERMARK_WAIT`] at most. Without a server, it makes them
     /// durable.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
-    pub fn open_to_end(disk: &Arc<dyn Disk>, dir: &Path, since: u64, last: u64) -> Result<Self, LogError> {
+    pub fn open_to_end(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        after_seq: u64,
+        last_seq: u64,
+    ) -> Result<Self, LogError> {
         let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
         let end = clock::instant() + WATERMARK_WAIT;
         loop {
-            let reader = Self::open(Arc::clone(disk), dir, since)?;
-            if reader.last_seq() >= last || clock::instant() >= end {
+            let reader = Self::open(Arc::clone(disk), dir, after_seq)?;
+            if reader.last_seq() >= last_seq || clock::instant() >= end {
                 return Ok(reader);
             }
             if let Ok(_lock) = disk.lock(dir) {
                 directory.sync_last_segment().map_err(|error| LogError::io(dir, error))?;
-                return Ok(reader.with_durable_seq(last));
+                return Ok(reader.with_durable_seq(last_seq));
             }
             thread::sleep(WATERMARK_POLL_INTERVAL);
         }
     }
 
-    /// Raises the watermark to `durable`. For the writing process, which knows more than its files state so
+    /// Raises the watermark to `durable_seq`. For the writing process, which knows more than its files state so
     /// far.
     #[must_use]
-    pub fn with_durable_seq(mut self, durable: u64) -> Self {
-        self.durable_watermark = self.durable_watermark.max(durable);
+    pub fn with_durable_seq(mut self, durable_seq: u64) -> Self {
+        self.durable_watermark = self.durable_watermark.max(durable_seq);
         self
     }
 
@@ -145,23 +148,23 @@ impl LogReader {
     /// # Errors
     /// An I/O error.
     pub fn read_next(&mut self) -> Result<Option<LogItem<'_>>, LogError> {
-        if let Some(finding) = self.damage.next() {
-            finding.report_to(&self.known_damage);
-            return Ok(Some(LogItem::Damage(finding)));
+        if let Some(damage) = self.damage.next() {
+            damage.report_to(&self.known_damage);
+            return Ok(Some(LogItem::Damage(damage)));
         }
         loop {
-            let Some((name, walk)) = &mut self.segment else {
-                let Some(place) = self.segments.next() else { return Ok(None) };
-                self.open_segment(&place)?;
+            let Some((name, reader)) = &mut self.segment else {
+                let Some(segment) = self.segments.next() else { return Ok(None) };
+                self.open_segment(&segment)?;
                 continue;
             };
-            match walk.next().map_err(|error| LogError::io(&self.directory.path(name), error))? {
+            match reader.next().map_err(|error| LogError::io(&self.directory.path(name), error))? {
                 None => self.segment = None,
-                Some(SegmentItem::Damage(finding)) if finding.kind.is_unexpected() => {
-                    if finding.lost_seqs.is_empty() || finding.lost_seqs.start <= self.stated_watermark {
-                        finding.report_to(&self.known_damage);
+                Some(SegmentItem::Damage(damage)) if damage.kind.is_unexpected() => {
+                    if damage.lost_seqs.is_empty() || damage.lost_seqs.start <= self.stated_watermark {
+                        damage.report_to(&self.known_damage);
                     }
-                    return Ok(Some(LogItem::Damage(finding)));
+                    return Ok(Some(LogItem::Damage(damage)));
                 }
                 Some(SegmentItem::Damage(_)) => {}
                 Some(SegmentItem::Batch { batch, .. }) => {
@@ -180,13 +183,13 @@ impl LogReader {
         }
     }
 
-    fn open_segment(&mut self, place: &SegmentEntry) -> Result<(), LogError> {
-        let name = place.file_name();
-        match SegmentReader::new(&self.directory, place, self.durable_watermark) {
-            Ok(walk) if self.is_skipped(&walk) => Ok(()),
-            Ok(mut walk) => {
-                walk.seek_to_seq(self.after_seq + 1);
-                self.segment = Some((name, walk));
+    fn open_segment(&mut self, segment: &SegmentEntry) -> Result<(), LogError> {
+        let name = segment.file_name();
+        match SegmentReader::new(&self.directory, segment, self.durable_watermark) {
+            Ok(reader) if self.is_skipped(&reader) => Ok(()),
+            Ok(mut reader) => {
+                reader.seek_to_seq(self.after_seq + 1);
+                self.segment = Some((name, reader));
                 Ok(())
             }
             // Retention has deleted the segment meanwhile.

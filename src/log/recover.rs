@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::ops::Range;
 
-use super::active_segment::ActiveSegment;
-use super::dedup::{DedupWindow, seen_time};
+use super::active_segment::{ActiveSegment, ClosedSegment};
+use super::dedup::{DedupWindow, SegmentTimes, seen_time};
 use super::delivery::{self, Delivery};
 use super::directory::{LogDirectory, SECRET_FILE, segment_name};
 use super::erase::InterruptedErasure;
@@ -60,24 +60,14 @@ impl RecoveryReport {
         self.unexpected_damage > 0
     }
 
-    fn add_damage(&mut self, finding: Damage) {
-        self.unexpected_damage += u64::from(finding.kind.is_unexpected());
+    fn add_damage(&mut self, damage: Damage) {
+        self.unexpected_damage += u64::from(damage.kind.is_unexpected());
         if self.damage.len() < DAMAGES_REPORTED_MAX {
-            self.damage.push(finding);
+            self.damage.push(damage);
         } else {
             self.damage_left_out += 1;
         }
     }
-}
-
-/// A segment to which nothing is written any more.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ClosedSegment {
-    pub(super) first_seq: u64,
-    /// The length of its file.
-    pub(super) bytes: u64,
-    /// The log clock when the next segment began, in milliseconds. No record of this segment is younger.
-    pub(super) closed_ms: i64,
 }
 
 /// The state with which the writer continues.
@@ -129,23 +119,23 @@ pub(super) fn recover(
     consumer: &mut dyn LogConsumer,
 ) -> Result<RecoveredState, RecoverError> {
     let failed = |error| LogError::io(&directory.path(""), error);
-    let mut survey = LogScan::of_directory(directory)?;
-    survey.raise_watermark(options.checkpointed_seq.max(options.durable_seq));
-    if survey.durable_watermark >= SEQ_MAX {
-        return Err(LogError::SeqExhausted { dir: directory.path(""), seq: survey.durable_watermark }.into());
+    let mut scan = LogScan::of_directory(directory)?;
+    scan.raise_watermark(options.checkpointed_seq.max(options.durable_seq));
+    if scan.durable_watermark >= SEQ_MAX {
+        return Err(LogError::SeqExhausted { dir: directory.path(""), seq: scan.durable_watermark }.into());
     }
-    let log_id = survey.log_id.or(options.log_id).unwrap_or_else(LogId::random);
-    let prepared = prepare(directory, &mut survey);
-    let (log_clock, clock_damage) = log_clock::restore(directory, &survey.segments, clock).map_err(failed)?;
-    let mut recovery = Recovery::new(directory, options, survey.durable_watermark, log_id, log_clock);
+    let log_id = scan.log_id.or(options.log_id).unwrap_or_else(LogId::random);
+    let prepared = prepare(directory, &mut scan);
+    let (log_clock, clock_damage) = log_clock::restore(directory, &scan.segments, clock).map_err(failed)?;
+    let mut recovery = Recovery::new(directory, options, scan.durable_watermark, log_id, log_clock);
     recovery.delivered_seq = options.checkpointed_seq.max(*delivered_seq);
-    survey.damage.into_iter().chain(clock_damage).for_each(|finding| recovery.report.add_damage(finding));
+    scan.damage.into_iter().chain(clock_damage).for_each(|damage| recovery.report.add_damage(damage));
     recovery.check_erasure().map_err(failed)?;
     let prepared = prepared.and_then(|()| {
-        recovery.ensure_secret(survey.segments.is_empty(), options.tombstone_key.as_ref()).map_err(failed)
+        recovery.ensure_secret(scan.segments.is_empty(), options.tombstone_key.as_ref()).map_err(failed)
     });
     let recovered = delivery::run_with_consumer(consumer, |delivery| {
-        recovery.recover_segments(&survey.segments, survey.durable_watermark, delivery)
+        recovery.recover_segments(&scan.segments, scan.durable_watermark, delivery)
     });
     let recovered = recovered.map_err(LogError::Thread)?;
     // The consumer has these records also after an error.
@@ -160,34 +150,35 @@ pub(super) fn recover(
 }
 
 /// Deletes the files that a crash left, and gives each segment its proper name.
-fn prepare(directory: &LogDirectory, survey: &mut LogScan) -> Result<(), LogError> {
+fn prepare(directory: &LogDirectory, scan: &mut LogScan) -> Result<(), LogError> {
     let failed = |error| LogError::io(&directory.path(""), error);
     directory.delete_temporary_files().map_err(failed)?;
-    for place in survey.expired.iter_mut().chain(&mut survey.segments) {
-        rename_to_first_seq(directory, place)?;
+    for segment in scan.expired.iter_mut().chain(&mut scan.segments) {
+        rename_to_first_seq(directory, segment)?;
     }
-    survey.expired.iter().try_for_each(|place| directory.delete_segment(place.named_seq)).map_err(failed)
+    scan.expired.iter().try_for_each(|segment| directory.delete_segment(segment.named_seq)).map_err(failed)
 }
 
 /// Renames a segment to its first seq, because later steps delete and replace segments by that name.
-fn rename_to_first_seq(directory: &LogDirectory, place: &mut SegmentEntry) -> Result<(), LogError> {
-    if place.named_seq == place.first_seq {
+fn rename_to_first_seq(directory: &LogDirectory, segment: &mut SegmentEntry) -> Result<(), LogError> {
+    if segment.named_seq == segment.first_seq {
         return Ok(());
     }
-    let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-    if directory.segments().map_err(failed)?.contains(&place.first_seq) {
-        let file = directory.path(&place.file_name());
-        return Err(LogError::Misnamed { file, first_seq: place.first_seq });
+    let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
+    if directory.segments().map_err(failed)?.contains(&segment.first_seq) {
+        let file = directory.path(&segment.file_name());
+        return Err(LogError::Misnamed { file, first_seq: segment.first_seq });
     }
-    directory.rename(&place.file_name(), &segment_name(place.first_seq)).map_err(failed)?;
-    place.named_seq = place.first_seq;
+    directory.rename(&segment.file_name(), &segment_name(segment.first_seq)).map_err(failed)?;
+    segment.named_seq = segment.first_seq;
     Ok(())
 }
 
 /// Returns the log clock at the end of each segment: the creation time of the next one. No value is later than
 /// `now_ms`, or than the one of the next segment.
 fn closed_times(segments: &[SegmentEntry], now_ms: i64) -> Vec<i64> {
-    let (mut times, mut end_ms) = (Vec::with_capacity(segments.len()), now_ms);
+    let mut times = Vec::with_capacity(segments.len());
+    let mut end_ms = now_ms;
     for segment in segments.iter().rev() {
         times.push(end_ms);
         end_ms = segment.created_ms.map_or(end_ms, |ms| ms.min(end_ms));
@@ -198,22 +189,22 @@ fn closed_times(segments: &[SegmentEntry], now_ms: i64) -> Vec<i64> {
 
 /// Returns the range of seqs in the directory. Above the watermark, only consecutive whole batches count.
 pub(super) fn seq_range(directory: &LogDirectory) -> Result<SeqRange, LogError> {
-    let survey = LogScan::of_directory(directory)?;
-    let mut last = survey.durable_watermark;
-    if let Some(place) = survey.segments.last() {
-        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        let mut walk = SegmentReader::new(directory, place, survey.durable_watermark).map_err(failed)?;
+    let scan = LogScan::of_directory(directory)?;
+    let mut last = scan.durable_watermark;
+    if let Some(segment) = scan.segments.last() {
+        let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
+        let mut reader = SegmentReader::new(directory, segment, scan.durable_watermark).map_err(failed)?;
         // A sealed segment has no records above the watermark.
-        while walk.footer().is_none()
-            && let Some(passage) = walk.next().map_err(failed)?
+        while reader.footer().is_none()
+            && let Some(item) = reader.next().map_err(failed)?
         {
-            if let SegmentItem::Batch { batch, .. } = passage {
+            if let SegmentItem::Batch { batch, .. } = item {
                 last = last.max(batch.records.seqs().end - 1);
             }
         }
     }
-    let first = survey.segments.first().map_or(last + 1, |place| place.first_seq);
-    Ok(SeqRange { first, last, log_id: survey.log_id })
+    let first = scan.segments.first().map_or(last + 1, |segment| segment.first_seq);
+    Ok(SeqRange { first, last, log_id: scan.log_id })
 }
 
 struct Recovery<'a> {
@@ -304,11 +295,11 @@ impl<'a> Recovery<'a> {
         delivery: &mut Delivery,
     ) -> Result<(), LogError> {
         let closed_ms = closed_times(segments, self.log_clock.now_ms());
-        for (done, (place, closed_ms)) in segments.iter().zip(closed_ms).enumerate() {
+        for (done, (segment, closed_ms)) in segments.iter().zip(closed_ms).enumerate() {
             delivery.send_progress(done, segments.len());
-            let failed = |error| LogError::io(&self.directory.path(&place.file_name()), error);
-            let walk = SegmentReader::new(self.directory, place, durable_watermark).map_err(failed)?;
-            self.recover_segment(place, closed_ms, walk, delivery).map_err(failed)?;
+            let failed = |error| LogError::io(&self.directory.path(&segment.file_name()), error);
+            let reader = SegmentReader::new(self.directory, segment, durable_watermark).map_err(failed)?;
+            self.recover_segment(segment, closed_ms, reader, delivery).map_err(failed)?;
         }
         self.report.segments = segments.len();
         delivery.send_progress(segments.len(), segments.len());
@@ -317,62 +308,63 @@ impl<'a> Recovery<'a> {
 
     fn recover_segment(
         &mut self,
-        place: &SegmentEntry,
+        segment: &SegmentEntry,
         closed_ms: i64,
-        mut walk: SegmentReader,
+        mut reader: SegmentReader,
         delivery: &mut Delivery,
     ) -> std::io::Result<()> {
-        let mut closed = ClosedSegment { first_seq: place.first_seq, bytes: walk.file_bytes(), closed_ms };
-        let times = (place.created_ms.unwrap_or(i64::MIN), closed_ms);
-        let is_sealed = walk.footer().is_some();
-        if let Some(footer) = walk.footer().filter(|footer| footer.last_seq <= self.checkpointed_seq) {
+        let mut closed =
+            ClosedSegment { first_seq: segment.first_seq, bytes: reader.file_bytes(), closed_ms };
+        let times = SegmentTimes { created_ms: segment.created_ms.unwrap_or(i64::MIN), closed_ms };
+        let is_sealed = reader.footer().is_some();
+        if let Some(footer) = reader.footer().filter(|footer| footer.last_seq <= self.checkpointed_seq) {
             for &(key, received_ms) in &footer.keys {
                 let seen_ms = seen_time(&mut self.received_ms, received_ms, times);
                 self.dedup.check_and_insert(key, seen_ms);
             }
             self.closed.push_back(closed);
-            walk.gap_after_footer().into_iter().for_each(|gap| self.report.add_damage(gap));
+            reader.gap_after_footer().into_iter().for_each(|gap| self.report.add_damage(gap));
             return Ok(());
         }
-        let (mut moved_at, mut rest) = (None, None);
-        let footer_end = is_sealed.then(|| walk.file_bytes());
-        while let Some(passage) = walk.next()? {
-            match passage {
-                SegmentItem::Batch { at, batch } => {
+        let mut moved_offset = None;
+        let mut rest: Option<Range<u64>> = None;
+        let footer_end = is_sealed.then(|| reader.file_bytes());
+        while let Some(item) = reader.next()? {
+            match item {
+                SegmentItem::Batch { offset, batch } => {
                     let Range { start, end } = batch.records.seqs();
                     if start <= self.durable_watermark {
                         // A batch is synced as a unit: if its first record is durable, its last one is.
                         self.durable_watermark = self.durable_watermark.max(end.saturating_sub(1));
                     } else if batch.records.count > 0 {
-                        moved_at.get_or_insert(at);
+                        moved_offset.get_or_insert(offset);
                         self.tail.extend_from_slice(batch.bytes);
                         self.report.moved_records += u64::from(batch.records.count);
                     }
                     self.deliver_batch(&batch, times, delivery);
                 }
-                SegmentItem::Damage(finding) => {
+                SegmentItem::Damage(damage) => {
                     // Quarantine the footer together with the tail.
-                    let end = footer_end.unwrap_or(finding.offset + finding.bytes);
-                    rest = (!finding.kind.is_unexpected()).then_some(finding.offset..end);
-                    self.report.add_damage(finding);
+                    let end = footer_end.unwrap_or(damage.offset + damage.bytes);
+                    rest = (!damage.kind.is_unexpected()).then_some(damage.offset..end);
+                    self.report.add_damage(damage);
                 }
             }
         }
         // Truncate a sealed segment only if the new segment will replace it.
-        let stays = is_sealed && place.named_seq != self.durable_watermark + 1;
-        let rest_at = rest.as_ref().map(|rest| rest.start);
-        let reserved_at = (walk.reserved_bytes() > 0).then(|| walk.batches_end());
-        if let (Some(at), false) = (moved_at.or(rest_at).or(reserved_at), stays) {
-            closed.bytes = at;
-            self.cuts.push(TailCut { named_seq: place.named_seq, offset: at, quarantine: rest });
+        let is_kept = is_sealed && segment.named_seq != self.durable_watermark + 1;
+        let rest_offset = rest.as_ref().map(|rest| rest.start);
+        let reserved_offset = (reader.reserved_bytes() > 0).then(|| reader.batches_end());
+        if let Some(offset) = moved_offset.or(rest_offset).or(reserved_offset).filter(|_| !is_kept) {
+            closed.bytes = offset;
+            self.cuts.push(TailCut { named_seq: segment.named_seq, offset, quarantine: rest });
         }
         self.closed.push_back(closed);
         Ok(())
     }
 
-    /// Passes a batch to the dedup window and the consumer. `times` are the log clock at the beginning and at
-    /// the end of the segment.
-    fn deliver_batch(&mut self, batch: &Batch<'_>, times: (i64, i64), delivery: &mut Delivery) {
+    /// Passes a batch to the dedup window and the consumer. `times` are those of its segment.
+    fn deliver_batch(&mut self, batch: &Batch<'_>, times: SegmentTimes, delivery: &mut Delivery) {
         for (key, received_ms) in batch.records.iter_encoded().map(key_and_time) {
             let seen_ms = seen_time(&mut self.received_ms, received_ms, times);
             self.dedup.check_and_insert(key, seen_ms);

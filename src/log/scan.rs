@@ -39,15 +39,15 @@ pub(super) fn read_format_version(file: &dyn DiskFile) -> io::Result<Option<u32>
 pub(super) fn read_footer(file: &dyn DiskFile) -> io::Result<Option<Footer>> {
     let length = file.length()?;
     let trailer = read_at(file, length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
-    let Some(at) = footer_offset(&trailer, length) else { return Ok(None) };
-    let bytes = read_at(file, at, (length - at) as usize)?;
-    Ok(Footer::from_bytes(&bytes, at))
+    let Some(offset) = footer_offset(&trailer, length) else { return Ok(None) };
+    let bytes = read_at(file, offset, (length - offset) as usize)?;
+    Ok(Footer::from_bytes(&bytes, offset))
 }
 
-fn read_at(file: &dyn DiskFile, at: u64, length: usize) -> io::Result<Vec<u8>> {
+fn read_at(file: &dyn DiskFile, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
-    let read = read_full(file, &mut bytes, at)?;
-    bytes.truncate(read);
+    let length = read_full(file, &mut bytes, offset)?;
+    bytes.truncate(length);
     Ok(bytes)
 }
 
@@ -57,14 +57,14 @@ pub(super) enum ScanItem<'a> {
     /// A batch that passed all checks.
     Batch {
         /// Its offset.
-        at: u64,
+        offset: u64,
         /// Its content.
         batch: Batch<'a>,
     },
     /// Bytes that are no valid batch, up to the next batch or the end.
     Damage {
         /// The offset of the damage.
-        at: u64,
+        offset: u64,
         /// The length of the damage.
         bytes: u64,
     },
@@ -92,9 +92,9 @@ impl BatchScanner {
         self.end
     }
 
-    /// Continues at `at`, which must be the start of an item.
-    pub(super) fn seek(&mut self, at: u64) {
-        self.offset = at;
+    /// Continues at `offset`, which must be the start of an item.
+    pub(super) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
     }
 
     /// Reads the next item. Returns `None` at the end.
@@ -102,123 +102,129 @@ impl BatchScanner {
     /// # Errors
     /// An I/O error.
     pub(super) fn next(&mut self) -> io::Result<Option<ScanItem<'_>>> {
-        let at = self.offset;
-        if at >= self.end {
+        let offset = self.offset;
+        if offset >= self.end {
             return Ok(None);
         }
-        if let Some(length) = self.batch_at(at)? {
+        if let Some(length) = self.batch_at(offset)? {
             self.offset += length as u64;
-            let batch = Batch::from_trusted(self.read_window(at, length)?);
-            return Ok(Some(ScanItem::Batch { at, batch }));
+            let batch = Batch::from_trusted(self.read_window(offset, length)?);
+            return Ok(Some(ScanItem::Batch { offset, batch }));
         }
-        self.offset = self.next_batch_after(at)?;
+        self.offset = self.next_batch_after(offset)?;
         if self.offset == self.end {
-            self.end = self.data_end(at)?;
+            self.end = self.data_end(offset)?;
             self.offset = self.end;
         }
-        Ok((self.offset > at).then(|| ScanItem::Damage { at, bytes: self.offset - at }))
+        Ok((self.offset > offset).then(|| ScanItem::Damage { offset, bytes: self.offset - offset }))
     }
 
-    /// Returns the batch at `at` with this length, which [`next`](Self::next) returned last.
+    /// Returns the batch at `offset` with this length, which [`next`](Self::next) returned last.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn last_batch(&mut self, at: u64, length: usize) -> io::Result<Batch<'_>> {
-        Ok(Batch::from_trusted(self.read_window(at, length)?))
+    pub(super) fn last_batch(&mut self, offset: u64, length: usize) -> io::Result<Batch<'_>> {
+        Ok(Batch::from_trusted(self.read_window(offset, length)?))
     }
 
-    /// Returns the length of the batch at `at`, if it passes all checks.
-    fn batch_at(&mut self, at: u64) -> io::Result<Option<usize>> {
-        let Some(length) = batch_length(self.read_window(at, BATCH_HEADER_BYTES)?) else { return Ok(None) };
-        let batch = self.read_window(at, length)?;
+    /// Returns the length of the batch at `offset`, if it passes all checks.
+    fn batch_at(&mut self, offset: u64) -> io::Result<Option<usize>> {
+        let Some(length) = batch_length(self.read_window(offset, BATCH_HEADER_BYTES)?) else {
+            return Ok(None);
+        };
+        let batch = self.read_window(offset, length)?;
         Ok((batch.len() == length && Batch::parse(batch).is_some()).then_some(length))
     }
 
-    /// Returns the offset of the next valid batch after `at`, or the end. After a footer there is no batch.
-    fn next_batch_after(&mut self, at: u64) -> io::Result<u64> {
-        if self.read_window(at, FOOTER_MAGIC.len())? == FOOTER_MAGIC {
+    /// Returns the offset of the next valid batch after `offset`, or the end. After a footer there is no batch.
+    fn next_batch_after(&mut self, offset: u64) -> io::Result<u64> {
+        if self.read_window(offset, FOOTER_MAGIC.len())? == FOOTER_MAGIC {
             return Ok(self.end);
         }
-        let mut at = at + 8;
-        while at < self.end {
-            if self.read_window(at, BATCH_MAGIC.len())? == BATCH_MAGIC && self.batch_at(at)?.is_some() {
-                return Ok(at);
+        let mut offset = offset + 8;
+        while offset < self.end {
+            if self.read_window(offset, BATCH_MAGIC.len())? == BATCH_MAGIC && self.batch_at(offset)?.is_some()
+            {
+                return Ok(offset);
             }
-            at += 8;
+            offset += 8;
         }
         Ok(self.end)
     }
 
-    /// Returns the end of the data that begins at `at`, without reserved zeros. At most `RESERVED_BYTES_MAX`
-    /// zeros before the end of the scan count as reserved. The result is `at` plus a multiple of 8, or the
+    /// Returns the end of the data that begins at `offset`, without reserved zeros. At most `RESERVED_BYTES_MAX`
+    /// zeros before the end of the scan count as reserved. The result is `offset` plus a multiple of 8, or the
     /// end of the scan.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn data_end(&mut self, at: u64) -> io::Result<u64> {
-        let (mut place, mut written_end) = (at, at);
-        while place < self.end {
-            let bytes = self.read_window(place, READ_CHUNK_BYTES)?;
+    pub(super) fn data_end(&mut self, offset: u64) -> io::Result<u64> {
+        let mut chunk_offset = offset;
+        let mut written_end = offset;
+        while chunk_offset < self.end {
+            let bytes = self.read_window(chunk_offset, READ_CHUNK_BYTES)?;
             if bytes.is_empty() {
                 break;
             }
             if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
-                written_end = at + (place - at + last as u64 + 1).next_multiple_of(8);
+                written_end = offset + (chunk_offset - offset + last as u64 + 1).next_multiple_of(8);
             }
-            place += bytes.len() as u64;
+            chunk_offset += bytes.len() as u64;
         }
         let is_reserved = self.end.saturating_sub(written_end) <= RESERVED_BYTES_MAX;
         Ok(if is_reserved { written_end.min(self.end) } else { self.end })
     }
 
-    /// Returns whether the bytes from `at` on were the footer and the trailer of a sealed segment. A crash
+    /// Returns whether the bytes from `offset` on were the footer and the trailer of a sealed segment. A crash
     /// leaves no such bytes without a valid checksum, because the trailer is written when the footer is
     /// durable.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn was_sealed(&self, at: u64) -> io::Result<bool> {
+    pub(super) fn was_sealed(&self, offset: u64) -> io::Result<bool> {
         let length = self.file.length()?;
         let last = read_at(&*self.file, length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
-        if footer_offset(&last, length).is_some_and(|footer_at| footer_at >= at) {
+        if footer_offset(&last, length).is_some_and(|footer_at| footer_at >= offset) {
             return Ok(true);
         }
-        let Some(bytes) = footer_length(&read_at(&*self.file, at, FIXED_BYTES)?) else { return Ok(false) };
-        let trailer = read_at(&*self.file, at + bytes, TRAILER_BYTES)?;
+        let Some(bytes) = footer_length(&read_at(&*self.file, offset, FIXED_BYTES)?) else {
+            return Ok(false);
+        };
+        let trailer = read_at(&*self.file, offset + bytes, TRAILER_BYTES)?;
         // A crash can leave a part of the trailer, with zeros before or after it.
         let is_complete = trailer.len() == TRAILER_BYTES && trailer[TRAILER_BYTES - 1] != 0;
         Ok(is_complete && trailer[..8] != [0; 8])
     }
 
     /// Returns whether a writer has written since the file had `length` bytes: the length differs, or there
-    /// is now a batch at `at`.
+    /// is now a batch at `offset`.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn has_grown(&mut self, at: u64, length: u64) -> io::Result<bool> {
+    pub(super) fn has_grown(&mut self, offset: u64, length: u64) -> io::Result<bool> {
         if self.file.length()? != length {
             return Ok(true);
         }
         self.window.clear();
         let end = std::mem::replace(&mut self.end, length);
-        let batch = self.batch_at(at);
+        let batch = self.batch_at(offset);
         self.end = end;
         Ok(batch?.is_some())
     }
 
-    /// Returns `length` bytes from `at` on, or fewer at the end.
-    fn read_window(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
-        let wanted = (length as u64).min(self.end.saturating_sub(at)) as usize;
+    /// Returns `length` bytes from `offset` on, or fewer at the end.
+    fn read_window(&mut self, offset: u64, length: usize) -> io::Result<&[u8]> {
+        let length = (length as u64).min(self.end.saturating_sub(offset)) as usize;
         let window_end = self.window_offset + self.window.len() as u64;
-        if at < self.window_offset || at + wanted as u64 > window_end {
-            let ahead = wanted.max(READ_CHUNK_BYTES) as u64;
-            self.window.resize(ahead.min(self.end.saturating_sub(at)) as usize, 0);
-            let read = read_full(&*self.file, &mut self.window, at)?;
-            self.window.truncate(read);
-            self.window_offset = at;
+        if offset < self.window_offset || offset + length as u64 > window_end {
+            let ahead = length.max(READ_CHUNK_BYTES) as u64;
+            self.window.resize(ahead.min(self.end.saturating_sub(offset)) as usize, 0);
+            let window_bytes = read_full(&*self.file, &mut self.window, offset)?;
+            self.window.truncate(window_bytes);
+            self.window_offset = offset;
         }
-        let from = (at - self.window_offset) as usize;
-        let to = (from + wanted).min(self.window.len());
+        let from = (offset - self.window_offset) as usize;
+        let to = (from + length).min(self.window.len());
         Ok(&self.window[from..to])
     }
 }

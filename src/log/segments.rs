@@ -115,8 +115,8 @@ impl SegmentRecords {
                     self.known_damage.iter().for_each(|known| damage.report_to(known));
                 }
                 // A batch is acknowledged as a whole, so none is read in part.
-                Some(SegmentItem::Batch { at, batch }) if batch.records.seqs().start <= self.last_seq => {
-                    self.offset = Some(at + batch.bytes.len() as u64);
+                Some(SegmentItem::Batch { offset, batch }) if batch.records.seqs().start <= self.last_seq => {
+                    self.offset = Some(offset + batch.bytes.len() as u64);
                     if take(batch.records).is_break() {
                         break;
                     }

@@ -93,9 +93,9 @@ impl std::fmt::Display for Damage {
 
 impl Damage {
     /// Adds the place to the known ones, unless a crash alone can leave it.
-    pub(crate) fn report_to(&self, known: &KnownDamage) {
+    pub(crate) fn report_to(&self, known_damage: &KnownDamage) {
         if self.kind.is_unexpected() {
-            known.report(&self.file, self.offset, self);
+            known_damage.report(&self.file, self.offset, self);
         }
     }
 }
@@ -146,30 +146,37 @@ impl LogScan {
     /// An I/O error, or a format version that this release does not know.
     pub(super) fn of_directory(directory: &LogDirectory) -> Result<Self, LogError> {
         let mut damages = Vec::new();
-        let mut places = Vec::new();
+        let mut segments = Vec::new();
         for named_seq in directory.segments().map_err(|error| LogError::io(&directory.path(""), error))? {
-            places.extend(read_segment_entry(directory, named_seq, &mut damages)?);
+            segments.extend(read_segment_entry(directory, named_seq, &mut damages)?);
         }
         // Read `oldest` after the segments: otherwise a segment that retention deletes meanwhile would look
         // lost.
         let oldest = read_oldest(directory, &mut damages)?;
-        places.sort_by_key(|place| place.first_seq);
-        for at in 1..places.len() {
-            places[at - 1].void_from_seq = places[at].first_seq;
+        segments.sort_by_key(|segment| segment.first_seq);
+        for index in 1..segments.len() {
+            segments[index - 1].void_from_seq = segments[index].first_seq;
         }
-        let first = places.first().map_or(1, |first| first.first_seq.max(1));
-        let oldest = oldest.unwrap_or(first);
-        let kept = places.split_off(places.partition_point(|place| place.void_from_seq <= oldest));
-        if let Some(first) = kept.first().filter(|first| first.first_seq > oldest) {
-            damages.push(damage_in(&first.file_name(), 0, 0, DamageKind::Missing, oldest..first.first_seq));
+        let oldest_seq = oldest.unwrap_or_else(|| segments.first().map_or(1, |first| first.first_seq.max(1)));
+        let retained =
+            segments.split_off(segments.partition_point(|segment| segment.void_from_seq <= oldest_seq));
+        if let Some(first) = retained.first().filter(|first| first.first_seq > oldest_seq) {
+            damages.push(damage_in(
+                &first.file_name(),
+                0,
+                0,
+                DamageKind::Missing,
+                oldest_seq..first.first_seq,
+            ));
         }
-        let watermark = kept.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest - 1);
-        let log_id = log_id(&kept, &mut damages);
+        let durable_watermark =
+            retained.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest_seq - 1);
+        let log_id = log_id(&retained, &mut damages);
         Ok(Self {
-            segments: kept,
-            expired: places,
-            oldest_seq: oldest,
-            durable_watermark: watermark,
+            segments: retained,
+            expired: segments,
+            oldest_seq,
+            durable_watermark,
             damage: damages,
             log_id,
         })
@@ -192,15 +199,15 @@ impl LogScan {
     /// As for [`LogScan::of_directory`].
     pub(super) fn of_segment(directory: &LogDirectory, named_seq: u64) -> Result<Self, LogError> {
         let mut damages = Vec::new();
-        let places: Vec<SegmentEntry> =
+        let segments: Vec<SegmentEntry> =
             read_segment_entry(directory, named_seq, &mut damages)?.into_iter().collect();
-        let watermark = places.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
-        let log_id = log_id(&places, &mut damages);
+        let durable_watermark = segments.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
+        let log_id = log_id(&segments, &mut damages);
         Ok(Self {
-            segments: places,
+            segments,
             expired: Vec::new(),
             oldest_seq: named_seq,
-            durable_watermark: watermark,
+            durable_watermark,
             damage: damages,
             log_id,
         })
@@ -208,10 +215,10 @@ impl LogScan {
 }
 
 /// Returns the ID of the log, which is that of its last segment. A segment with another ID is damage.
-fn log_id(places: &[SegmentEntry], damages: &mut Vec<Damage>) -> Option<LogId> {
-    let log_id = places.iter().rev().find_map(|place| place.log_id)?;
-    let foreign = places.iter().filter(|place| place.log_id.is_some_and(|other| other != log_id));
-    damages.extend(foreign.map(|place| damage_in(&place.file_name(), 32, 16, DamageKind::Foreign, 0..0)));
+fn log_id(segments: &[SegmentEntry], damages: &mut Vec<Damage>) -> Option<LogId> {
+    let log_id = segments.iter().rev().find_map(|segment| segment.log_id)?;
+    let foreign = segments.iter().filter(|segment| segment.log_id.is_some_and(|other| other != log_id));
+    damages.extend(foreign.map(|segment| damage_in(&segment.file_name(), 32, 16, DamageKind::Foreign, 0..0)));
     Some(log_id)
 }
 
@@ -258,15 +265,15 @@ pub(super) fn read_segment_entry(
 
 /// Returns the greatest durable seq that a segment states: in its footer, or else in its header and its
 /// batches.
-fn segment_watermark(directory: &LogDirectory, place: &SegmentEntry) -> Result<u64, LogError> {
-    let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-    let file = directory.open_file(&place.file_name()).map_err(failed)?;
+fn segment_watermark(directory: &LogDirectory, segment: &SegmentEntry) -> Result<u64, LogError> {
+    let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
+    let file = directory.open_file(&segment.file_name()).map_err(failed)?;
     if let Some(footer) = scan::read_footer(&*file).map_err(failed)? {
         return Ok(footer.last_seq);
     }
     let end = file.length().map_err(failed)?;
     let mut scan = BatchScanner::new(file, end);
-    let mut watermark = place.first_seq.saturating_sub(1);
+    let mut watermark = segment.first_seq.saturating_sub(1);
     while let Some(item) = scan.next().map_err(failed)? {
         if let ScanItem::Batch { batch, .. } = item {
             watermark = watermark.max(batch.durable_seq);
@@ -275,8 +282,14 @@ fn segment_watermark(directory: &LogDirectory, place: &SegmentEntry) -> Result<u
     Ok(watermark)
 }
 
-pub(super) fn damage_in(file: &str, at: u64, bytes: u64, flaw: DamageKind, lost: Range<u64>) -> Damage {
-    Damage { file: file.to_owned(), offset: at, bytes, kind: flaw, lost_seqs: lost }
+pub(super) fn damage_in(
+    file: &str,
+    offset: u64,
+    bytes: u64,
+    kind: DamageKind,
+    lost_seqs: Range<u64>,
+) -> Damage {
+    Damage { file: file.to_owned(), offset, bytes, kind, lost_seqs }
 }
 
 /// The next item of a segment.
@@ -285,7 +298,7 @@ pub(super) enum SegmentItem<'a> {
     /// A valid batch, without the records that the next segment voids.
     Batch {
         /// Its offset.
-        at: u64,
+        offset: u64,
         /// Its content.
         batch: Batch<'a>,
     },
@@ -308,25 +321,27 @@ pub(super) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens the segment at `place`. `watermark` is the watermark of its directory.
+    /// Opens a segment. `durable_watermark` is the watermark of its directory.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn new(directory: &LogDirectory, place: &SegmentEntry, watermark: u64) -> io::Result<Self> {
-        let file = directory.open_file(&place.file_name())?;
-        let (footer, bytes) = (scan::read_footer(&*file)?, file.length()?);
-        let end = footer.as_ref().map_or(bytes, |footer| footer.offset);
-        let scan = BatchScanner::new(file, end);
-        let (expected, limit) = (place.first_seq, place.void_from_seq);
-        let name = place.file_name();
+    pub(super) fn new(
+        directory: &LogDirectory,
+        segment: &SegmentEntry,
+        durable_watermark: u64,
+    ) -> io::Result<Self> {
+        let file = directory.open_file(&segment.file_name())?;
+        let footer = scan::read_footer(&*file)?;
+        let file_bytes = file.length()?;
+        let end = footer.as_ref().map_or(file_bytes, |footer| footer.offset);
         Ok(Self {
-            scan,
+            scan: BatchScanner::new(file, end),
             footer,
-            file_bytes: bytes,
-            file_name: name,
-            expected_seq: expected,
-            void_from_seq: limit,
-            durable_watermark: watermark,
+            file_bytes,
+            file_name: segment.file_name(),
+            expected_seq: segment.first_seq,
+            void_from_seq: segment.void_from_seq,
+            durable_watermark,
             pending_damage: None,
             is_ended: false,
         })
@@ -364,8 +379,8 @@ impl SegmentReader {
     pub(super) fn seek_to_seq(&mut self, seq: u64) {
         let Some(footer) = &self.footer else { return };
         let behind = footer.index.partition_point(|&(first, _)| first <= seq);
-        if let Some(&(first, at)) = behind.checked_sub(1).and_then(|entry| footer.index.get(entry)) {
-            self.scan.seek(at);
+        if let Some(&(first, offset)) = behind.checked_sub(1).and_then(|entry| footer.index.get(entry)) {
+            self.scan.seek(offset);
             self.expected_seq = first;
         }
     }
@@ -387,47 +402,47 @@ impl SegmentReader {
     /// An I/O error.
     pub(super) fn next(&mut self) -> io::Result<Option<SegmentItem<'_>>> {
         while !self.is_ended {
-            let (at, length, seqs) = match self.scan.next()? {
+            let (offset, length, seqs) = match self.scan.next()? {
                 None => return Ok(self.end_of_segment().map(SegmentItem::Damage)),
-                Some(ScanItem::Damage { at, bytes }) => {
+                Some(ScanItem::Damage { offset, bytes }) => {
                     if self.has_read_all_durable() {
-                        return Ok(self.torn_tail(at)?.map(SegmentItem::Damage));
+                        return Ok(self.torn_tail(offset)?.map(SegmentItem::Damage));
                     }
-                    let (first_at, _) = *self.pending_damage.get_or_insert((at, 0));
-                    self.pending_damage = Some((first_at, at + bytes - first_at));
+                    let (first_at, _) = *self.pending_damage.get_or_insert((offset, 0));
+                    self.pending_damage = Some((first_at, offset + bytes - first_at));
                     continue;
                 }
-                Some(ScanItem::Batch { at, batch }) => (at, batch.bytes.len(), batch.records.seqs()),
+                Some(ScanItem::Batch { offset, batch }) => (offset, batch.bytes.len(), batch.records.seqs()),
             };
             if seqs.start >= self.void_from_seq && !seqs.is_empty() {
                 if self.pending_damage.is_some() || !self.has_read_all_durable() {
-                    self.scan.seek(at);
-                    return Ok(Some(SegmentItem::Damage(self.take_gap(at, self.durable_end()))));
+                    self.scan.seek(offset);
+                    return Ok(Some(SegmentItem::Damage(self.take_gap(offset, self.durable_end()))));
                 }
-                return Ok(Some(SegmentItem::Damage(self.tail_damage(at, DamageKind::Void)?)));
+                return Ok(Some(SegmentItem::Damage(self.tail_damage(offset, DamageKind::Void)?)));
             }
             if seqs.start != self.expected_seq && self.has_read_all_durable() {
-                return Ok(Some(SegmentItem::Damage(self.tail_damage(at, DamageKind::Torn)?)));
+                return Ok(Some(SegmentItem::Damage(self.tail_damage(offset, DamageKind::Torn)?)));
             }
             if seqs.start > self.expected_seq || self.pending_damage.is_some() {
-                self.scan.seek(at);
-                return Ok(Some(SegmentItem::Damage(self.take_gap(at, seqs.start))));
+                self.scan.seek(offset);
+                return Ok(Some(SegmentItem::Damage(self.take_gap(offset, seqs.start))));
             }
-            return self.take_batch(at, length, seqs).map(Some);
+            return self.take_batch(offset, length, seqs).map(Some);
         }
         Ok(None)
     }
 
-    /// Takes the batch at `at`, which the scanner returned last. A batch that repeats seqs is damage.
-    fn take_batch(&mut self, at: u64, length: usize, seqs: Range<u64>) -> io::Result<SegmentItem<'_>> {
+    /// Takes the batch at `offset`, which the scanner returned last. A batch that repeats seqs is damage.
+    fn take_batch(&mut self, offset: u64, length: usize, seqs: Range<u64>) -> io::Result<SegmentItem<'_>> {
         if seqs.start < self.expected_seq {
-            let repeated = damage_in(&self.file_name, at, length as u64, DamageKind::Batch, 0..0);
+            let repeated = damage_in(&self.file_name, offset, length as u64, DamageKind::Batch, 0..0);
             return Ok(SegmentItem::Damage(repeated));
         }
         self.expected_seq = seqs.end.min(self.void_from_seq);
-        let mut batch = self.scan.last_batch(at, length)?;
+        let mut batch = self.scan.last_batch(offset, length)?;
         batch.records = batch.records.before_seq(self.expected_seq);
-        Ok(SegmentItem::Batch { at, batch })
+        Ok(SegmentItem::Batch { offset, batch })
     }
 
     /// Returns whether the reader has passed all seqs of this segment that are known to have been durable.
@@ -439,35 +454,35 @@ impl SegmentReader {
         self.void_from_seq.min(self.durable_watermark + 1)
     }
 
-    /// Returns the torn tail at `at`. Returns `None` if a running writer has written there meanwhile.
-    fn torn_tail(&mut self, at: u64) -> io::Result<Option<Damage>> {
-        if self.footer.is_none() && self.scan.has_grown(at, self.file_bytes)? {
+    /// Returns the torn tail at `offset`. Returns `None` if a running writer has written there meanwhile.
+    fn torn_tail(&mut self, offset: u64) -> io::Result<Option<Damage>> {
+        if self.footer.is_none() && self.scan.has_grown(offset, self.file_bytes)? {
             self.is_ended = true;
             return Ok(None);
         }
-        let kind = if self.scan.was_sealed(at)? { DamageKind::Footer } else { DamageKind::Torn };
-        self.tail_damage(at, kind).map(Some)
+        let kind = if self.scan.was_sealed(offset)? { DamageKind::Footer } else { DamageKind::Torn };
+        self.tail_damage(offset, kind).map(Some)
     }
 
-    fn tail_damage(&mut self, at: u64, flaw: DamageKind) -> io::Result<Damage> {
+    fn tail_damage(&mut self, offset: u64, kind: DamageKind) -> io::Result<Damage> {
         self.is_ended = true;
-        let bytes = self.scan.data_end(at)? - at;
-        Ok(damage_in(&self.file_name, at, bytes, flaw, 0..0))
+        let bytes = self.scan.data_end(offset)? - offset;
+        Ok(damage_in(&self.file_name, offset, bytes, kind, 0..0))
     }
 
-    fn take_gap(&mut self, at: u64, found: u64) -> Damage {
-        let lost = self.expected_seq..found.max(self.expected_seq);
+    fn take_gap(&mut self, offset: u64, end_seq: u64) -> Damage {
+        let lost = self.expected_seq..end_seq.max(self.expected_seq);
         self.expected_seq = lost.end;
         match self.pending_damage.take() {
             Some((damage_at, bytes)) => damage_in(&self.file_name, damage_at, bytes, DamageKind::Batch, lost),
-            None => damage_in(&self.file_name, at, 0, DamageKind::Missing, lost),
+            None => damage_in(&self.file_name, offset, 0, DamageKind::Missing, lost),
         }
     }
 
     fn end_of_segment(&mut self) -> Option<Damage> {
         self.is_ended = true;
-        let owed = self.durable_end();
-        (self.expected_seq < owed || self.pending_damage.is_some())
-            .then(|| self.take_gap(self.scan.end(), owed))
+        let durable_end = self.durable_end();
+        (self.expected_seq < durable_end || self.pending_damage.is_some())
+            .then(|| self.take_gap(self.scan.end(), durable_end))
     }
 }

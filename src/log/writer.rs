@@ -3,69 +3,45 @@
 //! Batching uses no timer: requests that arrive during a sync form the next batch. So a lone request waits
 //! for one sync, and a thousand requests share one.
 //!
+//! The writer composes three parts. [`RequestBatch`] has the requests, [`SegmentWriter`] the files, and [`Upkeep`] the
+//! clock and the health of the disk. They do not know each other. The writer keeps the order: append, sync, pass to the
+//! consumer, complete.
+//!
 //! Batches that are written but not synced stay in memory, including the current one. When an append or a
-//! sync fails, the writer drops the file. It begins a new segment with all of these batches, under the same
+//! sync fails, the file is closed. The writer begins a new segment with all of these batches, under the same
 //! seqs, before it acknowledges anything else. If that fails too, it rejects the current batch and every
-//! further request until it can begin a segment. It retries after a pause that doubles up to half a second.
+//! further request until it can begin a segment.
 
-use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::active_segment::ActiveSegment;
 use super::dedup::DedupWindow;
 use super::directory::LogDirectory;
-use super::durable_batch::DurableBatch;
-use super::format::{Batch, Header, begin_batch, end_batch};
-use super::health::{DiskHealth, PLACE_CHECK_MS};
 use super::metrics::LogMetrics;
-use super::queue::{Completion, CompletionQueue, QueueReceiver, QueuedRequest, RecordResult, WriteOutcome};
-use super::recover::ClosedSegment;
+use super::queue::{QueueReceiver, WriteOutcome};
+use super::recover::{RecoveredState, RecoveryReport};
+use super::request_batch::RequestBatch;
+use super::segment_writer::SegmentWriter;
+use super::upkeep::Upkeep;
 use super::waiting::WaitingRecovery;
-use super::{Ack, FinalPosition, LogConsumer, LogId, Options};
-use crate::clock::{Clock, LogClock};
-use crate::limits::{
-    BATCH_BYTES_TARGET, RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, SYNC_AFTER_MS, UNSYNCED_BYTES_MAX,
-};
-use crate::record::key_and_time;
+use super::{FinalPosition, LogConsumer, LogError, Options};
+use crate::clock::Clock;
 
 /// The writer of one log.
 pub struct LogWriter {
-    pub(super) directory: LogDirectory,
-    pub(super) log_id: LogId,
-    pub(super) options: Options,
+    pub(super) receiver: QueueReceiver,
+    pub(super) batch: RequestBatch,
+    pub(super) segments: SegmentWriter,
+    pub(super) upkeep: Upkeep,
+    options: Options,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) consumer: Box<dyn LogConsumer>,
-    pub(super) receiver: QueueReceiver,
-    pub(super) metrics: Arc<LogMetrics>,
-    pub(super) health: DiskHealth,
-    pub(super) log_clock: LogClock,
-    /// The log clock when it was saved last, in milliseconds.
-    pub(super) clock_saved_ms: i64,
-    pub(super) dedup: DedupWindow,
-    /// The open segment. `None` while the disk is unavailable.
-    pub(super) active: Option<ActiveSegment>,
-    pub(super) closed: VecDeque<ClosedSegment>,
-    /// The recovery that waits until the directory can be written. `None` after it.
-    pub(super) waiting: Option<WaitingRecovery>,
-    pub(super) next_seq: u64,
-    pub(super) durable_seq: u64,
-    /// The consecutive batches after the durable seq, and the time when the first of them was written.
-    pub(super) unsynced: Vec<u8>,
-    pub(super) unsynced_since: Duration,
-    /// The requests of the current batch, and the completion queues to wake after it.
-    requests: Vec<QueuedRequest>,
-    queues_to_wake: Vec<Arc<CompletionQueue>>,
-    batch_number: u64,
-    pub(super) written_at: Duration,
-    retry_at: Duration,
-    retry_pause: Duration,
-    pub(super) retention_at: Duration,
-    /// The time of the next check that directory and segment are in their place.
-    pub(super) place_check_at: Duration,
     /// The time at which the consumer wants its next call.
     consumer_due: Option<Duration>,
+    /// The recovery that waits until the directory can be written. `None` after it.
+    waiting: Option<WaitingRecovery>,
+    pub(super) metrics: Arc<LogMetrics>,
 }
 
 impl LogWriter {
@@ -79,50 +55,57 @@ impl LogWriter {
         receiver: QueueReceiver,
         metrics: Arc<LogMetrics>,
     ) -> Self {
-        let now = clock.monotonic();
-        let log_clock = LogClock::new(None, &*clock);
+        let segments =
+            SegmentWriter::new(directory, &options, Arc::clone(&clock), Arc::clone(&metrics), delivered_seq);
         Self {
-            directory,
-            log_id: options.log_id.unwrap_or_else(LogId::random),
+            receiver,
+            batch: RequestBatch::new(DedupWindow::new(1, 0), Arc::clone(&metrics)),
+            segments,
+            upkeep: Upkeep::new(&options, Arc::clone(&clock), Arc::clone(&metrics)),
             options,
             clock,
             consumer,
-            receiver,
-            metrics,
-            health: DiskHealth::default(),
-            log_clock,
-            clock_saved_ms: i64::MIN,
-            dedup: DedupWindow::new(1, 0),
-            active: None,
-            closed: VecDeque::new(),
-            waiting: Some(WaitingRecovery { delivered_seq }),
-            next_seq: delivered_seq + 1,
-            durable_seq: delivered_seq,
-            unsynced: Vec::new(),
-            unsynced_since: now,
-            requests: Vec::new(),
-            queues_to_wake: Vec::new(),
-            batch_number: 0,
-            written_at: now,
-            retry_at: now,
-            retry_pause: Duration::from_millis(RETRY_MS_MIN),
-            retention_at: now,
-            place_check_at: now + Duration::from_millis(PLACE_CHECK_MS),
             consumer_due: None,
+            waiting: Some(WaitingRecovery { delivered_seq }),
+            metrics,
         }
+    }
+
+    /// Continues with the results of a recovery.
+    pub(super) fn resume(&mut self, state: RecoveredState) {
+        let RecoveredState { active, closed, dedup, log_clock, log_id, report } = state;
+        self.segments.resume(log_id, active, closed, report.next_seq);
+        self.batch.set_dedup(dedup);
+        self.upkeep.set_log_clock(log_clock);
+        self.waiting = None;
+        self.report_damage(&report);
+        self.publish_metrics();
+    }
+
+    /// Reports the error for which recovery waits, and plans the first retry.
+    pub(super) fn wait_for(&mut self, error: &LogError) {
+        self.upkeep.note_error(error);
+        self.segments.plan_retry();
+        self.publish_metrics();
+    }
+
+    /// Reports the damage that a recovery has found.
+    pub(super) fn report_damage(&self, report: &RecoveryReport) {
+        report.damage.iter().for_each(|damage| damage.report_to(&self.metrics.damage));
     }
 
     /// Runs one step: writes one batch of queued requests, then does all timed work that is due.
     pub fn run_once(&mut self) {
-        self.advance_log_clock();
+        self.upkeep.advance_log_clock();
         self.retry_if_due();
-        self.drain();
-        if !self.requests.is_empty() {
+        if self.batch.drain(&mut self.receiver) {
             self.write_batch();
         }
         self.begin_erasure_if_requested();
         self.check_place_if_due();
-        self.sync_if_due();
+        if self.segments.is_sync_due() {
+            self.sync();
+        }
         self.seal_if_full();
         self.write_mark_if_idle();
         self.apply_retention_if_due();
@@ -138,13 +121,9 @@ impl LogWriter {
 
     /// Returns the monotonic time at which the next timed work is due. `None`: only a request needs a step.
     pub fn next_due(&self) -> Option<Duration> {
-        let retry = self.active.is_none().then_some(self.retry_at);
-        let sync = (self.active.is_some() && !self.unsynced.is_empty()).then(|| self.sync_due());
-        let mark = self.needs_mark().then(|| self.mark_due());
-        let place = self.active.as_ref().map(|_| self.place_check_at);
-        let recovery = self.active.as_ref().and_then(|_| self.health.recovery_due());
-        let retention = self.has_retention().then_some(self.retention_at);
-        [retry, sync, mark, place, recovery, retention, self.consumer_due].into_iter().flatten().min()
+        let mark = self.segments.needs_mark().then(|| self.upkeep.mark_due());
+        let upkeep = self.upkeep.next_due(self.segments.is_available());
+        [self.segments.next_due(), mark, upkeep, self.consumer_due].into_iter().flatten().min()
     }
 
     /// Returns whether the caller should [`close`](Self::close) the writer.
@@ -159,29 +138,31 @@ impl LogWriter {
             self.run_once();
         }
         self.check_place();
-        if self.active.is_none() && self.waiting.is_none() {
-            self.begin_segment(0);
+        if !self.segments.is_available() && !self.is_waiting() {
+            self.begin_segment();
         }
-        if !self.unsynced.is_empty() {
+        if self.segments.has_unsynced() {
             self.sync();
         }
         self.save_log_clock();
         let durable = self.fully_durable_seq();
-        if let Some(active) = self.active.take().filter(|active| active.records() > 0)
-            && self.durable_seq + 1 == self.next_seq
-        {
-            let sealed = active.seal();
-            self.note_result(&sealed);
-        }
+        let ended = self.segments.end();
+        self.upkeep.note_result(&ended);
         self.publish_metrics();
         self.consumer.on_closed(&*self.clock, durable);
-        FinalPosition { last_seq: self.next_seq - 1, durable_seq: self.durable_seq }
+        FinalPosition { last_seq: self.segments.next_seq() - 1, durable_seq: self.segments.durable_seq() }
+    }
+
+    /// Returns whether a recovery waits until the directory can be written.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Returns the last seq if all assigned seqs are durable. Without a segment it returns `None`, because the
     /// directory at the path may be another one.
     fn fully_durable_seq(&self) -> Option<u64> {
-        (self.active.is_some() && self.durable_seq + 1 == self.next_seq).then_some(self.durable_seq)
+        let is_durable = self.segments.is_available() && self.segments.is_durable();
+        is_durable.then_some(self.segments.durable_seq())
     }
 
     fn notify_idle(&mut self) {
@@ -189,158 +170,98 @@ impl LogWriter {
         self.consumer_due = wait.map(|wait| self.clock.monotonic() + wait);
     }
 
-    fn drain(&mut self) {
-        let mut bytes = 0;
-        while bytes < BATCH_BYTES_TARGET {
-            let Some(queued) = self.receiver.take() else { break };
-            bytes += queued.request.byte_len();
-            self.requests.push(queued);
-        }
-    }
-
     /// Writes the drained requests as one batch and completes them.
     fn write_batch(&mut self) {
-        if self.active.is_none() {
+        if !self.segments.is_available() {
             return self.complete_requests(WriteOutcome::DiskUnavailable);
         }
-        let (start, first_seq) = (begin_batch(&mut self.unsynced), self.next_seq);
-        self.assign_seqs();
-        let count = (self.next_seq - first_seq) as u32;
-        if count == 0 {
-            self.unsynced.truncate(start);
+        let log_ms = self.upkeep.log_ms();
+        let added = self
+            .segments
+            .add_batch(|records, first_seq| Ok(self.batch.assign_seqs(records, first_seq, log_ms)));
+        if added.is_ok_and(|count| count == 0) {
             return self.acknowledge();
         }
-        end_batch(&mut self.unsynced, start, first_seq, count, self.durable_seq);
-        if start == 0 {
-            self.unsynced_since = self.clock.monotonic();
-        }
-        if !self.persist(start) {
-            self.dedup.rollback();
-            self.unsynced.truncate(start);
-            self.next_seq = first_seq;
+        if !self.persist() {
+            self.batch.rollback();
             return self.complete_requests(WriteOutcome::DiskUnavailable);
         }
-        self.dedup.commit();
-        self.deliver_batch(start, count);
+        self.batch.commit();
+        self.deliver_batch();
         self.acknowledge();
-        self.clear_synced();
+        self.segments.clear_synced();
     }
 
-    /// Decides the result of each record. Appends the accepted records to `unsynced` and gives them seqs.
-    fn assign_seqs(&mut self) {
-        let now_ms = self.log_clock.now_ms();
-        let Self { requests, dedup, unsynced, next_seq, metrics, .. } = self;
-        let records = requests.iter().flat_map(|queued| queued.request.iter_encoded());
-        dedup.prefetch(records.map(|record| key_and_time(record).0));
-        for queued in requests {
-            queued.request.set_results(|record| {
-                let (key, _) = key_and_time(record);
-                if dedup.check_and_insert(key, now_ms) {
-                    metrics.duplicates.fetch_add(1, Ordering::Relaxed);
-                    return RecordResult::Duplicate;
-                }
-                unsynced.extend_from_slice(record);
-                *next_seq += 1;
-                RecordResult::Accepted(*next_seq - 1)
-            });
-        }
-    }
-
-    /// Appends the batch that begins at `start` of `unsynced`, and syncs it if `--ack disk` requires that.
-    /// Uses the open segment, or a new one if that fails. Returns whether the batch was persisted.
-    pub(super) fn persist(&mut self, start: usize) -> bool {
-        let Some(active) = &mut self.active else { return false };
-        let began = self.clock.monotonic();
-        let appended = active.append(&self.unsynced[start..]);
-        self.note_result(&appended);
-        let kept = match (appended, self.options.ack) {
-            (Ok(()), Ack::Disk) => self.sync_active(began),
-            (Ok(()), Ack::Written) => true,
-            (Err(_), _) => false,
+    /// Persists the last batch: in the active segment, or in a new one if that fails. Removes the batch if both fail.
+    /// Returns whether it was persisted.
+    pub(super) fn persist(&mut self) -> bool {
+        let is_persisted = self.segments.is_available() && {
+            let persisted = self.segments.persist(self.upkeep.log_ms());
+            self.note_sync(persisted) || self.begin_segment()
         };
-        kept || self.roll()
-    }
-
-    /// Syncs the open segment. All assigned seqs are then durable.
-    fn sync_active(&mut self, began: Duration) -> bool {
-        let Some(active) = &mut self.active else { return false };
-        let synced = active.sync();
-        self.note_result(&synced);
-        if synced.is_err() {
-            return false;
+        if !is_persisted {
+            self.segments.remove_last_batch();
         }
-        self.durable_seq = self.next_seq - 1;
-        self.consumer.on_sync(self.clock.monotonic() - began);
-        true
+        is_persisted
     }
 
-    /// Abandons the open segment and begins another one with all batches that are not durable.
-    pub(super) fn roll(&mut self) -> bool {
-        self.close_segment();
-        self.begin_segment(0)
-    }
-
-    /// Moves the open segment to the closed ones. Nothing is written to it after this, except its footer.
-    pub(super) fn close_segment(&mut self) -> Option<ActiveSegment> {
-        let active = self.active.take()?;
-        let (first_seq, bytes) = (active.first_seq(), active.file_bytes());
-        self.closed.push_back(ClosedSegment { first_seq, bytes, closed_ms: self.log_clock.now_ms() });
-        Some(active)
-    }
-
-    /// Begins a segment and reserves zeros in it up to `reserve_until`. After a failure the caller passes 0,
-    /// because reserving may be the operation that failed.
-    fn begin_segment(&mut self, reserve_until: u64) -> bool {
-        let (first_seq, began) = (self.durable_seq + 1, self.clock.monotonic());
-        let header = Header { first_seq, created_ms: self.log_clock.now_ms(), log_id: self.log_id };
-        let begun = self
-            .directory
-            .check_identity()
-            .and_then(|()| ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until));
-        self.note_result(&begun);
-        match begun {
-            Ok(active) => {
-                self.closed.retain(|closed| closed.first_seq != first_seq);
-                self.active = Some(active);
-                self.durable_seq = self.next_seq - 1;
-                self.retry_pause = Duration::from_millis(RETRY_MS_MIN);
-                self.consumer.on_sync(self.clock.monotonic() - began);
-                true
-            }
-            Err(_) => {
-                self.plan_retry();
-                false
-            }
+    /// Syncs the active segment. If that fails, begins another one.
+    pub(super) fn sync(&mut self) {
+        let is_synced = self.segments.is_available() && {
+            let synced = self.segments.sync(self.upkeep.log_ms());
+            self.note_sync(synced)
+        };
+        if is_synced || self.begin_segment() {
+            self.segments.clear_synced();
         }
     }
 
-    /// Sets the time of the next attempt to begin a segment.
-    pub(super) fn plan_retry(&mut self) {
-        self.retry_at = self.clock.monotonic() + self.retry_pause;
-        self.retry_pause = (self.retry_pause * 2).min(Duration::from_millis(RETRY_MS_MAX));
+    /// Begins a segment after a failure. Returns whether that succeeded.
+    fn begin_segment(&mut self) -> bool {
+        let begun = self.segments.begin(self.upkeep.log_ms());
+        self.note_sync(begun)
+    }
+
+    /// Reports the duration of a sync, or the error. Returns whether there was no error.
+    fn note_sync(&mut self, result: io::Result<Option<Duration>>) -> bool {
+        self.upkeep.note_result(&result);
+        let is_ok = result.is_ok();
+        result.ok().flatten().into_iter().for_each(|duration| self.consumer.on_sync(duration));
+        is_ok
     }
 
     fn retry_if_due(&mut self) {
-        if self.active.is_some() || self.clock.monotonic() < self.retry_at {
+        if !self.segments.is_retry_due() {
             return;
         }
         match self.waiting.take() {
-            Some(waiting) => self.retry_recovery(waiting),
-            None if self.begin_segment(0) => self.clear_synced(),
+            Some(recovery) => self.retry_recovery(recovery),
+            None if self.begin_segment() => self.segments.clear_synced(),
             None => {}
         }
     }
 
-    /// Counts the batch at `start` of `unsynced` and passes it to the consumer.
-    pub(super) fn deliver_batch(&mut self, start: usize, count: u32) {
-        let batch = &self.unsynced[start..];
-        self.metrics.batches.fetch_add(1, Ordering::Relaxed);
-        self.metrics.records.fetch_add(u64::from(count), Ordering::Relaxed);
-        self.metrics.bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        self.written_at = self.clock.monotonic();
-        for batch in Batch::iter_trusted(batch) {
-            self.consumer.consume(batch.records);
+    fn retry_recovery(&mut self, mut recovery: WaitingRecovery) {
+        let directory = self.segments.directory_mut();
+        match recovery.retry(directory, &self.options, &*self.clock, &mut *self.consumer) {
+            Ok(recovered) => {
+                let next_seq = recovered.report.next_seq;
+                tracing::info!(next_seq, "the data directory can be written; opened the event log");
+                self.resume(recovered);
+            }
+            Err(error) => {
+                self.waiting = Some(recovery);
+                self.upkeep.note_error(&error);
+                self.segments.plan_retry();
+            }
         }
+    }
+
+    /// Counts the last batch and passes it to the consumer.
+    pub(super) fn deliver_batch(&mut self) {
+        let batch = self.segments.last_batch();
+        self.upkeep.note_batch(&batch);
+        self.consumer.consume(batch.records);
     }
 
     /// Acknowledges the requests of the current batch, or passes them to the consumer, which acknowledges them.
@@ -350,82 +271,101 @@ impl LogWriter {
             return self.complete_requests(outcome);
         }
         self.publish_metrics();
-        self.batch_number += 1;
-        let requests = std::mem::take(&mut self.requests);
-        let (last_seq, number) = (self.next_seq - 1, self.batch_number);
-        self.consumer.hold(DurableBatch { requests, outcome, last_seq, number }, &*self.clock);
+        let batch = self.batch.take_durable(outcome, self.segments.next_seq() - 1);
+        self.consumer.hold(batch, &*self.clock);
     }
 
-    /// Completes the requests of the current batch, and wakes each worker that sent one of them.
     fn complete_requests(&mut self, outcome: WriteOutcome) {
         // Publish the state before completing requests, so that a client whose request failed also sees it in
         // /readyz.
         self.publish_metrics();
-        self.batch_number += 1;
-        for QueuedRequest { request, completion_queue } in self.requests.drain(..) {
-            if outcome == WriteOutcome::DiskUnavailable {
-                self.metrics.rejected_requests.fetch_add(1, Ordering::Relaxed);
+        self.batch.complete(outcome);
+    }
+
+    /// Checks once a second that directory and segment are in their place, and saves the log clock if it is
+    /// due.
+    fn check_place_if_due(&mut self) {
+        if self.upkeep.begin_place_check() {
+            self.check_place();
+            if self.upkeep.is_clock_save_due() {
+                self.save_log_clock();
             }
-            if completion_queue.push(Completion { outcome, visible: None, request }, self.batch_number) {
-                self.queues_to_wake.push(completion_queue);
+        }
+    }
+
+    /// Checks that the active segment is in its place and whole. If not, the writer abandons it, and acknowledges
+    /// nothing until it can begin another one in the locked directory.
+    fn check_place(&mut self) {
+        match self.segments.find_loss() {
+            Ok(None) => return,
+            Ok(Some(loss)) => {
+                let reported = self.segments.report_loss(loss);
+                self.upkeep.note_result(&reported);
+                self.upkeep.note_error(&loss);
             }
+            Err(error) => self.upkeep.note_error(&error),
         }
-        self.queues_to_wake.drain(..).for_each(|completion_queue| completion_queue.wake());
+        self.segments.abandon(self.upkeep.log_ms());
     }
 
-    pub(super) fn clear_synced(&mut self) {
-        if self.durable_seq + 1 == self.next_seq {
-            self.unsynced.clear();
-        }
-    }
-
-    fn sync_due(&self) -> Duration {
-        self.unsynced_since + Duration::from_millis(SYNC_AFTER_MS)
-    }
-
-    fn sync_if_due(&mut self) {
-        let is_due =
-            self.unsynced.len() >= UNSYNCED_BYTES_MAX / 2 || self.clock.monotonic() >= self.sync_due();
-        if self.active.is_some() && !self.unsynced.is_empty() && is_due {
-            self.sync();
-        }
-    }
-
-    pub(super) fn sync(&mut self) {
-        if self.sync_active(self.clock.monotonic()) || self.roll() {
-            self.clear_synced();
+    fn save_log_clock(&mut self) {
+        if self.segments.is_available() {
+            let saved = self.upkeep.save_log_clock(self.segments.directory());
+            self.upkeep.note_result(&saved);
         }
     }
 
     fn seal_if_full(&mut self) {
-        if self.is_full() && !self.unsynced.is_empty() {
+        if self.segments.is_full() && self.segments.has_unsynced() {
             self.sync();
         }
-        if !self.is_full() || !self.unsynced.is_empty() {
-            return;
+        if self.segments.is_full() && !self.segments.has_unsynced() {
+            self.seal();
         }
-        self.seal();
     }
 
-    /// Seals the open segment, all of which is durable, and begins another one. A segment that is not in its place, or
-    /// that another program has truncated, is abandoned instead.
+    /// Seals the active segment, all of which is durable, and begins another one. A segment that is not in its place,
+    /// or that another program has truncated, is abandoned instead.
     pub(super) fn seal(&mut self) {
         self.check_place();
-        if let Some(active) = self.close_segment() {
-            // A failure loses nothing: readers scan a segment without a footer.
-            let sealed = active.seal();
-            self.note_result(&sealed);
-            if let (Ok(bytes), Some(closed)) = (sealed, self.closed.back_mut()) {
-                closed.bytes = bytes;
-            }
-            self.begin_segment(self.options.reserve_until());
+        if self.segments.is_available() {
+            let log_ms = self.upkeep.log_ms();
+            let sealed = self.segments.seal(log_ms);
+            self.upkeep.note_result(&sealed);
+            let begun = self.segments.begin_next(log_ms);
+            self.note_sync(begun);
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.active.as_ref().is_some_and(|active| {
-            active.records() > 0
-                && (active.bytes() >= self.options.segment_bytes || active.records() >= SEGMENT_RECORDS_MAX)
-        })
+    /// Writes a mark, which states the durable seq, if no request has arrived for a while.
+    fn write_mark_if_idle(&mut self) {
+        if self.segments.needs_mark() && self.upkeep.is_idle() && self.receiver.queued_requests() == 0 {
+            let marked = self.segments.append_mark(self.upkeep.log_ms());
+            self.upkeep.note_result(&marked);
+            if marked.is_err() {
+                self.begin_segment();
+            }
+        }
+    }
+
+    fn apply_retention_if_due(&mut self) {
+        if !self.upkeep.begin_retention() {
+            return;
+        }
+        let expired = self.upkeep.expired_count(self.segments.closed(), self.segments.active_bytes());
+        let deletable = expired.min(self.segments.deletable_count());
+        let count = deletable.min(self.segments.unneeded_count(self.consumer.checkpointed_seq()));
+        if count < deletable {
+            self.consumer.on_retention_blocked();
+        }
+        let deleted = self.segments.delete_first(count);
+        self.upkeep.note_result(&deleted);
+    }
+
+    /// Publishes the present state in the metrics.
+    fn publish_metrics(&mut self) {
+        self.upkeep.report_health(self.segments.is_available());
+        self.batch.publish_metrics();
+        self.segments.publish_metrics();
     }
 }

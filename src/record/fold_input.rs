@@ -90,7 +90,7 @@ impl<'a> TouchTexts<'a> {
     /// Returns the six texts.
     pub(crate) fn texts(self) -> [Option<&'a str>; TOUCH_TEXTS] {
         let mut bytes = Decoder(self.bytes);
-        std::array::from_fn(|place| (self.present & 1 << place != 0).then(|| bytes.text()).flatten())
+        std::array::from_fn(|index| (self.present & 1 << index != 0).then(|| bytes.text()).flatten())
     }
 }
 
@@ -197,7 +197,7 @@ impl FoldInputBuilder {
 
     /// Adds a touch: source, medium, campaign, term, content and referrer.
     pub fn add_touch(&mut self, texts: [Option<&str>; TOUCH_TEXTS]) {
-        let bit = |(place, text): (usize, &Option<&str>)| u8::from(text.is_some()) << place;
+        let bit = |(index, text): (usize, &Option<&str>)| u8::from(text.is_some()) << index;
         self.content.extend([TOUCH, texts.iter().enumerate().map(bit).sum()]);
         texts.iter().flatten().for_each(|text| put_sized(&mut self.content, text.as_bytes()));
     }
@@ -242,10 +242,10 @@ impl FoldInputBuilder {
 }
 
 /// Passes the fold input without `previousId` to `visit`.
-pub(crate) fn without_previous_id<T>(input: FoldInput<'_>, visit: impl FnOnce(FoldInput<'_>) -> T) -> T {
+pub(crate) fn without_previous_id<T>(fold_input: FoldInput<'_>, visit: impl FnOnce(FoldInput<'_>) -> T) -> T {
     let mut content = Vec::new();
     let mut builder = FoldInputBuilder::default();
-    input.unpack(&mut content);
+    fold_input.unpack(&mut content);
     let parts = FoldParts::parse(&content);
     parts.touch.into_iter().for_each(|touch| builder.add_touch(touch.texts()));
     builder.add_encoded_times(parts.client_times);

@@ -83,9 +83,9 @@ impl TombstoneKey {
 }
 
 /// Returns the payload of a tombstone that names these IDs.
-pub(crate) fn tombstone_payload(owner: IdTag, named: &[IdTag]) -> String {
-    let named: Vec<String> = named.iter().map(|tag| format!("\"{tag}\"")).collect();
-    format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", named.join(","))
+pub(crate) fn tombstone_payload(owner: IdTag, tags: &[IdTag]) -> String {
+    let texts: Vec<String> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
+    format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", texts.join(","))
 }
 
 /// Returns the digests of the IDs that a tombstone names.

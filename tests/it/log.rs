@@ -44,7 +44,11 @@ mod wrong_clock;
 mod waiting;
 // A directory or a segment that another program removes or truncates.
 mod place;
+// The three parts of the writer, each without the others.
+mod request_batch;
+mod segment_writer;
 pub(crate) mod simulated;
+mod upkeep;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

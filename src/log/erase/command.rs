@@ -14,16 +14,16 @@ impl Queue {
         self.send_erase_command(EraseRequest::Begin(visitor), self.lock_erasure()?)
     }
 
-    /// Asks the writer to append the tombstones of a visitor in the erasure that `started` describes.
+    /// Asks the writer to append the tombstones of a visitor in the erasure that `erasure` describes.
     ///
     /// # Errors
     /// The command was rejected and nothing has begun.
     pub(crate) fn continue_erasure(
         &self,
-        started: &ErasureStarted,
+        erasure: &ErasureStarted,
         visitor: VisitorIds,
     ) -> Result<Erasure, EraseError> {
-        let lock = started.lock().ok_or(EraseError::Busy)?;
+        let lock = erasure.lock().ok_or(EraseError::Busy)?;
         self.send_erase_command(EraseRequest::Begin(visitor), lock)
     }
 

@@ -62,12 +62,12 @@ pub(crate) fn scan_tombstones(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Tombst
     let range = recover::seq_range(&directory)?;
     let LogScan { segments, damage, durable_watermark, .. } = LogScan::of_directory(&directory)?;
     let mut scan = TombstoneScan { range, tombstones: Vec::new(), damage };
-    scan.damage.retain(|finding| matches!(finding.kind, DamageKind::Missing | DamageKind::Foreign));
+    scan.damage.retain(|damage| matches!(damage.kind, DamageKind::Missing | DamageKind::Foreign));
     for segment in &segments {
         match scan.read_segment(&directory, segment, durable_watermark) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => read.map_err(|error| LogError::io(&directory.path(&segment.file_name()), error))?,
+            result => result.map_err(|error| LogError::io(&directory.path(&segment.file_name()), error))?,
         }
     }
     Ok(scan)
@@ -84,7 +84,7 @@ impl TombstoneScan {
         let mut reader = SegmentReader::new(directory, segment, durable_watermark)?;
         while let Some(item) = reader.next()? {
             match item {
-                SegmentItem::Damage(finding) if finding.kind.is_unexpected() => self.damage.push(finding),
+                SegmentItem::Damage(damage) if damage.kind.is_unexpected() => self.damage.push(damage),
                 SegmentItem::Damage(_) => {}
                 SegmentItem::Batch { batch, .. } => {
                     for (seq, record) in batch.records.iter() {
@@ -111,17 +111,17 @@ pub(crate) fn last_received_ms(
 ) -> Result<Option<i64>, LogError> {
     let reader = LogReader::open(Arc::clone(disk), dir, range.last.saturating_sub(1))?;
     let mut reader = reader.with_durable_seq(range.last);
-    let mut last = None;
+    let mut last_ms = None;
     while let Some(item) = reader.read_next()? {
         if let LogItem::Records(records) = item {
-            last = records.iter().last().map(|(_, record)| record.received_ms).or(last);
+            last_ms = records.iter().last().map(|(_, record)| record.received_ms).or(last_ms);
         }
     }
-    Ok(last)
+    Ok(last_ms)
 }
 
 /// Appends tombstones to a copy of a log that no server uses, as the first records of a segment. Marks them, and the erasures
-/// from `unfinished_from` on, as an erasure that has begun, as a crash leaves it. So the next start finishes all of them. The
+/// from `unfinished_seq` on, as an erasure that has begun, as a crash leaves it. So the next start finishes all of them. The
 /// tombstones get the seqs after those of the copy.
 ///
 /// # Errors
@@ -130,42 +130,43 @@ pub(crate) fn append_to_copy(
     disk: &Arc<dyn Disk>,
     dir: &Path,
     tombstones: &[ListedTombstone],
-    unfinished_from: Option<u64>,
+    unfinished_seq: Option<u64>,
     clock: &dyn Clock,
 ) -> Result<(), LogError> {
     let directory = LogDirectory::lock(Arc::clone(disk), dir)?;
     let failed = |error| LogError::io(dir, error);
-    let last = recover::seq_range(&directory)?.last;
+    let last_seq = recover::seq_range(&directory)?.last;
     let LogScan { segments, log_id, .. } = LogScan::of_directory(&directory)?;
-    let begun = InterruptedErasure::find(&directory).map_err(failed)?.filter(|erasure| erasure.is_begun);
-    let appended = (!tombstones.is_empty()).then_some(last + 1);
-    let marked = [begun.map(|erasure| erasure.seq), appended, unfinished_from];
-    if let Some(seq) = marked.into_iter().flatten().min() {
+    let erasure = InterruptedErasure::find(&directory).map_err(failed)?.filter(|erasure| erasure.is_begun);
+    let tombstone_seq = (!tombstones.is_empty()).then_some(last_seq + 1);
+    let seqs = [erasure.map(|erasure| erasure.seq), tombstone_seq, unfinished_seq];
+    if let Some(seq) = seqs.into_iter().flatten().min() {
         directory.set_erasing(seq, clock.now_ms()).map_err(failed)?;
     }
     if !tombstones.is_empty() {
-        let batches = encode(tombstones, last).map_err(failed)?;
+        let batches = encode(tombstones, last_seq).map_err(failed)?;
         let (log_clock, _) = log_clock::restore(&directory, &segments, clock).map_err(failed)?;
         let created_ms = log_clock.now_ms();
         let log_id = log_id.unwrap_or_else(LogId::random);
-        let header = Header { first_seq: last + 1, created_ms, log_id };
+        let header = Header { first_seq: last_seq + 1, created_ms, log_id };
         ActiveSegment::create(&directory, header, &batches, 0).map_err(failed)?;
     }
     Ok(())
 }
 
-/// Encodes tombstones in batches after the record `last`, which is durable.
-fn encode(tombstones: &[ListedTombstone], last: u64) -> io::Result<Vec<u8>> {
-    let (mut batches, mut first_seq) = (Vec::new(), last + 1);
-    for some in tombstones.chunks(TOMBSTONES_PER_BATCH_MAX) {
+/// Encodes tombstones in batches after the record `last_seq`, which is durable.
+fn encode(tombstones: &[ListedTombstone], last_seq: u64) -> io::Result<Vec<u8>> {
+    let mut batches = Vec::new();
+    let mut first_seq = last_seq + 1;
+    for chunk in tombstones.chunks(TOMBSTONES_PER_BATCH_MAX) {
         let start = begin_batch(&mut batches);
-        for ListedTombstone { erased_ms, site, owner, named, .. } in some {
+        for ListedTombstone { erased_ms, site, owner, named, .. } in chunk {
             let payload = tombstone_payload(*owner, named);
             let record = Record::tombstone(site, &payload, *erased_ms);
             record.encode(&mut batches).map_err(io::Error::other)?;
         }
-        end_batch(&mut batches, start, first_seq, some.len() as u32, last);
-        first_seq += some.len() as u64;
+        end_batch(&mut batches, start, first_seq, chunk.len() as u32, last_seq);
+        first_seq += chunk.len() as u64;
     }
     Ok(batches)
 }

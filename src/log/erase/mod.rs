@@ -26,10 +26,10 @@ pub use self::redact::RedactedIds;
 use self::rewrite::RewriteOptions;
 pub use self::rewrite::{EraseRule, Treatment};
 use super::LogError;
+use super::active_segment::ClosedSegment;
 use super::check::check_closed;
 use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::metrics::LogMetrics;
-use super::recover::ClosedSegment;
 use super::scan::{BatchScanner, ScanItem};
 use super::verify::SegmentEntry;
 use crate::record::{
@@ -166,13 +166,13 @@ impl std::fmt::Debug for EraseCommand {
 }
 
 impl EraseCommand {
-    pub(super) fn reply(self, begun: Result<ErasureStarted, EraseError>) {
+    pub(super) fn reply(self, result: Result<ErasureStarted, EraseError>) {
         let Self { reply_sender, lock, request: _ } = self;
         // After an error the lock is released before the reply, so that the receiver can try again.
-        let lock = begun.is_ok().then_some(lock);
-        let begun = begun.map(|begun| ErasureStarted { lock, ..begun });
+        let lock = result.is_ok().then_some(lock);
+        let result = result.map(|started| ErasureStarted { lock, ..started });
         // If the receiver is gone, the erasure stays unfinished until the next one or the next start.
-        let _ = reply_sender.try_send(begun);
+        let _ = reply_sender.try_send(result);
     }
 }
 
@@ -205,34 +205,34 @@ pub struct ErasureStarted {
     next_seq: u64,
     /// The closed segments, and the log clock when each was closed.
     segments: Vec<(SegmentEntry, i64)>,
-    rewriting: RewriteOptions,
+    options: RewriteOptions,
     known_damage: KnownDamage,
     /// Held until the erasure ends.
     lock: Option<Arc<ErasureLock>>,
 }
 
 impl ErasureStarted {
-    /// Creates the result. `closed` are the segments before `next_seq`.
+    /// Creates the result. `closed_segments` are those before `next_seq`.
     fn new(
         directory: LogDirectory,
         next_seq: u64,
-        closed: &VecDeque<ClosedSegment>,
-        rewriting: RewriteOptions,
+        closed_segments: &VecDeque<ClosedSegment>,
+        options: RewriteOptions,
         known_damage: KnownDamage,
     ) -> Self {
-        let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
-        let place = |(closed, limit): (&ClosedSegment, u64)| {
-            let place = SegmentEntry {
+        let limits = closed_segments.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
+        let entry = |(closed, limit): (&ClosedSegment, u64)| {
+            let segment = SegmentEntry {
                 named_seq: closed.first_seq,
                 first_seq: closed.first_seq,
                 created_ms: None,
                 void_from_seq: limit,
-                log_id: Some(rewriting.log_id),
+                log_id: Some(options.log_id),
             };
-            (place, closed.closed_ms)
+            (segment, closed.closed_ms)
         };
-        let segments = closed.iter().zip(limits).map(place).collect();
-        Self { directory, next_seq, segments, rewriting, known_damage, lock: None }
+        let segments = closed_segments.iter().zip(limits).map(entry).collect();
+        Self { directory, next_seq, segments, options, known_damage, lock: None }
     }
 
     /// Returns the first seq after the closed segments, and after appended tombstones.
@@ -252,10 +252,12 @@ impl ErasureStarted {
     pub fn tombstones(&self) -> Result<Vec<Tombstone>, LogError> {
         let failed = |error| LogError::io(&self.directory.path(""), error);
         let (begun_at, _) = self.directory.erasing().map_err(failed)?.unwrap_or_default();
-        let mut found: BTreeMap<(String, IdTag), (u64, BTreeSet<IdTag>)> = BTreeMap::new();
+        let mut visitors: BTreeMap<(String, IdTag), (u64, BTreeSet<IdTag>)> = BTreeMap::new();
         each_tombstone(&self.directory, begun_at, &mut |seq, record| {
-            if let (Some(site), Some(owner)) = (record.site, tombstone_owner(record)) {
-                let (last_seq, named) = found.entry((site.to_owned(), owner)).or_default();
+            if let Some(site) = record.site
+                && let Some(owner) = tombstone_owner(record)
+            {
+                let (last_seq, named) = visitors.entry((site.to_owned(), owner)).or_default();
                 *last_seq = seq;
                 named.extend(tombstone_tags(record));
             }
@@ -267,7 +269,7 @@ impl ErasureStarted {
             named: named.into_iter().collect(),
             seq,
         };
-        Ok(found.into_iter().map(tombstone).collect())
+        Ok(visitors.into_iter().map(tombstone).collect())
     }
 
     /// Changes the records of all earlier segments and of the quarantined tails by a rule. It takes seconds for
@@ -281,23 +283,23 @@ impl ErasureStarted {
         directory.delete_unfinished_columns().map_err(failed)?;
         delete_expired(directory, self.next_seq, &self.segments).map_err(failed)?;
         let mut erased = ErasureSummary { seq: self.next_seq, ..ErasureSummary::default() };
-        for (place, closed_ms) in &self.segments {
-            let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-            if let Some(counts) = rewrite::rewrite_segment(directory, place, *closed_ms, rule, self.rewriting)
+        for (segment, closed_ms) in &self.segments {
+            let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
+            if let Some(counts) = rewrite::rewrite_segment(directory, segment, *closed_ms, rule, self.options)
                 .map_err(failed)?
             {
                 erased.records += counts.voided;
                 erased.redacted += counts.redacted;
                 erased.segments += 1;
                 if counts.has_damage {
-                    let damage = check_closed(directory, place.first_seq, place.void_from_seq)?;
+                    let damage = check_closed(directory, segment.first_seq, segment.void_from_seq)?;
                     damage.iter().for_each(|damage| damage.report_to(&self.known_damage));
                 }
             }
         }
         for name in directory.quarantined_files().map_err(failed)? {
             let failed = |error| LogError::io(&directory.path(&name), error);
-            rewrite::rewrite_quarantined(directory, &name, rule, self.rewriting).map_err(failed)?;
+            rewrite::rewrite_quarantined(directory, &name, rule, self.options).map_err(failed)?;
         }
         Ok(erased)
     }
@@ -322,7 +324,7 @@ fn each_tombstone(
         match each_tombstone_of(directory, first_seq, take) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            read => read?,
+            result => result?,
         }
     }
     Ok(())
@@ -368,9 +370,10 @@ pub(crate) fn may_have_erased(
 }
 
 /// Deletes segments before the tombstone that retention has expired but failed to delete.
-fn delete_expired(directory: &LogDirectory, seq: u64, places: &[(SegmentEntry, i64)]) -> io::Result<()> {
+fn delete_expired(directory: &LogDirectory, seq: u64, segments: &[(SegmentEntry, i64)]) -> io::Result<()> {
     let OldestSeq::Seq(oldest) = directory.oldest()? else { return Ok(()) };
-    let is_kept = |first_seq: u64| places.iter().any(|(place, _)| place.first_seq == first_seq);
-    let left = directory.segments()?.into_iter().filter(|&first| first < seq.min(oldest) && !is_kept(first));
-    left.into_iter().try_for_each(|first_seq| directory.delete_segment(first_seq))
+    let is_kept = |first_seq: u64| segments.iter().any(|(segment, _)| segment.first_seq == first_seq);
+    let is_expired = |first_seq: &u64| *first_seq < seq.min(oldest) && !is_kept(*first_seq);
+    let mut expired = directory.segments()?.into_iter().filter(is_expired);
+    expired.try_for_each(|first_seq| directory.delete_segment(first_seq))
 }

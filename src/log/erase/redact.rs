@@ -52,18 +52,19 @@ impl RedactedIds {
 pub(super) fn redact(bytes: &mut [u8], ids: RedactedIds) {
     let Some((record, length)) = Record::decode(bytes) else { return };
     let mut redacted = Vec::with_capacity(length);
-    let kept = Record {
+    let remaining = Record {
         anon_id: record.anon_id.filter(|_| !ids.anon_id),
         user_id: record.user_id.filter(|_| !ids.user_id),
         payload: &EMPTY_PAYLOAD[..record.payload.len().min(EMPTY_PAYLOAD.len())],
         is_redacted: true,
         ..record
     };
-    let encoded = match ids.previous_id {
-        true => without_previous_id(record.fold_input, |fold_input| {
-            Record { fold_input, ..kept }.encode(&mut redacted)
-        }),
-        false => kept.encode(&mut redacted),
+    let encoded = if ids.previous_id {
+        without_previous_id(record.fold_input, |fold_input| {
+            Record { fold_input, ..remaining }.encode(&mut redacted)
+        })
+    } else {
+        remaining.encode(&mut redacted)
     };
     // All parts are those of a valid record, or shorter.
     debug_assert!(encoded.is_ok());

@@ -6,10 +6,10 @@
 
 use std::io;
 
-use super::super::dedup::seen_time;
+use super::super::dedup::{SegmentTimes, seen_time};
 use super::super::directory::LogDirectory;
 use super::super::footer::FooterBuilder;
-use super::super::format::{BATCH_HEADER_BYTES, Batch, HEADER_BYTES, Header, LogId, end_batch};
+use super::super::format::{BATCH_HEADER_BYTES, Batch, HEADER_BYTES, Header, LogId, Records, end_batch};
 use super::super::scan::{self, BatchScanner, ScanItem};
 use super::super::verify::SegmentEntry;
 use super::redact::{RedactedIds, keep_end_of_tie, make_void, redact};
@@ -111,12 +111,12 @@ pub(super) struct RewriteCounts {
 /// numbers of changed records, or `None` if the segment was not rewritten.
 pub(super) fn rewrite_segment(
     directory: &LogDirectory,
-    place: &SegmentEntry,
+    segment: &SegmentEntry,
     closed_ms: i64,
     rule: &mut dyn EraseRule,
     options: RewriteOptions,
 ) -> io::Result<Option<RewriteCounts>> {
-    let file = match directory.open_file(&place.file_name()) {
+    let file = match directory.open_file(&segment.file_name()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
@@ -126,24 +126,25 @@ pub(super) fn rewrite_segment(
     }
     let header = scan::read_header(&*file)?;
     let end = footer.as_ref().map_or(file.length()?, |footer| footer.offset);
-    let (mut scan, mut treatments) = (BatchScanner::new(file, end), Treatments::new(rule));
-    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, &mut treatments)? {
+    let mut scan = BatchScanner::new(file, end);
+    let mut treatments = Treatments::new(rule);
+    if header.is_ok() && !needs_rewrite(&mut scan, segment.void_from_seq, &mut treatments)? {
         return Ok(None);
     }
     let header =
-        header.unwrap_or(Header { first_seq: place.first_seq, created_ms: 0, log_id: options.log_id });
+        header.unwrap_or(Header { first_seq: segment.first_seq, created_ms: 0, log_id: options.log_id });
     let mut counts = RewriteCounts::default();
     // The column file shows the records as they were.
-    directory.delete_column_file(place.named_seq)?;
-    directory.install_rewritten(&place.file_name(), &mut |file| {
+    directory.delete_column_file(segment.named_seq)?;
+    directory.install_rewritten(&segment.file_name(), &mut |file| {
         scan.seek(HEADER_BYTES as u64);
         append_all(file, &header.to_bytes())?;
-        let mut rewriting = SegmentRewriter::new(file, HEADER_BYTES as u64, place.first_seq, options);
-        rewriting.times = (header.created_ms, closed_ms);
-        rewriting.copy_batches(&mut scan, place.void_from_seq, &mut treatments)?;
-        counts = rewriting.counts;
+        let mut rewriter = SegmentRewriter::new(file, HEADER_BYTES as u64, segment.first_seq, options);
+        rewriter.times = SegmentTimes { created_ms: header.created_ms, closed_ms };
+        rewriter.copy_batches(&mut scan, segment.void_from_seq, &mut treatments)?;
+        counts = rewriter.counts;
         let next_seq = footer.as_ref().map_or(0, |footer| footer.last_seq + 1);
-        rewriting.seal(next_seq.min(place.void_from_seq))
+        rewriter.seal(next_seq.min(segment.void_from_seq))
     })?;
     Ok(Some(counts))
 }
@@ -184,22 +185,26 @@ fn has_batch(scan: &mut BatchScanner) -> io::Result<bool> {
 }
 
 /// Returns whether a file holds a record to change, damage that may be one, or a voided batch.
-fn needs_rewrite(scan: &mut BatchScanner, limit: u64, treatments: &mut Treatments<'_>) -> io::Result<bool> {
+fn needs_rewrite(
+    scan: &mut BatchScanner,
+    void_from_seq: u64,
+    treatments: &mut Treatments<'_>,
+) -> io::Result<bool> {
     while let Some(item) = scan.next()? {
         let ScanItem::Batch { batch, .. } = item else { return Ok(true) };
         let mut records = batch.records.seqs().zip(batch.records.iter_encoded());
         let mut is_changed = |(seq, record): (u64, &[u8])| treatments.of(seq, record) != Treatment::Keep;
-        if is_voided(&batch, limit) || records.any(&mut is_changed) {
+        if is_voided(&batch, void_from_seq) || records.any(&mut is_changed) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Returns whether the segment that begins with seq `limit` voids the batch. It then voids all later batches,
+/// Returns whether the segment that begins with `void_from_seq` voids the batch. It then voids all later batches,
 /// too.
-fn is_voided(batch: &Batch<'_>, limit: u64) -> bool {
-    batch.records.count > 0 && batch.records.first_seq >= limit
+fn is_voided(batch: &Batch<'_>, void_from_seq: u64) -> bool {
+    batch.records.count > 0 && batch.records.first_seq >= void_from_seq
 }
 
 /// A writer of the new version of a file.
@@ -211,38 +216,43 @@ struct SegmentRewriter<'a> {
     footer: FooterBuilder,
     counts: RewriteCounts,
     options: RewriteOptions,
-    /// The log clock at the beginning and at the end of the segment.
-    times: (i64, i64),
+    times: SegmentTimes,
     /// The newest received time so far, in milliseconds.
     received_ms: i64,
 }
 
 impl<'a> SegmentRewriter<'a> {
     fn new(file: &'a mut dyn DiskFile, offset: u64, first_seq: u64, options: RewriteOptions) -> Self {
-        let pending = Vec::with_capacity(REWRITE_CHUNK_BYTES);
-        let (footer, counts) = (FooterBuilder::new(first_seq), RewriteCounts::default());
-        let (times, received_ms) = ((i64::MIN, i64::MAX), i64::MIN);
-        Self { file, pending, offset, footer, counts, options, times, received_ms }
+        Self {
+            file,
+            pending: Vec::with_capacity(REWRITE_CHUNK_BYTES),
+            offset,
+            footer: FooterBuilder::new(first_seq),
+            counts: RewriteCounts::default(),
+            options,
+            times: SegmentTimes { created_ms: i64::MIN, closed_ms: i64::MAX },
+            received_ms: i64::MIN,
+        }
     }
 
     /// Copies the whole batches to their old offsets.
     fn copy_batches(
         &mut self,
         scan: &mut BatchScanner,
-        limit: u64,
+        void_from_seq: u64,
         treatments: &mut Treatments<'_>,
     ) -> io::Result<()> {
         // Damage becomes zeros when a batch follows it. Damage at the end is left out.
-        let mut damaged = 0;
+        let mut damaged_bytes = 0;
         while let Some(item) = scan.next()? {
             match item {
                 ScanItem::Damage { bytes, .. } => {
-                    damaged += bytes;
+                    damaged_bytes += bytes;
                     self.counts.has_damage = true;
                 }
-                ScanItem::Batch { batch, .. } if is_voided(&batch, limit) => break,
+                ScanItem::Batch { batch, .. } if is_voided(&batch, void_from_seq) => break,
                 ScanItem::Batch { batch, .. } => {
-                    self.append_zeros(std::mem::take(&mut damaged))?;
+                    self.append_zeros(std::mem::take(&mut damaged_bytes))?;
                     self.append_batch(&batch, treatments);
                     self.flush_from(REWRITE_CHUNK_BYTES)?;
                 }
@@ -253,10 +263,10 @@ impl<'a> SegmentRewriter<'a> {
 
     fn append_zeros(&mut self, mut bytes: u64) -> io::Result<()> {
         while bytes > 0 {
-            let some = bytes.min(REWRITE_CHUNK_BYTES as u64);
-            self.pending.resize(self.pending.len() + some as usize, 0);
+            let chunk_bytes = bytes.min(REWRITE_CHUNK_BYTES as u64);
+            self.pending.resize(self.pending.len() + chunk_bytes as usize, 0);
             self.flush_from(REWRITE_CHUNK_BYTES)?;
-            bytes -= some;
+            bytes -= chunk_bytes;
         }
         Ok(())
     }
@@ -264,11 +274,11 @@ impl<'a> SegmentRewriter<'a> {
     fn append_batch(&mut self, batch: &Batch<'_>, treatments: &mut Treatments<'_>) {
         let start = self.pending.len();
         self.pending.extend_from_slice(batch.bytes);
-        let mut at = start + BATCH_HEADER_BYTES;
+        let mut record_start = start + BATCH_HEADER_BYTES;
         let before = self.counts;
         for (seq, record) in batch.records.seqs().zip(batch.records.iter_encoded()) {
-            let bytes = &mut self.pending[at..at + record.len()];
-            at += record.len();
+            let bytes = &mut self.pending[record_start..record_start + record.len()];
+            record_start += record.len();
             let (_, received_ms) = key_and_time(record);
             let seen_ms = seen_time(&mut self.received_ms, received_ms, self.times);
             let treatment = treatments.of(seq, record);
@@ -276,9 +286,10 @@ impl<'a> SegmentRewriter<'a> {
                 Treatment::Keep => {}
                 Treatment::Void | Treatment::KeepEndOfTie => {
                     let keeps_key = seen_ms > self.options.keep_keys_after_ms;
-                    match treatment {
-                        Treatment::KeepEndOfTie => keep_end_of_tie(bytes, keeps_key),
-                        _ => make_void(bytes, keeps_key),
+                    if treatment == Treatment::KeepEndOfTie {
+                        keep_end_of_tie(bytes, keeps_key);
+                    } else {
+                        make_void(bytes, keeps_key);
                     }
                     self.counts.voided += 1;
                 }
@@ -289,7 +300,7 @@ impl<'a> SegmentRewriter<'a> {
             }
         }
         if self.counts != before {
-            let (first_seq, count) = (batch.records.first_seq, batch.records.count);
+            let Records { first_seq, count, .. } = batch.records;
             end_batch(&mut self.pending, start, first_seq, count, batch.durable_seq);
         }
         self.footer.add_batch(self.offset + start as u64, &Batch::from_trusted(&self.pending[start..]));
