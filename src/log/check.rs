@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::LogError;
 use super::directory::{LogDirectory, SECRET_FILE, parse_segment_name};
-use super::erase::InterruptedErasure;
 use super::log_clock;
+use super::tombstones::InterruptedErasure;
 use super::verify::{
     Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in, read_segment_entry,
 };

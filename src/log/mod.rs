@@ -46,6 +46,7 @@ mod retention;
 mod scan;
 mod segment_writer;
 mod segments;
+mod tombstones;
 mod upkeep;
 mod verify;
 mod waiting;
@@ -68,12 +69,8 @@ pub(crate) use directory::{
 pub use directory::{LogDirectory, parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
 pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};
-pub use erase::{
-    EraseError, EraseRule, Erasure, ErasureSummary, InterruptedErasure, RedactedIds, Treatment, VisitorIds,
-};
-pub(crate) use erase::{
-    ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, may_have_erased, scan_tombstones,
-};
+pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
+pub(crate) use erase::{ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, scan_tombstones};
 pub use format::{LogId, Records};
 pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};
 pub(crate) use inspect::SegmentSummary;
@@ -88,11 +85,13 @@ pub use recover::RecoveryReport;
 pub use request_batch::RequestBatch;
 pub use segment_writer::SegmentWriter;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
+pub use tombstones::InterruptedErasure;
+pub(crate) use tombstones::may_have_erased;
 pub use upkeep::Upkeep;
 pub(crate) use verify::Damage;
 pub use verify::DamageKind;
-pub use writer::LogWriter;
-pub use writer_thread::{FinalPosition, WriterThread};
+pub use writer::{FinalPosition, LogWriter};
+pub use writer_thread::WriterThread;
 
 use crate::clock::Clock;
 pub use crate::config::Ack;

@@ -9,6 +9,8 @@
 //! The queue is bounded in requests and bytes. Each client is bounded in requests whose completions it has
 //! not taken. So there is always room for a completion, and the writer never waits for a worker.
 
+mod erasing;
+
 use std::cell::Cell;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,6 +12,8 @@
 //! seqs, before it acknowledges anything else. If that fails too, it rejects the current batch and every
 //! further request until it can begin a segment.
 
+mod erasing;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +27,18 @@ use super::request_batch::RequestBatch;
 use super::segment_writer::SegmentWriter;
 use super::upkeep::Upkeep;
 use super::waiting::WaitingRecovery;
-use super::{FinalPosition, LogConsumer, LogError, Options};
+use super::{LogConsumer, LogError, Options};
 use crate::clock::Clock;
+
+/// The last seqs of a log whose writer has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinalPosition {
+    /// The last acknowledged seq.
+    pub last_seq: u64,
+    /// The last seq that survives a power cut. Less than `last_seq` only if the disk was still failing at the
+    /// end.
+    pub durable_seq: u64,
+}
 
 /// The writer of one log.
 pub struct LogWriter {

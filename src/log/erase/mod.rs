@@ -3,9 +3,6 @@
 //! The log knows no owners. An [`EraseRule`] decides the treatment of each record. [`super::format`] specifies the
 //! steps and the states that a crash between them leaves.
 
-mod begin;
-mod command;
-mod interrupted;
 mod list;
 mod redact;
 mod rewrite;
@@ -13,30 +10,26 @@ pub(super) mod secret;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-pub use self::interrupted::InterruptedErasure;
 pub(crate) use self::list::{
     ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, scan_tombstones,
 };
 pub use self::redact::RedactedIds;
-use self::rewrite::RewriteOptions;
+pub(super) use self::rewrite::RewriteOptions;
 pub use self::rewrite::{EraseRule, Treatment};
+pub(super) use self::secret::tombstone_payloads;
 use super::LogError;
 use super::active_segment::ClosedSegment;
 use super::check::check_closed;
-use super::directory::{LogDirectory, OldestSeq, segment_name};
+use super::directory::{LogDirectory, OldestSeq};
 use super::metrics::LogMetrics;
-use super::scan::{BatchScanner, ScanItem};
+use super::tombstones::each_tombstone;
 use super::verify::SegmentEntry;
-use crate::record::{
-    IdKind, IdTag, Record, RecordKind, TombstoneKey, VisitorId, tombstone_owner, tombstone_tags,
-};
+use crate::record::{IdKind, IdTag, tombstone_owner, tombstone_tags};
 use crate::storage::damage::KnownDamage;
-use crate::storage::disk::Disk;
 
 /// The names of the visitor to erase.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -213,7 +206,7 @@ pub struct ErasureStarted {
 
 impl ErasureStarted {
     /// Creates the result. `closed_segments` are those before `next_seq`.
-    fn new(
+    pub(super) fn new(
         directory: LogDirectory,
         next_seq: u64,
         closed_segments: &VecDeque<ClosedSegment>,
@@ -311,62 +304,6 @@ impl ErasureStarted {
     pub fn end(&self) -> Result<(), LogError> {
         self.directory.end_erasure().map_err(|error| LogError::io(&self.directory.path(""), error))
     }
-}
-
-/// Passes the tombstones of the segments that begin at `from_seq` or later to `take`. They are the first records of
-/// their segment.
-fn each_tombstone(
-    directory: &LogDirectory,
-    from_seq: u64,
-    take: &mut dyn FnMut(u64, &Record<'_>),
-) -> io::Result<()> {
-    for first_seq in directory.segments()?.into_iter().filter(|first_seq| *first_seq >= from_seq) {
-        match each_tombstone_of(directory, first_seq, take) {
-            // Retention has deleted the segment meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => result?,
-        }
-    }
-    Ok(())
-}
-
-fn each_tombstone_of(
-    directory: &LogDirectory,
-    first_seq: u64,
-    take: &mut dyn FnMut(u64, &Record<'_>),
-) -> io::Result<()> {
-    let file = directory.open_file(&segment_name(first_seq))?;
-    let end = file.length()?;
-    let mut scan = BatchScanner::new(file, end);
-    while let Some(ScanItem::Batch { batch, .. }) = scan.next()? {
-        for (seq, record) in batch.records.iter() {
-            if record.kind != RecordKind::Tombstone {
-                return Ok(());
-            }
-            take(seq, &record);
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether an erasure has named this ID, or may have: a quarantined tail can hold anything.
-///
-/// # Errors
-/// The disk fails.
-pub(crate) fn may_have_erased(
-    disk: Arc<dyn Disk>,
-    dir: &Path,
-    key: &TombstoneKey,
-    visitor_id: VisitorId<'_>,
-) -> Result<bool, LogError> {
-    let directory = LogDirectory::open_read_only(disk, dir);
-    let failed = |error| LogError::io(dir, error);
-    let mut is_named = !directory.quarantined_files().map_err(failed)?.is_empty();
-    each_tombstone(&directory, 0, &mut |_, record| {
-        is_named |= key.is_tombstone_of(record, visitor_id);
-    })
-    .map_err(failed)?;
-    Ok(is_named)
 }
 
 /// Deletes segments before the tombstone that retention has expired but failed to delete.

@@ -91,7 +91,7 @@ impl<'a> Treatments<'a> {
 
 /// The parts of an erasure that do not depend on the record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RewriteOptions {
+pub(in super::super) struct RewriteOptions {
     /// Void records that the dedup window saw after this time keep their dedup keys, in milliseconds.
     pub(super) keep_keys_after_ms: i64,
     /// The ID of the log, for a segment whose header is damaged.

@@ -1,9 +1,11 @@
-//! The commands of an erasure to the log writer.
+//! Sends the commands of an erasure to the log writer.
 
 use std::sync::Arc;
 
-use super::super::queue::Queue;
-use super::{ClusterTombstone, EraseError, EraseRequest, Erasure, ErasureLock, ErasureStarted, VisitorIds};
+use super::super::erase::{
+    ClusterTombstone, EraseError, EraseRequest, Erasure, ErasureLock, ErasureStarted, VisitorIds,
+};
+use super::Queue;
 
 impl Queue {
     /// Asks the writer to begin the erasure of a visitor.

@@ -3,16 +3,18 @@
 use std::io;
 
 use super::super::LogError;
+use super::super::erase::{
+    ClusterTombstone, EraseError, EraseRequest, ErasureStarted, RewriteOptions, VisitorIds,
+    tombstone_payloads,
+};
 use super::super::segment_writer::unavailable;
-use super::super::writer::LogWriter;
-use super::rewrite::RewriteOptions;
-use super::secret::tombstone_payloads;
-use super::{ClusterTombstone, EraseError, EraseRequest, ErasureStarted, InterruptedErasure, VisitorIds};
+use super::super::tombstones::InterruptedErasure;
+use super::LogWriter;
 use crate::limits::{DEDUP_WINDOW_MS, TOMBSTONES_PER_BATCH_MAX};
 use crate::record::{Record, TombstoneKey};
 
 impl LogWriter {
-    pub(in super::super) fn begin_erasure_if_requested(&mut self) {
+    pub(super) fn begin_erasure_if_requested(&mut self) {
         let Some(command) = self.receiver.take_erase_command() else { return };
         let visitor = match &command.request {
             EraseRequest::Begin(visitor) | EraseRequest::Append(Some(visitor), _) => Some(visitor),
