@@ -6,6 +6,7 @@
 
 mod ci;
 mod cycles;
+mod exceptions;
 mod fences;
 mod floors;
 mod language;
