@@ -403,7 +403,8 @@ fn zero_or_size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Valu
     move |text: &str| match ByteSize::parse(text)? {
         ByteSize(bytes) if bytes == 0 || range.contains(&bytes) => Ok(ByteSize(bytes)),
         _ => {
-            let (least, most) = (ByteSize(*range.start()), ByteSize(*range.end()));
+            let least = ByteSize(*range.start());
+            let most = ByteSize(*range.end());
             Err(format!("expected 0, or a size from {least} to {most}"))
         }
     }

@@ -178,9 +178,11 @@ pub(crate) fn to_standard_error() -> io::Result<LogLines> {
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let (thread, backtrace) = (thread::current(), Backtrace::capture());
-    let (thread, place) = (thread.name().unwrap_or_default(), panic.location().map(tracing::field::display));
+    let thread = thread::current();
+    let thread = thread.name().unwrap_or_default();
+    let place = panic.location().map(tracing::field::display);
     let cause = panic.payload_as_str().unwrap_or_default();
+    let backtrace = Backtrace::capture();
     let backtrace =
         (backtrace.status() == BacktraceStatus::Captured).then(|| tracing::field::display(backtrace));
     tracing::error!(thread, place, cause, backtrace, "a thread panicked");

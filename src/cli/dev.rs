@@ -102,9 +102,16 @@ struct SitePublisher {
 
 impl SitePublisher {
     fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
-        let (files, routes) = Default::default();
-        let (address, last_error) = (None, None);
-        Self { directory, snapshot, address, files, last_error, site: String::new(), version: 0, routes }
+        Self {
+            directory,
+            snapshot,
+            address: None,
+            files: Files::default(),
+            last_error: None,
+            site: String::new(),
+            version: 0,
+            routes: BTreeMap::new(),
+        }
     }
 
     /// Sets the address of the started server, and prints the URLs of the first version.
@@ -143,7 +150,8 @@ impl SitePublisher {
                 print_error(&format!("parallax: {text}"));
             }
         }
-        (self.files, self.last_error) = (files, None);
+        self.files = files;
+        self.last_error = None;
     }
 
     /// Prints an error, unless it is the last one again.
@@ -172,7 +180,9 @@ impl SitePublisher {
         if let Some(address) = self.address {
             print_urls(address, &site, changed.into_iter());
         }
-        (self.site, self.version, self.routes) = (site, version, routes);
+        self.site = site;
+        self.version = version;
+        self.routes = routes;
     }
 }
 

@@ -117,7 +117,8 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
             continue;
         };
         if other.1 == directory.site {
-            let (version, site) = (directory.version, &directory.site);
+            let version = directory.version;
+            let site = &directory.site;
             let expected = format!("a version above {}, or no such file", other.0);
             let diagnostic =
                 Diagnostic::at_value(&path.display().to_string(), "", expected, format!("version {version}"));
@@ -134,7 +135,8 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
 /// cannot serve it again.
 pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDirectory) {
     let Ok(old) = SnapshotId::read(output) else { return };
-    let (site, version) = (&directory.site, directory.version);
+    let site = &directory.site;
+    let version = directory.version;
     let (title, expected) = if old.site != *site {
         let title = format!(
             "site {site} replaces site {} in this file, so a server no longer finds version {} of it here",

@@ -172,7 +172,9 @@ fn rewrite_date(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split(['.', '-', '/']).collect();
     let [first, second, third] = parts[..] else { return None };
     let number = |part: &str| part.trim().parse::<u16>().ok();
-    let (first_number, second_number, third_number) = (number(first)?, number(second)?, number(third)?);
+    let first_number = number(first)?;
+    let second_number = number(second)?;
+    let third_number = number(third)?;
     let (year, month, day) = match () {
         () if first.len() == 4 => (first_number, second_number, third_number),
         () if text.contains('.') || first_number > 12 => (third_number, second_number, first_number),

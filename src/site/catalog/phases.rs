@@ -156,13 +156,15 @@ impl Phases {
                 }
             }
         }
-        let (mut count, mut bytes) = (order.len(), order.iter().map(|(_, bytes, _)| bytes).sum::<usize>());
+        let mut count = order.len();
+        let mut bytes = order.iter().map(|(_, bytes, _)| bytes).sum::<usize>();
         order.sort_by_key(|(age, ..)| *age);
         for (_, phase_bytes, (site, key)) in order {
             if count <= PHASES_MAX && bytes <= PHASES_BYTES_MAX {
                 break;
             }
-            (count, bytes) = (count - 1, bytes - phase_bytes);
+            count -= 1;
+            bytes -= phase_bytes;
             // Within an experiment the order is that of the times, so the first phase is the one to drop.
             if let Some(phases) =
                 self.by_site.get_mut(&site).and_then(|experiments| experiments.get_mut(&key))

@@ -251,7 +251,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                 let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
                 conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
-            let (program, residual) = (program(&with_params), program(&scanned));
+            let residual = program(&scanned);
+            let program = program(&with_params);
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
             Scan { params, program, residual, columns, bounds }

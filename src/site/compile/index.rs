@@ -60,8 +60,9 @@ impl FilterEvaluator<'_> {
     /// Returns whether the condition holds for these fields and parameters.
     pub(super) fn holds(&self, root: Value<'_>, params: &[Option<Value<'_>>]) -> bool {
         let document = &EncodedDocument { root, now_ms: 0 };
-        let (patterns, memo) = (self.patterns, &mut Memo::default());
-        Evaluator { document, audiences: &NoAudiences, patterns, params, memo }.holds(self.program)
+        let memo = &mut Memo::default();
+        Evaluator { document, audiences: &NoAudiences, patterns: self.patterns, params, memo }
+            .holds(self.program)
     }
 }
 

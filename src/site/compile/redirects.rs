@@ -35,7 +35,8 @@ pub(super) fn compile_target(
             return Vec::new();
         }
     };
-    let (mut parts, mut text) = (Vec::new(), String::new());
+    let mut parts = Vec::new();
+    let mut text = String::new();
     let (prefix, mut rest) = to.split_at(prefix_bytes);
     text.push_str(prefix);
     while let Some(at) = rest.find([':', '*']) {
@@ -246,7 +247,8 @@ impl<'r> RouteFinder<'r> {
                 return true;
             }
             let Some(found) = self.find(&next).and_then(|route| self.redirect(route)) else { return false };
-            (redirect, segments) = (found, next);
+            redirect = found;
+            segments = next;
         }
         true
     }

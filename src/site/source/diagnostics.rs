@@ -59,14 +59,14 @@ impl Diagnostic {
         expected: impl Into<String>,
         actual: impl Into<String>,
     ) -> Diagnostic {
-        let (pointer, expected, actual) = (pointer.into(), expected.into(), actual.into());
+        let pointer = pointer.into();
         Diagnostic {
             file: file.to_owned(),
             pointer,
             target: Target::Value,
             title: None,
-            expected,
-            actual,
+            expected: expected.into(),
+            actual: actual.into(),
             nearest: None,
             help: &[],
         }
@@ -235,17 +235,17 @@ impl Severity {
 /// terminal.
 impl fmt::Display for LocatedDiagnostic {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mistake, line, column) = (&self.diagnostic, self.line, self.column);
+        let Self { diagnostic, line, column, .. } = self;
         let gutter = line.to_string().len();
         let pointer =
-            if mistake.pointer.is_empty() { String::new() } else { format!(" at {}", mistake.pointer) };
-        writeln!(out, "{}", mistake.headline())?;
-        let place = replace_control_chars(&format!("{}:{line}:{column}{pointer}", mistake.file));
+            if diagnostic.pointer.is_empty() { String::new() } else { format!(" at {}", diagnostic.pointer) };
+        writeln!(out, "{}", diagnostic.headline())?;
+        let place = replace_control_chars(&format!("{}:{line}:{column}{pointer}", diagnostic.file));
         writeln!(out, "{:gutter$}--> {place}", "")?;
-        let note = mistake.note().map(|note| format!("note: {note}"));
-        let nearest = mistake.nearest.as_deref().map(replace_control_chars);
+        let note = diagnostic.note().map(|note| format!("note: {note}"));
+        let nearest = diagnostic.nearest.as_deref().map(replace_control_chars);
         let help = nearest.map(|name| format!("help: did you mean `{name}`?"));
-        let steps = mistake.help.iter().map(|step| format!("help: {step}"));
+        let steps = diagnostic.help.iter().map(|step| format!("help: {step}"));
         let remarks: Vec<String> = note.into_iter().chain(help).chain(steps).collect();
         if let Some(excerpt) = &self.excerpt {
             let indent = excerpt.before.chars().count();

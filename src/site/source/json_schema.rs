@@ -155,7 +155,8 @@ impl Keywords {
     }
 
     fn unmet_number_constraint(&self, number: &str) -> Option<String> {
-        let (min, max) = (self.minimum.as_ref(), self.maximum.as_ref());
+        let min = self.minimum.as_ref();
+        let max = self.maximum.as_ref();
         let below = min.is_some_and(|min| compare_numbers(number, min).is_lt());
         let above = max.is_some_and(|max| compare_numbers(number, max).is_gt());
         (below || above).then(|| describe_bounds(min, max, ""))

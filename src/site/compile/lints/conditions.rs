@@ -75,9 +75,12 @@ impl<'s> RuleConditions<'s, '_> {
                     }
                     for (i, rule) in zone.rules.iter().enumerate() {
                         if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
-                            let (file, fixed_path) = (self.file, self.fixed_path);
-                            let pointer = format!("{pointer}/rules/{i}/when");
-                            self.found.push(SiteCondition { file, pointer, when, fixed_path });
+                            self.found.push(SiteCondition {
+                                file: self.file,
+                                pointer: format!("{pointer}/rules/{i}/when"),
+                                when,
+                                fixed_path: self.fixed_path,
+                            });
                         }
                     }
                 }

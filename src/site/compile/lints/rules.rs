@@ -76,11 +76,11 @@ impl PageLint<'_> {
         for (i, node) in nodes.iter().enumerate() {
             let pointer = format!("{pointer}/{i}");
             if let Some(first) = ids.insert(&node.id, pointer.clone()) {
-                let (id, expected) = (&*node.id, "an ID that no other node of the page has");
+                let id = &*node.id;
                 let diagnostic = Diagnostic::at_value(
                     self.file,
                     format!("{pointer}/id"),
-                    expected,
+                    "an ID that no other node of the page has",
                     format!("{id:?}, as at {first}"),
                 );
                 self.warnings.add(diagnostic.with_title(format!("node ID {id:?} occurs twice on this page")));
@@ -121,7 +121,8 @@ impl PageLint<'_> {
 
     /// Checks that an experiment compares at least two arms, one of them the default content.
     fn check_arms(&mut self, experiment: &Experiment, pointer: &str) {
-        let (key, arms) = (&*experiment.key, &experiment.variants);
+        let key = &*experiment.key;
+        let arms = &experiment.variants;
         let (title, expected) = match () {
             () if arms.len() < 2 => (
                 format!("experiment `{key}` has one arm, so it compares nothing"),
