@@ -64,7 +64,7 @@ pub(super) fn compile_files(
     Ok(CompiledDirectory { site, version, source, compiled })
 }
 
-fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics) {
+fn turn_into_preview(source: &mut Source, name: &str, diagnostics: &mut Diagnostics) {
     let Some(site) = source.site.take() else { return };
     match site.clone().into_preview(name) {
         Ok(preview) => source.site = Some(preview),
@@ -73,7 +73,8 @@ fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics
             let length = if member == "site" { site.site.len() } else { site.tracking_id.len() };
             let diagnostic =
                 Diagnostic::at_value("site.json", format!("/{member}"), expected, format!("{length}"));
-            mistakes.add(diagnostic.with_title(format!("`{member}` is too long for the preview `{name}`")));
+            diagnostics
+                .add(diagnostic.with_title(format!("`{member}` is too long for the preview `{name}`")));
             source.site = Some(site);
         }
     }

@@ -53,7 +53,7 @@ impl Entry<'_> {
 }
 
 impl<'s> Collections<'s> {
-    pub(super) fn new(source: &'s Source, mistakes: &mut Diagnostics) -> Self {
+    pub(super) fn new(source: &'s Source, diagnostics: &mut Diagnostics) -> Self {
         let mut by_name = BTreeMap::new();
         for (name, collection) in &source.content {
             let entries = collection.items.as_ref().map(|items| {
@@ -61,7 +61,7 @@ impl<'s> Collections<'s> {
                     let expected = format!("at most {ITEMS_MAX} items");
                     let diagnostic =
                         Diagnostic::at_value(&collection.file, "", expected, items.len().to_string());
-                    mistakes.add(diagnostic.with_title("too many items"));
+                    diagnostics.add(diagnostic.with_title("too many items"));
                 }
                 items.iter().map(|item| Entry { item, fields: encode_fields(item) }).collect()
             });
@@ -76,13 +76,13 @@ impl<'s> Collections<'s> {
         &self,
         name: &str,
         (file, pointer): (&str, &str),
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
             let expected = "a collection: the name of a file in `content/`";
             let diagnostic = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
             let diagnostic = diagnostic.with_title(format!("unknown collection {name:?}"));
-            mistakes.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
+            diagnostics.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
             return None;
         };
         Some((collected, collected.entries.as_deref()?))
@@ -94,13 +94,13 @@ impl<'s> Collections<'s> {
         written: &Json,
         params: Option<Vec<&str>>,
         place: (&str, &str),
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
         conditions::parse_condition(
             written,
             &ContentVocabulary { groups: self.groups, params },
             place,
-            mistakes,
+            diagnostics,
         )
     }
 }

@@ -19,7 +19,7 @@ const WRAPPED_WINDOW: &[&str] = &[
 ];
 
 /// Reports the errors of the condition at `pointer` in `file`. The condition is valid otherwise.
-pub(super) fn check(file: &str, pointer: &str, condition: &Json, mistakes: &mut Diagnostics) {
+pub(super) fn check(file: &str, pointer: &str, condition: &Json, diagnostics: &mut Diagnostics) {
     let found = Comparisons::collect(condition, pointer);
     let mut wrong = BTreeSet::new();
     for comparison in found.all.iter().filter(|comparison| !comparison.is_count) {
@@ -30,18 +30,18 @@ pub(super) fn check(file: &str, pointer: &str, condition: &Json, mistakes: &mut 
             let diagnostic =
                 Diagnostic::at_value(file, comparison.pointer.clone(), expected, literal.to_string());
             let diagnostic = diagnostic.with_title(format!("`{path}` is never {literal}"));
-            mistakes.add(diagnostic.with_nearest(nearest));
+            diagnostics.add(diagnostic.with_nearest(nearest));
         }
     }
     for window in found.windows() {
         let last = window[window.len() - 1];
         if !wrong.contains(&(last.conjunction, last.path)) && is_empty(&window) {
-            mistakes.add(describe_empty(file, &window));
+            diagnostics.add(describe_empty(file, &window));
         }
     }
     for field in &found.fields {
         if let Some(diagnostic) = check_page_path(file, field) {
-            mistakes.add(diagnostic);
+            diagnostics.add(diagnostic);
         }
     }
 }
