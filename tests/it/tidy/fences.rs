@@ -68,7 +68,15 @@ const FENCES: &[(&str, &[&str])] = &[
             "url.rs",
         ],
     ),
-    ("jiff", &["site/compile/conditions.rs", "site/compile/routes.rs", "site/compile/timezone.rs"]),
+    (
+        "jiff",
+        &[
+            "site/compile/conditions.rs",
+            "site/compile/routes.rs",
+            "site/compile/timezone.rs",
+            "site/profile_values.rs",
+        ],
+    ),
     (
         "jsonc_parser",
         &[
