@@ -195,13 +195,11 @@ pub(crate) fn dropped() -> u64 {
 
 /// Writes the last text of the process to standard error, after the lines of the log.
 pub(crate) fn finish(text: Option<&str>) {
-    match (STANDARD_ERROR.get(), text) {
-        (Some(lines), text) => {
-            text.into_iter().for_each(|text| lines.push(format!("{text}\n").as_bytes(), false));
-            lines.flush();
-        }
+    if let Some(lines) = STANDARD_ERROR.get() {
+        text.into_iter().for_each(|text| lines.push(format!("{text}\n").as_bytes(), false));
+        lines.flush();
+    } else if let Some(text) = text {
         // Ignore the error: if standard error is closed, nobody can read the message.
-        (None, Some(text)) => drop(writeln!(io::stderr(), "{text}")),
-        (None, None) => {}
+        let _ = writeln!(io::stderr(), "{text}");
     }
 }

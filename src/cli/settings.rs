@@ -280,8 +280,10 @@ fn expected_by_parser(command: &Command, arg: &Arg, key: &str, value: &str) -> O
         return None;
     }
     let choices: Vec<_> = allowed_values(arg);
+    if !choices.is_empty() {
+        return Some(format!("one of {}", choices.join(", ")));
+    }
     Some(match error.source() {
-        _ if !choices.is_empty() => format!("one of {}", choices.join(", ")),
         Some(reason) => format!("{} ({reason})", placeholder(arg)),
         None => placeholder(arg),
     })

@@ -88,7 +88,7 @@ impl BodyPlan {
                 }
                 ArchivedPart::RouteValue(index, param) => {
                     let embedded = &page.embedded[usize::from(index.to_native())];
-                    holes.push_route_value(site, page, (embedded, usize::from(*param)), self);
+                    holes.push_route_value(site, page, embedded, usize::from(*param), self);
                 }
                 ArchivedPart::Query(index) => {
                     holes.push_query(site, page, &page.embedded[usize::from(index.to_native())], self);

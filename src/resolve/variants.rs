@@ -91,12 +91,12 @@ impl<'a> ForcedVariants<'a> {
         let mut is_repeated = false;
         while !rest.is_empty() {
             let before = &text[..text.len() - rest.len()];
-            let (pair, after) = split_pair(rest).ok_or(VariantsError::Malformed)?;
+            let ((zone, key), after) = split_pair(rest).ok_or(VariantsError::Malformed)?;
             count += 1;
             if count > PAIRS_MAX {
                 return Err(VariantsError::TooManyPairs);
             }
-            is_repeated |= !forced.add(pair, before, page);
+            is_repeated |= !forced.add(zone, key, before, page);
             rest = match after.strip_prefix(',') {
                 Some("") => return Err(VariantsError::Malformed),
                 more => more.unwrap_or_default(),
@@ -106,7 +106,7 @@ impl<'a> ForcedVariants<'a> {
     }
 
     /// Adds a pair after those in `before`. Returns whether they do not have its zone.
-    fn add(&mut self, (zone, key): (&str, &str), before: &str, page: &ArchivedPage) -> bool {
+    fn add(&mut self, zone: &str, key: &str, before: &str, page: &ArchivedPage) -> bool {
         let Some(index) = find_zone(page, zone) else {
             self.has_unknown = true;
             return pairs(before).all(|(earlier, _)| earlier != zone);

@@ -42,7 +42,7 @@ impl Phase {
     pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Option<Self> {
         let arms = experiment.arms.iter().zip(experiment.ranges.iter()).map(|(key, range)| {
             let range = (range.from.to_native(), range.to.to_native());
-            is_range(range).then(|| PhaseArm { key: key.as_str().to_owned(), range })
+            is_range(range.0, range.1).then(|| PhaseArm { key: key.as_str().to_owned(), range })
         });
         let arms = arms.collect::<Option<Vec<_>>>()?;
         Some(Self { from_ms, arms, seed: experiment.seed.as_str().to_owned() })
@@ -83,7 +83,7 @@ impl Phase {
 }
 
 /// Returns whether both ends are numbers in this order.
-pub(super) fn is_range((from, to): (f64, f64)) -> bool {
+pub(super) fn is_range(from: f64, to: f64) -> bool {
     from.is_finite() && to.is_finite() && from <= to
 }
 

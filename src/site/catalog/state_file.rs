@@ -167,9 +167,11 @@ impl StateFile {
         let written = self.replace(&encode()).map_err(|error| error.to_string());
         let path = self.path.display();
         let kind = self.kind;
-        match (&written, &self.failure) {
-            (Ok(()), Some(_)) => tracing::info!(%path, "the {} can be saved again", kind.content),
-            (Err(error), before) if before.as_ref().is_none_or(|(known, _)| known != error) => {
+        match &written {
+            Ok(()) if self.failure.is_some() => {
+                tracing::info!(%path, "the {} can be saved again", kind.content)
+            }
+            Err(error) if self.failure.as_ref().is_none_or(|(before, _)| before != error) => {
                 tracing::warn!(%path, error, "cannot save the {}; {}", kind.content, kind.if_unsaved);
             }
             _ => {}

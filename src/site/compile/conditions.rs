@@ -120,7 +120,7 @@ impl<'s> ConditionCompiler<'s> {
         when: &Json,
         diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
-        let condition = parse_condition(when, &self.vocabulary, (file, pointer), diagnostics)?;
+        let condition = parse_condition(when, &self.vocabulary, file, pointer, diagnostics)?;
         operands::check(file, pointer, when, diagnostics);
         // Paths of events and requests are in this form, too.
         let is_path = |field: &Field| ProfileField::from_code(field.code).is_some_and(ProfileField::is_path);
@@ -163,7 +163,8 @@ impl<'s> ConditionCompiler<'s> {
 pub(super) fn parse_condition(
     written: &Json,
     words: &dyn Vocabulary,
-    (file, pointer): (&str, &str),
+    file: &str,
+    pointer: &str,
     diagnostics: &mut Diagnostics,
 ) -> Option<Condition> {
     condition::parse_strict(written, words)

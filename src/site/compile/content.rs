@@ -75,7 +75,8 @@ impl<'s> Collections<'s> {
     pub(super) fn find(
         &self,
         name: &str,
-        (file, pointer): (&str, &str),
+        file: &str,
+        pointer: &str,
         diagnostics: &mut Diagnostics,
     ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
@@ -93,13 +94,15 @@ impl<'s> Collections<'s> {
         &self,
         written: &Json,
         params: Option<Vec<&str>>,
-        place: (&str, &str),
+        file: &str,
+        pointer: &str,
         diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
         conditions::parse_condition(
             written,
             &ContentVocabulary { groups: self.groups, params },
-            place,
+            file,
+            pointer,
             diagnostics,
         )
     }
@@ -230,7 +233,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let params = self.compile_params();
         let conjuncts = self.parse_conjuncts(collections);
         let at = format!("/{}/collection", self.key);
-        let named = collections.find(&self.query.collection, (QUERIES_FILE, &at), self.sink.errors);
+        let named = collections.find(&self.query.collection, QUERIES_FILE, &at, self.sink.errors);
         let (file, entries) = named.map_or(("", &[][..]), |(collected, entries)| (collected.file, entries));
         self.warn_of_unknown_fields(entries, &conjuncts);
         let (with_params, plain): (Vec<_>, Vec<_>) =
@@ -306,7 +309,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
         let read = self.query.condition.as_ref().and_then(|written| {
-            collections.parse_condition(written, Some(names), (QUERIES_FILE, &at), self.sink.errors)
+            collections.parse_condition(written, Some(names), QUERIES_FILE, &at, self.sink.errors)
         });
         let conjuncts = read.map_or(Vec::new(), Condition::into_conjuncts);
         let used: BTreeSet<u16> = conjuncts.iter().flat_map(|c| c.params().into_keys()).collect();

@@ -45,7 +45,7 @@ pub(super) fn make_paths<'c>(
     let before = diagnostics.len();
     check_params(file, pattern, each, diagnostics);
     let condition = each.condition.as_ref().and_then(|written| {
-        let condition = collections.parse_condition(written, None, (file, "/each/where"), diagnostics)?;
+        let condition = collections.parse_condition(written, None, file, "/each/where", diagnostics)?;
         Filter::new(&condition)
             .map_err(|reason| {
                 let diagnostic = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
@@ -53,7 +53,7 @@ pub(super) fn make_paths<'c>(
             })
             .ok()
     });
-    let named = collections.find(&each.collection, (file, "/each/collection"), diagnostics);
+    let named = collections.find(&each.collection, file, "/each/collection", diagnostics);
     let Some((collection, entries)) = named.filter(|_| diagnostics.len() == before) else {
         return Vec::new();
     };

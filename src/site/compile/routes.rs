@@ -103,7 +103,7 @@ impl RouteCompiler<'_, '_, '_> {
                 let made = each::make_paths(file, &route.path, each, self.collections, self.diagnostics);
                 remove_unknown_fields(file, &mut gaps, &made, self.diagnostics);
                 for concrete in made {
-                    self.add_item_route((&page, &gaps), concrete, &described, updated);
+                    self.add_item_route(&page, &gaps, concrete, &described, updated);
                 }
             }
         }
@@ -115,7 +115,8 @@ impl RouteCompiler<'_, '_, '_> {
     /// Adds the route of an item. It has a page of its own if `page` has gaps. Otherwise all items share `page`.
     fn add_item_route(
         &mut self,
-        (page, gaps): (&Page, &ItemGaps),
+        page: &Page,
+        gaps: &ItemGaps,
         concrete: ConcretePath<'_>,
         described: &[u8],
         updated: Option<&str>,

@@ -47,7 +47,8 @@ fn check_bounds(pointer: &str, param: &Param, diagnostics: &mut Diagnostics) {
             diagnostics.add(diagnostic.with_title(format!("unexpected `{member}`")));
         }
     }
-    if let (Some(minimum), Some(maximum)) = (&param.minimum, &param.maximum)
+    if let Some(minimum) = &param.minimum
+        && let Some(maximum) = &param.maximum
         && is_less(maximum, minimum)
     {
         let expected = format!("at least {minimum} (the minimum)");

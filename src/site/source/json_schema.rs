@@ -219,7 +219,9 @@ pub(super) fn find_pattern(regex: &str) -> &'static Pattern {
 
 /// Compares integers exactly and other numbers as doubles, as serde reads them.
 fn compare_numbers(text: &str, bound: &Number) -> Ordering {
-    if let (Ok(number), Some(bound)) = (text.parse::<i128>(), bound.as_i128()) {
+    if let Ok(number) = text.parse::<i128>()
+        && let Some(bound) = bound.as_i128()
+    {
         return number.cmp(&bound);
     }
     let number: f64 = text.parse().expect("Rust parses every JSON number");

@@ -115,7 +115,7 @@ impl PageLint<'_> {
         let guardrails = guardrails.map(|(i, rail)| (format!("{pointer}/guardrails/{i}/goal"), &rail.goal));
         let goal = experiment.goal.iter().map(|goal| (format!("{pointer}/goal"), goal));
         for (pointer, goal) in goal.chain(guardrails) {
-            self.published.check_goal((self.file, &pointer), goal, self.warnings);
+            self.published.check_goal(self.file, &pointer, goal, self.warnings);
         }
     }
 
@@ -123,18 +123,20 @@ impl PageLint<'_> {
     fn check_arms(&mut self, experiment: &Experiment, pointer: &str) {
         let key = &*experiment.key;
         let arms = &experiment.variants;
-        let (title, expected) = match () {
-            () if arms.len() < 2 => (
+        let (title, expected) = if arms.len() < 2 {
+            (
                 format!("experiment `{key}` has one arm, so it compares nothing"),
                 "two or more arms, such as `default` and one variant",
-            ),
-            () if arms.iter().all(|arm| &**arm != "default") => (
+            )
+        } else if arms.iter().all(|arm| &**arm != "default") {
+            (
                 format!(
                     "experiment `{key}` has no arm `default`, so it does not compare with the default content"
                 ),
                 "the arm `default` beside the variants",
-            ),
-            () => return,
+            )
+        } else {
+            return;
         };
         let names: Vec<String> = arms.iter().map(|arm| format!("`{}`", &**arm)).collect();
         let diagnostic = Diagnostic::at_value(self.file, pointer, expected, names.join(", "));
