@@ -119,7 +119,8 @@ impl Counters {
 
     /// Adds the counts of `other` and resets `other` to zero. Allocates nothing.
     fn drain_from(&mut self, other: &mut Self) {
-        let (ours, theirs) = (self.latencies.as_flattened_mut(), other.latencies.as_flattened_mut());
+        let ours = self.latencies.as_flattened_mut();
+        let theirs = other.latencies.as_flattened_mut();
         for (ours, theirs) in ours.iter_mut().zip(theirs).filter(|(_, theirs)| !theirs.is_empty()) {
             ours.add(&*theirs).expect("both have the same bounds");
             theirs.reset();

@@ -148,7 +148,7 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
     choice.write_canonical(page, &mut variants);
     let variants = String::from_utf8_lossy(&variants).into_owned();
     let (decisions, document) =
-        explain(&mut buffers, site, page, &visitor, (&choice, &|_| false), snapshot.patterns());
+        explain(&mut buffers, site, page, &visitor, &choice, &|_| false, snapshot.patterns());
     answer["differs"] = json!(differs(record, &variants, &experiments));
     answer["computed"] = json!({ "variants": variants, "experiments": experiments });
     answer["route"] = json!(record.path);

@@ -147,7 +147,8 @@ fn explain_choice(
     buffers: &mut DecisionBuffers,
 ) -> (Json, Json) {
     let patterns = context.published.patterns();
-    let (decisions, mut document) = explain(buffers, context.site(), page, visitor, choice, patterns);
+    let (decisions, mut document) =
+        explain(buffers, context.site(), page, visitor, choice.0, choice.1, patterns);
     if let Some(recorded) = recorded {
         document["recorded"] = *recorded;
     }

@@ -41,7 +41,8 @@ impl<'a> Needle<'a> {
         // An occurrence that begins before the last `longest` bytes of the window is complete in it.
         let longest = self.text.len() * ESCAPED_BYTES_MAX;
         let mut window = Vec::with_capacity(READ_CHUNK_BYTES + longest);
-        let (mut window_at, mut from) = (0, 0);
+        let mut window_at = 0;
+        let mut from = 0;
         loop {
             let read = source.by_ref().take(READ_CHUNK_BYTES as u64).read_to_end(&mut window)?;
             let until = if read == 0 { window.len() } else { window.len().saturating_sub(longest) };

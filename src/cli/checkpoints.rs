@@ -65,7 +65,9 @@ pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
 /// Describes the content of a checkpoint, as text or as JSON.
 pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
     let opened = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
-    let (header, bytes, runs) = (*opened.header(), opened.bytes(), opened.parts().runs.len());
+    let header = *opened.header();
+    let bytes = opened.bytes();
+    let runs = opened.parts().runs.len();
     let (ranks, value_bytes) = count_entries(opened).map_err(|error| to_cli_error(path, error))?;
     let [aliases, once, known] = ranks;
     let made = format_time(header.created_ms);
@@ -93,7 +95,9 @@ pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
 
 /// Counts the entries by eviction class, and the bytes of all values.
 fn count_entries(opened: CheckpointReader) -> Result<([u64; 3], u64), CheckpointError> {
-    let (mut entries, mut ranks, mut bytes) = (opened.entries()?, [0; 3], 0);
+    let mut entries = opened.entries()?;
+    let mut ranks = [0; 3];
+    let mut bytes = 0;
     while let Some(entry) = entries.read_next()? {
         let rank = match entry.class {
             EvictionClass::Pinned => 0,

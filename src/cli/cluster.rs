@@ -71,8 +71,8 @@ impl StreamArgs {
         refuse_userinfo("--cluster", &self.cluster)
             .and_then(|()| self.files.check())
             .map_err(CliError::Usage)?;
-        let (servers, files) = (server_addresses(&self.cluster), self.files.clone());
-        Ok(NatsSettings { servers, name: "control".to_owned(), files })
+        let servers = server_addresses(&self.cluster);
+        Ok(NatsSettings { servers, name: "control".to_owned(), files: self.files.clone() })
     }
 }
 

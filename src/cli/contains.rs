@@ -63,7 +63,8 @@ pub fn search_all<E>(
     list: &mut dyn FnMut() -> Result<Vec<ListedFile>, E>,
     search: &mut dyn FnMut(&Path) -> Result<Option<u64>, E>,
 ) -> Result<SearchSummary, E> {
-    let (mut seen, mut summary) = (BTreeSet::new(), SearchSummary::default());
+    let mut seen = BTreeSet::new();
+    let mut summary = SearchSummary::default();
     loop {
         let mut files = list()?;
         files.retain(|file| !seen.contains(file));
@@ -86,7 +87,8 @@ fn list_files(path: &Path) -> Result<Vec<ListedFile>, CliError> {
     if !meta.is_dir() {
         return Ok(vec![ListedFile { path: path.to_owned(), inode: meta.ino() }]);
     }
-    let (mut files, mut directories) = (Vec::new(), vec![path.to_owned()]);
+    let mut files = Vec::new();
+    let mut directories = vec![path.to_owned()];
     while let Some(directory) = directories.pop() {
         let entries = fs::read_dir(&directory).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         for entry in entries.map_err(|error| search_error(&directory, &error))? {

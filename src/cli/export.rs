@@ -240,7 +240,8 @@ fn export_to_file(
     path: &Path,
     source: &mut ExportSource,
 ) -> Result<ExportSummary, CliError> {
-    let (progress, interruption) = (Progress::on_terminal(), Interruption::default());
+    let progress = Progress::on_terminal();
+    let interruption = Interruption::default();
     let written = OutputFile::create(path, &interruption).map_err(ExportError::from).and_then(|file| {
         let (summary, file) = export_records(args, source, file, &progress)?;
         file.commit()?;
@@ -262,7 +263,8 @@ fn export_to_file(
     };
     let position = source.log_id.and_then(|log_id| source.chain.position(log_id));
     let next = position.map_or(Since::Seq(source.chain.last_seq()), Since::Position);
-    let (path, records) = (path.display(), summary.records);
+    let path = path.display();
+    let records = summary.records;
     print_line(&format!("{path}: {records} records, {last}; continue with --since {next}"))?;
     Ok(summary)
 }

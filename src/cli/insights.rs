@@ -165,7 +165,8 @@ fn open_store(
     site: &str,
     published: Option<&ArchivedSite>,
 ) -> Result<(ColumnStore, SiteFacts), CliError> {
-    let (directory, disk) = (&args.directory, Arc::new(RealDisk) as Arc<dyn Disk>);
+    let directory = &args.directory;
+    let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
     if !log::contains_log(&*disk, directory).map_err(failed)? {
         return Err(CliError::Input(format!(

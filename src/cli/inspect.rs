@@ -132,7 +132,9 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
         let _ = writeln!(out, "site         {site}: {count}");
     }
     if let Some(footer) = &summary.footer {
-        let (entries, keys, filter) = (footer.index.len(), footer.keys.len(), footer.filter.len());
+        let entries = footer.index.len();
+        let keys = footer.keys.len();
+        let filter = footer.filter.len();
         let _ = writeln!(
             out,
             "footer       at {}: {entries} index entries, {keys} keys, a filter of {filter} bytes",

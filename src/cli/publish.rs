@@ -93,7 +93,8 @@ fn read_snapshot(path: &Path) -> Result<NewSnapshot, CliError> {
     let mut file = File::open(path).map_err(unreadable)?;
     let snapshot = Snapshot::open_file(&mut file, length, &SnapshotBudget::new(u64::MAX))
         .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
-    let (site, version) = (snapshot.site().site.to_string(), snapshot.version());
+    let site = snapshot.site().site.to_string();
+    let version = snapshot.version();
     let bytes = fs::read(path).map_err(unreadable)?;
     if bytes.len() as u64 != length {
         return Err(CliError::Input(format!(

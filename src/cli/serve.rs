@@ -46,8 +46,13 @@ pub(super) fn run(
         tracing::info!(%url, "listening on the events address");
     }
     let url = format!("http://{}", running.addresses.listen);
-    let (snapshots, workers, driver) = (snapshots.display(), running.workers, running.driver.name());
-    tracing::info!(%url, %snapshots, workers, %driver, "serving");
+    tracing::info!(
+        %url,
+        snapshots = %snapshots.display(),
+        workers = running.workers,
+        driver = %running.driver.name(),
+        "serving"
+    );
     started(running.addresses.listen)?;
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }

@@ -177,9 +177,14 @@ impl ProgramWriter<'_> {
         subject: &Subject<'_>,
         next: Successors,
     ) {
-        let (of, is_length) = (subject.accessor.clone(), subject.is_length);
-        let source = source(subject.path, operand);
-        self.write(Test::Value { of, is_length, operator, check, source }, next);
+        let test = Test::Value {
+            of: subject.accessor.clone(),
+            is_length: subject.is_length,
+            operator,
+            check,
+            source: source(subject.path, operand),
+        };
+        self.write(test, next);
     }
 
     fn write_count(
@@ -195,9 +200,14 @@ impl ProgramWriter<'_> {
             return self.write_constant(next.fails);
         };
         let bounds = bounds.iter().map(|(operator, count)| CountBound { operator: *operator, count: *count });
-        let (code, name, bounds) = (*code, name.clone(), bounds.collect());
-        let source = source(subject.path, Some(operand));
-        self.write(Test::Count { code, name, within_ms, bounds, source }, next);
+        let test = Test::Count {
+            code: *code,
+            name: name.clone(),
+            within_ms,
+            bounds: bounds.collect(),
+            source: source(subject.path, Some(operand)),
+        };
+        self.write(test, next);
     }
 
     /// Writes an operation after which evaluation always continues at `target`.

@@ -19,7 +19,8 @@ pub fn authored_shares(ranges: &[BucketRange]) -> Option<(Vec<f64>, f64)> {
     let (last_start, last_end) = *ranges.last()?;
     let mut weights = Vec::with_capacity(ranges.len());
     for pair in ranges.windows(2) {
-        let (start, next) = (pair[0].0, pair[1].0);
+        let start = pair[0].0;
+        let next = pair[1].0;
         weights.push(shortest(next - start, &weights, |weight| start + weight == next)?);
     }
     let shown = ranges.iter().zip(&weights).find(|(_, weight)| **weight > 0.0);

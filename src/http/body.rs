@@ -62,10 +62,12 @@ impl<'a> ContentType<'a> {
         let Some(named) = named else { return Ok(Self::Json) };
         let essence = named.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
         let is = |known: &[u8]| known.eq_ignore_ascii_case(essence);
-        match essence {
-            _ if is(b"application/json") || is(b"text/plain") || is(b"") => Ok(Self::Json),
-            _ if is(b"application/x-www-form-urlencoded") => Ok(Self::Form(named)),
-            _ => Err(unsupported_type(named)),
+        if is(b"application/json") || is(b"text/plain") || is(b"") {
+            Ok(Self::Json)
+        } else if is(b"application/x-www-form-urlencoded") {
+            Ok(Self::Form(named))
+        } else {
+            Err(unsupported_type(named))
         }
     }
 }

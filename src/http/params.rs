@@ -95,7 +95,8 @@ impl<'a> Params<'a> {
         let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
         let mut escaped = 0;
         for pair in Pairs::new(query) {
-            let (name, value) = (&query.as_bytes()[pair.name], &query[pair.value]);
+            let name = &query.as_bytes()[pair.name];
+            let value = &query[pair.value];
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if self.values[param as usize].replace(value).is_some() {
                 return Err(repeated_param(param));

@@ -48,7 +48,8 @@ impl EmbeddedQueries<'_> {
         &self,
         site: &ArchivedSite,
         page: &ArchivedPage,
-        (embedded, param): (&ArchivedQueryCall, usize),
+        embedded: &ArchivedQueryCall,
+        param: usize,
         plan: &mut BodyPlan,
     ) {
         let query = &site.queries[embedded.query.to_native() as usize];

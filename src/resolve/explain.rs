@@ -21,7 +21,8 @@ pub(crate) fn explain(
     site: &ArchivedSite,
     page: &ArchivedPage,
     visitor: &Visitor<'_>,
-    (choice, is_forced): (&Choice, &dyn Fn(&ArchivedZone) -> bool),
+    choice: &Choice,
+    is_forced: &dyn Fn(&ArchivedZone) -> bool,
     patterns: &Patterns,
 ) -> (Json, Json) {
     let document = deciding.document(site, visitor);
@@ -39,10 +40,12 @@ pub(crate) fn explain(
         },
     };
     let decisions = choice.selected(page).map(|(zone, variant)| {
-        let (source, rules) = match visitor.agent.is_crawler {
-            _ if is_forced(zone) => ("forced", Vec::new()),
-            true => ("crawler", Vec::new()),
-            false => explainer.explain_zone(zone),
+        let (source, rules) = if is_forced(zone) {
+            ("forced", Vec::new())
+        } else if visitor.agent.is_crawler {
+            ("crawler", Vec::new())
+        } else {
+            explainer.explain_zone(zone)
         };
         json!({ "zone": zone.name.as_str(), "key": variant.key.get(), "source": source, "rules": rules })
     });

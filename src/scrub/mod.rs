@@ -106,7 +106,8 @@ impl Scrub {
     pub fn new(parts: Parts, pace: Arc<dyn Pace>) -> Self {
         let Parts { disk, directory, clock, bytes_per_second, damage, metrics } = parts;
         let slow = ScrubDisk::new(Arc::clone(&disk), pace, bytes_per_second, Arc::clone(&metrics));
-        let (now, look) = (clock.monotonic(), Duration::from_millis(SCRUB_LOOK_MS));
+        let now = clock.monotonic();
+        let look = Duration::from_millis(SCRUB_LOOK_MS);
         let mut scrub = Self {
             disk,
             slow,
@@ -219,8 +220,9 @@ impl Scrub {
         self.progress.read_up_to = None;
         self.progress.completed_ms = Some(now_ms);
         self.note_completed();
-        let (bytes, damaged) = (self.metrics.read_bytes(), self.damage.count());
-        tracing::info!(read_bytes = bytes, damaged, "the scrub has read all files of the data directory");
+        let read_bytes = self.metrics.read_bytes();
+        let damaged = self.damage.count();
+        tracing::info!(read_bytes, damaged, "the scrub has read all files of the data directory");
         self.save();
     }
 

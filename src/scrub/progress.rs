@@ -53,7 +53,8 @@ pub(super) fn load(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Progress>> 
 /// # Errors
 /// The first I/O error.
 pub(super) fn save(disk: &dyn Disk, dir: &Path, progress: &Progress) -> io::Result<()> {
-    let (temporary, path) = (dir.join(TEMPORARY_FILE), dir.join(SCRUB_FILE));
+    let temporary = dir.join(TEMPORARY_FILE);
+    let path = dir.join(SCRUB_FILE);
     match disk.unlink(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -163,7 +163,8 @@ const COPY_CHUNK_BYTES: usize = 256 * 1024;
 /// # Errors
 /// The first I/O error of either file.
 pub(crate) fn copy_range(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
-    let (mut at, mut buffer) = (range.start, vec![0; COPY_CHUNK_BYTES]);
+    let mut at = range.start;
+    let mut buffer = vec![0; COPY_CHUNK_BYTES];
     loop {
         let wanted = range.end.saturating_sub(at).min(COPY_CHUNK_BYTES as u64) as usize;
         let read = read_full(from, &mut buffer[..wanted], at)?;

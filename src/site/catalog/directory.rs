@@ -143,7 +143,8 @@ impl SnapshotDirectory {
     ) -> io::Result<()> {
         let present = self.list_present(dir, touched)?;
         self.files.retain(|name, _| present.contains(name));
-        let (mut faults, mut surplus) = (Faults::default(), 0_usize);
+        let mut faults = Faults::default();
+        let mut surplus = 0_usize;
         for name in present {
             if self.files.len() >= SNAPSHOT_NAMES_MAX && !self.files.contains_key(&name) {
                 surplus += 1;
@@ -267,7 +268,8 @@ impl SnapshotDirectory {
         for (name, snapshot) in self.files.iter().filter_map(|(n, k)| Some((n, k.last_valid.as_ref()?))) {
             let served = self.served.get(snapshot.site().site.get());
             if served.is_some_and(|served| served.version() > snapshot.version()) {
-                let (version, site) = (snapshot.version(), &snapshot.site().site);
+                let version = snapshot.version();
+                let site = &snapshot.site().site;
                 superseded.insert(format!(
                     "{}: version {version} of site {site} is not served, because a file with a higher version is; to serve it, publish it with a higher version or delete the other file",
                     name.display(),
@@ -400,7 +402,8 @@ impl SnapshotDirectory {
 /// hash.
 fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], faults: &mut Faults) {
     let (name, served) = contents[0];
-    let (site, version) = (&served.site().site, served.version());
+    let site = &served.site().site;
+    let version = served.version();
     let conflicts = contents.iter().take_while(|(_, other)| other.version() == version);
     for (other, _) in conflicts.filter(|(_, other)| other.hash() != served.hash()) {
         faults.lines.insert(format!(

@@ -42,7 +42,7 @@ impl Phase {
     pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Option<Self> {
         let arms = experiment.arms.iter().zip(experiment.ranges.iter()).map(|(key, range)| {
             let range = (range.from.to_native(), range.to.to_native());
-            is_range(range).then(|| PhaseArm { key: key.as_str().to_owned(), range })
+            is_range(range.0, range.1).then(|| PhaseArm { key: key.as_str().to_owned(), range })
         });
         let arms = arms.collect::<Option<Vec<_>>>()?;
         Some(Self { from_ms, arms, seed: experiment.seed.as_str().to_owned() })
@@ -83,7 +83,7 @@ impl Phase {
 }
 
 /// Returns whether both ends are numbers in this order.
-pub(super) fn is_range((from, to): (f64, f64)) -> bool {
+pub(super) fn is_range(from: f64, to: f64) -> bool {
     from.is_finite() && to.is_finite() && from <= to
 }
 
@@ -156,13 +156,15 @@ impl Phases {
                 }
             }
         }
-        let (mut count, mut bytes) = (order.len(), order.iter().map(|(_, bytes, _)| bytes).sum::<usize>());
+        let mut count = order.len();
+        let mut bytes = order.iter().map(|(_, bytes, _)| bytes).sum::<usize>();
         order.sort_by_key(|(age, ..)| *age);
         for (_, phase_bytes, (site, key)) in order {
             if count <= PHASES_MAX && bytes <= PHASES_BYTES_MAX {
                 break;
             }
-            (count, bytes) = (count - 1, bytes - phase_bytes);
+            count -= 1;
+            bytes -= phase_bytes;
             // Within an experiment the order is that of the times, so the first phase is the one to drop.
             if let Some(phases) =
                 self.by_site.get_mut(&site).and_then(|experiments| experiments.get_mut(&key))

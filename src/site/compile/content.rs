@@ -53,7 +53,7 @@ impl Entry<'_> {
 }
 
 impl<'s> Collections<'s> {
-    pub(super) fn new(source: &'s Source, mistakes: &mut Diagnostics) -> Self {
+    pub(super) fn new(source: &'s Source, diagnostics: &mut Diagnostics) -> Self {
         let mut by_name = BTreeMap::new();
         for (name, collection) in &source.content {
             let entries = collection.items.as_ref().map(|items| {
@@ -61,7 +61,7 @@ impl<'s> Collections<'s> {
                     let expected = format!("at most {ITEMS_MAX} items");
                     let diagnostic =
                         Diagnostic::at_value(&collection.file, "", expected, items.len().to_string());
-                    mistakes.add(diagnostic.with_title("too many items"));
+                    diagnostics.add(diagnostic.with_title("too many items"));
                 }
                 items.iter().map(|item| Entry { item, fields: encode_fields(item) }).collect()
             });
@@ -75,14 +75,15 @@ impl<'s> Collections<'s> {
     pub(super) fn find(
         &self,
         name: &str,
-        (file, pointer): (&str, &str),
-        mistakes: &mut Diagnostics,
+        file: &str,
+        pointer: &str,
+        diagnostics: &mut Diagnostics,
     ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
             let expected = "a collection: the name of a file in `content/`";
             let diagnostic = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
             let diagnostic = diagnostic.with_title(format!("unknown collection {name:?}"));
-            mistakes.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
+            diagnostics.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
             return None;
         };
         Some((collected, collected.entries.as_deref()?))
@@ -93,14 +94,16 @@ impl<'s> Collections<'s> {
         &self,
         written: &Json,
         params: Option<Vec<&str>>,
-        place: (&str, &str),
-        mistakes: &mut Diagnostics,
+        file: &str,
+        pointer: &str,
+        diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
         conditions::parse_condition(
             written,
             &ContentVocabulary { groups: self.groups, params },
-            place,
-            mistakes,
+            file,
+            pointer,
+            diagnostics,
         )
     }
 }
@@ -230,7 +233,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let params = self.compile_params();
         let conjuncts = self.parse_conjuncts(collections);
         let at = format!("/{}/collection", self.key);
-        let named = collections.find(&self.query.collection, (QUERIES_FILE, &at), self.sink.errors);
+        let named = collections.find(&self.query.collection, QUERIES_FILE, &at, self.sink.errors);
         let (file, entries) = named.map_or(("", &[][..]), |(collected, entries)| (collected.file, entries));
         self.warn_of_unknown_fields(entries, &conjuncts);
         let (with_params, plain): (Vec<_>, Vec<_>) =
@@ -251,7 +254,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                 let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
                 conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
-            let (program, residual) = (program(&with_params), program(&scanned));
+            let residual = program(&scanned);
+            let program = program(&with_params);
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
             Scan { params, program, residual, columns, bounds }
@@ -305,7 +309,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
         let read = self.query.condition.as_ref().and_then(|written| {
-            collections.parse_condition(written, Some(names), (QUERIES_FILE, &at), self.sink.errors)
+            collections.parse_condition(written, Some(names), QUERIES_FILE, &at, self.sink.errors)
         });
         let conjuncts = read.map_or(Vec::new(), Condition::into_conjuncts);
         let used: BTreeSet<u16> = conjuncts.iter().flat_map(|c| c.params().into_keys()).collect();

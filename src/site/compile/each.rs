@@ -40,21 +40,21 @@ pub(super) fn make_paths<'c>(
     pattern: &str,
     each: &EachItem,
     collections: &'c Collections<'_>,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<ConcretePath<'c>> {
-    let before = mistakes.len();
-    check_params(file, pattern, each, mistakes);
+    let before = diagnostics.len();
+    check_params(file, pattern, each, diagnostics);
     let condition = each.condition.as_ref().and_then(|written| {
-        let condition = collections.parse_condition(written, None, (file, "/each/where"), mistakes)?;
+        let condition = collections.parse_condition(written, None, file, "/each/where", diagnostics)?;
         Filter::new(&condition)
             .map_err(|reason| {
                 let diagnostic = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
-                mistakes.add(diagnostic.with_title("the condition is too large"));
+                diagnostics.add(diagnostic.with_title("the condition is too large"));
             })
             .ok()
     });
-    let named = collections.find(&each.collection, (file, "/each/collection"), mistakes);
-    let Some((collection, entries)) = named.filter(|_| mistakes.len() == before) else {
+    let named = collections.find(&each.collection, file, "/each/collection", diagnostics);
+    let Some((collection, entries)) = named.filter(|_| diagnostics.len() == before) else {
         return Vec::new();
     };
     let mut makers: BTreeMap<String, &str> = BTreeMap::new();
@@ -67,7 +67,7 @@ pub(super) fn make_paths<'c>(
         let (path, values) = match make_path(pattern, each, entry) {
             Ok(made) => made,
             Err((ItemPath(path), expected)) => {
-                mistakes.add(unusable_value(collection.file, number, entry, path, expected));
+                diagnostics.add(unusable_value(collection.file, number, entry, path, expected));
                 continue;
             }
         };
@@ -75,7 +75,7 @@ pub(super) fn make_paths<'c>(
             let expected = format!("values that generate a unique path from `{pattern}`");
             let actual = format!("{path:?}, which the item {other:?} also generates");
             let diagnostic = Diagnostic::at_value(collection.file, format!("/{number}"), expected, actual);
-            mistakes.add(diagnostic.with_title(format!("duplicate path {path:?}")));
+            diagnostics.add(diagnostic.with_title(format!("duplicate path {path:?}")));
             continue;
         }
         made.push(ConcretePath { path, item: entry.item, number, file: collection.file, values });
@@ -84,12 +84,12 @@ pub(super) fn make_paths<'c>(
 }
 
 /// Checks that `each` has a member for every parameter of the pattern, and no other members.
-fn check_params(file: &str, pattern: &str, each: &EachItem, mistakes: &mut Diagnostics) {
+fn check_params(file: &str, pattern: &str, each: &EachItem, diagnostics: &mut Diagnostics) {
     let names: Vec<&str> = paths::param_names(pattern).collect();
     if names.is_empty() {
         let expected = "a path with parameters, such as `/blog/:slug`";
         let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{pattern:?}"));
-        mistakes.add(
+        diagnostics.add(
             diagnostic
                 .with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
         );
@@ -97,7 +97,7 @@ fn check_params(file: &str, pattern: &str, each: &EachItem, mistakes: &mut Diagn
     for name in names.iter().filter(|name| !each.params.contains_key(**name)) {
         let expected = format!("the member `{name}` with the item field for `{}`", display_param(name));
         let diagnostic = Diagnostic::at_value(file, "/each", expected, "none");
-        mistakes.add(diagnostic.with_title(format!("missing member `{name}`")));
+        diagnostics.add(diagnostic.with_title(format!("missing member `{name}`")));
     }
     for name in each.params.keys().filter(|name| !names.contains(&name.as_str())) {
         let mut at = "/each".to_owned();
@@ -105,7 +105,7 @@ fn check_params(file: &str, pattern: &str, each: &EachItem, mistakes: &mut Diagn
         let expected = "`collection`, `where`, or a parameter of the path";
         let diagnostic = Diagnostic::at_key(file, at, expected, format!("`{name}`"));
         let diagnostic = diagnostic.with_title(format!("unknown member `{name}`"));
-        mistakes.add(
+        diagnostics.add(
             diagnostic.with_nearest(nearest(name, names.iter().copied().chain(["collection", "where"]))),
         );
     }

@@ -51,7 +51,7 @@ impl<'c> EmbeddedQueries<'c> {
         &self,
         written: &EmbeddedQuery,
         place: &QueryLocation<'_>,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Option<QueryCall> {
         let queries = self.queries?;
         let Ok(at) = queries.binary_search_by(|query| query.key.as_str().cmp(&written.id)) else {
@@ -60,10 +60,10 @@ impl<'c> EmbeddedQueries<'c> {
             let pointer = format!("{}/id", place.pointer);
             let diagnostic = Diagnostic::at_value(place.file, pointer, "a query of `queries.json`", actual);
             let diagnostic = diagnostic.with_title(format!("unknown query {:?}", &*written.id));
-            mistakes.add(diagnostic.with_nearest(nearest(&written.id, known)));
+            diagnostics.add(diagnostic.with_nearest(nearest(&written.id, known)));
             return None;
         };
-        let before = mistakes.len();
+        let before = diagnostics.len();
         let query = &queries[at];
         let mut arguments: Vec<Argument> = query.params.iter().map(|_| Argument::Nothing).collect();
         let members = || written.params.iter().flat_map(|params| &params.0);
@@ -74,10 +74,10 @@ impl<'c> EmbeddedQueries<'c> {
                 let diagnostic =
                     Diagnostic::at_key(place.file, pointer, query.param_names.as_str(), format!("`{name}`"));
                 let diagnostic = diagnostic.with_title(format!("unknown parameter `{name}`"));
-                mistakes.add(diagnostic.with_nearest(nearest(name, known)));
+                diagnostics.add(diagnostic.with_nearest(nearest(name, known)));
                 continue;
             };
-            arguments[param] = self.parse_argument(query, param, value, place, mistakes);
+            arguments[param] = self.parse_argument(query, param, value, place, diagnostics);
         }
         let is_given = |name: &str| members().any(|(known, _)| **known == *name);
         for param in query
@@ -87,9 +87,9 @@ impl<'c> EmbeddedQueries<'c> {
         {
             let expected = format!("the parameter `{}`, {}", param.name, param.accepts);
             let diagnostic = Diagnostic::at_value(place.file, place.pointer, expected, "none");
-            mistakes.add(diagnostic.with_title(format!("missing parameter `{}`", param.name)));
+            diagnostics.add(diagnostic.with_title(format!("missing parameter `{}`", param.name)));
         }
-        (mistakes.len() == before).then_some(QueryCall { query: at as u32, arguments })
+        (diagnostics.len() == before).then_some(QueryCall { query: at as u32, arguments })
     }
 
     /// Parses an argument: a value, or a reference to a part of the path.
@@ -99,7 +99,7 @@ impl<'c> EmbeddedQueries<'c> {
         param: usize,
         written: &RawJson,
         place: &QueryLocation<'_>,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Argument {
         let param = &query.params[param];
         let written: Json = serde_json::from_str(written.get()).expect("the reader has parsed it");
@@ -117,7 +117,7 @@ impl<'c> EmbeddedQueries<'c> {
             let diagnostic =
                 Diagnostic::at_value(place.file, format!("{pointer}/$route"), expected, name.to_string());
             let diagnostic = diagnostic.with_title(format!("unknown route parameter {name}"));
-            mistakes.add(diagnostic.with_nearest(nearest(text, known)));
+            diagnostics.add(diagnostic.with_nearest(nearest(text, known)));
             return Argument::Nothing;
         }
         if params::may_be_absent(param) && (written.is_null() || written == "") {
@@ -126,7 +126,7 @@ impl<'c> EmbeddedQueries<'c> {
         let mut encoded = Vec::new();
         condition::encode(&written, &mut encoded);
         if !Value::decode(&encoded).is_some_and(|value| params::accepts(param, value)) {
-            mistakes.add(Diagnostic::at_value(
+            diagnostics.add(Diagnostic::at_value(
                 place.file,
                 pointer,
                 param.accepts.as_str(),
@@ -150,13 +150,13 @@ impl<'c> EmbeddedQueries<'c> {
         place: &QueryLocation<'_>,
         pieces: &PieceBuilder,
         out: &mut Vec<u8>,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) {
         let Some(query) = self.run(embedded, &BTreeMap::new()) else {
             let expected = format!("a query that evaluates at most {QUERY_EVALUATIONS_MAX} items");
             let diagnostic =
                 Diagnostic::at_value(place.file, place.pointer, expected, "one that evaluates more");
-            return mistakes.add(diagnostic.with_title("the query is too expensive for a page"));
+            return diagnostics.add(diagnostic.with_title("the query is too expensive for a page"));
         };
         self.write_items(query, pieces, out);
     }

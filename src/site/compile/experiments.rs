@@ -21,20 +21,20 @@ pub(super) struct Experiments {
 impl Experiments {
     /// Collects the experiments of all routes. Reports invalid experiments, and zones with conflicting
     /// definitions.
-    pub(super) fn collect(routes: &[(String, Route)], mistakes: &mut Diagnostics) -> Self {
+    pub(super) fn collect(routes: &[(String, Route)], diagnostics: &mut Diagnostics) -> Self {
         let mut met = BTreeMap::new();
         for (file, route) in routes {
             if let Route::Page(page) = route {
-                let mut collector = ExperimentCollector { file, by_key: &mut met, diagnostics: mistakes };
+                let mut collector = ExperimentCollector { file, by_key: &mut met, diagnostics };
                 collector.visit_zones(&page.layout.zones, "/layout");
             }
         }
         if met.len() > EXPERIMENTS_MAX {
             let expected = format!("at most {EXPERIMENTS_MAX} experiments");
             let diagnostic = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
-            mistakes.add(diagnostic.with_title("too many experiments"));
+            diagnostics.add(diagnostic.with_title("too many experiments"));
         }
-        met.values().for_each(|collected| collected.metrics.check_value(mistakes));
+        met.values().for_each(|collected| collected.metrics.check_value(diagnostics));
         let by_key = met.into_iter().map(|(key, collected)| (key.to_owned(), compile_experiment(&collected)));
         Self { by_key: by_key.collect() }
     }
@@ -50,7 +50,7 @@ impl Experiments {
 }
 
 /// Reports a page whose `experiments` could be longer than a header can be.
-pub(super) fn check_text_length(file: &str, layout: &types::Layout, mistakes: &mut Diagnostics) {
+pub(super) fn check_text_length(file: &str, layout: &types::Layout, diagnostics: &mut Diagnostics) {
     let mut pairs = BTreeMap::new();
     let in_zones = longest_pairs_in_zones(&layout.zones, &mut pairs);
     // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum.
@@ -60,7 +60,7 @@ pub(super) fn check_text_length(file: &str, layout: &types::Layout, mistakes: &m
             "experiment keys and variant keys whose longest list, as in `X-Experiments`, is at most {EXPERIMENTS_BYTES_MAX} bytes"
         );
         let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{bytes} bytes"));
-        mistakes.add(diagnostic.with_title("the names of experiments and variants are too long"));
+        diagnostics.add(diagnostic.with_title("the names of experiments and variants are too long"));
     }
 }
 

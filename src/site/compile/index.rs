@@ -60,8 +60,9 @@ impl FilterEvaluator<'_> {
     /// Returns whether the condition holds for these fields and parameters.
     pub(super) fn holds(&self, root: Value<'_>, params: &[Option<Value<'_>>]) -> bool {
         let document = &EncodedDocument { root, now_ms: 0 };
-        let (patterns, memo) = (self.patterns, &mut Memo::default());
-        Evaluator { document, audiences: &NoAudiences, patterns, params, memo }.holds(self.program)
+        let memo = &mut Memo::default();
+        Evaluator { document, audiences: &NoAudiences, patterns: self.patterns, params, memo }
+            .holds(self.program)
     }
 }
 
@@ -149,6 +150,12 @@ struct Choice<'b> {
     digits: Digits<'b>,
 }
 
+impl<'b> Choice<'b> {
+    fn known(value: &'b [u8], digit: u64) -> Self {
+        Self { value: Some(value), digits: Digits::One(digit) }
+    }
+}
+
 /// The digits of a choice in the key of a combination.
 enum Digits<'b> {
     One(u64),
@@ -200,16 +207,14 @@ impl IndexedParam {
         self.values.len() as u64 + FIRST_VALUE_DIGIT
     }
 
-    /// Returns the values that an item with the values `own` can distinguish.
-    fn choices(&self, own: Option<&BTreeSet<Vec<u8>>>) -> Vec<Choice<'_>> {
-        let mut choices: Vec<Choice<'_>> = match self.finite {
-            true => self.values.iter().map(known_choice).collect(),
-            false => own
-                .into_iter()
-                .flatten()
-                .filter_map(|v| self.values.get_key_value(v))
-                .map(known_choice)
-                .collect(),
+    /// Returns the values that an item with these values can distinguish.
+    fn choices(&self, item_values: Option<&BTreeSet<Vec<u8>>>) -> Vec<Choice<'_>> {
+        let mut choices: Vec<Choice<'_>> = if self.finite {
+            self.values.iter().map(|(value, digit)| Choice::known(value, *digit)).collect()
+        } else {
+            let values = item_values.into_iter().flatten();
+            let known = values.filter_map(|value| self.values.get_key_value(value));
+            known.map(|(value, digit)| Choice::known(value, *digit)).collect()
         };
         if !self.finite {
             let own = choices.iter().flat_map(|choice| choice.digits.list()).collect();
@@ -220,10 +225,6 @@ impl IndexedParam {
         }
         choices
     }
-}
-
-fn known_choice<'b>((value, digit): (&'b Vec<u8>, &u64)) -> Choice<'b> {
-    Choice { value: Some(value), digits: Digits::One(*digit) }
 }
 
 impl<'q> IndexBuilder<'q> {

@@ -58,7 +58,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         &mut self,
         file: &str,
         route: &PageRoute,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> (Page, ItemGaps) {
         let PageRoute { path, layout, .. } = route;
         let mut drafting = LayoutCompiler {
@@ -66,7 +66,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
             file,
             path,
             has_item: route.each.is_some(),
-            diagnostics: mistakes,
+            diagnostics,
             text: Vec::new(),
             text_gaps: Vec::new(),
             item_gaps: ItemGaps::new(),
@@ -88,8 +88,8 @@ impl<'a, 's> PageCompiler<'a, 's> {
             combinations_array_bytes: 0,
             combinations_truncated: false,
         };
-        self.check_sizes(file, &page, mistakes);
-        experiments::check_text_length(file, layout, mistakes);
+        self.check_sizes(file, &page, diagnostics);
+        experiments::check_text_length(file, layout, diagnostics);
         self.list_combinations(&mut page);
         (page, item_gaps)
     }
@@ -162,7 +162,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         page.combinations = self.pieces.add(&text);
     }
 
-    fn check_sizes(&mut self, file: &str, page: &Page, mistakes: &mut Diagnostics) {
+    fn check_sizes(&mut self, file: &str, page: &Page, diagnostics: &mut Diagnostics) {
         let bytes = |part: &Part| match part {
             Part::Piece(index) => self.pieces.text(*index).len(),
             Part::Zone(_) => 0,
@@ -177,7 +177,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
             let expected =
                 format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
             let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{body} bytes"));
-            mistakes.add(diagnostic.with_title("the layout is too large"));
+            diagnostics.add(diagnostic.with_title("the layout is too large"));
         }
         let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
         let canonical = max_total(page, &page.parts, &pair, &|_| 0);
@@ -186,7 +186,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
                 "zone names and variant keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes"
             );
             let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{canonical} bytes"));
-            mistakes.add(diagnostic.with_title("the names of zones and variants are too long"));
+            diagnostics.add(diagnostic.with_title("the names of zones and variants are too long"));
         }
     }
 }

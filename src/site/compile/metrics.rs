@@ -76,17 +76,12 @@ impl Zone<'_, '_> {
     }
 
     /// Keeps the first value of a member, and reports another one.
-    fn agree<'s, T: PartialEq>(
-        &mut self,
-        member: &str,
-        known: &mut Given<'s, T>,
-        given: Option<(&'s str, &'s T)>,
-    ) {
-        let (Some((file, first)), Some((_, other))) = (&known, given) else {
-            *known = known.or(given);
-            return;
-        };
-        if *first != other {
+    fn agree<'s, T: PartialEq>(&mut self, member: &str, first: &mut Given<'s, T>, other: Given<'s, T>) {
+        let before = *first;
+        *first = before.or(other);
+        if let Some((file, first)) = before
+            && other.is_some_and(|(_, other)| first != other)
+        {
             let title = format!("conflicting `{member}` of experiment `{}`", self.key);
             let expected = format!(
                 "the same `{member}` as in `{file}`, or none, because all zones of the experiment share it"

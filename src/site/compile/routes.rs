@@ -30,7 +30,7 @@ pub(super) fn compile_routes(
     source: &Source,
     layouts: PageCompiler<'_, '_>,
     collections: &Collections<'_>,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
     progress: &dyn Fn(usize, usize),
 ) -> CompiledRoutes {
     let site = source.site.as_ref().map_or("", |site| &site.site);
@@ -39,11 +39,10 @@ pub(super) fn compile_routes(
     let mut in_order: Vec<_> = source.routes.iter().map(|(file, route)| (file.as_str(), route)).collect();
     in_order.sort_by_cached_key(|(_, route)| (paths::precedence(route.path()), route.path()));
     let authored = in_order.iter().map(|(file, route)| (*file, route.path()));
-    paths::check_shapes(authored.clone(), mistakes);
+    paths::check_shapes(authored.clone(), diagnostics);
     let taken = authored.map(|(_, path)| path.to_owned()).collect();
     let made = CompiledRoutes { routes: Vec::new(), pages: Vec::new(), updated_at: None };
-    let mut scheduler =
-        RouteCompiler { site, layouts, collections, diagnostics: mistakes, taken, output: made };
+    let mut scheduler = RouteCompiler { site, layouts, collections, diagnostics, taken, output: made };
     let mut newest: Option<(Timestamp, &str)> = None;
     for (done, (file, route)) in in_order.into_iter().enumerate() {
         newest = newest.max(scheduler.compile_route(file, route));
@@ -104,7 +103,7 @@ impl RouteCompiler<'_, '_, '_> {
                 let made = each::make_paths(file, &route.path, each, self.collections, self.diagnostics);
                 remove_unknown_fields(file, &mut gaps, &made, self.diagnostics);
                 for concrete in made {
-                    self.add_item_route((&page, &gaps), concrete, &described, updated);
+                    self.add_item_route(&page, &gaps, concrete, &described, updated);
                 }
             }
         }
@@ -116,7 +115,8 @@ impl RouteCompiler<'_, '_, '_> {
     /// Adds the route of an item. It has a page of its own if `page` has gaps. Otherwise all items share `page`.
     fn add_item_route(
         &mut self,
-        (page, gaps): (&Page, &ItemGaps),
+        page: &Page,
+        gaps: &ItemGaps,
         concrete: ConcretePath<'_>,
         described: &[u8],
         updated: Option<&str>,
@@ -165,7 +165,7 @@ impl RouteCompiler<'_, '_, '_> {
 fn parse_updated_at<'s>(
     file: &str,
     route: &'s types::Route,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> Option<(Timestamp, &'s str)> {
     let text = route.updated_at()?;
     match text.parse() {
@@ -173,7 +173,7 @@ fn parse_updated_at<'s>(
         Err(_) => {
             let expected = "a time such as \"2026-01-05T10:00:00Z\" (RFC 3339)";
             let diagnostic = Diagnostic::at_value(file, "/updatedAt", expected, format!("{text:?}"));
-            mistakes.add(diagnostic.with_title(format!("invalid time {text:?}")));
+            diagnostics.add(diagnostic.with_title(format!("invalid time {text:?}")));
             None
         }
     }

@@ -277,7 +277,7 @@ impl<'s> LayoutVerifier<'s> {
         within: Option<(u8, u8)>,
         depth: usize,
     ) -> Result<(), &'static str> {
-        let (site, page) = (self.site, self.page);
+        let Self { site, page, .. } = *self;
         for part in parts {
             match part {
                 ArchivedPart::Piece(index) if (index.to_native() as usize) < site.pieces.len() => {}
@@ -334,7 +334,8 @@ fn pattern_matches(pattern: &str, path: &str) -> bool {
 
 /// Verifies that the lists of a query are sorted for binary searches and refer to existing parts.
 fn verify_query(site: &ArchivedSite, query: &ArchivedQuery) -> Result<(), &'static str> {
-    let (params, items) = (query.params.len(), query.items.len());
+    let params = query.params.len();
+    let items = query.items.len();
     let limit = query.limit.to_native() as usize;
     if params > QUERY_PARAMS_MAX || items > ITEMS_MAX || !(1..=QUERY_LIMIT_MAX).contains(&limit) {
         return Err("a query has too many parameters or items, or its limit is out of range");

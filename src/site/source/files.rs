@@ -45,7 +45,8 @@ impl Files {
     /// An error of the operating system (no such directory, permission denied), with the path.
     pub fn from_directory(dir: &Path) -> io::Result<Files> {
         let root = dir.canonicalize().map_err(|error| with_path(dir, error))?;
-        let (mut files, mut found) = (Files::default(), Vec::new());
+        let mut files = Files::default();
+        let mut found = Vec::new();
         files.scan(&root, "", &mut found)?;
         let read = |_: &mut (), found: &FoundFile| read_found(&root, found);
         let contents = parallel::map(&found, || (), read, &|_, _| {});

@@ -222,7 +222,7 @@ impl FileParser {
         self.validators[&kind].check(file, &tree, &mut found);
         if !found.is_empty() {
             let is_route = kind == FileKind::Route;
-            diagnostics.append(if is_route { puck::replace_mistakes(file, &tree, found) } else { found });
+            diagnostics.append(if is_route { puck::replace_diagnostics(file, &tree, found) } else { found });
             return Ok(None);
         }
         let text = syntax::blank_member(text, &tree, SCHEMA_MEMBER);

@@ -75,6 +75,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "site/compile/conditions.rs",
             "site/compile/routes.rs",
             "site/compile/timezone.rs",
+            "site/profile_values.rs",
         ],
     ),
     (

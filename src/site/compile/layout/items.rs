@@ -132,7 +132,7 @@ impl PageCompiler<'_, '_> {
         gaps: &ItemGaps,
         concrete: &ConcretePath<'_>,
         described: &mut Vec<u8>,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Page {
         let mut own = page.clone();
         let mut pieces: BTreeMap<u32, u32> = BTreeMap::new();
@@ -146,7 +146,7 @@ impl PageCompiler<'_, '_> {
                 from = gap.offset;
                 let start = filled.len();
                 if let Err(diagnostic) = gap.write_value(concrete, &mut filled) {
-                    mistakes.add(*diagnostic);
+                    diagnostics.add(*diagnostic);
                 }
                 described.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
                 described.extend_from_slice(&filled[start..]);
@@ -164,7 +164,7 @@ impl PageCompiler<'_, '_> {
             );
             let actual = format!("{} bytes", self.body_bytes_max + value_bytes);
             let diagnostic = concrete.at_item(expected, actual);
-            mistakes
+            diagnostics
                 .add(diagnostic.with_title(format!("the page of item {:?} is too large", concrete.item.id)));
         }
         let variants = own.zones.iter_mut().flat_map(|zone| &mut zone.variants);
@@ -214,7 +214,7 @@ pub(in crate::site::compile) fn remove_unknown_fields(
     file: &str,
     gaps: &mut ItemGaps,
     paths: &[ConcretePath<'_>],
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) {
     if paths.is_empty() {
         return;
@@ -231,7 +231,7 @@ pub(in crate::site::compile) fn remove_unknown_fields(
                     Diagnostic::at_value(file, gap.pointer.clone(), expected, format!("`{}`", gap.path));
                 let names = field_paths(paths);
                 let hint = nearest(&gap.path, names.iter().map(String::as_str));
-                mistakes
+                diagnostics
                     .add(diagnostic.with_title(format!("unknown field `{}`", gap.path)).with_nearest(hint));
             }
             is_known

@@ -75,9 +75,12 @@ impl<'s> RuleConditions<'s, '_> {
                     }
                     for (i, rule) in zone.rules.iter().enumerate() {
                         if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
-                            let (file, fixed_path) = (self.file, self.fixed_path);
-                            let pointer = format!("{pointer}/rules/{i}/when");
-                            self.found.push(SiteCondition { file, pointer, when, fixed_path });
+                            self.found.push(SiteCondition {
+                                file: self.file,
+                                pointer: format!("{pointer}/rules/{i}/when"),
+                                when,
+                                fixed_path: self.fixed_path,
+                            });
                         }
                     }
                 }
@@ -109,12 +112,14 @@ pub(super) fn check(
     }
     for field in &found.fields {
         if is_page(field.field) {
-            published.check_page((condition.file, &field.pointer), &field.name, warnings);
+            published.check_page(condition.file, &field.pointer, &field.name, warnings);
         }
         check_param(condition.file, field).into_iter().for_each(|diagnostic| warnings.add(diagnostic));
     }
     let of_path = found.fields.iter().find(|field| field.field == ProfileField::UrlPath);
-    if let (Some(field), Some(path)) = (of_path, condition.fixed_path) {
+    if let Some(field) = of_path
+        && let Some(path) = condition.fixed_path
+    {
         let expected = "a test that differs between the requests for this page, or a route with a parameter";
         let actual = format!("`url.path` on the page {path:?}");
         let diagnostic = Diagnostic::at_key(condition.file, field.pointer.clone(), expected, actual);
