@@ -46,7 +46,6 @@ mod record;
 mod record_context;
 mod recover;
 mod request_batch;
-mod retention;
 mod scan;
 mod segment_writer;
 mod segments;
