@@ -172,11 +172,6 @@ impl ActiveSegment {
         Ok(file_tail == self.checked_tail && (self.bytes == self.checked_end || next == BATCH_MAGIC))
     }
 
-    /// Returns the segment as a closed one. `closed_ms` is the log clock.
-    pub(super) fn closed(&self, closed_ms: i64) -> ClosedSegment {
-        ClosedSegment { first_seq: self.first_seq, bytes: self.file_bytes(), closed_ms }
-    }
-
     /// Returns the first seq that the segment may hold.
     pub(super) fn first_seq(&self) -> u64 {
         self.first_seq

@@ -142,10 +142,7 @@ impl LogDirectory {
 
     /// Returns the identity of the file or directory at `path`. Returns `None` if there is none.
     pub(crate) fn find_identity(&self, path: &Path) -> io::Result<Option<FileIdentity>> {
-        match self.disk.identity(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => other.map(Some),
-        }
+        if_exists(self.disk.identity(path))
     }
 
     /// Returns the path of the file `name`.
@@ -170,6 +167,20 @@ impl LogDirectory {
     /// Opens a file for reading.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         self.disk.open(&self.path(name))
+    }
+
+    /// Opens a file for reading. Returns `None` if there is none.
+    pub(crate) fn find_file(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
+        if_exists(self.open_file(name))
+    }
+
+    /// Reads a small file, or the first `bytes_max` + 1 bytes of a longer one. Returns `None` if there is none.
+    pub(crate) fn read_small(&self, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.find_file(name)? else { return Ok(None) };
+        let mut bytes = vec![0; bytes_max + 1];
+        let length = read_full(&*file, &mut bytes, 0)?;
+        bytes.truncate(length);
+        Ok(Some(bytes))
     }
 
     /// Replaces `name` atomically and durably by a file that `fill` writes. The returned file accepts
@@ -235,13 +246,8 @@ impl LogDirectory {
     /// Returns the seq of the first tombstone whose erasure may not be finished, or 0 if the file does not state it,
     /// and the time of the request. Files of earlier releases have no time.
     pub(crate) fn erasing(&self) -> io::Result<Option<(u64, Option<i64>)>> {
-        let file = match self.open_file(ERASING) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        let mut bytes = [0; 2 * size_of::<u64>() + 1];
-        let length = read_full(&*file, &mut bytes, 0)?;
-        Ok(Some(match bytes[..length].as_chunks() {
+        let Some(bytes) = self.read_small(ERASING, 2 * size_of::<u64>())? else { return Ok(None) };
+        Ok(Some(match bytes.as_chunks() {
             ([seq], []) => (u64::from_le_bytes(*seq), None),
             ([seq, time_ms], []) => (u64::from_le_bytes(*seq), Some(i64::from_le_bytes(*time_ms))),
             _ => (0, None),
@@ -263,16 +269,11 @@ impl LogDirectory {
     /// # Errors
     /// An I/O error, or `InvalidData` if the file is damaged.
     pub(crate) fn secret(&self) -> io::Result<Option<[u8; 32]>> {
-        let file = match self.open_file(SECRET_FILE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        let mut bytes = [0; SECRET_BYTES + 1];
-        let length = read_full(&*file, &mut bytes, 0)?;
+        let Some(bytes) = self.read_small(SECRET_FILE, SECRET_BYTES)? else { return Ok(None) };
         let damaged = || {
             io::Error::new(io::ErrorKind::InvalidData, "the file `secret` is damaged; restore it from a copy")
         };
-        secret_from_bytes(&bytes[..length]).map(Some).ok_or_else(damaged)
+        secret_from_bytes(&bytes).map(Some).ok_or_else(damaged)
     }
 
     /// Writes the key of the digests in tombstones.
@@ -291,13 +292,10 @@ impl LogDirectory {
 
     /// Reads the file `oldest`.
     pub(crate) fn oldest(&self) -> io::Result<OldestSeq> {
-        let file = match self.open_file(OLDEST_FILE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OldestSeq::Absent),
-            other => other?,
+        let Some(bytes) = self.read_small(OLDEST_FILE, NUMBER_FILE_BYTES)? else {
+            return Ok(OldestSeq::Absent);
         };
-        let mut bytes = [0; NUMBER_FILE_BYTES + 1];
-        let length = read_full(&*file, &mut bytes, 0)?;
-        Ok(oldest_from_bytes(&bytes[..length]).map_or(OldestSeq::Damaged, OldestSeq::Seq))
+        Ok(oldest_from_bytes(&bytes).map_or(OldestSeq::Damaged, OldestSeq::Seq))
     }
 
     /// Expires all seqs below `seq` durably. The segments still exist after this.
@@ -398,5 +396,12 @@ fn torn_prefix(first_seq: u64) -> String {
 }
 
 fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
-    result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+    if_exists(result).map(drop)
+}
+
+fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
 }

@@ -18,7 +18,7 @@ use super::directory::LogDirectory;
 use super::format::{NUMBER_FILE_BYTES, number_from_bytes, number_to_bytes};
 use super::verify::{Damage, DamageKind, SegmentEntry, damage_in};
 use crate::clock::{Clock, LogClock};
-use crate::storage::disk::{append_all, read_full};
+use crate::storage::disk::append_all;
 
 /// Move of the log clock after which its value is saved, in ms. After a kill the log clock continues at the saved
 /// value, and catches up in seconds.
@@ -71,13 +71,8 @@ fn damage() -> Damage {
 }
 
 fn read_saved(directory: &LogDirectory) -> io::Result<SavedClock> {
-    let file = match directory.open_file(CLOCK) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SavedClock::Absent),
-        other => other?,
-    };
-    let mut bytes = [0; NUMBER_FILE_BYTES + 1];
-    let length = read_full(&*file, &mut bytes, 0)?;
-    let value = number_from_bytes(CLOCK_MAGIC, &bytes[..length]);
+    let Some(bytes) = directory.read_small(CLOCK, NUMBER_FILE_BYTES)? else { return Ok(SavedClock::Absent) };
+    let value = number_from_bytes(CLOCK_MAGIC, &bytes);
     Ok(value.map_or(SavedClock::Damaged, |value| SavedClock::Ms(value.cast_signed())))
 }
 

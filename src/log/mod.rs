@@ -42,7 +42,6 @@ pub(crate) mod queue;
 mod reader;
 mod recover;
 mod request_batch;
-mod retention;
 mod scan;
 mod segment_writer;
 mod segments;

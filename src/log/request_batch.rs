@@ -3,8 +3,8 @@
 //! # Invariants
 //!
 //! * Each request that is drained is completed, or passed on to be completed, before the next ones are drained.
-//! * The keys of a batch are in the dedup window for good only after [`commit`](RequestBatch::commit). If the batch is
-//!   not persisted, [`rollback`](RequestBatch::rollback) removes them, so that a retry is no duplicate.
+//! * The keys of a batch that is not persisted leave the dedup window when its requests are completed, so that a retry
+//!   is no duplicate.
 //! * Each batch wakes a worker once, however many of its requests the batch has.
 //!
 //! This part knows no file and no clock.
@@ -78,23 +78,16 @@ impl RequestBatch {
         (next_seq - first_seq) as u32
     }
 
-    /// Keeps the keys of the batch, which is persisted.
-    pub fn commit(&mut self) {
-        self.dedup.commit();
-    }
-
-    /// Removes the keys of the batch, which is not persisted.
-    pub fn rollback(&mut self) {
-        self.dedup.rollback();
-    }
-
     /// Completes the requests, and wakes each worker that sent one of them.
     pub fn complete(&mut self, outcome: WriteOutcome) {
         self.number += 1;
+        if outcome == WriteOutcome::DiskUnavailable {
+            self.dedup.rollback();
+            self.metrics.rejected_requests.fetch_add(self.requests.len() as u64, Ordering::Relaxed);
+        } else {
+            self.dedup.commit();
+        }
         for QueuedRequest { request, completion_queue } in self.requests.drain(..) {
-            if outcome == WriteOutcome::DiskUnavailable {
-                self.metrics.rejected_requests.fetch_add(1, Ordering::Relaxed);
-            }
             if completion_queue.push(Completion { outcome, visible: None, request }, self.number) {
                 self.queues_to_wake.push(completion_queue);
             }
@@ -105,6 +98,7 @@ impl RequestBatch {
     /// Takes the requests, so that the consumer completes them. `last_seq` is the last seq of the log.
     pub(super) fn take_durable(&mut self, outcome: WriteOutcome, last_seq: u64) -> DurableBatch {
         self.number += 1;
+        self.dedup.commit();
         DurableBatch { requests: mem::take(&mut self.requests), outcome, last_seq, number: self.number }
     }
 

@@ -129,14 +129,9 @@ impl SegmentWriter {
         self.durable_seq
     }
 
-    /// Returns whether all assigned seqs are durable.
+    /// Returns whether all assigned seqs are durable. If not, a new segment would repeat their batches.
     pub fn is_durable(&self) -> bool {
         self.durable_seq + 1 == self.next_seq
-    }
-
-    /// Returns whether there are batches that a new segment would repeat.
-    pub fn has_unsynced(&self) -> bool {
-        !self.unsynced.is_empty()
     }
 
     /// Returns the first seq after the closed segments.
@@ -239,7 +234,11 @@ impl SegmentWriter {
     /// Moves the active segment to the closed ones. Nothing is written to it after this, except its footer.
     fn close(&mut self, log_ms: i64) -> Option<ActiveSegment> {
         let active = self.active.take()?;
-        self.closed.push_back(active.closed(log_ms));
+        self.closed.push_back(ClosedSegment {
+            first_seq: active.first_seq(),
+            bytes: active.file_bytes(),
+            closed_ms: log_ms,
+        });
         Some(active)
     }
 
@@ -303,7 +302,7 @@ impl SegmentWriter {
     pub(super) fn is_sync_due(&self) -> bool {
         let is_due =
             self.unsynced.len() >= UNSYNCED_BYTES_MAX / 2 || self.clock.monotonic() >= self.sync_due();
-        self.is_available() && self.has_unsynced() && is_due
+        self.is_available() && !self.unsynced.is_empty() && is_due
     }
 
     fn sync_due(&self) -> Duration {
@@ -313,7 +312,7 @@ impl SegmentWriter {
     /// Returns the time at which the next sync, or the next attempt to begin a segment, is due.
     pub(super) fn next_due(&self) -> Option<Duration> {
         match self.active {
-            Some(_) => self.has_unsynced().then(|| self.sync_due()),
+            Some(_) => (!self.unsynced.is_empty()).then(|| self.sync_due()),
             None => Some(self.retry_at),
         }
     }
@@ -345,7 +344,7 @@ impl SegmentWriter {
     /// Returns whether the active segment does not state the durable seq yet.
     pub fn needs_mark(&self) -> bool {
         let is_behind = |active: &ActiveSegment| active.durable_watermark() < self.durable_seq;
-        !self.has_unsynced() && self.active.as_ref().is_some_and(is_behind)
+        self.unsynced.is_empty() && self.active.as_ref().is_some_and(is_behind)
     }
 
     /// Appends a mark, an empty batch that states the durable seq, so that readers see the last records.

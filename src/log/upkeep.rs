@@ -21,10 +21,9 @@ use super::directory::LogDirectory;
 use super::format::Batch;
 use super::health::{DiskHealth, PLACE_CHECK_MS};
 use super::metrics::LogMetrics;
-use super::retention::RetentionLimits;
 use super::{Options, log_clock};
 use crate::clock::{Clock, LogClock};
-use crate::limits::{RETENTION_INTERVAL_MS, WATERMARK_AFTER_MS};
+use crate::limits::{RETAIN_MS_MIN, RETENTION_INTERVAL_MS, WATERMARK_AFTER_MS};
 
 /// The timed work of one log writer.
 pub struct Upkeep {
@@ -34,7 +33,8 @@ pub struct Upkeep {
     log_clock: LogClock,
     /// The log clock when it was saved last, in milliseconds.
     clock_saved_ms: i64,
-    retention: RetentionLimits,
+    retain_ms: Option<i64>,
+    retain_bytes: Option<u64>,
     /// The time of the last batch.
     written_at: Duration,
     retention_at: Duration,
@@ -51,7 +51,8 @@ impl Upkeep {
             health: DiskHealth::default(),
             log_clock: LogClock::new(None, &*clock),
             clock_saved_ms: i64::MIN,
-            retention: RetentionLimits::new(options),
+            retain_ms: options.retain_ms,
+            retain_bytes: options.retain_bytes,
             written_at: now,
             retention_at: now,
             place_check_at: now + Duration::from_millis(PLACE_CHECK_MS),
@@ -115,40 +116,40 @@ impl Upkeep {
         self.written_at = self.clock.monotonic();
     }
 
-    /// Returns the time at which the writer is idle.
+    /// Returns the time at which the mark of an idle writer is due.
     pub(super) fn mark_due(&self) -> Duration {
         self.written_at + Duration::from_millis(WATERMARK_AFTER_MS)
     }
 
-    /// Returns whether no batch was written for a while.
-    pub fn is_idle(&self) -> bool {
-        self.clock.monotonic() >= self.mark_due()
-    }
-
     /// Returns whether a check of the place of directory and segment is due, which is once a second.
     pub fn begin_place_check(&mut self) -> bool {
-        let now = self.clock.monotonic();
-        let is_due = now >= self.place_check_at;
-        if is_due {
-            self.place_check_at = now + Duration::from_millis(PLACE_CHECK_MS);
-        }
-        is_due
+        is_due(&mut self.place_check_at, self.clock.monotonic(), PLACE_CHECK_MS)
     }
 
     /// Returns whether retention is due.
     pub fn begin_retention(&mut self) -> bool {
-        let now = self.clock.monotonic();
-        let is_due = self.retention.has_limit() && now >= self.retention_at;
-        if is_due {
-            self.retention_at = now + Duration::from_millis(RETENTION_INTERVAL_MS);
-        }
         // Delete nothing during an erasure: the rename of a rewritten segment would restore a deleted one.
-        is_due && !self.metrics.erasing.load(Ordering::SeqCst)
+        self.has_retention()
+            && is_due(&mut self.retention_at, self.clock.monotonic(), RETENTION_INTERVAL_MS)
+            && !self.metrics.erasing.load(Ordering::SeqCst)
     }
 
-    /// Returns how many of the oldest closed segments have expired. `active_bytes` is the length of the active one.
+    fn has_retention(&self) -> bool {
+        self.retain_ms.is_some() || self.retain_bytes.is_some()
+    }
+
+    /// Returns how many of the oldest closed segments have expired, by age or by the size of all segments. The size
+    /// includes `active_bytes`.
     pub fn expired_count(&self, closed_segments: &VecDeque<ClosedSegment>, active_bytes: u64) -> usize {
-        self.retention.expired_count(closed_segments, active_bytes, self.log_ms())
+        let mut bytes = active_bytes + closed_segments.iter().map(|closed| closed.bytes).sum::<u64>();
+        let is_expired = |closed: &&ClosedSegment| {
+            let age_ms = self.log_ms().saturating_sub(closed.closed_ms);
+            let is_old = self.retain_ms.is_some_and(|retain_ms| age_ms > retain_ms);
+            let is_over = self.retain_bytes.is_some_and(|retain_bytes| bytes > retain_bytes);
+            bytes -= closed.bytes;
+            is_old || (is_over && age_ms > RETAIN_MS_MIN)
+        };
+        closed_segments.iter().take_while(is_expired).count()
     }
 
     /// Returns the time at which the next work is due, except the mark. `is_available` says whether the writer has a
@@ -156,7 +157,16 @@ impl Upkeep {
     pub fn next_due(&self, is_available: bool) -> Option<Duration> {
         let place = is_available.then_some(self.place_check_at);
         let recovery = self.health.recovery_due().filter(|_| is_available);
-        let retention = self.retention.has_limit().then_some(self.retention_at);
+        let retention = self.has_retention().then_some(self.retention_at);
         [place, recovery, retention].into_iter().flatten().min()
     }
+}
+
+/// Returns whether work is due at `due`. If so, it is due again after the interval.
+fn is_due(due: &mut Duration, now: Duration, interval_ms: u64) -> bool {
+    if now < *due {
+        return false;
+    }
+    *due = now + Duration::from_millis(interval_ms);
+    true
 }

@@ -242,10 +242,7 @@ pub(super) fn read_segment_entry(
 ) -> Result<Option<SegmentEntry>, LogError> {
     let name = segment_name(named_seq);
     let failed = |error| LogError::io(&directory.path(&name), error);
-    let file = match directory.open_file(&name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.map_err(failed)?,
-    };
+    let Some(file) = directory.find_file(&name).map_err(failed)? else { return Ok(None) };
     let (first_seq, created_ms, log_id) = match scan::read_header(&*file).map_err(failed)? {
         // An erasure writes the time 0 if it replaces a damaged header.
         Ok(header) => (header.first_seq, Some(header.created_ms).filter(|ms| *ms > 0), Some(header.log_id)),

@@ -153,7 +153,7 @@ impl LogWriter {
         if !self.segments.is_available() && !self.is_waiting() {
             self.begin_segment();
         }
-        if self.segments.has_unsynced() {
+        if !self.segments.is_durable() {
             self.sync();
         }
         self.save_log_clock();
@@ -195,10 +195,8 @@ impl LogWriter {
             return self.acknowledge();
         }
         if !self.persist() {
-            self.batch.rollback();
             return self.complete_requests(WriteOutcome::DiskUnavailable);
         }
-        self.batch.commit();
         self.deliver_batch();
         self.acknowledge();
         self.segments.clear_synced();
@@ -312,7 +310,7 @@ impl LogWriter {
             Ok(None) => return,
             Ok(Some(loss)) => {
                 let reported = self.segments.report_loss(loss);
-                self.upkeep.note_result(&reported);
+                reported.unwrap_or_else(|error| self.upkeep.note_error(&error));
                 self.upkeep.note_error(&loss);
             }
             Err(error) => self.upkeep.note_error(&error),
@@ -328,10 +326,10 @@ impl LogWriter {
     }
 
     fn seal_if_full(&mut self) {
-        if self.segments.is_full() && self.segments.has_unsynced() {
+        if self.segments.is_full() && !self.segments.is_durable() {
             self.sync();
         }
-        if self.segments.is_full() && !self.segments.has_unsynced() {
+        if self.segments.is_full() && self.segments.is_durable() {
             self.seal();
         }
     }
@@ -351,7 +349,8 @@ impl LogWriter {
 
     /// Writes a mark, which states the durable seq, if no request has arrived for a while.
     fn write_mark_if_idle(&mut self) {
-        if self.segments.needs_mark() && self.upkeep.is_idle() && self.receiver.queued_requests() == 0 {
+        let is_due = self.segments.needs_mark() && self.clock.monotonic() >= self.upkeep.mark_due();
+        if is_due && self.receiver.queued_requests() == 0 {
             let marked = self.segments.append_mark(self.upkeep.log_ms());
             self.upkeep.note_result(&marked);
             if marked.is_err() {

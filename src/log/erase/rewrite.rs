@@ -116,10 +116,7 @@ pub(super) fn rewrite_segment(
     rule: &mut dyn EraseRule,
     options: RewriteOptions,
 ) -> io::Result<Option<RewriteCounts>> {
-    let file = match directory.open_file(&segment.file_name()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
+    let Some(file) = directory.find_file(&segment.file_name())? else { return Ok(None) };
     let footer = scan::read_footer(&*file)?;
     if footer.as_ref().is_some_and(|footer| !rule.may_match(&footer.filter)) {
         return Ok(None);

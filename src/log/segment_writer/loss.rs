@@ -3,9 +3,10 @@
 use std::io;
 use std::ops::Range;
 
+use super::super::LogError;
 use super::super::active_segment::SegmentLoss;
+use super::super::check::check_closed;
 use super::super::directory::segment_name;
-use super::super::verify::{Damage, SegmentEntry, SegmentItem, SegmentReader};
 use super::SegmentWriter;
 
 impl SegmentWriter {
@@ -25,7 +26,7 @@ impl SegmentWriter {
     ///
     /// # Errors
     /// A truncated segment cannot be read.
-    pub(in super::super) fn report_loss(&self, loss: SegmentLoss) -> io::Result<()> {
+    pub(in super::super) fn report_loss(&self, loss: SegmentLoss) -> Result<(), LogError> {
         let first_seq = self.first_open_seq();
         let last_seq = self.durable_seq;
         let file = segment_name(first_seq);
@@ -47,29 +48,11 @@ impl SegmentWriter {
                         );
                     }
                 };
-                let damages = self.damages(first_seq).inspect_err(|_| report(0, first_seq..last_seq + 1))?;
+                let damages = check_closed(&self.directory, first_seq, last_seq + 1)
+                    .inspect_err(|_| report(0, first_seq..last_seq + 1))?;
                 damages.into_iter().for_each(|damage| report(damage.offset, damage.lost_seqs));
                 Ok(())
             }
         }
-    }
-
-    /// Returns the damage of the active segment, as the next start finds it.
-    fn damages(&self, first_seq: u64) -> io::Result<Vec<Damage>> {
-        let segment = SegmentEntry {
-            named_seq: first_seq,
-            first_seq,
-            created_ms: None,
-            void_from_seq: self.durable_seq + 1,
-            log_id: Some(self.log_id),
-        };
-        let mut reader = SegmentReader::new(&self.directory, &segment, self.durable_seq)?;
-        let mut damages = Vec::new();
-        while let Some(item) = reader.next()? {
-            if let SegmentItem::Damage(damage) = item {
-                damages.push(damage);
-            }
-        }
-        Ok(damages)
     }
 }

@@ -112,13 +112,13 @@ impl LogWriter {
 
     /// Seals the open segment, if it has records. All records are then durable, and the open segment is empty.
     fn seal_before_erasure(&mut self) -> io::Result<()> {
-        if self.segments.has_unsynced() {
+        if !self.segments.is_durable() {
             self.sync();
         }
-        if !self.segments.has_unsynced() && self.segments.has_records() {
+        if self.segments.is_durable() && self.segments.has_records() {
             self.seal();
         }
-        let is_sealed = self.segments.is_available() && !self.segments.has_unsynced();
+        let is_sealed = self.segments.is_available() && self.segments.is_durable();
         if is_sealed { Ok(()) } else { Err(unavailable()) }
     }
 

@@ -48,10 +48,8 @@ fn a_key_is_accepted_once_and_accepted_records_have_consecutive_seqs() {
     use RecordResult::{Accepted, Duplicate};
     let mut requests = Requests::new();
     assert_eq!(requests.take(&[7, 7, 8], 5), 2);
-    requests.batch.commit();
     assert_eq!(requests.complete(WriteOutcome::Durable), [Accepted(5), Duplicate, Accepted(6)]);
     assert_eq!(requests.take(&[8, 9], 7), 1);
-    requests.batch.commit();
     assert_eq!(requests.complete(WriteOutcome::Durable), [Duplicate, Accepted(7)]);
 }
 
@@ -59,10 +57,8 @@ fn a_key_is_accepted_once_and_accepted_records_have_consecutive_seqs() {
 fn a_retry_of_a_batch_that_was_not_persisted_is_no_duplicate() {
     let mut requests = Requests::new();
     assert_eq!(requests.take(&[7], 1), 1);
-    requests.batch.rollback();
     requests.complete(WriteOutcome::DiskUnavailable);
     assert_eq!(requests.take(&[7], 1), 1);
-    requests.batch.commit();
     assert_eq!(requests.complete(WriteOutcome::Durable), [RecordResult::Accepted(1)]);
 }
 
@@ -71,7 +67,6 @@ fn a_batch_wakes_a_worker_once_for_all_of_its_requests() {
     let mut requests = Requests::new();
     requests.client.send(request(1, &[1], START_MS)).expect("the queue accepts it");
     assert_eq!(requests.take(&[2, 3], 1), 3);
-    requests.batch.commit();
     requests.complete(WriteOutcome::Written);
     assert!(requests.client.next_completion().is_some(), "the second request");
     assert_eq!(requests.wakes.load(Ordering::Relaxed), 1);
