@@ -83,8 +83,11 @@ fn check_safety_comments(file: &File) -> Vec<String> {
 #[test]
 fn unsafe_threads_the_clock_and_randomness_are_in_their_files() {
     assert_no_violations(&files(&["src"]), check_words);
-    assert_no_violations(&files(&["loadtest/src"]), check_loadtest_file);
-    assert_no_violations(&files(&["src", "tests", "loadtest/src"]), check_safety_comments);
+    assert_no_violations(&files(&["loadtest/src", "loadtest/compare/src"]), check_loadtest_file);
+    assert_no_violations(
+        &files(&["src", "tests", "loadtest/src", "loadtest/compare/src"]),
+        check_safety_comments,
+    );
 }
 
 #[test]
