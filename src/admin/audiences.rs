@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use super::representation::Representation;
 use crate::clock;
 use crate::condition::{AudienceResults, Evaluator, Memo, OpenResult};
-use crate::insights::engine::{AnswerError, Errand};
+use crate::insights::engine::{Output, TaskResult};
 use crate::insights::{Cell, write_csv};
 use crate::resolve::decide::SiteAudiences;
 use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
@@ -92,15 +92,14 @@ impl AudienceCount {
         let sizes = Sizes { hash, began, at_ms, profiles: 0, counts };
         Self { snapshot, profiles, cache, representation, next_shard: 0, sizes, url: PageUrl::new() }
     }
-}
 
-impl Errand for AudienceCount {
-    fn step(&mut self) -> Option<Result<String, AnswerError>> {
-        let (site, now) = (self.snapshot.site(), clock::instant());
+    /// Counts the profiles of the next shards. Returns the text after the last ones, or if the sizes are known.
+    pub(super) fn step(&mut self) -> Option<TaskResult> {
+        let site = &self.snapshot.site().site;
         if self.next_shard == 0
-            && let Some(sizes) = self.cache.get(&site.site, self.sizes.hash, now)
+            && let Some(sizes) = self.cache.get(site, self.sizes.hash, clock::instant())
         {
-            return Some(Ok(write(&self.snapshot, &sizes, self.representation)));
+            return Some(Ok(Output::ValidatedText(write(&self.snapshot, &sizes, self.representation))));
         }
         if !self.count_slice() {
             return None;
@@ -109,11 +108,9 @@ impl Errand for AudienceCount {
         let counts = std::mem::take(&mut self.sizes.counts);
         let sizes = Arc::new(Sizes { hash, began, at_ms, profiles, counts });
         self.cache.put(&self.snapshot.site().site, &sizes);
-        Some(Ok(write(&self.snapshot, &sizes, self.representation)))
+        Some(Ok(Output::ValidatedText(write(&self.snapshot, &sizes, self.representation))))
     }
-}
 
-impl AudienceCount {
     /// Counts the profiles of the next shards. Returns true after the last one.
     fn count_slice(&mut self) -> bool {
         let Self { snapshot, profiles, next_shard, sizes, url, .. } = self;

@@ -10,16 +10,15 @@ mod cluster;
 mod console;
 mod health;
 mod insights;
-pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
 mod node_readiness;
 mod past_decision;
-mod questions;
 mod records;
 mod representation;
 mod security_headers;
 mod sites;
+pub(crate) mod slow_requests;
 pub(crate) mod startup;
 mod visitor_header;
 mod visitors;
@@ -29,6 +28,7 @@ pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
 pub(crate) use security_headers::WithSecurityHeaders;
+pub(crate) use slow_requests::SlowRequests;
 pub(crate) use visitors::VisitorHandler;
 
 use self::access::AccessRules;
@@ -46,12 +46,19 @@ pub struct AdminService {
     lifecycle: Lifecycle,
     access: AccessRules,
     metrics: Metrics,
-    visitors: Option<VisitorHandler>,
-    insights: Option<InsightsHandler>,
+    /// `None` until startup has ended.
+    data: Option<DataHandlers>,
     /// The snapshot files as of the last scan.
     files: CurrentFiles,
     /// `None` after startup.
     startup: Option<Startup>,
+}
+
+/// The handlers of recorded data, and their requests that wait.
+pub(crate) struct DataHandlers {
+    pub visitors: VisitorHandler,
+    pub insights: InsightsHandler,
+    pub requests: SlowRequests,
 }
 
 impl AdminService {
@@ -60,8 +67,15 @@ impl AdminService {
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
         console::prepare();
         let access = AccessRules::new(token.as_deref());
-        let (visitors, insights, files, startup) = Default::default();
-        Self { handler, lifecycle, access, metrics, visitors, insights, files, startup }
+        Self {
+            handler,
+            lifecycle,
+            access,
+            metrics,
+            data: None,
+            files: CurrentFiles::default(),
+            startup: None,
+        }
     }
 
     /// Lists these snapshot files in the answers of `/sites`.
@@ -72,30 +86,30 @@ impl AdminService {
 
     /// Reports the progress of startup until the remaining parts arrive.
     #[must_use]
-    pub fn with_startup(self, starting: Startup) -> Self {
+    pub(crate) fn with_startup(self, starting: Startup) -> Self {
         Self { startup: Some(starting), ..self }
     }
 
     fn install_parts(&mut self) {
         let Some(Startup { parts, .. }) = &self.startup else { return };
-        let Ok(DeferredParts { make, metrics: read }) = parts.try_recv() else { return };
-        let (desk, visitors, insights) = make();
-        self.handler = desk;
-        self.insights = Some(insights);
-        self.visitors = Some(visitors.with_files(self.files.clone()));
-        self.metrics.server = Some(read);
+        let Ok(DeferredParts { make, metrics }) = parts.try_recv() else { return };
+        let (handler, data) = make();
+        self.handler = handler;
+        let visitors = data.visitors.with_files(self.files.clone());
+        self.data = Some(DataHandlers { visitors, ..data });
+        self.metrics.server = Some(metrics);
         self.startup = None;
     }
 
     /// Answers a request for data whose client has access.
     fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        if let Some(visitors) = self.visitors.as_mut().filter(|_| VisitorHandler::matches_path(request.path))
-        {
-            return visitors.handle(&mut self.handler, request, out);
-        }
-        if let Some(insights) = self.insights.as_mut().filter(|_| InsightsHandler::matches_path(request.path))
-        {
-            return insights.handle(&mut self.handler, request, out);
+        if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
+            if VisitorHandler::matches_path(request.path) {
+                return visitors.handle(requests, &mut self.handler, request, out);
+            }
+            if InsightsHandler::matches_path(request.path) {
+                return insights.handle(requests, &mut self.handler, request, out);
+            }
         }
         if request.path == sites::PATH {
             return Poll::Ready(self.write_sites(request, out));
@@ -183,37 +197,24 @@ impl Service for AdminService {
         _arrival: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        if InsightsHandler::has_token(token) {
-            let asked = self.insights.as_mut().zip(buffered.request());
-            return asked.map_or_else(Outcome::default, |(insights, request)| {
-                insights.finish(&mut self.handler, token, &request, out)
-            });
-        }
-        let asked = self.visitors.as_mut().zip(buffered.request());
-        asked.map_or_else(Outcome::default, |(visitors, request)| {
-            visitors.finish(&mut self.handler, &request, out)
+        let results = self.data.as_mut().and_then(|data| data.requests.take(token));
+        results.zip(buffered.request()).map_or_else(Outcome::default, |((etag_input, results), request)| {
+            insights::write_results(&mut self.handler, &request, &etag_input, results, out)
         })
     }
 
     fn is_ready(&self, token: usize) -> bool {
-        if InsightsHandler::has_token(token) {
-            return self.insights.as_ref().is_some_and(|insights| insights.is_ready(token));
-        }
-        self.visitors.as_ref().is_some_and(VisitorHandler::is_complete)
+        self.data.as_ref().is_some_and(|data| data.requests.is_ready(token))
     }
 
     fn take_completion(&mut self) -> Option<usize> {
-        let job = self.visitors.as_mut().and_then(|visitors| visitors.jobs().take_completion());
-        job.or_else(|| self.insights.as_mut()?.take_completion())
+        let DataHandlers { insights, requests, .. } = self.data.as_mut()?;
+        requests.take_ready(insights.last_seq())
     }
 
     fn cancel(&mut self, token: usize) {
-        if InsightsHandler::has_token(token) {
-            self.insights.iter_mut().for_each(|insights| insights.cancel(token));
-            return;
-        }
-        if let Some(visitors) = &mut self.visitors {
-            visitors.jobs().abandon();
+        if let Some(data) = &mut self.data {
+            data.requests.abandon(token);
         }
     }
 
@@ -232,7 +233,7 @@ impl Service for AdminService {
     }
 
     fn ends_with_client(&self, token: usize) -> bool {
-        InsightsHandler::has_token(token)
+        token != slow_requests::JOB_SLOT
     }
 
     fn tick(&mut self) {

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config::Ack;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
-use crate::insights::engine::{AnswerError, Errand};
+use crate::insights::engine::{AnswerError, Output, TaskResult};
 use crate::insights::{Cell, QuestionError, write_csv};
 use crate::problem::{self, Problem};
 use crate::visitors::events::export;
@@ -78,9 +78,9 @@ impl RecordsRequest {
         })
     }
 
-    /// Returns the work of reading the page.
-    pub(super) fn errand(self, source: OwnershipSource, log: Queue, ack: Ack) -> impl Errand + use<> {
-        RecordsErrand { request: self, source, log, ack }
+    /// Returns the reader of the page.
+    pub(super) fn reader(self, source: OwnershipSource, log: Queue, ack: Ack) -> PageReader {
+        PageReader { request: self, source, log, ack }
     }
 }
 
@@ -96,40 +96,29 @@ fn parse_before<'a>(query: &str) -> Result<u64, Refused<'a>> {
     seq.ok_or_else(|| Refused::Question(QuestionError::invalid(name, "the seq of a record", text)))
 }
 
-/// The reading of a page.
-struct RecordsErrand {
+/// A reader of one page.
+pub(super) struct PageReader {
     request: RecordsRequest,
     source: OwnershipSource,
     log: Queue,
     ack: Ack,
 }
 
-impl Errand for RecordsErrand {
+impl PageReader {
     /// Reads the page, again if an erasure changes the log meanwhile.
-    fn step(&mut self) -> Option<Result<String, AnswerError>> {
+    pub(super) fn read(&self) -> TaskResult {
         let mut attempts = 1;
         loop {
             let generation = self.log.metrics().generation().now();
             let page = self.read_page();
             if attempts == ATTEMPTS_MAX || self.log.metrics().generation().now() == generation {
-                let text = page.map(|page| page.write(self.request.representation));
-                return Some(text.map_err(|error| AnswerError::Unreadable(error.to_string())));
+                let page = page.map_err(|error| AnswerError::Unreadable(error.to_string()))?;
+                return Ok(Output::UnstoredText(page.write(self.request.representation)));
             }
             attempts += 1;
         }
     }
-}
 
-/// The reason why a page cannot be read.
-#[derive(Debug, thiserror::Error)]
-enum PageError {
-    #[error(transparent)]
-    Ownership(#[from] OwnershipError),
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-impl RecordsErrand {
     fn read_page(&self) -> Result<Page, PageError> {
         let (began, end_seq) = (clock::instant(), self.end_seq());
         let (source, (id_kind, id)) = (&self.source, &self.request.id);
@@ -208,6 +197,15 @@ impl RecordsErrand {
         page.add(found);
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
+}
+
+/// The reason why a page cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum PageError {
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 /// A page: records as lines of an export, newest first.

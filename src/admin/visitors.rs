@@ -8,16 +8,16 @@
 //! export skips damaged places of the log and reports them: `X-Damaged` counts those skipped for this part. It does
 //! not read segments whose filter lacks the visitor.
 
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::jobs::{JobError, JobOutput, JobResult, JobRunner};
 use super::past_decision::{self, ServedSnapshots};
+use super::slow_requests::{JobResult, SlowRequests};
 use crate::api::{Handler, Outcome, Poll};
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
+use crate::insights::engine::{JobError, JobOutput};
 use crate::limits::{EXPORT_PAGE_BYTES_TARGET, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
@@ -44,7 +44,7 @@ const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
 /// The handler of the visitor endpoints.
-pub struct VisitorHandler {
+pub(crate) struct VisitorHandler {
     lookup: ProfileReader,
     profiles: ProfileReaders,
     /// The snapshot files as of the last scan.
@@ -52,7 +52,6 @@ pub struct VisitorHandler {
     /// Erases visitors on all nodes. `None` if the server is alone.
     cluster: Option<Arc<dyn ClusterErasure>>,
     eraser: Eraser,
-    jobs: JobRunner,
     counts: JobCounters,
     /// Buffer for parameters with escapes.
     decoded: Vec<u8>,
@@ -68,7 +67,7 @@ pub(super) struct VisitorQuery<'a> {
     since: u64,
 }
 
-/// The result of an action: a response body, or the token of a background job.
+/// The result of an action: a response body, or the slot of the request that waits for a job.
 enum ActionResult {
     Json(Json),
     Pending(usize),
@@ -98,16 +97,11 @@ impl Action {
 }
 
 impl VisitorHandler {
-    /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
-    pub fn new(
-        profiles: ProfileReaders,
-        eraser: Eraser,
-        wakeup: Arc<UnixStream>,
-        counts: JobCounters,
-    ) -> Self {
-        let jobs = JobRunner::new(wakeup, counts.clone());
-        let (lookup, files) = (profiles.reader(), CurrentFiles::default());
-        Self { lookup, profiles, files, eraser, jobs, counts, decoded: Vec::new(), cluster: None }
+    /// Creates the handler. `counts` counts damage.
+    pub(crate) fn new(profiles: ProfileReaders, eraser: Eraser, counts: JobCounters) -> Self {
+        let lookup = profiles.reader();
+        let files = CurrentFiles::default();
+        Self { lookup, profiles, files, eraser, counts, decoded: Vec::new(), cluster: None }
     }
 
     /// Explains pages of the past with the snapshots of these files.
@@ -128,12 +122,18 @@ impl VisitorHandler {
     }
 
     /// Answers a request, or starts a job for it.
-    pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
-        match self.run_action(request, handler.catalog()) {
+    pub(super) fn handle(
+        &mut self,
+        requests: &mut SlowRequests,
+        handler: &mut Handler,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll {
+        match self.run_action(requests, request, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
-            Ok(ActionResult::Pending(token)) => return Poll::Pending(token),
+            Ok(ActionResult::Pending(slot)) => return Poll::Pending(slot),
             Err(problem) => return Poll::Ready(handler.reject(request, &problem, out)),
         }
         Poll::Ready(Outcome::default())
@@ -141,10 +141,11 @@ impl VisitorHandler {
 
     fn run_action<'a>(
         &'a mut self,
+        requests: &mut SlowRequests,
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, profiles, files, eraser, jobs, counts, decoded, cluster } = self;
+        let Self { lookup, profiles, files, eraser, counts, decoded, cluster } = self;
         let act = Action::of(request)?;
         let asked = VisitorQuery::parse(request.query, decoded)?;
         if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
@@ -166,7 +167,7 @@ impl VisitorHandler {
                     None if has_profile => erase_visitor(&eraser, &site, (id_kind, &id), known_ids),
                     None => erase_if_known(&eraser, &site, (id_kind, &id), known_ids),
                 };
-                jobs.start(erase).map(ActionResult::Pending)
+                requests.start_job(erase).map(ActionResult::Pending)
             }
             Action::Export => {
                 let (source, since) = (eraser.source.clone(), asked.since);
@@ -177,7 +178,7 @@ impl VisitorHandler {
                     counts.record_damage(output.damaged_places);
                     Ok(output)
                 };
-                jobs.start(export).map(ActionResult::Pending)
+                requests.start_job(export).map(ActionResult::Pending)
             }
             Action::Explain => {
                 let seq = parse_seq(request.query)?;
@@ -190,40 +191,23 @@ impl VisitorHandler {
                 };
                 let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
                 let explain = move || explain_past(&mut refolder, &served, &site, (id_kind, &id), seq);
-                jobs.start(explain).map(ActionResult::Pending)
+                requests.start_job(explain).map(ActionResult::Pending)
             }
         }
     }
+}
 
-    pub(super) fn jobs(&mut self) -> &mut JobRunner {
-        &mut self.jobs
-    }
-
-    pub(super) fn is_complete(&self) -> bool {
-        self.jobs.is_complete()
-    }
-
-    /// Answers the request whose job is done.
-    pub(super) fn finish(
-        &mut self,
-        handler: &mut Handler,
-        request: &Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
-        match self.jobs.take_result() {
-            Some(Ok(JobOutput { content_type: kind, text, next_since, damaged_places: damaged })) => {
-                let next_since = next_since.map(|seq| ("X-Next-Since: ", seq));
-                let damaged = (damaged > 0).then_some(("X-Damaged: ", damaged));
-                let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
-                handler.write_list_page(request, kind, &fields, &text, out);
-                Outcome::default()
-            }
-            Some(Err(JobError { kind, detail })) => {
-                handler.reject(request, &Problem::new(kind, &detail), out)
-            }
-            None => Outcome::default(),
-        }
-    }
+/// Writes the response of a job.
+pub(super) fn write_job_output(
+    handler: &mut Handler,
+    request: &Request<'_>,
+    output: &JobOutput,
+    out: &mut Vec<u8>,
+) {
+    let next_since = output.next_since.map(|seq| ("X-Next-Since: ", seq));
+    let damaged = (output.damaged_places > 0).then_some(("X-Damaged: ", output.damaged_places));
+    let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
+    handler.write_list_page(request, output.content_type, &fields, &output.text, out);
 }
 
 /// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one.

@@ -3,7 +3,6 @@
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -81,10 +80,8 @@ impl AdminThread {
         make_handler: impl FnOnce() -> Handler + Send + 'static,
         metrics: ServerMetrics,
     ) -> Result<(), BootError> {
-        let wakeup_tx = Arc::new(self.wakeup_tx);
-        let insights = event_log.insights_handler(config, Arc::clone(&wakeup_tx))?;
-        let make_visitors = event_log.visitor_handler(wakeup_tx, metrics.jobs.clone());
-        let make = Box::new(move || (make_handler(), make_visitors(), insights));
+        let make_data = event_log.data_handlers(config, self.wakeup_tx, metrics.jobs.clone())?;
+        let make = Box::new(move || (make_handler(), make_data()));
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });
         Ok(())

@@ -17,12 +17,12 @@ use std::time::Duration;
 use self::scrub::ScrubParts;
 use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
-use crate::admin::{InsightsHandler, VisitorHandler};
+use crate::admin::{DataHandlers, InsightsHandler, SlowRequests, VisitorHandler};
 use crate::api::EventSink;
 use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
 use crate::ids;
-use crate::insights::engine::{self, InsightsMetrics};
+use crate::insights::engine::{self, InsightsMetrics, ReplySender};
 use crate::insights::{VisitorKey, installer};
 use crate::limits::CHECKPOINT_STOP_MS;
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
@@ -261,16 +261,37 @@ impl EventLog {
         Ok((move || EventSink::new(client, counters), wakeup_rx))
     }
 
-    /// Returns a constructor of the admin handler for visitors. Its jobs write to `wakeup_tx` when they
-    /// are done.
-    pub(super) fn visitor_handler(
+    /// Starts the threads of Insights, and returns a constructor of the admin handlers. The threads and the jobs of the
+    /// handlers wake the admin thread through `wakeup_tx`.
+    pub(super) fn data_handlers(
         &self,
-        wakeup_tx: Arc<UnixStream>,
+        config: &Config,
+        wakeup_tx: UnixStream,
         counters: JobCounters,
-    ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
-        let (profiles, eraser, cluster) =
-            (self.profiles.clone(), self.eraser.clone(), self.cluster_erasure());
-        move || VisitorHandler::new(profiles, eraser, wakeup_tx, counters).with_cluster(cluster)
+    ) -> Result<impl FnOnce() -> DataHandlers + Send + 'static, BootError> {
+        let (reply_sender, replies) = ReplySender::new(Arc::new(wakeup_tx));
+        let source = self.eraser.source.clone();
+        let parts = engine::Parts {
+            disk: Arc::clone(&source.disk),
+            directory: source.directory.clone(),
+            key: self.insights.key,
+            log: self.queue.clone(),
+            ack: config.ack,
+            memory_bytes: self.insights.memory_bytes,
+            metrics: Arc::clone(&self.insights.metrics),
+            replies: reply_sender.clone(),
+        };
+        let is_on = parts.memory_bytes > 0;
+        let client = engine::start(parts).map_err(BootError::Thread)?;
+        let profiles = self.profiles.clone();
+        let eraser = self.eraser.clone();
+        let cluster = self.cluster_erasure();
+        let insights = InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone());
+        let requests = SlowRequests::new(client, replies, reply_sender, counters.clone());
+        Ok(move || {
+            let visitors = VisitorHandler::new(profiles, eraser, counters).with_cluster(cluster);
+            DataHandlers { visitors, insights, requests }
+        })
     }
 
     /// Returns the erasure on all nodes. `None` if the server is alone.
@@ -284,29 +305,6 @@ impl EventLog {
     /// Returns the metrics of Insights.
     pub(super) fn insights_metrics(&self) -> Arc<InsightsMetrics> {
         Arc::clone(&self.insights.metrics)
-    }
-
-    /// Starts the threads of Insights, and returns the admin handler that asks them. They wake its thread through
-    /// `wakeup_tx`.
-    pub(super) fn insights_handler(
-        &self,
-        config: &Config,
-        wakeup_tx: Arc<UnixStream>,
-    ) -> Result<InsightsHandler, BootError> {
-        let source = self.eraser.source.clone();
-        let parts = engine::Parts {
-            disk: Arc::clone(&source.disk),
-            directory: source.directory.clone(),
-            key: self.insights.key,
-            log: self.queue.clone(),
-            ack: config.ack,
-            memory_bytes: self.insights.memory_bytes,
-            metrics: Arc::clone(&self.insights.metrics),
-            wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
-        };
-        let is_on = parts.memory_bytes > 0;
-        let client = engine::start(parts).map_err(BootError::Thread)?;
-        Ok(InsightsHandler::new(client, is_on, self.queue.clone(), config.ack, source, self.profiles.clone()))
     }
 
     /// Ends the scrub, completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
