@@ -24,7 +24,7 @@ pub mod admin {
     }
 }
 pub mod api {
-    pub use crate::api::{EventSink, Handler, Poll, Settings, SharedBytes, SharedParts};
+    pub use crate::api::{EventSink, Handler, Poll, Service, Settings, SharedBytes, SharedParts};
     pub mod prepared_lists {
         pub use crate::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
     }
@@ -369,7 +369,5 @@ pub mod webhook {
     }
 }
 pub mod worker {
-    pub use crate::worker::{
-        BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, Service, UnsentBytes,
-    };
+    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, UnsentBytes};
 }

@@ -27,18 +27,17 @@ pub(crate) mod waiting;
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
-pub(crate) use security_headers::WithSecurityHeaders;
 pub(crate) use slow_requests::SlowRequests;
 pub(crate) use visitors::VisitorHandler;
 
 use self::access::AccessRules;
 use self::startup::{DeferredParts, Startup};
-use crate::api::{Endpoint, Handler, Outcome, Poll};
+use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
 use crate::site::catalog::files::CurrentFiles;
-use crate::worker::{Lifecycle, Service};
+use crate::worker::Lifecycle;
 
 /// The service of the admin address.
 pub struct AdminService {
@@ -101,46 +100,8 @@ impl AdminService {
         self.startup = None;
     }
 
-    /// Answers a request for data whose client has access.
-    fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
-            if VisitorHandler::matches_path(request.path) {
-                return visitors.handle(requests, &mut self.handler, request, out);
-            }
-            if InsightsHandler::matches_path(request.path) {
-                return insights.handle(requests, &mut self.handler, request, out);
-            }
-        }
-        if request.path == sites::PATH {
-            return Poll::Ready(self.write_sites(request, out));
-        }
-        match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
-                self.handler.handle(request, meta, out)
-            }
-            _ => {
-                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
-                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
-                Poll::Ready(self.handler.reject(request, &problem, out))
-            }
-        }
-    }
-
-    fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
-        match sites::write(request, self.handler.catalog(), &self.files.load()) {
-            Ok((representation, text)) => {
-                self.handler.write_varying(request, representation.media_type(), &text, out);
-                Outcome::default()
-            }
-            Err(problem) => self.handler.reject(request, &problem, out),
-        }
-    }
-}
-
-impl Service for AdminService {
-    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        self.install_parts();
+    /// Answers a request, if its client has access and startup has ended.
+    fn dispatch(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
         if matches!(request.path, health::ALIVE_PATH | health::READY_PATH | metrics::PATH)
             && !matches!(request.method, Method::Get | Method::Head)
         {
@@ -190,6 +151,52 @@ impl Service for AdminService {
         }
     }
 
+    /// Answers a request for data whose client has access.
+    fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
+            if VisitorHandler::matches_path(request.path) {
+                return visitors.handle(requests, &mut self.handler, request, out);
+            }
+            if InsightsHandler::matches_path(request.path) {
+                return insights.handle(requests, &mut self.handler, request, out);
+            }
+        }
+        if request.path == sites::PATH {
+            return Poll::Ready(self.write_sites(request, out));
+        }
+        match Endpoint::of(request.path) {
+            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
+                self.handler.handle(request, meta, out)
+            }
+            _ => {
+                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
+                Poll::Ready(self.handler.reject(request, &problem, out))
+            }
+        }
+    }
+
+    fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
+        match sites::write(request, self.handler.catalog(), &self.files.load()) {
+            Ok((representation, text)) => {
+                self.handler.write_varying(request, representation.media_type(), &text, out);
+                Outcome::default()
+            }
+            Err(problem) => self.handler.reject(request, &problem, out),
+        }
+    }
+}
+
+impl Service for AdminService {
+    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        self.install_parts();
+        let begin = out.len();
+        let poll = self.dispatch(request, meta, out);
+        security_headers::insert(out, begin);
+        poll
+    }
+
     fn finish(
         &mut self,
         token: usize,
@@ -198,9 +205,13 @@ impl Service for AdminService {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let results = self.data.as_mut().and_then(|data| data.requests.take(token));
-        results.zip(buffered.request()).map_or_else(Outcome::default, |((etag_input, results), request)| {
-            insights::write_results(&mut self.handler, &request, &etag_input, results, out)
-        })
+        let Some(((etag_input, results), request)) = results.zip(buffered.request()) else {
+            return Outcome::default();
+        };
+        let begin = out.len();
+        let outcome = insights::write_results(&mut self.handler, &request, &etag_input, results, out);
+        security_headers::insert(out, begin);
+        outcome
     }
 
     fn is_ready(&self, token: usize) -> bool {
@@ -218,14 +229,16 @@ impl Service for AdminService {
         }
     }
 
-    fn reject(
+    fn reject_unparsed(
         &mut self,
         problem: &Problem<'_>,
         head: &RefusedHead<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) {
-        self.handler.reject_unparsed(problem, head, meta.surface, out);
+        let begin = out.len();
+        self.handler.reject_unparsed(problem, head, meta, out);
+        security_headers::insert(out, begin);
     }
 
     fn country_header(&self) -> Option<&str> {

@@ -8,7 +8,7 @@ use super::endpoint::{Endpoint, Outcome, PendingToken, Poll};
 use super::events::{EventHandler, EventRequest, EventSink};
 use super::held::HeldRequests;
 use super::library_settings::SettingsHandler;
-use super::problem::{write_problem, write_unframed_problem};
+use super::problem::write_problem;
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
 use super::shared_bytes::SharedParts;
@@ -22,7 +22,6 @@ use crate::http::date::DateLine;
 use crate::http::etag::Etag;
 use crate::http::headers::Field;
 use crate::http::params::{Param, Params};
-use crate::http::refused_head::RefusedHead;
 use crate::http::request::{Method, Request, RequestMeta, Surface};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
@@ -93,40 +92,7 @@ impl Handler {
         self
     }
 
-    /// Updates the `Date` line and the cached catalog pointer. Called once a second, so that an idle thread keeps
-    /// no old catalog alive.
-    pub fn tick(&mut self) {
-        self.date = DateLine::new(clock::now_s());
-        self.catalog_reader.load();
-    }
-
-    /// Returns the lower-case name of the country header, for the parser.
-    pub fn country_header(&self) -> Option<&str> {
-        self.settings.country_header.as_deref()
-    }
-
-    /// Appends the response to a request, or queues its events. In the second case [`Self::complete`] appends the
-    /// response later.
-    pub fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        // A rejected preflight would hide the reason from the page, so OPTIONS has no rate limit.
-        if request.method == Method::Options {
-            return Poll::Ready(self.handle_options(request, meta.surface, out));
-        }
-        let endpoint = Endpoint::of_request(request, meta.surface);
-        if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
-            let class = ResponseClass::of_request(request);
-            let audience = Audience::before_site_known(class, request.headers.get(Field::Origin));
-            write_problem(out, &problem, audience.into(), request, &self.date, &mut self.scratch);
-            return Poll::rejected(None, problem.kind);
-        }
-        match endpoint {
-            Ok(Endpoint::Events(event_endpoint)) => self.submit_events(request, meta, event_endpoint, out),
-            Ok(Endpoint::LibrarySettings) => Poll::Ready(self.handle_library_settings(request, meta, out)),
-            _ => self.handle_site(request, endpoint, meta, Attempt::First, out),
-        }
-    }
-
-    fn submit_events(
+    pub(super) fn submit_events(
         &mut self,
         request: &Request<'_>,
         meta: &RequestMeta,
@@ -143,7 +109,7 @@ impl Handler {
         }
     }
 
-    fn handle_library_settings(
+    pub(super) fn handle_library_settings(
         &mut self,
         request: &Request<'_>,
         meta: &RequestMeta,
@@ -350,34 +316,17 @@ impl Handler {
         }
     }
 
-    /// Moves the shared parts of the responses since the last call to `shared`.
-    pub(crate) fn take_shared_parts(&mut self, shared: &mut SharedParts) {
-        shared.append(&mut self.scratch.response.shared);
-    }
-
     /// Returns the present catalog.
     pub fn catalog(&mut self) -> &Catalog {
         self.catalog_reader.load()
     }
 
-    /// Appends a problem for bytes that are not a complete and valid request. The connection is closed after it.
-    pub fn reject_unparsed(
+    pub(super) fn handle_options(
         &mut self,
-        problem: &Problem<'_>,
-        head: &RefusedHead<'_>,
+        request: &Request<'_>,
         surface: Surface,
         out: &mut Vec<u8>,
-    ) {
-        let cors = match surface {
-            Surface::Admin => Cors::Nobody,
-            Surface::Public | Surface::Edge | Surface::Events => {
-                ResponseClass::of_refused(head).cors_before_site_known(head.origin)
-            }
-        };
-        write_unframed_problem(out, problem, cors, &self.date, &mut self.scratch.response.ids);
-    }
-
-    fn handle_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Outcome {
+    ) -> Outcome {
         let is_preflight = request.headers.get(Field::PreflightMethod).is_some();
         let endpoint = match request.path {
             "*" => Ok(None),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::event_log::{EventLog, wakeup_pair};
 use super::{BootError, bind, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
-use crate::admin::{AdminService, ServerMetrics, WithSecurityHeaders};
+use crate::admin::{AdminService, ServerMetrics};
 use crate::api::Handler;
 use crate::config::{Config, ConnectionLimits};
 use crate::http::request::Surface;
@@ -65,7 +65,7 @@ impl AdminThread {
             lifecycle: Lifecycle::default(),
             listeners: vec![(bind(address, "--admin")?, Surface::Admin)],
             wakeup_rx: Some(wakeup_rx),
-            make_service: move || WithSecurityHeaders(make_service().with_startup(startup)),
+            make_service: move || make_service().with_startup(startup),
         })?;
         let url = format!("http://{address}");
         tracing::info!(%url, "listening on the admin address");

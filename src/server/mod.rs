@@ -47,7 +47,7 @@ use self::puller::Renewal;
 use self::reload::{Reload, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
-use crate::api::{Handler, Settings};
+use crate::api::{Handler, Service, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
 use crate::limits::{
@@ -446,7 +446,7 @@ fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAd
 }
 
 /// Starts a serving thread and waits until it accepts connections.
-fn start_thread<S: worker::Service, M: FnOnce() -> S + Send + 'static>(
+fn start_thread<S: Service, M: FnOnce() -> S + Send + 'static>(
     config: WorkerConfig<M>,
 ) -> Result<(), BootError> {
     let (started_tx, started_rx) = sync_channel(1);

@@ -16,7 +16,6 @@ use monoio::buf::{IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent};
 use monoio::net::TcpStream;
 
-use super::Service;
 use super::bodies::BodyGuard;
 use super::memory::Reservation;
 use super::output_pool::Output;
@@ -26,6 +25,7 @@ use super::shutdown::OpenConnection;
 use super::state::{Handled, WorkerState};
 use super::timeouts::{Phase, TimeoutGuard};
 use super::unsent::{UnsentBytes, send_now};
+use crate::api::Service;
 use crate::clock;
 use crate::http::input::ReadBuffer;
 use crate::http::request::{BufferedRequest, ParseOutcome, RequestMeta};

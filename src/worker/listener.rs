@@ -12,11 +12,11 @@ use std::time::Duration;
 use monoio::net::TcpStream;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::Service;
 use super::connection;
 use super::rejection::reject_connection;
 use super::runtime::Driver;
 use super::state::WorkerState;
+use crate::api::Service;
 use crate::clock;
 use crate::http::request::{RequestMeta, Surface};
 use crate::metrics::ConnectionEvent;

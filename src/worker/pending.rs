@@ -13,10 +13,10 @@ use std::task::{Context, Poll};
 use monoio::io::AsyncReadRent;
 use monoio::time::{Sleep, sleep_until};
 
-use super::Service;
 use super::runtime::Driver;
 use super::state::WorkerState;
 use super::timeouts::TimeoutGuard;
+use crate::api::Service;
 
 /// A pending response, as a future. If it is dropped unfinished, it cancels the request in the service.
 pub(super) struct PendingResponse<'s, S: Service> {

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use monoio::io::{AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
-use super::Service;
 use super::connection::{InputMemory, read};
 use super::output_pool::Output;
 use super::state::WorkerState;
 use super::timeouts::{Phase, TimeoutGuard};
+use crate::api::Service;
 use crate::clock;
 use crate::http::input::ReadBuffer;
 use crate::http::request::RequestMeta;

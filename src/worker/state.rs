@@ -11,8 +11,8 @@ use super::output_pool::{Output, OutputPool};
 use super::shutdown::Lifecycle;
 use super::timeouts::TimeoutSweeper;
 use super::unsent::{UnsentBytes, UnsentResponses};
-use super::{ENDPOINT_COUNTERS, Service, access_log};
-use crate::api::{Endpoint, Outcome, Poll};
+use super::{ENDPOINT_COUNTERS, access_log};
+use crate::api::{Endpoint, Outcome, Poll, Service};
 use crate::clock;
 use crate::config::ConnectionLimits;
 use crate::http::head_parser::HeadParser;
@@ -109,7 +109,7 @@ impl<S: Service> WorkerState<S> {
     ) {
         let begin = output.bytes.len();
         let head = RefusedHead::read(received);
-        self.service.borrow_mut().reject(problem, &head, meta, &mut output.bytes);
+        self.service.borrow_mut().reject_unparsed(problem, &head, meta, &mut output.bytes);
         let outcome = Outcome { endpoint: None, problem: Some(problem.kind) };
         self.record_response(outcome, None, head.path, meta, &output.bytes[begin..]);
     }
