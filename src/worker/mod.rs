@@ -85,72 +85,80 @@ pub(crate) struct WorkerConfig<M> {
 /// # Errors
 /// The thread cannot be started.
 pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
-    plan: WorkerConfig<M>,
+    config: WorkerConfig<M>,
     started: SyncSender<std::io::Result<()>>,
 ) -> std::io::Result<()> {
     let WorkerConfig {
         name,
         cpu,
-        driver: kernel,
-        busy_poll: spin,
+        driver,
+        busy_poll,
         connections,
         totals,
-        lifecycle: stopping,
+        lifecycle,
         listeners,
-        wakeup_rx: wakeup,
-        make_service: service,
-    } = plan;
-    let listening = listeners.into_iter().map(WorkerListener::new).collect();
+        wakeup_rx,
+        make_service,
+    } = config;
+    let listeners =
+        listeners.into_iter().map(|(listener, surface)| WorkerListener::new(listener, surface)).collect();
     threads::spawn(&name, move || {
         if let Some(cpu) = cpu {
             pin_to_cpu(cpu);
         }
-        runtime::run(kernel, &started, || {
+        runtime::run(driver, &started, || {
             let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
-            let deadlines = TimeoutSweeper::new(timeouts);
-            let spinning = BusyPoller::new(spin);
-            let shared = WorkerState::new(service(), connections, deadlines, totals, stopping, spinning);
-            serve(listening, wakeup, kernel, Rc::new(shared), period)
+            let timeout_sweeper = TimeoutSweeper::new(timeouts);
+            let busy_poller = BusyPoller::new(busy_poll);
+            let worker = WorkerState::new(
+                make_service(),
+                connections,
+                timeout_sweeper,
+                totals,
+                lifecycle,
+                busy_poller,
+            );
+            serve(listeners, wakeup_rx, driver, Rc::new(worker), period)
         });
     })?;
     Ok(())
 }
 
 async fn serve<S: Service>(
-    listening: Vec<WorkerListener>,
-    wakeup: Option<UnixStream>,
-    kernel: Driver,
-    shared: Rc<WorkerState<S>>,
+    listeners: Vec<WorkerListener>,
+    wakeup_rx: Option<UnixStream>,
+    driver: Driver,
+    worker: Rc<WorkerState<S>>,
     period: Duration,
 ) {
-    monoio::spawn(tick(Rc::clone(&shared)));
-    monoio::spawn(sweep(Rc::clone(&shared), period));
-    if let Some(wakeup) = wakeup {
-        monoio::spawn(pending::flush_when_woken(Rc::clone(&shared)));
-        monoio::spawn(pending::wake_completed(wakeup, kernel, Rc::clone(&shared)));
+    monoio::spawn(tick(Rc::clone(&worker)));
+    monoio::spawn(sweep(Rc::clone(&worker), period));
+    if let Some(wakeup_rx) = wakeup_rx {
+        monoio::spawn(pending::flush_when_woken(Rc::clone(&worker)));
+        monoio::spawn(pending::wake_completed(wakeup_rx, driver, Rc::clone(&worker)));
     }
-    for one in listening {
-        monoio::spawn(listener::accept(one, kernel, Rc::clone(&shared)));
+    for listener in listeners {
+        monoio::spawn(listener::accept(listener, driver, Rc::clone(&worker)));
     }
     // This future never completes. After accepting has stopped, open connections are still served.
-    Rc::clone(&shared.busy_poller).keep_awake().await
+    Rc::clone(&worker.busy_poller).keep_awake().await
 }
 
-async fn tick<S: Service>(shared: Rc<WorkerState<S>>) {
+async fn tick<S: Service>(worker: Rc<WorkerState<S>>) {
     loop {
         monoio::time::sleep(Duration::from_secs(1)).await;
-        shared.tick();
+        worker.tick();
     }
 }
 
 /// Sweeps the timeouts periodically: one timer for all connections, and none for a single read.
-async fn sweep<S: Service>(shared: Rc<WorkerState<S>>, period: Duration) {
+async fn sweep<S: Service>(worker: Rc<WorkerState<S>>, period: Duration) {
     loop {
         monoio::time::sleep(period).await;
-        shared.timeout_sweeper.sweep(shared.lifecycle.is_draining(), shared.memory.is_under_pressure());
-        pending::wake_ready(&shared);
-        shared.bodies.sweep();
+        worker.timeout_sweeper.sweep(worker.lifecycle.is_draining(), worker.memory.is_under_pressure());
+        pending::wake_ready(&worker);
+        worker.bodies.sweep();
     }
 }
 
