@@ -43,6 +43,16 @@ pub struct Handler {
     pub(super) held: Option<HeldRequests>,
 }
 
+/// The head of a response that no cache may store.
+struct UnstoredHead<'a> {
+    status: u16,
+    /// Complete header lines.
+    lines: &'static [u8],
+    content_type: &'static str,
+    /// Fields with numbers.
+    fields: &'a [(&'static str, u64)],
+}
+
 /// An attempt to answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
@@ -117,7 +127,8 @@ impl Handler {
     ) -> Outcome {
         let Self { settings, date, catalog_reader, scratch, .. } = self;
         let mut cors = Cors::before_site_known(request.headers.get(Field::Origin));
-        let (ids, text) = (&mut scratch.response.ids, &mut scratch.plan.text);
+        let ids = &mut scratch.response.ids;
+        let text = &mut scratch.plan.text;
         let handler = SettingsHandler { settings, date, catalog: catalog_reader.load(), ids, text };
         let problem = handler.handle(request, meta, &mut cors, out).err();
         if let Some(problem) = &problem {
@@ -137,9 +148,9 @@ impl Handler {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, held, .. } = self;
         let mut stage = Stage::Started;
         // Outside of the closure, because a problem borrows from them.
-        let (mut object, mut arguments, mut params) =
-            (JsonObject::default(), QueryArguments::Missing, Params::default());
-        let (object, arguments, params) = (&mut object, &mut arguments, &mut params);
+        let object = &mut JsonObject::default();
+        let arguments = &mut QueryArguments::Missing;
+        let params = &mut Params::default();
         let matched = endpoint.as_ref().ok().copied();
         let result = endpoint.and_then(|endpoint| {
             if let Some(written) = handle_without_site(endpoint, request, date, scratch, out) {
@@ -226,7 +237,12 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.write_no_store_response(request, status, content_type, &[], text, out);
+        self.write_unstored(
+            request,
+            UnstoredHead { status, lines: b"", content_type, fields: &[] },
+            text,
+            out,
+        );
     }
 
     /// Appends one page of a list that no cache may store. `fields` are additional header fields, with names in
@@ -239,7 +255,12 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.write_no_store_response(request, 200, content_type, fields, text, out);
+        self.write_unstored(
+            request,
+            UnstoredHead { status: 200, lines: b"", content_type, fields },
+            text,
+            out,
+        );
     }
 
     /// Appends a private response with a weak validator, or a 304 if the client has it. `text` is not called for a
@@ -278,30 +299,18 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.write_unstored(request, content_type, (200, b"Vary: Accept\r\n", &[]), text, out);
+        let head = UnstoredHead { status: 200, lines: b"Vary: Accept\r\n", content_type, fields: &[] };
+        self.write_unstored(request, head, text, out);
     }
 
-    fn write_no_store_response(
-        &mut self,
-        request: &Request<'_>,
-        status: u16,
-        content_type: &'static str,
-        fields: &[(&'static str, u64)],
-        text: &str,
-        out: &mut Vec<u8>,
-    ) {
-        self.write_unstored(request, content_type, (status, b"", fields), text, out);
-    }
-
-    /// Appends a response with a status, finished lines, and fields with numbers.
     fn write_unstored(
         &mut self,
         request: &Request<'_>,
-        content_type: &'static str,
-        (status, lines, fields): (u16, &[u8], &[(&'static str, u64)]),
+        head: UnstoredHead<'_>,
         text: &str,
         out: &mut Vec<u8>,
     ) {
+        let UnstoredHead { status, lines, content_type, fields } = head;
         let mut head = ResponseHead::begin(out, status, &self.date);
         head.raw(b"Cache-Control: no-store\r\n");
         head.raw(lines);
@@ -384,7 +393,7 @@ impl<'a> Stage<'a> {
                 Audience::before_site_known(class, request.headers.get(Field::Origin)).into()
             }
             Self::ParamsRead(endpoint, class, params) => {
-                audience_of_params((endpoint, class), params, request).into()
+                audience_of_params(endpoint, class, params, request).into()
             }
             Self::SiteFound(class, site) => context::problem_context(site.site(), class, request),
         }
@@ -393,7 +402,8 @@ impl<'a> Stage<'a> {
 
 /// Returns the audience of a problem with the site and the page that the parameters name.
 fn audience_of_params<'a>(
-    (endpoint, class): (Endpoint, ResponseClass),
+    endpoint: Endpoint,
+    class: ResponseClass,
     params: &Params<'a>,
     request: &'a Request<'a>,
 ) -> Audience<'a> {

@@ -214,7 +214,7 @@ impl Handler {
         let Self { settings, date, catalog_reader, scratch, event_sink, .. } = self;
         let Some(event_sink) = event_sink else { return Outcome::default() };
         let handler = EventHandler { settings, date, catalog: catalog_reader.load(), scratch };
-        handler.complete(event_sink, token, (buffered, meta), out)
+        handler.complete(event_sink, token, buffered, meta, out)
     }
 
     fn complete_held(
