@@ -88,8 +88,13 @@ impl AudienceCount {
         representation: Representation,
     ) -> Self {
         let counts = vec![(0, 0); snapshot.site().audiences.len()];
-        let (hash, began, at_ms) = (snapshot.hash(), clock::instant(), clock::now_ms());
-        let sizes = Sizes { hash, began, at_ms, profiles: 0, counts };
+        let sizes = Sizes {
+            hash: snapshot.hash(),
+            began: clock::instant(),
+            at_ms: clock::now_ms(),
+            profiles: 0,
+            counts,
+        };
         Self { snapshot, profiles, cache, representation, next_shard: 0, sizes, url: PageUrl::new() }
     }
 
@@ -114,7 +119,8 @@ impl AudienceCount {
     /// Counts the profiles of the next shards. Returns true after the last one.
     fn count_slice(&mut self) -> bool {
         let Self { snapshot, profiles, next_shard, sizes, url, .. } = self;
-        let (pinned, mut entries) = (profiles.pin(), 0);
+        let pinned = profiles.pin();
+        let mut entries = 0;
         while entries < SLICE_ENTRIES {
             let mut add = |profile: &Profile<'_>| sizes.add(snapshot, profile, url);
             let Some(visited) = pinned.visit_shard(*next_shard, &mut add) else { return true };
@@ -146,8 +152,8 @@ impl Sizes {
             now_ms: self.at_ms,
             is_present: false,
         };
-        let (document, audiences) =
-            (VisitorContext::new(site, &visitor, url), SiteAudiences(&site.audiences));
+        let document = VisitorContext::new(site, &visitor, url);
+        let audiences = SiteAudiences(&site.audiences);
         let mut memo = Memo::default();
         let mut evaluator = Evaluator {
             document: &document,

@@ -93,8 +93,8 @@ impl InsightsHandler {
             Err(refused) => refused,
         };
         match refused {
-            Refused::Problem(problem) => Poll::Ready(handler.reject(request, &problem, out)),
-            Refused::Question(error) => Poll::Ready(handler.reject(request, &error.problem(), out)),
+            RequestError::Problem(problem) => Poll::Ready(handler.reject(request, &problem, out)),
+            RequestError::Question(error) => Poll::Ready(handler.reject(request, &error.problem(), out)),
         }
     }
 
@@ -105,7 +105,7 @@ impl InsightsHandler {
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
         catalog: &Catalog,
-    ) -> Result<FirstStep, Refused<'a>> {
+    ) -> Result<FirstStep, RequestError<'a>> {
         if request.path == records::PATH {
             return self.ask_for_records(requests, request, decoded, catalog);
         }
@@ -124,7 +124,8 @@ impl InsightsHandler {
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
         let known = KnownSite { id: &site.site, published, phases: catalog.phases(), zones_of };
         let parse = |topic, pairs: &[(&str, &str)]| {
-            Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known).map_err(Refused::Question)
+            Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known)
+                .map_err(RequestError::Question)
         };
         let representation = Representation::of(request);
         let questions = questions_of(topic, &pairs, representation, parse)?;
@@ -165,7 +166,7 @@ impl InsightsHandler {
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
         catalog: &Catalog,
-    ) -> Result<FirstStep, Refused<'a>> {
+    ) -> Result<FirstStep, RequestError<'a>> {
         let request = RecordsRequest::parse(request, decoded)?;
         self.check_site(&request.site, catalog)?;
         let reader = request.reader(self.source.clone(), self.log.clone(), self.ack);
@@ -177,7 +178,7 @@ impl InsightsHandler {
         requests: &mut SlowRequests,
         request: &Request<'a>,
         catalog: &Catalog,
-    ) -> Result<FirstStep, Refused<'a>> {
+    ) -> Result<FirstStep, RequestError<'a>> {
         check_method(request)?;
         let pairs = parse_pairs(request.query)?;
         let site = single_site(&pairs)?;
@@ -204,7 +205,11 @@ impl InsightsHandler {
         }
     }
 
-    fn find_site<'a>(&self, pairs: &[(String, String)], catalog: &Catalog) -> Result<SiteFacts, Refused<'a>> {
+    fn find_site<'a>(
+        &self,
+        pairs: &[(String, String)],
+        catalog: &Catalog,
+    ) -> Result<SiteFacts, RequestError<'a>> {
         let site = single_site(pairs)?;
         if let Some(published) = catalog.by_site_id(site) {
             return Ok(SiteFacts::of(published.site()));
@@ -267,12 +272,12 @@ fn write_text(handler: &mut Handler, request: &Request<'_>, text: &str, out: &mu
     handler.write_validated(request, &etag, Representation::of(request).media_type(), out, || text);
 }
 
-fn answer_text(first: &Answer, lists: &[&Answer], representation: Representation) -> String {
+fn answer_text(first_answer: &Answer, lists: &[&Answer], representation: Representation) -> String {
     match representation {
-        Representation::Csv => first.to_csv(),
-        Representation::Json if lists.is_empty() => first.document.to_string(),
+        Representation::Csv => first_answer.to_csv(),
+        Representation::Json if lists.is_empty() => first_answer.document.to_string(),
         Representation::Json => {
-            let mut document = first.document.clone();
+            let mut document = first_answer.document.clone();
             document["lists"] = lists.iter().map(|list| &list.document).cloned().collect();
             document.to_string()
         }
@@ -284,8 +289,8 @@ fn questions_of<'a>(
     topic: Topic,
     pairs: &[(String, String)],
     representation: Representation,
-    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<Query, Refused<'a>>,
-) -> Result<Vec<Query>, Refused<'a>> {
+    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<Query, RequestError<'a>>,
+) -> Result<Vec<Query>, RequestError<'a>> {
     let mut pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
     let mut lists: Vec<(&str, &str)> = Vec::new();
     if topic == Topic::Views(Subject::Overview) {
@@ -297,14 +302,14 @@ fn questions_of<'a>(
     pairs.retain(|(name, _)| *name != "by");
     for (number, list) in lists.iter().enumerate() {
         if lists[..number].contains(list) {
-            return Err(Refused::Question(QuestionError::repeated(LIST)));
+            return Err(RequestError::Question(QuestionError::repeated(LIST)));
         }
         let question = parse(Topic::Views(Subject::Top), &[&pairs[..], &[*list]].concat())?;
         if let Query::Views(list) = &question
             && list.limit > LIST_ROWS_MAX
         {
             let expected = "a number from 1 to 100 beside 'of'";
-            return Err(Refused::Question(QuestionError::invalid(
+            return Err(RequestError::Question(QuestionError::invalid(
                 "limit",
                 expected,
                 &list.limit.to_string(),
@@ -330,13 +335,13 @@ fn single_site<'a>(pairs: &[(String, String)]) -> Result<&str, Problem<'a>> {
     Ok(site)
 }
 
-/// The reason why a request has no question.
-pub(super) enum Refused<'a> {
+/// The error of a request without a task.
+pub(super) enum RequestError<'a> {
     Problem(Problem<'a>),
     Question(QuestionError),
 }
 
-impl<'a> From<Problem<'a>> for Refused<'a> {
+impl<'a> From<Problem<'a>> for RequestError<'a> {
     fn from(problem: Problem<'a>) -> Self {
         Self::Problem(problem)
     }

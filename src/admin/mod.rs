@@ -85,8 +85,8 @@ impl AdminService {
 
     /// Reports the progress of startup until the remaining parts arrive.
     #[must_use]
-    pub(crate) fn with_startup(self, starting: Startup) -> Self {
-        Self { startup: Some(starting), ..self }
+    pub(crate) fn with_startup(self, startup: Startup) -> Self {
+        Self { startup: Some(startup), ..self }
     }
 
     fn install_parts(&mut self) {
@@ -114,7 +114,7 @@ impl AdminService {
             &mut self.handler,
             self.startup.as_ref(),
             &self.lifecycle,
-            health::Recording { is_recording, add_members: &add_members },
+            health::LogState { is_recording, add_members: &add_members },
             request,
             out,
         ) || self.metrics.handle(&mut self.handler, request, out)
@@ -201,7 +201,7 @@ impl Service for AdminService {
         &mut self,
         token: usize,
         buffered: &BufferedRequest<'_>,
-        _arrival: &RequestMeta,
+        _meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let results = self.data.as_mut().and_then(|data| data.requests.take(token));

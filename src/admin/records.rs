@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::insights::{Refused, parse_pairs};
+use super::insights::{RequestError, parse_pairs};
 use super::representation::Representation;
 use super::visitors::VisitorQuery;
 use crate::clock;
@@ -44,7 +44,8 @@ const ATTEMPTS_MAX: u32 = 8;
 /// A request for a page.
 pub(super) struct RecordsRequest {
     pub site: String,
-    id: (IdKind, String),
+    id_kind: IdKind,
+    id: String,
     limit: usize,
     /// The page has only records below this seq.
     before: u64,
@@ -53,7 +54,10 @@ pub(super) struct RecordsRequest {
 
 impl RecordsRequest {
     /// Reads the parameters. `decoded` is a buffer.
-    pub(super) fn parse<'a>(request: &Request<'a>, decoded: &'a mut Vec<u8>) -> Result<Self, Refused<'a>> {
+    pub(super) fn parse<'a>(
+        request: &Request<'a>,
+        decoded: &'a mut Vec<u8>,
+    ) -> Result<Self, RequestError<'a>> {
         if !matches!(request.method, Method::Get | Method::Head) {
             return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD").into());
         }
@@ -71,7 +75,8 @@ impl RecordsRequest {
         })?;
         Ok(Self {
             site: visitor.site.to_owned(),
-            id: (visitor.id_kind, visitor.id.to_owned()),
+            id_kind: visitor.id_kind,
+            id: visitor.id.to_owned(),
             limit,
             before: parse_before(request.query)?,
             representation: Representation::of(request),
@@ -85,15 +90,15 @@ impl RecordsRequest {
 }
 
 /// Reads the parameter `before`. Only this endpoint has it.
-fn parse_before<'a>(query: &str) -> Result<u64, Refused<'a>> {
+fn parse_before<'a>(query: &str) -> Result<u64, RequestError<'a>> {
     let pairs = parse_pairs(query)?;
     let mut texts = pairs.iter().filter(|(name, text)| name == "before" && !text.is_empty());
     let Some((name, text)) = texts.next() else { return Ok(u64::MAX) };
     if texts.next().is_some() {
-        return Err(Refused::Question(QuestionError::repeated(name)));
+        return Err(RequestError::Question(QuestionError::repeated(name)));
     }
     let seq = text.parse().ok().filter(|seq| *seq > 0);
-    seq.ok_or_else(|| Refused::Question(QuestionError::invalid(name, "the seq of a record", text)))
+    seq.ok_or_else(|| RequestError::Question(QuestionError::invalid(name, "the seq of a record", text)))
 }
 
 /// A reader of one page.
@@ -120,10 +125,12 @@ impl PageReader {
     }
 
     fn read_page(&self) -> Result<Page, PageError> {
-        let (began, end_seq) = (clock::instant(), self.end_seq());
-        let (source, (id_kind, id)) = (&self.source, &self.request.id);
+        let began = clock::instant();
+        let end_seq = self.end_seq();
+        let source = &self.source;
+        let RecordsRequest { site, id_kind, id, .. } = &self.request;
         let ownership = source.open()?;
-        let visitor = ownership.visitor(&self.request.site, *id_kind, id)?;
+        let visitor = ownership.visitor(site, *id_kind, id)?;
         let may_match = visitor.segment_filter();
         let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
         let mut page = Page::new(self.request.limit);
@@ -180,22 +187,23 @@ impl PageReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
-        let (mut found, mut failed) = (NewestRecords::new(page), None);
+        let mut newest_records = NewestRecords::new(page);
+        let mut failure = None;
         records.read(&mut |batch| {
             for (seq, record) in batch.iter().take_while(|(seq, _)| *seq <= last_seq) {
                 match rule.exports(seq, &record) {
-                    Ok(true) => found.push(seq, &record),
+                    Ok(true) => newest_records.push(seq, &record),
                     Ok(false) => {}
                     Err(error) => {
-                        failed = Some(error);
+                        failure = Some(error);
                         return ControlFlow::Break(());
                     }
                 }
             }
             ControlFlow::Continue(())
         })?;
-        page.add(found);
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        page.add(newest_records);
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
@@ -232,10 +240,10 @@ impl Page {
     }
 
     /// Adds the records of the next older segment.
-    fn add(&mut self, newest: NewestRecords) {
-        self.bytes += newest.bytes;
-        self.lines.extend(newest.lines.into_iter().rev());
-        if newest.is_cut {
+    fn add(&mut self, newest_records: NewestRecords) {
+        self.bytes += newest_records.bytes;
+        self.lines.extend(newest_records.lines.into_iter().rev());
+        if newest_records.is_cut {
             self.end();
         }
     }

@@ -30,14 +30,14 @@ struct ProgressState {
 struct ProgressCounter([AtomicU64; 2]);
 
 impl ProgressCounter {
-    fn set(&self, done: u64, of: u64) {
+    fn set(&self, done: u64, total: u64) {
         self.0[0].store(done, Ordering::Relaxed);
-        self.0[1].store(of, Ordering::Relaxed);
+        self.0[1].store(total, Ordering::Relaxed);
     }
 
     fn to_json(&self) -> Json {
-        let [done, of] = [0, 1].map(|at| self.0[at].load(Ordering::Relaxed));
-        json!({ "done": done, "of": of })
+        let [done, total] = [0, 1].map(|index| self.0[index].load(Ordering::Relaxed));
+        json!({ "done": done, "of": total })
     }
 }
 
@@ -47,14 +47,14 @@ impl StartupProgress {
         self.0.is_scanned.store(true, Ordering::Relaxed);
     }
 
-    /// Records that `done` of `of` entries of the checkpoint are read.
-    pub(crate) fn set_visitors(&self, done: u64, of: u64) {
-        self.0.entries.set(done, of);
+    /// Records that `done` of `total` entries of the checkpoint are read.
+    pub(crate) fn set_visitors(&self, done: u64, total: u64) {
+        self.0.entries.set(done, total);
     }
 
-    /// Records that the log is read up to `seq`. Its last seq is `of`.
-    pub(crate) fn set_log(&self, seq: u64, of: u64) {
-        self.0.seqs.set(seq, of);
+    /// Records that the log is read up to `seq`. Its last seq is `last_seq`.
+    pub(crate) fn set_log(&self, seq: u64, last_seq: u64) {
+        self.0.seqs.set(seq, last_seq);
     }
 
     pub(super) fn is_scanned(&self) -> bool {

@@ -67,6 +67,19 @@ pub(super) struct VisitorQuery<'a> {
     since: u64,
 }
 
+/// The visitor of a job.
+struct NamedVisitor {
+    site: String,
+    id_kind: IdKind,
+    id: String,
+}
+
+impl NamedVisitor {
+    fn id(&self) -> (IdKind, &str) {
+        (self.id_kind, &self.id)
+    }
+}
+
 /// The result of an action: a response body, or the slot of the request that waits for a job.
 enum ActionResult {
     Json(Json),
@@ -146,35 +159,37 @@ impl VisitorHandler {
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
         let Self { lookup, profiles, files, eraser, counts, decoded, cluster } = self;
-        let act = Action::of(request)?;
-        let asked = VisitorQuery::parse(request.query, decoded)?;
-        if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
+        let action = Action::of(request)?;
+        let query = VisitorQuery::parse(request.query, decoded)?;
+        if catalog.by_site_id(query.site).is_none() && !eraser.source.known.knows_site(query.site) {
             let sentence = "Neither a published site nor the log has site ID {}.";
-            let problem = Problem::with_value(problem::SITE_NOT_FOUND, sentence, asked.site);
+            let problem = Problem::with_value(problem::SITE_NOT_FOUND, sentence, query.site);
             return Err(problem.at(Param::Site.name()));
         }
-        match act {
+        let visitor = query.named_visitor();
+        match action {
             Action::Show => {
-                Ok(ActionResult::Json(visitor_json(lookup, (&eraser.log, cluster.as_deref()), &asked)))
+                Ok(ActionResult::Json(visitor_json(lookup, &eraser.log, cluster.as_deref(), &query)))
             }
             Action::Erase => {
-                let (eraser, site, id) = (eraser.clone(), asked.site.to_owned(), asked.id.to_owned());
-                let (id_kind, known_ids) = (asked.id_kind, asked.profile_ids(lookup));
-                let has_profile = asked.find_profile(&lookup.pin()).is_some();
+                let eraser = eraser.clone();
+                let known_ids = query.profile_ids(lookup);
+                let has_profile = query.find_profile(&lookup.pin()).is_some();
                 let cluster = cluster.clone();
                 let erase = move || match cluster {
-                    Some(cluster) => erase_in_cluster(&*cluster, &site, (id_kind, &id), known_ids),
-                    None if has_profile => erase_visitor(&eraser, &site, (id_kind, &id), known_ids),
-                    None => erase_if_known(&eraser, &site, (id_kind, &id), known_ids),
+                    Some(cluster) => erase_in_cluster(&*cluster, &visitor, known_ids),
+                    None if has_profile => erase_visitor(&eraser, &visitor, known_ids),
+                    None => erase_if_known(&eraser, &visitor, known_ids),
                 };
                 requests.start_job(erase).map(ActionResult::Pending)
             }
             Action::Export => {
-                let (source, since) = (eraser.source.clone(), asked.since);
-                let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
-                let (durable, counts) = (eraser.log.metrics().durable_seq(), counts.clone());
+                let source = eraser.source.clone();
+                let since = query.since;
+                let durable_seq = eraser.log.metrics().durable_seq();
+                let counts = counts.clone();
                 let export = move || {
-                    let output = export_visitor(&source, &site, (id_kind, &id), since, durable)?;
+                    let output = export_visitor(&source, &visitor, since, durable_seq)?;
                     counts.record_damage(output.damaged_places);
                     Ok(output)
                 };
@@ -182,15 +197,14 @@ impl VisitorHandler {
             }
             Action::Explain => {
                 let seq = parse_seq(request.query)?;
-                let served = ServedSnapshots::of(catalog.by_site_id(asked.site), files.load());
+                let snapshots = ServedSnapshots::of(catalog.by_site_id(query.site), files.load());
                 let mut refolder = Refolder {
                     source: eraser.source.clone(),
                     log: eraser.log.clone(),
                     profiles: profiles.reader(),
                     is_in_cluster: cluster.is_some(),
                 };
-                let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
-                let explain = move || explain_past(&mut refolder, &served, &site, (id_kind, &id), seq);
+                let explain = move || explain_past(&mut refolder, &snapshots, &visitor, seq);
                 requests.start_job(explain).map(ActionResult::Pending)
             }
         }
@@ -214,16 +228,18 @@ pub(super) fn write_job_output(
 /// With a cluster this holds for the position in the stream, and the seq is that of the own log.
 fn visitor_json(
     lookup: &mut ProfileReader,
-    (log, cluster): (&Queue, Option<&dyn ClusterErasure>),
-    asked: &VisitorQuery<'_>,
+    log: &Queue,
+    cluster: Option<&dyn ClusterErasure>,
+    query: &VisitorQuery<'_>,
 ) -> Json {
-    let (seq, position) = (log.metrics().last_seq(), cluster.map(ClusterErasure::position));
+    let seq = log.metrics().last_seq();
+    let position = cluster.map(ClusterErasure::position);
     let visitors = lookup.pin();
-    let profile = asked.find_profile(&visitors);
+    let profile = query.find_profile(&visitors);
     let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
     let document = profile_json(profile, profile.map_or(0, |profile| profile.visits()));
     let context = profile.and_then(|profile| profile.last_context()).map(|context| context_json(&context));
-    let mut body = json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
+    let mut body = json!({ "site": query.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
         "context": context, "profile": document });
     if let Some(position) = position {
         body["position"] = json!(position.to_string());
@@ -232,7 +248,8 @@ fn visitor_json(
 }
 
 fn context_json(context: &LastContext) -> Json {
-    let (agent, country) = (context.values.agent(), context.values.country());
+    let agent = context.values.agent();
+    let country = context.values.country();
     json!({
         "at": time::to_text(context.at_ms), "device": agent.device.name(), "os": agent.os.name(),
         "browser": agent.browser.name(), "country": country.as_ref().and_then(|code| str::from_utf8(code).ok()),
@@ -243,17 +260,17 @@ fn context_json(context: &LastContext) -> Json {
 /// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response.
 fn export_visitor(
     source: &OwnershipSource,
-    site: &str,
-    (id_kind, id): (IdKind, &str),
+    visitor: &NamedVisitor,
     since: u64,
     durable_seq: u64,
 ) -> JobResult {
     let reader = source.reader(since).map_err(unreadable)?;
     let ownership = source.open().map_err(unreadable)?;
-    let visitor = ownership.visitor(site, id_kind, id).map_err(unreadable)?;
+    let visitor = ownership.visitor(&visitor.site, visitor.id_kind, &visitor.id).map_err(unreadable)?;
     let mut reader = reader.with_durable_seq(durable_seq).with_filter(visitor.segment_filter());
     let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
-    let (mut lines, mut next_since) = (Vec::new(), None);
+    let mut lines = Vec::new();
+    let mut next_since = None;
     let mut damaged_places = 0;
     'all: while let Some(item) = reader.read_next().map_err(unreadable)? {
         let records = match item {
@@ -281,16 +298,15 @@ fn export_visitor(
 /// Explains the page of a record.
 fn explain_past(
     refolder: &mut Refolder,
-    served: &ServedSnapshots,
-    site: &str,
-    id: (IdKind, &str),
+    snapshots: &ServedSnapshots,
+    visitor: &NamedVisitor,
     seq: u64,
 ) -> JobResult {
-    let past = refolder.before(site, id, seq).map_err(unreadable)?;
+    let past = refolder.before(&visitor.site, visitor.id(), seq).map_err(unreadable)?;
     let answer = match &past {
         Past::Lost(cut) => past_decision::explain_lost(seq, cut),
         Past::Found(record, cuts) if past_decision::has_decision(record) => {
-            past_decision::explain_record(record, cuts.clone(), served, seq)
+            past_decision::explain_record(record, cuts.clone(), snapshots, seq)
         }
         Past::Found(..) | Past::Unknown => {
             let detail = format!("The visitor has no page event and no exposure with the seq {seq}.");
@@ -317,27 +333,19 @@ fn unreadable(error: impl std::fmt::Display) -> JobError {
 }
 
 /// Erases a visitor. Returns after nothing of the visitor is left on disk.
-fn erase_visitor(
-    eraser: &Eraser,
-    site: &str,
-    asked: (IdKind, &str),
-    known_ids: Vec<(IdKind, String)>,
-) -> JobResult {
-    let erased = eraser.erase(site, asked, known_ids).map_err(|error| failed_erasure(&error))?;
-    Ok(erasure_output(&erasure_json(&erased)))
+fn erase_visitor(eraser: &Eraser, visitor: &NamedVisitor, known_ids: Vec<(IdKind, String)>) -> JobResult {
+    let summary = eraser.erase(&visitor.site, visitor.id(), known_ids);
+    let summary = summary.map_err(|error| failed_erasure(&error))?;
+    Ok(erasure_output(&erasure_json(&summary)))
 }
 
 /// Erases a visitor without a profile, unless nothing of the ID is known. A mistyped ID would look erased otherwise.
-fn erase_if_known(
-    eraser: &Eraser,
-    site: &str,
-    (id_kind, id): (IdKind, &str),
-    known_ids: Vec<(IdKind, String)>,
-) -> JobResult {
-    if eraser.knows(site, (id_kind, id)).map_err(|error| failed_erasure(&error))? {
-        return erase_visitor(eraser, site, (id_kind, id), known_ids);
+fn erase_if_known(eraser: &Eraser, visitor: &NamedVisitor, known_ids: Vec<(IdKind, String)>) -> JobResult {
+    if eraser.knows(&visitor.site, visitor.id()).map_err(|error| failed_erasure(&error))? {
+        return erase_visitor(eraser, visitor, known_ids);
     }
-    let name = if id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
+    let NamedVisitor { site, id_kind, id } = visitor;
+    let name = if *id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
     let detail =
         format!("Site '{site}' has no record, profile or tie of {name} '{id}', and no erasure has named it.");
     Err(JobError { kind: problem::VISITOR_NOT_FOUND, detail })
@@ -347,8 +355,7 @@ fn erase_if_known(
 /// `pending` has the names of the other nodes that have not confirmed it within 10 s.
 fn erase_in_cluster(
     cluster: &dyn ClusterErasure,
-    site: &str,
-    asked: (IdKind, &str),
+    visitor: &NamedVisitor,
     known_ids: Vec<(IdKind, String)>,
 ) -> JobResult {
     let failed = |error| match error {
@@ -358,7 +365,7 @@ fn erase_in_cluster(
             detail: format!("The visitor is not erased on all nodes: {error}."),
         },
     };
-    let erased = cluster.erase(site, asked, known_ids).map_err(failed)?;
+    let erased = cluster.erase(&visitor.site, visitor.id(), known_ids).map_err(failed)?;
     let mut output = erasure_json(&erased.summary);
     output["pending"] = json!(erased.pending);
     Ok(erasure_output(&output))
@@ -373,11 +380,11 @@ fn failed_erasure(error: &ErasureError) -> JobError {
     JobError { kind, detail: format!("The erasure failed: {error}; retry it.") }
 }
 
-fn erasure_json(erased: &ErasureSummary) -> Json {
+fn erasure_json(summary: &ErasureSummary) -> Json {
     let counts = json!({
-        "records": erased.records, "redacted": erased.redacted, "segments": erased.segments
+        "records": summary.records, "redacted": summary.redacted, "segments": summary.segments
     });
-    json!({ "erased": counts, "seq": erased.seq.to_string() })
+    json!({ "erased": counts, "seq": summary.seq.to_string() })
 }
 
 fn erasure_output(output: &Json) -> JobOutput {
@@ -416,7 +423,7 @@ impl<'a> VisitorQuery<'a> {
         let site = params
             .get(Param::Site)
             .ok_or(Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing."))?;
-        let (whose, id) = match (params.get(Param::AnonId), params.get(Param::UserId)) {
+        let (id_kind, id) = match (params.get(Param::AnonId), params.get(Param::UserId)) {
             (Some(id), None) => (IdKind::Anon, id),
             (None, Some(id)) => (IdKind::User, id),
             _ => {
@@ -430,16 +437,20 @@ impl<'a> VisitorQuery<'a> {
             let wrong = Problem::invalid_value(problem::INVALID_PARAM, "a site ID of at most 64 bytes", site);
             return Err(wrong.at(Param::Site.name()));
         }
-        check_id(whose, id)?;
+        check_id(id_kind, id)?;
         let since = params.get(Param::Since).map_or(Ok(0), |since| {
             let wrong = Problem::invalid_value(problem::INVALID_PARAM, "the seq of a record", since);
             since.parse().map_err(|_| wrong.at(Param::Since.name()))
         })?;
-        Ok(Self { site, id_kind: whose, id, since })
+        Ok(Self { site, id_kind, id, since })
     }
 
-    fn find_profile<'v>(&self, visitors: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
-        visitors.find(self.site, self.id_kind, self.id)
+    fn named_visitor(&self) -> NamedVisitor {
+        NamedVisitor { site: self.site.to_owned(), id_kind: self.id_kind, id: self.id.to_owned() }
+    }
+
+    fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
+        profiles.find(self.site, self.id_kind, self.id)
     }
 
     /// Returns the requested ID and the IDs in the profile that it leads to.
