@@ -4,15 +4,27 @@
 
 pub mod admin {
     pub use crate::admin::{AdminService, Metrics};
-    pub mod jobs {
-        pub use crate::admin::jobs::{JobOutput, JobResult, JobRunner};
+    pub mod slow_requests {
+        use std::os::unix::net::UnixStream;
+        use std::sync::Arc;
+
+        pub use crate::admin::slow_requests::{JobResult, SlowRequests};
+        pub use crate::insights::engine::{AnswerError, JobOutput, Output};
+        use crate::insights::engine::{InsightsClient, ReplySender};
+        use crate::metrics::JobCounters;
+
+        /// Returns a table for jobs alone, without the thread `insights`.
+        pub fn jobs_alone(wakeup_tx: UnixStream, job_counters: JobCounters) -> SlowRequests {
+            let (reply_sender, replies) = ReplySender::new(Arc::new(wakeup_tx));
+            SlowRequests::new(InsightsClient::without_thread(), replies, reply_sender, job_counters)
+        }
     }
     pub mod waiting {
         pub use crate::admin::waiting::{WAIT_MAX, WaitingQuestion, WaitingQuestions};
     }
 }
 pub mod api {
-    pub use crate::api::{EventSink, Handler, Poll, Settings, SharedBytes, SharedParts};
+    pub use crate::api::{EventSink, Handler, Poll, Service, Settings, SharedBytes, SharedParts};
     pub mod prepared_lists {
         pub use crate::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
     }
@@ -434,7 +446,5 @@ pub mod webhook {
     }
 }
 pub mod worker {
-    pub use crate::worker::{
-        BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, Service, UnsentBytes,
-    };
+    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, UnsentBytes};
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax::testing::api::{EventSink, Poll};
+use parallax::testing::api::{EventSink, Poll, Service};
 use parallax::testing::clock::Clock;
 use parallax::testing::http::request::{BufferedRequest, ParseOutcome, parse};
 use parallax::testing::log::{self, LogWriter, Options, Records};
@@ -84,7 +84,7 @@ impl PostBench {
         handler.flush();
         writer.run_once();
         assert_eq!(handler.take_completion(), Some(token));
-        handler.complete(token, &BufferedRequest { bytes: request, close: false }, meta, out);
+        handler.finish(token, &BufferedRequest { bytes: request, close: false }, meta, out);
         out
     }
 }

@@ -74,14 +74,14 @@ pub(super) fn has_decision(record: &PastRecord) -> bool {
 pub(super) fn explain_record(
     record: &PastRecord,
     mut cuts: Vec<Cut>,
-    served: &ServedSnapshots,
+    snapshots: &ServedSnapshots,
     seq: u64,
 ) -> Json {
     let mut answer = json!({
         "seq": seq.to_string(), "type": record.kind.name(), "timestamp": time::to_text(record.timestamp_ms),
         "recorded": { "variants": record.variants, "experiments": record.experiments },
     });
-    let snapshot = served.served_at(record.timestamp_ms);
+    let snapshot = snapshots.served_at(record.timestamp_ms);
     if let Ok(snapshot) = &snapshot {
         answer["version"] = json!(snapshot.version());
     }

@@ -155,12 +155,12 @@ impl Endpoint {
 
     /// Returns whether a listener of `surface` serves the endpoint.
     fn is_served_at(self, surface: Surface) -> bool {
-        match surface {
-            _ if self == Self::Problem => true,
+        let is_of_surface = match surface {
             Surface::Public => true,
             Surface::Events => self.is_for_events(),
             Surface::Edge | Surface::Admin => !self.is_for_events(),
-        }
+        };
+        is_of_surface || self == Self::Problem
     }
 
     fn accepts(self, method: Method) -> bool {

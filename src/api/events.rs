@@ -294,7 +294,8 @@ impl EventHandler<'_> {
         self,
         sink: &mut EventSink,
         token: usize,
-        (buffered, meta): (&BufferedRequest<'_>, &RequestMeta),
+        buffered: &BufferedRequest<'_>,
+        meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Self { date, catalog, scratch, .. } = self;
@@ -451,7 +452,8 @@ fn find_site<'a>(
     // The names in the body are copied, because a problem that repeats them lives longer than the body.
     let body_tracking_id = submission.site_ref.tracking_id.map(|id| copy_into(id, tracking_id_buffer));
     let body_site = submission.site_ref.site.map(|site| copy_into(site, site_buffer));
-    let (query_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+    let query_id = params.get(Param::TrackingId);
+    let site = params.get(Param::Site);
     let write_key = params.get(Param::WriteKey).filter(|_| query_id.is_none());
     // If `site` is given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us, and
     // browsers send it with every request.

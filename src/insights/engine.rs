@@ -1,11 +1,12 @@
 //! The threads of Insights in a server.
 //!
-//! `insights` answers one question at a time and renames finished column files. The questions that wait are in the queue
-//! of the client. `columns` builds the column files of
+//! `insights` answers one question at a time, does other tasks step by step, and renames finished column files. The questions
+//! that wait are in the queue of the client. `columns` builds the column files of
 //! sealed segments at the lowest priority, and takes no lock.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::clock;
 use crate::config::Ack;
 use crate::log::Queue;
 use crate::metrics::LatencyHistogram;
+use crate::problem::ProblemKind;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
@@ -38,7 +40,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a question has no answer.
 #[derive(Debug, Clone)]
-pub(crate) enum AnswerError {
+pub enum AnswerError {
     /// The question waited too long for other ones.
     NotBegun,
     /// The question takes more than its time.
@@ -53,40 +55,99 @@ pub(crate) enum AnswerError {
     Unreadable(String),
     /// The thread panicked while it answered.
     Panicked,
+    /// A job failed.
+    Job(JobError),
 }
 
-/// An answer, or the reason why there is none.
+/// The error of a job.
+#[derive(Debug, Clone)]
+pub struct JobError {
+    /// The problem that the client gets.
+    pub kind: &'static ProblemKind,
+    /// A noun phrase.
+    pub detail: String,
+}
+
+/// The output of a task.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// The answer to a question.
+    Answer(Arc<Answer>),
+    /// A text that a client may keep. Its ETag is that of the text.
+    ValidatedText(String),
+    /// A text that no cache may store.
+    UnstoredText(String),
+    /// The response of a job.
+    Job(JobOutput),
+}
+
+/// The response that a successful job makes.
+#[derive(Debug, Clone)]
+pub struct JobOutput {
+    /// The media type.
+    pub content_type: &'static str,
+    /// The body.
+    pub text: String,
+    /// The seq after which the next request continues, if the response was truncated.
+    pub next_since: Option<u64>,
+    /// Damaged places of the log that the job skipped.
+    pub damaged_places: u64,
+}
+
+/// The result of a task.
+pub(crate) type TaskResult = Result<Output, AnswerError>;
+
+/// The result of the task with this ID.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// Of the only question that was asked.
-    Question(Result<Arc<Answer>, AnswerError>),
-    /// Of the errand with this ID.
-    Errand(u64, Result<String, AnswerError>),
-}
-
-/// Work of the thread beside the questions. The thread answers a question that waits after each step.
-pub(crate) trait Errand: Send {
-    /// Does the next step. Returns the text after the last one.
-    fn step(&mut self) -> Option<Result<String, AnswerError>>;
-}
-
-/// An errand that is not done.
-pub(crate) struct Running {
-    /// Its reply has the same.
+pub(crate) struct Reply {
     pub id: u64,
-    pub errand: Box<dyn Errand>,
+    pub result: TaskResult,
+}
+
+/// Sends replies to the thread of the requests, and wakes it.
+#[derive(Debug, Clone)]
+pub(crate) struct ReplySender {
+    replies: Sender<Reply>,
+    wakeup_tx: Arc<UnixStream>,
+}
+
+impl ReplySender {
+    /// Creates a channel that writes a byte to `wakeup_tx` after each reply.
+    pub(crate) fn new(wakeup_tx: Arc<UnixStream>) -> (Self, Receiver<Reply>) {
+        let (replies, receiver) = channel();
+        (Self { replies, wakeup_tx }, receiver)
+    }
+
+    /// If the receiver is gone, the server stops. If the socket is full, the thread wakes anyway.
+    pub(crate) fn send(&self, reply: Reply) {
+        let _ = self.replies.send(reply);
+        drop((&*self.wakeup_tx).write(&[1]));
+    }
+}
+
+/// A task of the thread `insights`.
+pub(crate) struct Task {
+    /// The ID of its reply.
+    pub id: u64,
+    pub work: Work,
     pub asked_at: Instant,
     pub abandoned: Abandoned,
 }
 
-/// A question, as it was asked.
+pub(crate) enum Work {
+    /// A question. The next one may be asked after the reply.
+    Question(Box<SiteQuestion>),
+    /// Does the next step, and returns the result after the last one. The thread answers a question that waits after each
+    /// step. If the task is abandoned, it has no reply.
+    Steps(Box<dyn FnMut() -> Option<TaskResult> + Send>),
+}
+
+/// A question about a site.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub question: Query,
+pub(crate) struct SiteQuestion {
+    pub query: Query,
     pub site: SiteFacts,
     pub now_ms: i64,
-    pub asked_at: Instant,
-    pub abandoned: Abandoned,
 }
 
 /// Tells the thread that no client waits for the answer any more. Clones share the state.
@@ -94,7 +155,7 @@ pub(crate) struct Asked {
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
 impl Abandoned {
-    /// Ends the computation of the answer.
+    /// Ends the task.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -105,40 +166,33 @@ impl Abandoned {
 }
 
 enum Message {
-    Ask(Box<Asked>),
-    Run(Running),
+    Run(Task),
     /// The thread `columns` has written the file of this segment. It waits for the result of the rename.
     Built(BuiltFrom, Sender<io::Result<bool>>),
 }
 
-/// Asks questions and receives the answers.
+/// Passes tasks to the thread `insights`.
 pub(crate) struct InsightsClient {
     messages: Sender<Message>,
-    replies: Receiver<Reply>,
     metrics: Arc<InsightsMetrics>,
     /// Dropped with the client, which ends the thread `columns` and then the thread `insights`.
     _stop: Sender<()>,
 }
 
 impl InsightsClient {
-    /// Asks a question. The next one may be asked after the reply. Returns false if the thread has ended.
-    pub(crate) fn ask(&self, asked: Box<Asked>) -> bool {
-        self.messages.send(Message::Ask(asked)).is_ok()
+    /// Creates a client without a thread.
+    pub(crate) fn without_thread() -> Self {
+        Self { messages: channel().0, metrics: Arc::default(), _stop: channel().0 }
     }
 
-    /// Starts an errand. An abandoned one has no reply. Returns false if the thread has ended.
-    pub(crate) fn run(&self, running: Running) -> bool {
-        self.messages.send(Message::Run(running)).is_ok()
+    /// Starts a task. Returns false if the thread has ended.
+    pub(crate) fn run(&self, task: Task) -> bool {
+        self.messages.send(Message::Run(task)).is_ok()
     }
 
-    /// Counts questions and errands that no client waits for any more.
-    pub(crate) fn count_abandoned(&self, questions: usize) {
-        self.metrics.abandoned.fetch_add(questions as u64, Ordering::Relaxed);
-    }
-
-    /// Returns the next reply that has arrived.
-    pub(crate) fn next_reply(&self) -> Option<Reply> {
-        self.replies.try_recv().ok()
+    /// Counts tasks that no client waits for any more.
+    pub(crate) fn count_abandoned(&self, tasks: usize) {
+        self.metrics.abandoned.fetch_add(tasks as u64, Ordering::Relaxed);
     }
 }
 
@@ -156,7 +210,7 @@ impl InsightsMetrics {
         self.segments_behind.load(Ordering::Relaxed)
     }
 
-    /// Returns the questions and errands that were dropped because no client waited for them any more.
+    /// Returns the tasks that were dropped because no client waited for them any more.
     pub(crate) fn abandoned(&self) -> u64 {
         self.abandoned.load(Ordering::Relaxed)
     }
@@ -174,11 +228,10 @@ pub(crate) struct Parts {
     pub key: VisitorKey,
     pub log: Queue,
     pub ack: Ack,
-    /// Memory for answers over columns. 0 if there are none: then no column file is built, and only errands run.
+    /// Memory for answers over columns. 0 if there are none: then no column file is built, and no question is asked.
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
-    /// Wakes the thread that asks.
-    pub wake: Box<dyn Fn() + Send>,
+    pub replies: ReplySender,
 }
 
 /// Starts the thread `insights`, and the thread `columns` if Insights is on. They end when the client is dropped.
@@ -187,8 +240,7 @@ pub(crate) struct Parts {
 /// A thread cannot be created.
 pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     // The client bounds the questions, and the thread `columns` waits for each of its messages.
-    let (messages, asked) = channel();
-    let (replies_tx, replies) = channel();
+    let (messages, messages_rx) = channel();
     let installer = ColumnInstaller::new(Arc::clone(&parts.disk), &parts.directory, parts.log.clone());
     let (stop_tx, stopped) = channel();
     let builder = ColumnsThread {
@@ -200,15 +252,15 @@ pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     };
     let store = ColumnStore::new(Arc::clone(&parts.disk), &parts.directory, parts.key, parts.memory_bytes);
     let store = store.with_installer(installer.clone());
-    let (is_on, metrics) = (parts.memory_bytes > 0, Arc::clone(&parts.metrics));
-    let errands = VecDeque::new();
-    let engine =
-        InsightsThread { parts, store, installer, generation: 0, asked, errands, replies: replies_tx };
+    let is_on = parts.memory_bytes > 0;
+    let metrics = Arc::clone(&parts.metrics);
+    let tasks = VecDeque::new();
+    let engine = InsightsThread { parts, store, installer, generation: 0, messages: messages_rx, tasks };
     threads::spawn("insights", move || engine.run())?;
     if is_on {
         threads::spawn("columns", move || builder.run())?;
     }
-    Ok(InsightsClient { messages, replies, metrics, _stop: stop_tx })
+    Ok(InsightsClient { messages, metrics, _stop: stop_tx })
 }
 
 /// The thread `insights`.
@@ -218,10 +270,9 @@ struct InsightsThread {
     installer: ColumnInstaller,
     /// The erasure generation of the store.
     generation: u64,
-    asked: Receiver<Message>,
-    /// The errands that are not done, oldest first.
-    errands: VecDeque<Running>,
-    replies: Sender<Reply>,
+    messages: Receiver<Message>,
+    /// The tasks with steps that are not done, oldest first.
+    tasks: VecDeque<Task>,
 }
 
 impl InsightsThread {
@@ -230,16 +281,16 @@ impl InsightsThread {
             if let Some(message) = message {
                 self.handle(message);
             }
-            self.step_errand();
+            self.step_task();
         }
     }
 
-    /// Returns the next message. It waits for one only if there is no errand.
+    /// Returns the next message. It waits for one only if there is no task.
     fn next_message(&self) -> Result<Option<Message>, RecvError> {
-        if self.errands.is_empty() {
-            return self.asked.recv().map(Some);
+        if self.tasks.is_empty() {
+            return self.messages.recv().map(Some);
         }
-        match self.asked.try_recv() {
+        match self.messages.try_recv() {
             Ok(message) => Ok(Some(message)),
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(RecvError),
@@ -248,15 +299,15 @@ impl InsightsThread {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Ask(asked) => {
-                let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&asked)));
-                let answered = answered.unwrap_or_else(|_| {
+            Message::Run(task) => {
+                let Work::Question(question) = &task.work else { return self.tasks.push_back(task) };
+                let answer = catch_unwind(AssertUnwindSafe(|| self.answer(question, &task.abandoned)));
+                let answer = answer.unwrap_or_else(|_| {
                     self.store.clear();
                     Err(panicked())
                 });
-                self.reply(Reply::Question(answered.map(Arc::new)), asked.asked_at, &asked.abandoned);
+                self.reply(&task, answer.map(|answer| Output::Answer(Arc::new(answer))));
             }
-            Message::Run(running) => self.errands.push_back(running),
             Message::Built(built, done) => {
                 // The builder has ended if the server stops.
                 let _ = done.send(self.installer.install_built(built));
@@ -264,37 +315,38 @@ impl InsightsThread {
         }
     }
 
-    /// Does one step of the oldest errand that a client waits for.
-    fn step_errand(&mut self) {
-        self.errands.retain(|running| !running.abandoned.is_set());
-        let Some(running) = self.errands.front_mut() else { return };
-        let stepped = catch_unwind(AssertUnwindSafe(|| running.errand.step()));
-        let Some(done) = stepped.unwrap_or_else(|_| Some(Err(panicked()))) else { return };
-        let Some(Running { id, asked_at, abandoned, .. }) = self.errands.pop_front() else { return };
-        self.reply(Reply::Errand(id, done), asked_at, &abandoned);
+    /// Does one step of the oldest task that a client waits for.
+    fn step_task(&mut self) {
+        self.tasks.retain(|task| !task.abandoned.is_set());
+        let Some(Task { work: Work::Steps(step), .. }) = self.tasks.front_mut() else { return };
+        let result = catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| Some(Err(panicked())));
+        if let Some(result) = result
+            && let Some(task) = self.tasks.pop_front()
+        {
+            self.reply(&task, result);
+        }
     }
 
-    fn reply(&self, reply: Reply, asked_at: Instant, abandoned: &Abandoned) {
-        if !abandoned.is_set() {
-            self.parts.metrics.query_latency.record(clock::instant().duration_since(asked_at));
+    fn reply(&self, task: &Task, result: TaskResult) {
+        if !task.abandoned.is_set() {
+            self.parts.metrics.query_latency.record(clock::instant().duration_since(task.asked_at));
         }
-        // If the client is gone, the server stops, and the next message is the end.
-        let _ = self.replies.send(reply);
-        (self.parts.wake)();
+        self.parts.replies.send(Reply { id: task.id, result });
     }
 
     /// Counts again if an erasure changes the log meanwhile.
-    fn answer(&mut self, asked: &Asked) -> Result<Answer, AnswerError> {
-        let (began, mut attempts) = (clock::instant(), 1);
+    fn answer(&mut self, question: &SiteQuestion, abandoned: &Abandoned) -> Result<Answer, AnswerError> {
+        let began = clock::instant();
+        let mut attempts = 1;
         loop {
             let generation = self.parts.log.metrics().generation().now();
             if generation != self.generation {
                 self.store.clear();
                 self.generation = generation;
             }
-            let answered = self.count(asked, began);
+            let answer = self.count(question, abandoned, began);
             let is_same = self.parts.log.metrics().generation().now() == generation;
-            match answered {
+            match answer {
                 Ok(answer) if is_same || attempts == ATTEMPTS_MAX => return Ok(answer),
                 Err(StoreError::Scan(ScanError::TooExpensive)) => return Err(AnswerError::TooExpensive),
                 Err(StoreError::Scan(ScanError::TooLarge)) => return Err(AnswerError::TooLarge),
@@ -315,17 +367,21 @@ impl InsightsThread {
         }
     }
 
-    fn count(&mut self, asked: &Asked, began: Instant) -> Result<Answer, StoreError> {
+    fn count(
+        &mut self,
+        question: &SiteQuestion,
+        abandoned: &Abandoned,
+        began: Instant,
+    ) -> Result<Answer, StoreError> {
         let metrics = self.parts.log.metrics();
         let last_seq = match self.parts.ack {
             Ack::Disk => metrics.durable_seq(),
             Ack::Written => metrics.last_seq(),
         };
-        let is_over =
-            || asked.abandoned.is_set() || clock::instant().duration_since(began) > QUESTION_TIMEOUT;
+        let is_over = || abandoned.is_set() || clock::instant().duration_since(began) > QUESTION_TIMEOUT;
         self.store.refresh(last_seq, &is_over)?;
         let limits = Limits { memory_bytes: self.parts.memory_bytes, is_over: &is_over };
-        self.store.answer(&asked.question, &asked.site, asked.now_ms, &limits)
+        self.store.answer(&question.query, &question.site, question.now_ms, &limits)
     }
 }
 

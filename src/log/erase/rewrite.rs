@@ -93,9 +93,9 @@ impl<'a> Treatments<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct RewriteOptions {
     /// Void records that the dedup window saw after this time keep their dedup keys, in milliseconds.
-    pub(super) keep_keys_after_ms: i64,
+    pub(in super::super) keep_keys_after_ms: i64,
     /// The ID of the log, for a segment whose header is damaged.
-    pub(super) log_id: LogId,
+    pub(in super::super) log_id: LogId,
 }
 
 /// The changes of a rewriting, in records.

@@ -310,7 +310,7 @@ impl TableReader {
     }
 }
 
-/// Lines of a record that are loaded ahead: 256 bytes. A visitor of `loadtest compare decided` takes about 270 bytes,
+/// Lines of a record that are loaded ahead: 256 bytes. A visitor of `compare decided` takes about 270 bytes,
 /// its part of the index included.
 const RECORD_LINES: usize = 4;
 

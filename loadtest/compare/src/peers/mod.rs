@@ -17,10 +17,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::programs::{MissingProgramError, find_program};
-use crate::exchange::{Response, ask};
-use crate::process::{Process, ProcessError, Server};
-use crate::servers::{LaunchContext, StartError};
+use loadtest::exchange::{Response, ask};
+use loadtest::process::{Process, ProcessError, Server};
+use loadtest::servers::{LaunchContext, StartError};
+
+use crate::programs::{MissingProgramError, find_program};
 
 /// Timeout of a peer's start. It normally takes seconds at most.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -148,8 +149,9 @@ fn padding_fields(wanted: &Response, unpadded: &Response) -> HeaderFields {
 
 #[cfg(test)]
 mod tests {
+    use loadtest::exchange::take_response;
+
     use super::*;
-    use crate::exchange::take_response;
 
     fn response(fields: &str) -> Response {
         let head = format!("HTTP/1.1 200 OK\r\nDate: today\r\nContent-Length: 0\r\n{fields}\r\n");

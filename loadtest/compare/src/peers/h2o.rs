@@ -1,13 +1,13 @@
 //! h2o, which sends the page from a file that it keeps open.
 
+use loadtest::process::Server;
+use loadtest::servers::{arguments, version};
 use rustix::process::geteuid;
 
 use super::{
     CONNECTIONS, HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address,
     start_with_same_length, wait_until_listening,
 };
-use crate::process::Server;
-use crate::servers::{arguments, version};
 
 const NAME: &str = "h2o";
 const INSTALL: &str = "apt-get install h2o";

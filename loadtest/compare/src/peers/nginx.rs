@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use loadtest::process::Server;
+use loadtest::servers::{arguments, version};
 use rustix::process::geteuid;
 
 use super::{
     CONNECTIONS, HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address,
     start_with_same_length, wait_until_listening,
 };
-use crate::process::Server;
-use crate::servers::{arguments, version};
 
 const NAME: &str = "nginx";
 const INSTALL: &str = "apt-get install nginx-light";

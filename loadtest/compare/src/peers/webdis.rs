@@ -4,10 +4,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use loadtest::exchange::{Response, ask};
+use loadtest::process::{Process, Server};
+use loadtest::servers::{StartError, arguments, version};
+
 use super::{PeerContext, PeerError, ReferenceResponses, ask_checked, free_address, wait_until_listening};
-use crate::exchange::{Response, ask};
-use crate::process::{Process, Server};
-use crate::servers::{StartError, arguments, version};
 
 const NAME: &str = "webdis";
 const STORE: &str = "redis-server";

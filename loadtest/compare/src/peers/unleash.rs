@@ -3,12 +3,12 @@
 //! Its flags correspond to the zones of the benchmark site, with the same rules and with a variant's content
 //! as payload. The request describes the user, because Unleash Edge stores no users.
 
+use loadtest::exchange::{Response, ask};
+use loadtest::process::Server;
+use loadtest::servers::{StartError, arguments};
 use serde_json::{Value, json};
 
 use super::{PeerContext, PeerError, free_address, wait_until_listening};
-use crate::exchange::{Response, ask};
-use crate::process::Server;
-use crate::servers::{StartError, arguments};
 
 const NAME: &str = "unleash-edge";
 /// Version of the program, which does not print it.

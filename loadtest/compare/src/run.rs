@@ -5,33 +5,29 @@
 //! continues without it. Before the measurement each peer gets one request and must respond as Parallax does.
 //! Peers that serve Parallax's body must send exactly its bytes.
 
-mod args;
-mod contest;
-mod peers;
-pub mod programs;
-
 use std::path::Path;
 use std::process::Command;
 use std::{fs, iter};
 
-pub use self::args::CompareArgs;
-use self::args::ComparisonKind;
-use self::contest::{Contender, Contest, ask_once, expect_body, per_second, with_request_head};
-use self::peers::{
+use loadtest::exchange::{Client, Response};
+use loadtest::fill::{VISITOR, fill};
+use loadtest::load::{Pace, counter};
+use loadtest::plans::plan_run::PlanRun;
+use loadtest::plans::requests::{decided_page, forced_page, page_view};
+use loadtest::process::Server;
+use loadtest::report::{Comparison, Report};
+use loadtest::request::{Expected, ExpectedBody, Template};
+use loadtest::servers::parallax::{Options, Parallax};
+use loadtest::servers::{LaunchContext, floor, parallax};
+use loadtest::site::site;
+use loadtest::turns::RunError;
+
+use crate::args::{CompareArgs, ComparisonKind};
+use crate::contest::{Contender, Contest, ask_once, expect_body, per_second, with_request_head};
+use crate::peers::{
     PeerContext, PeerError, ReferenceResponses, h2o, haproxy, nginx, unleash, webdis, workerd,
 };
-use crate::exchange::{Client, Response};
-use crate::fill::{VISITOR, fill};
-use crate::load::{Pace, counter};
-use crate::plans::plan_run::PlanRun;
-use crate::plans::requests::{decided_page, forced_page, page_view};
-use crate::process::Server;
-use crate::report::{Comparison, Report};
-use crate::request::{Expected, ExpectedBody, Template};
-use crate::servers::parallax::{Options, Parallax};
-use crate::servers::{LaunchContext, floor, parallax};
-use crate::site::site;
-use crate::turns::RunError;
+use crate::{html, prepared};
 
 /// Pages of the benchmark site.
 const PAGES: usize = 100;
@@ -80,7 +76,13 @@ pub fn compare(args: &CompareArgs) -> Result<Report, RunError> {
             }
         }
     }
+    let out = run.plan_run.out.clone();
     let report = run.plan_run.finish(comparisons)?;
+    for (name, text) in html::files(&report) {
+        let path = out.join(name);
+        fs::write(&path, text)?;
+        eprintln!("wrote {}", path.display());
+    }
     if errors.is_empty() { Ok(report) } else { Err(errors.join("\n").into()) }
 }
 
@@ -163,7 +165,7 @@ impl CompareRun<'_> {
                 .map(|server| Contender::new(server, exact.clone()))
         });
         contenders.add("prepared", || {
-            floor::start_prepared(&context.launch, &responses[0].bytes, self.args.common.driver.as_deref())
+            prepared::start(&context.launch, &responses[0].bytes, self.args.common.driver.as_deref())
                 .map(|server| Contender::new(server, exact.clone()))
         });
         let sends = ReferenceResponses { responses: &responses[..1], ..reference };

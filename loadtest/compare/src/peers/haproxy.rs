@@ -1,11 +1,12 @@
 //! haproxy, which responds from its own memory, without a file or a backend server.
 
+use loadtest::process::Server;
+use loadtest::servers::{arguments, version};
+
 use super::{
     CONNECTIONS, HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address,
     start_with_same_length, wait_until_listening,
 };
-use crate::process::Server;
-use crate::servers::{arguments, version};
 
 const NAME: &str = "haproxy";
 const INSTALL: &str = "apt-get install haproxy";

@@ -17,14 +17,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use loadtest::load::{Load, Pace, run};
+use loadtest::outcome::Outcome;
+use loadtest::process::{Process, Server};
+use loadtest::request::{Expected, ExpectedBody, Template};
+use loadtest::turns::{ROUNDS_MIN, RunError};
 use tempfile::TempDir;
 
-use crate::compare::programs::{MissingProgramError, find_program, parse_program};
-use crate::load::{Load, Pace, run};
-use crate::outcome::Outcome;
-use crate::process::{Process, Server};
-use crate::request::{Expected, ExpectedBody, Template};
-use crate::turns::{ROUNDS_MIN, RunError};
+use crate::programs::{MissingProgramError, find_program, parse_program};
 
 /// Bytes of the bare server's body: the page size in the performance goals.
 const BODY_BYTES: usize = 8 * 1024;

@@ -5,7 +5,7 @@ mod page;
 mod picture;
 mod scale;
 
-use super::Report;
+use loadtest::report::Report;
 
 /// Returns the names and texts of the files.
 pub fn files(report: &Report) -> Vec<(String, String)> {
@@ -18,8 +18,9 @@ pub fn files(report: &Report) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use loadtest::report::sample::sample;
+
     use super::files;
-    use crate::report::tests::sample;
 
     #[test]
     fn there_are_a_page_and_a_standalone_picture_of_each_comparison() {

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::exchange::{Response, ask};
-use crate::load::counter;
-use crate::load::{Load, Pace};
-use crate::plans::plan_run::{PlanRun, run};
-use crate::process::Server;
-use crate::report::{Comparison, Side};
-use crate::request::{Expected, ExpectedBody, Template};
-use crate::turns::{RunError, Turn, run_interleaved};
+use loadtest::exchange::{Response, ask};
+use loadtest::load::counter;
+use loadtest::load::{Load, Pace};
+use loadtest::plans::plan_run::{PlanRun, run};
+use loadtest::process::Server;
+use loadtest::report::{Comparison, Side};
+use loadtest::request::{Expected, ExpectedBody, Template};
+use loadtest::turns::{RunError, Turn, run_interleaved};
 
 /// Length of the trial load that each peer must pass before the measurement.
 const TRIAL_WINDOW: Duration = Duration::from_millis(300);
@@ -139,8 +139,9 @@ pub fn with_request_head(template: &Template, other: impl Fn(&[u8]) -> Vec<u8>, 
 
 #[cfg(test)]
 mod tests {
+    use loadtest::plans::requests::page_view;
+
     use super::*;
-    use crate::plans::requests::page_view;
 
     #[test]
     fn a_body_keeps_its_counters_after_another_head() {

@@ -1,15 +1,15 @@
-//! The options of `compare`.
+//! The options of a comparison.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use loadtest::cli::{CommonArgs, power_of_ten};
+use loadtest::turns::RunError;
 
-use super::programs::parse_program;
-use crate::cli::{CommonArgs, power_of_ten};
-use crate::turns::RunError;
+use crate::programs::parse_program;
 
-/// The options of `compare`.
+/// The options of a comparison.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArgs {
     /// Run only these comparisons.
@@ -90,22 +90,22 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::Cli;
 
     #[test]
     fn a_comparison_has_the_selected_peers_and_always_the_servers_of_this_program() {
         let parse = |words: &str| {
             let cli = Cli::try_parse_from(words.split(' ')).expect("good words");
-            let Command::Compare(args) = cli.command else { panic!("{words}") };
-            args
+            assert!(cli.command.is_none(), "{words}");
+            cli.args
         };
-        let args = parse("loadtest compare events pages --only nginx,h2o --quick");
+        let args = parse("compare events pages --only nginx,h2o --quick");
         assert_eq!(args.comparisons().collect::<Vec<_>>(), [ComparisonKind::Pages, ComparisonKind::Events]);
         let included = ["floor", "prepared", "nginx", "h2o", "webdis"].map(|name| args.includes(name));
         assert_eq!((included, args.visitors()), ([true, true, true, true, false], 10_000));
-        assert!(args.validate().is_ok() && parse("loadtest compare --depth 2").validate().is_err());
-        let args = parse("loadtest compare");
+        assert!(args.validate().is_ok() && parse("compare --depth 2").validate().is_err());
+        let args = parse("compare");
         assert!(args.comparisons().count() == 4 && args.includes("webdis") && args.visitors() == 1_000_000);
-        assert!(Cli::try_parse_from(["loadtest", "compare", "--only", "apache"]).is_err());
+        assert!(Cli::try_parse_from(["compare", "--only", "apache"]).is_err());
     }
 }

@@ -3,11 +3,12 @@
 
 use std::fmt::Write;
 
+use loadtest::report::gather::Spread;
+use loadtest::report::table::{self, format_figure, group_digits};
+use loadtest::report::{Comparison, Side};
+
 use super::escape::escape;
 use super::scale::Scale;
-use crate::report::gather::Spread;
-use crate::report::table::{self, format_figure, group_digits};
-use crate::report::{Comparison, Side};
 
 pub const STYLE: &str = include_str!("page.css");
 const WIDTH: f64 = 760.0;
@@ -154,8 +155,9 @@ fn open(height: f64, title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use loadtest::report::sample::sample;
+
     use super::*;
-    use crate::report::tests::sample;
 
     #[test]
     fn each_side_has_a_curve_with_its_points_and_a_bar() {

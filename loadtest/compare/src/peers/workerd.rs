@@ -1,12 +1,13 @@
 //! workerd, the runtime of a widely used edge platform. A script selects one of a few prepared pages for each
 //! visitor.
 
+use loadtest::process::Server;
+use loadtest::servers::version;
+
 use super::{
     HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address, start_with_same_length,
     wait_until_listening,
 };
-use crate::process::Server;
-use crate::servers::version;
 
 const NAME: &str = "workerd";
 const INSTALL: &str = "npm install --global workerd";

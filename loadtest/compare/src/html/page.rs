@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use super::escape::escape;
-use super::picture::{STYLE, bars, curves};
-use crate::report::gather::Spread;
-use crate::report::table::{
+use loadtest::report::gather::Spread;
+use loadtest::report::table::{
     COMPARED_FIGURES, Figure, figure_ratios, format_figure, format_ratio, group_digits, void_warnings,
 };
-use crate::report::{Comparison, Report, Side, Window};
+use loadtest::report::{Comparison, Report, Side, Window};
+
+use super::escape::escape;
+use super::picture::{STYLE, bars, curves};
 
 /// Renders the page. Writing to a `String` cannot fail.
 pub fn page(report: &Report) -> String {
@@ -138,8 +139,9 @@ fn list(class: &str, lines: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use loadtest::report::sample::sample;
+
     use super::*;
-    use crate::report::tests::sample;
 
     #[test]
     fn the_page_is_self_contained() {

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use loadtest::load::{Load, Pace};
+use loadtest::process::{Server, send_signal};
+use loadtest::turns::RunError;
 use rustix::process::Signal;
 
 use super::{CheckContext, CheckResult, is_near, milliseconds};
-use crate::load::{Load, Pace};
-use crate::process::{Server, send_signal};
-use crate::turns::RunError;
 
 const PERIOD: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(200);

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
+use loadtest::turns::RunError;
 use rustix::param::clock_ticks_per_second;
 use serde_json::Value;
-
-use crate::turns::RunError;
 
 /// The result of a run of wrk.
 pub struct WrkResult {

@@ -8,15 +8,21 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::rc::Rc;
 
+use clap::Args;
 use io_uring::IoUring;
+use loadtest::floor::RequestCounter;
+use loadtest::process::Server;
+use loadtest::servers::floor::start_fixed;
+use loadtest::servers::{LaunchContext, StartError};
+use loadtest::turns::RunError;
 use monoio::buf::IoBufMut;
 use monoio::io::{AsyncReadRent, AsyncWriteRentExt};
 use monoio::net::{TcpListener, TcpStream};
 use monoio::{IoUringDriver, LegacyDriver, RuntimeBuilder};
-
-use crate::floor::RequestCounter;
 
 /// Entries of the io_uring queue, as in Parallax.
 const ENTRIES: u32 = 1024;
@@ -24,6 +30,33 @@ const ENTRIES: u32 = 1024;
 const READ_BUFFER_BYTES: usize = 4096;
 /// Bytes per copy. Parallax copies a page in about as many pieces.
 const PIECE_BYTES: usize = 1024;
+
+#[derive(Args, Clone, Debug)]
+pub struct PreparedArgs {
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// File with the complete response, including the status line.
+    #[arg(long, value_name = "FILE")]
+    pub response: PathBuf,
+    /// Use epoll in place of io_uring.
+    #[arg(long)]
+    pub epoll: bool,
+}
+
+impl PreparedArgs {
+    /// Serves until the process ends.
+    pub fn serve(&self) -> Result<ExitCode, RunError> {
+        run(self.listen, std::fs::read(&self.response)?.leak(), self.epoll)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Starts the prepared monoio server as a process, with this response. `driver` is the `--driver` of Parallax.
+pub fn start(context: &LaunchContext, response: &[u8], driver: Option<&str>) -> Result<Server, StartError> {
+    let flags: &[&str] = if driver == Some("epoll") { &["--epoll"] } else { &[] };
+    start_fixed(context, "prepared", response, flags)
+}
 
 /// Listens, prints the address to standard error, and serves until the process ends.
 pub fn run(listen: SocketAddr, response: &'static [u8], epoll: bool) -> io::Result<()> {

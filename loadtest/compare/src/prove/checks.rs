@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use loadtest::load::Pace;
+use loadtest::process::Server;
+use loadtest::turns::RunError;
+
 use super::others::{oha, wrk};
 use super::stall::stall;
 use super::{CheckContext, CheckResult, is_near, median, milliseconds};
-use crate::load::Pace;
-use crate::process::Server;
-use crate::turns::RunError;
 
 type Check = fn(&CheckContext<'_>) -> Result<CheckResult, RunError>;
 
