@@ -172,7 +172,8 @@ impl Content {
 
 /// Applies a message to the state, whose position and clock have advanced.
 fn apply(state: &mut StreamState, message: Message, content: Content) -> Result<Step, NoEffect> {
-    let (id, clock_ms) = (message.header.producer_id, state.clock_ms);
+    let id = message.header.producer_id;
+    let clock_ms = state.clock_ms;
     if let Content::Forget(forget) = content {
         state.nodes.on_forget(&forget, clock_ms);
         return Ok(Step::Forget(forget));

@@ -269,7 +269,9 @@ pub fn push_record(payload: &mut Vec<u8>, bytes: &[u8]) -> bool {
 
 /// Decodes the records of a run. Returns `None` if the payload is anything else.
 pub(super) fn decode_records<'a>(header: &Header, payload: &'a [u8]) -> Option<Vec<RunRecord<'a>>> {
-    let (mut offset, mut seq, mut records) = (0, header.first, Vec::new());
+    let mut offset = 0;
+    let mut seq = header.first;
+    let mut records = Vec::new();
     while offset < payload.len() {
         records.push(next_record(payload, &mut offset, &mut seq)?);
     }

@@ -100,8 +100,10 @@ impl StartingNode {
     pub(crate) fn start(
         self,
         config: &ClusterConfig,
-        (disk, data): (Arc<dyn Disk>, &Path),
-        (log_id, last_seq): (LogId, u64),
+        disk: Arc<dyn Disk>,
+        data: &Path,
+        log_id: LogId,
+        last_seq: u64,
         cost_max: u64,
     ) -> std::io::Result<StartedNode> {
         let (producer, is_producer_saved) = load_producer(data, log_id);

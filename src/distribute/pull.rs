@@ -63,7 +63,8 @@ enum Remaining {
 /// The URL or a file that the settings name is unusable.
 pub(crate) fn task(
     config: &ClusterConfig,
-    (directory, states): (&Path, CurrentFiles),
+    directory: &Path,
+    states: CurrentFiles,
     counters: PullCounters,
     renewals: RenewalRequests,
 ) -> Result<Option<impl FnOnce() -> Task + Send + use<>>, String> {

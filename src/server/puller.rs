@@ -32,8 +32,8 @@ mod with_cluster {
     ) -> Result<(Metrics, Option<MakeTask>), BootError> {
         let metrics = metrics.with_node(config.cluster.cluster.is_some());
         let counters = PullCounters::default();
-        let directory = (config.snapshots_directory(), files);
-        let task = pull::task(&config.cluster, directory, counters.clone(), renewal.requests());
+        let directory = config.snapshots_directory();
+        let task = pull::task(&config.cluster, directory, files, counters.clone(), renewal.requests());
         match task.map_err(BootError::Puller)? {
             Some(task) => Ok((metrics.with_puller(counters), Some(Box::new(task)))),
             None => Ok((metrics, None)),

@@ -152,8 +152,8 @@ pub(super) fn start(
     };
     let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
     // 3. Read the own records that the stream has not returned.
-    let directory_access = (Arc::clone(&disk), directory.as_path());
-    let started = starting.start(&config.cluster, directory_access, (log_id, range.last), profiles_bytes);
+    let started =
+        starting.start(&config.cluster, Arc::clone(&disk), directory, log_id, range.last, profiles_bytes);
     let StartedNode { node, session, metrics, erasures, orders, erased } =
         started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();

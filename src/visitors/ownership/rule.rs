@@ -168,9 +168,8 @@ impl<'a> OwnershipRule<'a> {
 
     /// Returns whether a record of the visitors ended the tie of its anonymous ID to another user, who stays.
     fn ends_tie_of_other(&mut self, seq: u64, record: &Record<'_>) -> Result<bool, OwnershipError> {
-        let (Some((anon_id, Some(_))), Some(site)) = (identity::named_tie(record, None), record.site) else {
-            return Ok(false);
-        };
+        let Some((anon_id, Some(_))) = identity::named_tie(record, None) else { return Ok(false) };
+        let Some(site) = record.site else { return Ok(false) };
         let seq = self.order(seq);
         let anon = self.ownership.tag(site, IdKind::Anon, anon_id);
         let before = self.users(Some(anon), seq)?.before;

@@ -83,7 +83,8 @@ pub fn try_erase(
 ) -> Result<ErasureSummary, ErasureError> {
     let eraser = eraser(world, running);
     thread::scope(|scope| {
-        let job = scope.spawn(|| eraser.erase("acme", id, profile_ids));
+        let job =
+            scope.spawn(|| eraser.erase(VisitorId { site: "acme", id_kind: id.0, id: id.1 }, profile_ids));
         run_until_end(world, running, job, step_ms)
     })
 }
@@ -323,7 +324,8 @@ fn erase_while(
 ) -> ErasureSummary {
     let eraser = eraser(world, running);
     let erased = thread::scope(|scope| {
-        let job = scope.spawn(|| eraser.erase("acme", id, Vec::new()));
+        let job =
+            scope.spawn(|| eraser.erase(VisitorId { site: "acme", id_kind: id.0, id: id.1 }, Vec::new()));
         // The lock of erasures is taken after the look-up.
         while !running.queue.metrics().is_erasing() {
             thread::yield_now();
