@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::answer::Answer;
-use super::columns::Columns;
-use super::format::{CODE_FIRST, TextColumn};
-use super::question::{Filters, Query};
-use super::rows::DIRECT;
-use super::scan::{Limits, ScanError};
+use super::columns::format::{CODE_FIRST, TextColumn};
+use super::columns::reader::Columns;
+use super::questions::answer::Answer;
+use super::questions::question::{Filters, Query};
+use super::questions::rows::DIRECT;
+use super::questions::scan::{Limits, ScanError};
 use crate::site::experiment_metrics::Goal;
 
 /// A value of a parameter, and the columns in which an event can have it.

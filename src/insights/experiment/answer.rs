@@ -11,11 +11,13 @@ use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
 use super::split::Split;
 use super::sql::experiment_query;
-use crate::insights::amounts::UNITS_PER_ONE;
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
-use crate::insights::columns::Columns;
-use crate::insights::scan::{Limits, ScanError};
-use crate::insights::site::SiteFacts;
+use crate::insights::columns::amounts::UNITS_PER_ONE;
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::answer::{
+    Answer, AnsweredLog, Cell, begin_document, end_document, time_json,
+};
+use crate::insights::questions::scan::{Limits, ScanError};
+use crate::insights::questions::site::SiteFacts;
 use crate::insights::statistics::difference::Interval;
 use crate::insights::statistics::metric::{ArmSummary, Comparison};
 use crate::insights::statistics::mismatch::Mismatch;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::arms::HOLDOUT_NUMBER;
-use crate::insights::scan::{Limits, ScanError};
+use crate::insights::questions::scan::{Limits, ScanError};
 use crate::site::experiment_metrics::Cap;
 
 /// The part of the memory for rows that may hold values: one of this many. It is as much as other questions use for the

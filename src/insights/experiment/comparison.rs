@@ -4,7 +4,7 @@ use super::answer::sum_and_squares;
 use super::count::{ArmCount, ExperimentCount, MetricSums};
 use super::metrics::{Metric, Role};
 use super::question::ExperimentQuestion;
-use crate::insights::scan::{Limits, ScanError};
+use crate::insights::questions::scan::{Limits, ScanError};
 use crate::insights::statistics::many::benjamini_hochberg;
 use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,

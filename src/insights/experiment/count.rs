@@ -7,16 +7,16 @@ use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
 use super::question::ExperimentQuestion;
 use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT};
-use crate::insights::amounts::{Amount, UNITS_PER_ONE};
-use crate::insights::columns::Columns;
-use crate::insights::count::bucket_of;
-use crate::insights::credits::{CREDITS_BYTES_MIN, Credits, Wanted};
-use crate::insights::format::TextColumn;
-use crate::insights::question::QuestionError;
-use crate::insights::rows::{REJECTED, Row};
-use crate::insights::scan::{Limits, ScanError};
-use crate::insights::site::SiteFacts;
-use crate::insights::visits::{Selection, visit_around};
+use crate::insights::columns::amounts::{Amount, UNITS_PER_ONE};
+use crate::insights::columns::format::TextColumn;
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::count::bucket_of;
+use crate::insights::questions::credits::{CREDITS_BYTES_MIN, Credits, Wanted};
+use crate::insights::questions::question::QuestionError;
+use crate::insights::questions::rows::{REJECTED, Row};
+use crate::insights::questions::scan::{Limits, ScanError};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::visits::{Selection, visit_around};
 
 /// Most parts of the visitors. Each is a pass over the log, so more would take longer than any question may.
 pub const PARTS_MAX: u64 = 1_024;

@@ -8,14 +8,14 @@ use super::arms::{ArmNumber, Arms, pairs};
 use super::count::PARTS_MAX;
 use super::known::{KnownExperiment, Places};
 use super::read::code_in;
-use crate::insights::calendar::Zone;
-use crate::insights::columns::{Columns, FilePart};
-use crate::insights::format::{CODE_OTHER, TextColumn};
-use crate::insights::question::{Filters, QuestionError, parse_bots, single_value};
-use crate::insights::rows::{Block, FileReader, Plan, RowValue};
-use crate::insights::scan::{Limits, ScanError, part_of};
-use crate::insights::site::SiteFacts;
-use crate::insights::values::Values;
+use crate::insights::columns::format::{CODE_OTHER, TextColumn};
+use crate::insights::columns::reader::{Columns, FilePart};
+use crate::insights::questions::calendar::Zone;
+use crate::insights::questions::question::{Filters, QuestionError, parse_bots, single_value};
+use crate::insights::questions::rows::{Block, FileReader, Plan, RowValue};
+use crate::insights::questions::scan::{Limits, ScanError, part_of};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::values::Values;
 use crate::visitors::log::RecordKind;
 
 /// Memory of a visitor of an experiment: an entry of a table that is half full at worst.

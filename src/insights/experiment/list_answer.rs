@@ -9,11 +9,13 @@ use super::arms::HOLDOUT_NUMBER;
 use super::known::{KnownExperiment, Places};
 use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments, newest_arms};
 use super::split::{Split, Visitors};
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
-use crate::insights::columns::Columns;
-use crate::insights::scan::{Limits, ScanError};
-use crate::insights::site::SiteFacts;
-use crate::insights::sql::{begin_events, instant, text};
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::answer::{
+    Answer, AnsweredLog, Cell, begin_document, end_document, time_json,
+};
+use crate::insights::questions::scan::{Limits, ScanError};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::sql::{begin_events, instant, text};
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 8] =

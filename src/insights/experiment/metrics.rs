@@ -1,7 +1,7 @@
 //! The metrics of a question about an experiment: those of the published experiment, or others that the question names.
 
 use super::known::KnownExperiment;
-use crate::insights::question::QuestionError;
+use crate::insights::questions::question::QuestionError;
 use crate::limits::GUARDRAILS_MAX;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
 

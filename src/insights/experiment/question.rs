@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
-use crate::insights::calendar::{Unit, Zone};
-use crate::insights::question::{Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value};
+use crate::insights::questions::calendar::{Unit, Zone};
+use crate::insights::questions::question::{
+    Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value,
+};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, is_planned, parse_window_ms};

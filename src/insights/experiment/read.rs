@@ -3,15 +3,15 @@
 use super::arms::{ArmNumber, Arms, arm_in};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
-use crate::insights::amounts::Amount;
-use crate::insights::columns::{AmountEntry, Columns, FilePart};
-use crate::insights::credits::{Credits, Place};
-use crate::insights::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
-use crate::insights::question::Filters;
-use crate::insights::rows::{Block, FileReader, Plan, Row, RowValue};
-use crate::insights::scan::{Gathered, Limits, ScanError, part_of};
-use crate::insights::site::SiteFacts;
-use crate::insights::values::Values;
+use crate::insights::columns::amounts::Amount;
+use crate::insights::columns::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
+use crate::insights::columns::reader::{AmountEntry, Columns, FilePart};
+use crate::insights::questions::credits::{Credits, Place};
+use crate::insights::questions::question::Filters;
+use crate::insights::questions::rows::{Block, FileReader, Plan, Row, RowValue};
+use crate::insights::questions::scan::{Gathered, Limits, ScanError, part_of};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::values::Values;
 use crate::site::experiment_metrics::Goal;
 use crate::visitors::log::RecordKind;
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::arms::HOLDOUT;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
-use crate::insights::site::SiteFacts;
-use crate::insights::sql::{
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::sql::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
 use crate::site::experiment_metrics::{Cap, Goal};

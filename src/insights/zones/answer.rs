@@ -5,9 +5,9 @@ use serde_json::{Map, Value as Json, json};
 use super::count::{VariantCount, ZoneCount, ZoneCounts};
 use super::question::ZonesQuestion;
 use super::sql::zones_query;
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document};
-use crate::insights::format::TextColumn;
-use crate::insights::site::SiteFacts;
+use crate::insights::columns::format::TextColumn;
+use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document};
+use crate::insights::questions::site::SiteFacts;
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 6] = ["zone", "variant", "views", "visitors", "event", "followed"];

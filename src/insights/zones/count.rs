@@ -7,15 +7,17 @@ use std::collections::HashMap;
 
 use super::question::ZonesQuestion;
 use crate::checksum::hash64;
-use crate::insights::ask::each_value_part;
-use crate::insights::columns::Columns;
-use crate::insights::credits::ScannedFiles;
-use crate::insights::format::{ColumnFileError, TextColumn};
-use crate::insights::question::Filters;
-use crate::insights::rows::{ACTION, PAGE, Plan, Row, RowValue};
-use crate::insights::scan::{Limits, ScanError, ScanSummary, VALUES_SHARE, part_of, scan_with_values};
-use crate::insights::site::SiteFacts;
-use crate::insights::values::Values;
+use crate::insights::columns::format::{ColumnFileError, TextColumn};
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::ask::each_value_part;
+use crate::insights::questions::credits::ScannedFiles;
+use crate::insights::questions::question::Filters;
+use crate::insights::questions::rows::{ACTION, PAGE, Plan, Row, RowValue};
+use crate::insights::questions::scan::{
+    Limits, ScanError, ScanSummary, VALUES_SHARE, part_of, scan_with_values,
+};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::values::Values;
 
 /// The variant of a zone that no pair of an event names.
 const DEFAULT: &str = "default";

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use super::published::PublishedZone;
-use crate::insights::calendar::Zone;
-use crate::insights::question::{LIMIT_DEFAULT, Question, QuestionError, Subject, parse_limit, single_value};
+use crate::insights::questions::calendar::Zone;
+use crate::insights::questions::question::{
+    LIMIT_DEFAULT, Question, QuestionError, Subject, parse_limit, single_value,
+};
 
 /// The parameters of the question, beside `site`.
 pub(crate) const ZONES_PARAM_NAMES: [&str; 5] = ["page", "from", "to", "bots", "limit"];

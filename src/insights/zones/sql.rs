@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::question::ZonesQuestion;
-use crate::insights::sql::{begin_events, instant, text};
+use crate::insights::questions::sql::{begin_events, instant, text};
 
 /// Returns the query. `zones` are the zones of the answer, with whether `default` counts.
 pub(super) fn zones_query(question: &ZonesQuestion, site: &str, zones: &[(&str, bool)]) -> String {

@@ -19,7 +19,7 @@ use crate::visitors::log::SegmentSpan;
 
 /// Numbers that device, operating system and browser have together.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
-pub(super) const OUT_OF_RANGE: ColumnFileError =
+pub(crate) const OUT_OF_RANGE: ColumnFileError =
     ColumnFileError::Damaged("a number in a section is out of range");
 
 /// A column file, or the same bytes in memory. The file is open only while it is read, so that a log of many segments
@@ -55,7 +55,7 @@ enum Content {
 }
 
 /// Columns whose file is open.
-pub(super) enum OpenColumns<'c> {
+pub(crate) enum OpenColumns<'c> {
     File(Box<Columns>),
     /// Columns without a file.
     Other(&'c Columns),
@@ -148,7 +148,7 @@ impl Columns {
     }
 
     /// Reads the columns of a sealed segment that has no column file.
-    pub(super) fn unstored(
+    pub(crate) fn unstored(
         source: Arc<UnstoredColumns>,
         bytes: Vec<u8>,
         span: SegmentSpan,
@@ -159,14 +159,14 @@ impl Columns {
     }
 
     /// Opens the file for several reads.
-    pub(super) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
+    pub(crate) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
         let Content::File { disk, path } = &self.content else { return Ok(OpenColumns::Other(self)) };
         let content = Content::OpenFile(disk.open(path)?);
         Ok(OpenColumns::File(Box::new(Self { header: self.header.clone(), content })))
     }
 
     /// Returns whether a column file has the columns.
-    pub(super) fn is_stored(&self) -> bool {
+    pub(crate) fn is_stored(&self) -> bool {
         matches!(self.content, Content::File { .. })
     }
 
@@ -181,7 +181,7 @@ impl Columns {
     }
 
     /// Returns whether a row may have this text: one has it, or one may have `(other)`.
-    pub(super) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
+    pub(crate) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
         let texts = self.texts(column)?;
         Ok(self.may_have_other(texts.len())
             || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
@@ -197,7 +197,7 @@ impl Columns {
     }
 
     /// Counts the rows of a range whose site is `(other)`. They may be of any site.
-    pub(super) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
+    pub(crate) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
         let sites = self.texts(TextColumn::Site)?.len();
         if !self.may_have_other(sites) {
             return Ok(0);
@@ -288,14 +288,14 @@ impl Columns {
     }
 
     /// Returns the hashes of some visitors, after [`visitors`](Self::visitors) has checked all.
-    pub(super) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
+    pub(crate) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
         let bytes = self.part_of_section(VISITORS, 8 * visitors.start..8 * visitors.end)?;
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
     /// Returns the part of the file with the rows of consecutive visitors. With `is_checked` all sections were read
     /// before.
-    pub(super) fn part_of_visitors(
+    pub(crate) fn part_of_visitors(
         &self,
         visitors: &Range<usize>,
         is_checked: bool,
@@ -309,7 +309,7 @@ impl Columns {
     }
 
     /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were read before.
-    pub(super) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
+    pub(crate) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
         let numbers: Vec<i64> = visitors.iter().map(|visitor| *visitor as i64 + 1).collect();
         let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
         Ok(FilePart { blocks: Some(blocks), is_checked: true })

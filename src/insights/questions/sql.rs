@@ -95,12 +95,12 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
 }
 
 /// Returns the beginning of a query: the table `events` with the events of a site and their visitors.
-pub(super) fn begin_events(site: &str, bots: bool) -> String {
+pub(crate) fn begin_events(site: &str, bots: bool) -> String {
     format!("{RECORDED}{}){EVENTS}{})", text(site), if bots { "" } else { " where not bot" })
 }
 
 /// Returns a text literal.
-pub(super) fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
@@ -109,7 +109,7 @@ fn texts(values: &[String]) -> String {
 }
 
 /// Returns a literal of an instant.
-pub(super) fn instant(time_ms: i64) -> String {
+pub(crate) fn instant(time_ms: i64) -> String {
     let mut out = Vec::new();
     time::write(&mut out, time_ms);
     let written = String::from_utf8_lossy(&out).replace('T', " ");
@@ -118,7 +118,7 @@ pub(super) fn instant(time_ms: i64) -> String {
 
 /// Adds the table `referred`: the events, with the host of an external referrer in the column `referrer`. It is the only table
 /// with the hosts that are not external, because their list is long.
-pub(super) fn add_referrers(sql: &mut String, site: &SiteFacts) {
+pub(crate) fn add_referrers(sql: &mut String, site: &SiteFacts) {
     let _ = write!(
         sql,
         ",\nreferred as (select *, if({}, referrerHost, null) as referrer from events)",
@@ -151,7 +151,7 @@ fn is_external(site: &SiteFacts) -> String {
 
 /// Adds the events before `to` with the numbers of their visits, and the visits, as the tables `numbered_NAME` and
 /// `visits_NAME`. The table `referred` exists.
-pub(super) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
+pub(crate) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
     let (to, exposure, reach_days) = (instant(to_ms), text(EXPOSURE_EVENT), VISIT_REACH_MS / DAY_MS);
     let _ = write!(
         sql,
@@ -180,7 +180,7 @@ visits_{name} as (
 }
 
 /// Returns a condition for each filter that selects events or visits.
-pub(super) fn event_conditions(filters: &Filters) -> Vec<String> {
+pub(crate) fn event_conditions(filters: &Filters) -> Vec<String> {
     let lists = [
         ("v.visit_source", &filters.source),
         ("v.visit_campaign", &filters.campaign),
@@ -225,7 +225,7 @@ counted_{name} as (
 }
 
 /// Returns the table `buckets` with the first instants of buckets.
-pub(super) fn buckets_table(buckets: &[i64]) -> String {
+pub(crate) fn buckets_table(buckets: &[i64]) -> String {
     let instants = buckets.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>();
     format!("buckets as (select * from (values {}) b(t))", instants.join(", "))
 }

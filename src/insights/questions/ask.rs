@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::calendar::{Comparison, Unit};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
-use super::format::TextColumn;
 use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
 use super::rows::{Plan, Row, RowValue};
 use super::scan::{Limits, ScanError, ScanSummary};
 use super::sealed::{AnswerCache, Count, Counted, Files, count_all, count_cached};
 use super::site::SiteFacts;
 use super::visits::{Selection, may_begin_earlier};
+use crate::insights::columns::format::TextColumn;
 use crate::limits::VISIT_TIMEOUT_MS;
 
 /// Time before a range that is read first to find the begin of a visit.
@@ -233,7 +233,7 @@ fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usiz
 }
 
 /// Asks for each part of the values. Divides them into more parts if those of one take too much memory.
-pub(super) fn each_value_part<T>(
+pub(crate) fn each_value_part<T>(
     mut ask: impl FnMut((u64, u64)) -> Result<T, ScanError>,
 ) -> Result<Vec<T>, ScanError> {
     let mut parts = 1;

@@ -1,9 +1,9 @@
 //! All facts of each row, for `parallax check` and tests.
 
 use super::amounts::Amount;
-use super::columns::{Columns, FilePart, OUT_OF_RANGE};
 use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
 use super::packing::PackedColumn;
+use super::reader::{Columns, FilePart, OUT_OF_RANGE};
 use crate::site::experiment_metrics::VALUE_PROPERTIES;
 
 /// All facts of a row.
@@ -30,7 +30,7 @@ impl Columns {
     ///
     /// # Errors
     /// The first check that fails.
-    pub(super) fn check(&self) -> Result<(), ColumnFileError> {
+    pub(crate) fn check(&self) -> Result<(), ColumnFileError> {
         self.visitors()?;
         let whole = &FilePart::WHOLE;
         let columns = [
@@ -108,7 +108,7 @@ fn check_column(mut column: PackedColumn) -> Result<(), ColumnFileError> {
 }
 
 /// Reads a column of all rows.
-pub(super) fn read_column(mut column: PackedColumn) -> Result<Vec<i64>, ColumnFileError> {
+pub(crate) fn read_column(mut column: PackedColumn) -> Result<Vec<i64>, ColumnFileError> {
     let (mut all, mut numbers) = (Vec::new(), Vec::new());
     loop {
         column.next_block(&mut numbers).ok_or(OUT_OF_RANGE)?;

@@ -7,10 +7,10 @@ use serde_json::{Map, Value as Json, json};
 use super::ask::{CountedAnswer, Numbers, Series};
 use super::calendar::Zone;
 use super::count::{GroupTotals, Totals};
-use super::format::TextColumn;
 use super::question::Question;
 use super::site::SiteFacts;
 use super::sql;
+use crate::insights::columns::format::TextColumn;
 use crate::visitors::events::time;
 
 /// A cell of a line.
@@ -39,7 +39,7 @@ pub struct Answer {
 
 /// The facts about the log that an answer states.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AnsweredLog {
+pub(crate) struct AnsweredLog {
     /// The last seq that the answer has.
     pub seq: u64,
     /// The receipt time of the oldest kept record, in milliseconds.
@@ -64,7 +64,7 @@ pub(crate) fn write(
 }
 
 /// Begins the document of an answer with the members that all have.
-pub(super) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: AnsweredLog) -> Map<String, Json> {
+pub(crate) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: AnsweredLog) -> Map<String, Json> {
     let mut document = Map::new();
     document.insert("seq".to_owned(), json!(log.seq.to_string()));
     document.insert("from".to_owned(), time_json(range.start));
@@ -76,7 +76,7 @@ pub(super) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: Answered
 
 /// Ends the document of an answer with the members that all have. `other` counts rows by text columns whose text is
 /// `(other)`.
-pub(super) fn end_document(
+pub(crate) fn end_document(
     document: &mut Map<String, Json>,
     other: &[u64; TextColumn::COUNT],
     rows: u64,
@@ -184,7 +184,7 @@ fn group_json(group: &GroupTotals) -> Map<String, Json> {
     numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))).collect()
 }
 
-pub(super) fn time_json(time_ms: i64) -> Json {
+pub(crate) fn time_json(time_ms: i64) -> Json {
     let mut out = Vec::new();
     time::write(&mut out, time_ms);
     Json::String(String::from_utf8_lossy(&out).into_owned())

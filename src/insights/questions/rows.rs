@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use super::columns::{AGENT_NUMBERS, Columns, FilePart, OUT_OF_RANGE};
-use super::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn};
-use super::packing::PackedColumn;
 use super::question::{Filters, Group};
 use super::site::SiteFacts;
 use super::values::{NO_VALUE, TextNumbers, Values};
+use crate::insights::columns::format::{
+    CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn,
+};
+use crate::insights::columns::packing::PackedColumn;
+use crate::insights::columns::reader::{AGENT_NUMBERS, Columns, FilePart, OUT_OF_RANGE};
 use crate::visitors::log::{Browser, Device, Os, RecordKind};
 
 /// A page event.
@@ -93,20 +95,20 @@ pub(crate) struct Plan<'q> {
 }
 
 /// A file and the part of it that is read.
-pub(super) type PartOfFile<'f> = (&'f Columns, &'f FilePart);
+pub(crate) type PartOfFile<'f> = (&'f Columns, &'f FilePart);
 
 /// A packed column and its present block.
-pub(super) struct Block {
+pub(crate) struct Block {
     column: PackedColumn,
-    pub(super) numbers: Vec<i64>,
+    pub(crate) numbers: Vec<i64>,
 }
 
 impl Block {
-    pub(super) fn new(column: PackedColumn) -> Self {
+    pub(crate) fn new(column: PackedColumn) -> Self {
         Self { column, numbers: Vec::new() }
     }
 
-    pub(super) fn next(&mut self) -> Result<(), ColumnFileError> {
+    pub(crate) fn next(&mut self) -> Result<(), ColumnFileError> {
         self.column.next_block(&mut self.numbers).ok_or(OUT_OF_RANGE)
     }
 }
@@ -169,7 +171,7 @@ struct SourceRule {
 }
 
 /// A reader of the columns of a file that a plan needs.
-pub(super) struct FileReader {
+pub(crate) struct FileReader {
     times: Block,
     visitors: Block,
     sites: Block,
@@ -185,7 +187,7 @@ pub(super) struct FileReader {
 }
 
 impl FileReader {
-    pub(super) fn new(
+    pub(crate) fn new(
         (file, part): PartOfFile<'_>,
         sites: usize,
         plan: &Plan<'_>,
@@ -226,13 +228,13 @@ impl FileReader {
     }
 
     /// Opens the positions of the rows, before the first block is read.
-    pub(super) fn open_positions(&mut self, (file, part): PartOfFile<'_>) -> Result<(), ColumnFileError> {
+    pub(crate) fn open_positions(&mut self, (file, part): PartOfFile<'_>) -> Result<(), ColumnFileError> {
         self.positions = Some(Block::new(file.positions(part)?));
         Ok(())
     }
 
     /// Returns the position of a row in the order of the seqs, or 0 if the positions are not open.
-    pub(super) fn position(&self, row: usize) -> u32 {
+    pub(crate) fn position(&self, row: usize) -> u32 {
         self.positions.as_ref().map_or(0, |positions| positions.numbers[row] as u32)
     }
 
@@ -379,7 +381,7 @@ impl FileReader {
     }
 
     /// Reads the next block of all columns. Returns false at the end.
-    pub(super) fn next_block(&mut self) -> Result<bool, ColumnFileError> {
+    pub(crate) fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         for block in [&mut self.times, &mut self.visitors, &mut self.sites, &mut self.kinds] {
             block.next()?;
         }
@@ -390,33 +392,33 @@ impl FileReader {
     }
 
     /// Returns the rows of the present block.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.times.numbers.len()
     }
 
     /// Returns the visitor of a row, as an index into the visitors of the file.
-    pub(super) fn visitor(&self, row: usize) -> Option<usize> {
+    pub(crate) fn visitor(&self, row: usize) -> Option<usize> {
         (self.visitors.numbers[row] as usize).checked_sub(1)
     }
 
     /// Returns the code of the site of a row.
-    pub(super) fn site(&self, row: usize) -> i64 {
+    pub(crate) fn site(&self, row: usize) -> i64 {
         self.sites.numbers[row]
     }
 
     /// Returns whether a row is of this kind.
-    pub(super) fn is_kind(&self, row: usize, kind: RecordKind) -> bool {
+    pub(crate) fn is_kind(&self, row: usize, kind: RecordKind) -> bool {
         self.kinds.numbers[row] & !KIND_FLAGS == kind as i64
     }
 
     /// Returns the time of a row in milliseconds.
-    pub(super) fn time_ms(&self, row: usize) -> i64 {
+    pub(crate) fn time_ms(&self, row: usize) -> i64 {
         self.times.numbers[row]
     }
 
     /// Reads a row of the present block. Returns `None` if the plan does not need it. Counts texts that are
     /// `(other)` in `other`.
-    pub(super) fn read_row(
+    pub(crate) fn read_row(
         &self,
         row: usize,
         plan: &Plan<'_>,
@@ -453,7 +455,7 @@ impl FileReader {
 
     /// Returns a row that was read, with the number of its value if the rule numbers only the values of such
     /// rows. Returns `None` if it has no value by this rule.
-    pub(super) fn with_number(&mut self, row: usize, read: Row, values: &mut Values) -> Option<Row> {
+    pub(crate) fn with_number(&mut self, row: usize, read: Row, values: &mut Values) -> Option<Row> {
         let ValueRule::Shown(by_kind) = &mut self.value else { return Some(read) };
         let is_page = read.has(PAGE);
         if !is_page && !read.has(ACTION) || is_page && read.has(REJECTED) {

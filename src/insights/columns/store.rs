@@ -6,22 +6,22 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::answer::{self, Answer, AnsweredLog};
-use super::ask::{Source, ask};
 use super::build::{ColumnBuilder, VisitorKey};
-use super::columns::Columns;
-use super::experiment::{answer_experiment, answer_experiments};
 use super::format::ColumnFileError;
 use super::installer::{BuiltFrom, ColumnInstaller};
 use super::packing::BLOCK_ROWS;
-use super::question::Query;
-use super::scan::{Limits, ScanError};
-use super::sealed::{AnswerCache, Files};
-use super::site::SiteFacts;
-use super::unknown::add_unknown;
+use super::reader::Columns;
 use super::unstored::UnstoredColumns;
-use super::zones::{count_zones, write_zones};
 use crate::clock;
+use crate::insights::experiment::{answer_experiment, answer_experiments};
+use crate::insights::questions::answer::{self, Answer, AnsweredLog};
+use crate::insights::questions::ask::{Source, ask};
+use crate::insights::questions::question::Query;
+use crate::insights::questions::scan::{Limits, ScanError};
+use crate::insights::questions::sealed::{AnswerCache, Files};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::unknown::add_unknown;
+use crate::insights::zones::{count_zones, write_zones};
 use crate::storage::disk::{Disk, FileIdentity};
 use crate::visitors::log::{
     Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans,

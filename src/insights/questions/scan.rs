@@ -6,13 +6,13 @@
 
 use std::ops::Range;
 
-use super::columns::{Columns, FilePart};
 use super::credits::{CREDITS_BYTES_MIN, Credits, Place, ScannedFiles, Wanted};
-use super::format::{CODE_FIRST, ColumnFileError, TextColumn};
-use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
 use super::rows::{FileReader, Plan, Row};
 use super::values::Values;
+use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
+use crate::insights::columns::packing::BLOCK_ROWS;
+use crate::insights::columns::reader::{Columns, FilePart};
 
 /// Memory of a row while its part is counted.
 const ROW_BYTES: u64 = size_of::<Row>() as u64;
@@ -24,7 +24,7 @@ const RUN_BYTES: u64 = size_of::<Run>() as u64 * 3 / 2;
 const ROWS_SHARE: u64 = 2;
 /// The part of the memory that holds the values by which a question groups. Beyond it the values are counted in several
 /// passes.
-pub(super) const VALUES_SHARE: u64 = 8;
+pub(crate) const VALUES_SHARE: u64 = 8;
 /// The part of the memory that holds the ties of users whose events are credited to other visitors: one of this many. Beyond
 /// it the visitors are counted in several passes.
 const CREDITS_SHARE: u64 = 8;
@@ -39,12 +39,12 @@ pub struct Limits<'l> {
 
 impl Limits<'_> {
     /// Returns limits whose memory is the part for the rows and visitors that are counted.
-    pub(super) fn for_rows(&self) -> Limits<'_> {
+    pub(crate) fn for_rows(&self) -> Limits<'_> {
         Limits { memory_bytes: self.memory_bytes / ROWS_SHARE, is_over: self.is_over }
     }
 
     /// Returns limits whose memory is the part for credits.
-    pub(super) fn for_credits(&self) -> Limits<'_> {
+    pub(crate) fn for_credits(&self) -> Limits<'_> {
         let memory_bytes = (self.memory_bytes / CREDITS_SHARE).max(CREDITS_BYTES_MIN);
         Limits { memory_bytes, is_over: self.is_over }
     }
@@ -77,7 +77,7 @@ pub(crate) struct ScanSummary {
 }
 
 /// Takes the hash of a visitor and its rows, in the order of their times, then of their seqs.
-pub(super) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
+pub(crate) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
 
 /// Passes the rows of each visitor to `count`.
 ///
@@ -95,7 +95,7 @@ pub(crate) fn scan(
 }
 
 /// Scans like [`scan`], and adds to a summary.
-pub(super) fn scan_into(
+pub(crate) fn scan_into(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
@@ -106,7 +106,7 @@ pub(super) fn scan_into(
 }
 
 /// Scans like [`scan_into`], and passes the values of the rows to `count` too.
-pub(super) fn scan_with_values(
+pub(crate) fn scan_with_values(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
@@ -148,7 +148,7 @@ pub(super) fn scan_with_values(
 ///
 /// # Errors
 /// As for [`scan`].
-pub(super) fn scan_visitors(
+pub(crate) fn scan_visitors(
     files: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
@@ -183,7 +183,7 @@ pub(super) fn scan_visitors(
 }
 
 /// Returns the number of parts into which the visitors of files are divided.
-pub(super) fn parts_of<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>) -> u64 {
+pub(crate) fn parts_of<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>) -> u64 {
     let needed: u64 = files.map(memory_bytes).sum();
     needed.div_ceil((limits.memory_bytes / ROWS_SHARE).max(1)).max(1)
 }
@@ -201,7 +201,7 @@ fn met_files<'f>(files: ScannedFiles<'f>, plan: &Plan<'_>) -> Vec<FileParts<'f>>
 }
 
 /// Returns whether a file can have rows in a window.
-pub(super) fn meets(file: &Columns, window: &Range<i64>) -> bool {
+pub(crate) fn meets(file: &Columns, window: &Range<i64>) -> bool {
     let header = file.header();
     header.rows > 0 && header.oldest_ms < window.end && header.newest_ms >= window.start
 }
@@ -254,7 +254,7 @@ impl<'f> FileParts<'f> {
 
 /// The rows of one part of the visitors.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     rows: Vec<Row>,
     runs: Vec<Run>,
     /// The rows of visitors with credited events, which are not in the order of their seqs.
@@ -288,7 +288,7 @@ struct Ownership<'c> {
 }
 
 impl Gathered {
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.rows.clear();
         self.runs.clear();
         self.ordered.clear();
@@ -299,7 +299,7 @@ impl Gathered {
     }
 
     /// Adds the rows of visitors with credited events, in the order of their seqs.
-    pub(super) fn take_ordered(&mut self) {
+    pub(crate) fn take_ordered(&mut self) {
         let mut ordered = std::mem::take(&mut self.ordered);
         ordered.sort_unstable_by_key(|(visitor, place, _)| (*visitor, *place));
         ordered.drain(..).for_each(|(visitor, _, row)| self.push(visitor, row));
@@ -307,7 +307,7 @@ impl Gathered {
     }
 
     /// Adds a row of the visitor with this hash.
-    pub(super) fn push(&mut self, visitor: u64, row: Row) {
+    pub(crate) fn push(&mut self, visitor: u64, row: Row) {
         let at = self.rows.len() as u32;
         match self.runs.last_mut() {
             Some(run) if run.visitor == visitor => run.end += 1,
@@ -329,12 +329,12 @@ impl Gathered {
     }
 
     /// Adds a row of a visitor with credited events.
-    pub(super) fn push_at(&mut self, visitor: u64, place: Place, row: Row) {
+    pub(crate) fn push_at(&mut self, visitor: u64, place: Place, row: Row) {
         self.ordered.push((visitor, place, row));
     }
 
     /// Returns the memory of the rows and visitors while they are counted.
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         let ordered = size_of_val(&*self.ordered) as u64 + self.ordered.len() as u64 * ROW_BYTES;
         self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
     }
@@ -443,7 +443,7 @@ impl Gathered {
     ///
     /// # Errors
     /// The time is over.
-    pub(super) fn each_visitor(
+    pub(crate) fn each_visitor(
         &mut self,
         limits: &Limits<'_>,
         count: TakeVisitor<'_>,
@@ -475,6 +475,6 @@ impl Gathered {
 }
 
 /// Returns the part of a hash. Parts are in the order of the hashes.
-pub(super) fn part_of(hash: u64, parts: u64) -> u64 {
+pub(crate) fn part_of(hash: u64, parts: u64) -> u64 {
     ((u128::from(hash) * u128::from(parts)) >> 64) as u64
 }

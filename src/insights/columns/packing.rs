@@ -3,8 +3,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::columns::OUT_OF_RANGE;
 use super::format::ColumnFileError;
+use super::reader::OUT_OF_RANGE;
 
 /// Numbers of a full block. A block that is full is packed at once, so a column in the making needs little memory.
 pub(crate) const BLOCK_ROWS: usize = 1024;
@@ -15,7 +15,7 @@ const WIDTH_MAX: u32 = 56;
 
 /// A writer of one packed column.
 #[derive(Debug, Default, Clone)]
-pub(super) struct PackedWriter {
+pub(crate) struct PackedWriter {
     headers: Vec<u8>,
     packed: Vec<u8>,
     pending: Vec<i64>,
@@ -24,7 +24,7 @@ pub(super) struct PackedWriter {
 
 impl PackedWriter {
     /// Appends a number.
-    pub(super) fn push(&mut self, number: i64) {
+    pub(crate) fn push(&mut self, number: i64) {
         self.pending.push(number);
         self.rows += 1;
         if self.pending.len() == BLOCK_ROWS {
@@ -34,7 +34,7 @@ impl PackedWriter {
     }
 
     /// Appends the packed column to `out`.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let (mut headers, mut packed) = (Vec::new(), Vec::new());
         if !self.pending.is_empty() {
             pack_block(&self.pending, &mut headers, &mut packed);
@@ -45,7 +45,7 @@ impl PackedWriter {
     }
 
     /// Returns all numbers.
-    pub(super) fn numbers(&self) -> Vec<i64> {
+    pub(crate) fn numbers(&self) -> Vec<i64> {
         let (mut numbers, mut at) = (Vec::with_capacity(self.rows), 0);
         for header in self.headers.as_chunks::<BLOCK_HEADER_BYTES>().0 {
             let header = BlockHeader::parse(header);
@@ -110,7 +110,7 @@ impl BlockHeader {
 
 /// The headers of a packed column, and the places of its blocks.
 #[derive(Debug)]
-pub(super) struct BlockHeaders {
+pub(crate) struct BlockHeaders {
     headers: Vec<BlockHeader>,
     /// The offsets of the blocks in the column, and the end of the last one.
     offsets: Vec<usize>,
@@ -119,7 +119,7 @@ pub(super) struct BlockHeaders {
 
 impl BlockHeaders {
     /// Returns the bytes of the headers of a column of `rows` numbers.
-    pub(super) fn bytes(rows: usize) -> usize {
+    pub(crate) fn bytes(rows: usize) -> usize {
         rows.div_ceil(BLOCK_ROWS) * BLOCK_HEADER_BYTES
     }
 
@@ -127,7 +127,7 @@ impl BlockHeaders {
     ///
     /// # Errors
     /// The column is too short, or a width is out of range.
-    pub(super) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
+    pub(crate) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
         let bytes = column.get(..Self::bytes(rows)).ok_or(OUT_OF_RANGE)?;
         let headers: Vec<_> =
             bytes.as_chunks::<BLOCK_HEADER_BYTES>().0.iter().map(BlockHeader::parse).collect();
@@ -143,7 +143,7 @@ impl BlockHeaders {
     }
 
     /// Returns the blocks that can have one of these numbers, which are sorted.
-    pub(super) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
+    pub(crate) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
         let meets = |block: &usize| {
             let header = self.headers[*block];
             let from = numbers.partition_point(|number| *number < header.base);
@@ -153,7 +153,7 @@ impl BlockHeaders {
     }
 
     /// Returns the blocks that can have a number from `first` to `last`.
-    pub(super) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
+    pub(crate) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
         let meets = |block: &usize| {
             let header = self.headers[*block];
             header.base <= last && header.largest() >= first
@@ -162,12 +162,12 @@ impl BlockHeaders {
     }
 
     /// Returns all blocks.
-    pub(super) fn all(&self) -> Vec<usize> {
+    pub(crate) fn all(&self) -> Vec<usize> {
         (0..self.headers.len()).collect()
     }
 
     /// Returns the part of the column that has these blocks.
-    pub(super) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
+    pub(crate) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
         match (blocks.first(), blocks.last()) {
             (Some(first), Some(last)) => self.offsets[*first]..self.offsets[*last + 1],
             _ => 0..0,
@@ -199,7 +199,7 @@ impl PackedColumn {
     ///
     /// # Errors
     /// The bytes are not such a column.
-    pub(super) fn new(
+    pub(crate) fn new(
         column: Vec<u8>,
         rows: usize,
         bounds: RangeInclusive<i64>,
@@ -213,7 +213,7 @@ impl PackedColumn {
     }
 
     /// Creates the reader of some blocks. `packed` is their part of the column.
-    pub(super) fn of_blocks(
+    pub(crate) fn of_blocks(
         headers: BlockHeaders,
         packed: Vec<u8>,
         blocks: Vec<usize>,
@@ -224,11 +224,11 @@ impl PackedColumn {
     }
 
     /// Leaves out the blocks that are not in `blocks`.
-    pub(super) fn limit_to(&mut self, blocks: Vec<usize>) {
+    pub(crate) fn limit_to(&mut self, blocks: Vec<usize>) {
         self.blocks = blocks.into_iter();
     }
 
-    pub(super) fn headers(&self) -> &BlockHeaders {
+    pub(crate) fn headers(&self) -> &BlockHeaders {
         &self.headers
     }
 

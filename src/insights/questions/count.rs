@@ -117,7 +117,7 @@ impl Count for RangeCount {
 }
 
 /// Returns the index of the bucket that holds a time.
-pub(super) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
+pub(crate) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
     buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
 }
 

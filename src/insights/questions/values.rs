@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::format::{CODE_ABSENT, CODE_OTHER};
 use super::scan::part_of;
 use crate::checksum::hash64;
+use crate::insights::columns::format::{CODE_ABSENT, CODE_OTHER};
 
 /// The value of a row without one.
 pub(crate) const NO_VALUE: u32 = u32::MAX;
@@ -28,32 +28,32 @@ pub(crate) struct Values {
 
 impl Values {
     /// Creates the numbers of the values of one part.
-    pub(super) fn of_part(part: (u64, u64)) -> Self {
+    pub(crate) fn of_part(part: (u64, u64)) -> Self {
         Self { part: Some(part).filter(|(_, parts)| *parts > 1), ..Self::default() }
     }
 
     /// Creates the numbers of values that are not divided.
-    pub(super) fn undivided(bytes_min: u64) -> Self {
+    pub(crate) fn undivided(bytes_min: u64) -> Self {
         Self { bytes_min, ..Self::default() }
     }
 
     /// Returns whether the values take more than this memory. A single value never does.
-    pub(super) fn exceed(&self, bytes: u64) -> bool {
+    pub(crate) fn exceed(&self, bytes: u64) -> bool {
         self.bytes > bytes.max(self.bytes_min) && self.texts.len() > 1
     }
 
     /// Returns the memory of the values and of their counts.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Returns values with the same texts, which can find no number.
-    pub(super) fn copy_texts(&self) -> Self {
+    pub(crate) fn copy_texts(&self) -> Self {
         Self { texts: self.texts.clone(), ..Self::default() }
     }
 
     /// Returns the number of a text. A further text gets the next one.
-    pub(super) fn number(&mut self, text: &str) -> u32 {
+    pub(crate) fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
@@ -71,12 +71,12 @@ impl Values {
 
 /// The numbers of the texts of a column. A text has one once a row of the question has had it, so the texts
 /// of other rows take no memory.
-pub(super) struct TextNumbers(Vec<Option<u32>>);
+pub(crate) struct TextNumbers(Vec<Option<u32>>);
 
 impl TextNumbers {
     /// Creates the numbers of a column with this many codes. An absent text has no value. `(other)` has one only if
     /// `counts_other` is true.
-    pub(super) fn new(codes: usize, counts_other: bool) -> Self {
+    pub(crate) fn new(codes: usize, counts_other: bool) -> Self {
         let mut numbers = vec![None; codes];
         numbers[CODE_ABSENT as usize] = Some(NO_VALUE);
         numbers[CODE_OTHER as usize] = (!counts_other).then_some(NO_VALUE);
@@ -84,7 +84,7 @@ impl TextNumbers {
     }
 
     /// Returns the number of the text with this code.
-    pub(super) fn number(&mut self, code: usize, text: &str, values: &mut Values) -> u32 {
+    pub(crate) fn number(&mut self, code: usize, text: &str, values: &mut Values) -> u32 {
         *self.0[code].get_or_insert_with(|| values.number(text))
     }
 }

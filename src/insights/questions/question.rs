@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::calendar::{Unit, Zone};
-use super::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
-use super::format::TextColumn;
-use super::zones::ZonesQuestion;
+use crate::insights::columns::format::TextColumn;
+use crate::insights::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
+use crate::insights::zones::ZonesQuestion;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::visitors::events::variants::is_key;
 
 /// Rows of a list without `limit`.
-pub(super) const LIMIT_DEFAULT: usize = 10;
+pub(crate) const LIMIT_DEFAULT: usize = 10;
 /// Most rows of a list: all pages of most sites, in a table that a spreadsheet opens at once. With values of 60 bytes
 /// they take 1.2 MB as JSON and 0.7 MB as CSV. A larger `limit` gets 400. A longer list is for `parallax export`.
 pub const LIMIT_MAX: usize = 10_000;
@@ -168,14 +168,14 @@ impl Filters {
     ///
     /// # Errors
     /// The value is refused.
-    pub(super) fn add(&mut self, name: &str, value: &str) -> Result<bool, QuestionError> {
+    pub(crate) fn add(&mut self, name: &str, value: &str) -> Result<bool, QuestionError> {
         let Some(filter) = self.by_name(name) else { return Ok(false) };
         check_filter(name, value)?;
         filter.push(if name == "page" { nfc::normalize(value).into_owned() } else { value.to_owned() });
         Ok(true)
     }
 
-    pub(super) fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
+    pub(crate) fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
         Some(match name {
             "page" => &mut self.page,
             "source" => &mut self.source,
@@ -338,7 +338,7 @@ impl Question {
 }
 
 /// Returns the value of a parameter. A repeated one is refused.
-pub(super) fn single_value<'p>(
+pub(crate) fn single_value<'p>(
     pairs: &[(&'p str, &'p str)],
     name: &str,
 ) -> Result<Option<&'p str>, QuestionError> {
@@ -347,12 +347,12 @@ pub(super) fn single_value<'p>(
     if values.next().is_some() { Err(QuestionError::repeated(name)) } else { Ok(first) }
 }
 
-pub(super) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, QuestionError> {
+pub(crate) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, QuestionError> {
     let expected = "a date or a time, such as '2026-01-05' or '2026-01-05T10:00'";
     zone.parse(text).ok_or_else(|| QuestionError::invalid(name, expected, text))
 }
 
-pub(super) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
+pub(crate) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
     match text {
         "hour" => Ok(Unit::Hour),
         "day" => Ok(Unit::Day),
@@ -374,16 +374,16 @@ fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionEr
 }
 
 /// Returns a text in lower case, one character for one as in `lower` of DuckDB, so that the shown SQL selects the same rows.
-pub(super) fn fold_case(text: &str) -> String {
+pub(crate) fn fold_case(text: &str) -> String {
     text.chars().filter_map(|c| c.to_lowercase().next()).collect()
 }
 
-pub(super) fn parse_limit(text: &str, max: usize) -> Result<usize, QuestionError> {
+pub(crate) fn parse_limit(text: &str, max: usize) -> Result<usize, QuestionError> {
     let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
     limit.ok_or_else(|| QuestionError::invalid("limit", &format!("a number from 1 to {max}"), text))
 }
 
-pub(super) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
+pub(crate) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
     (text == "include").then_some(true).ok_or_else(|| QuestionError::invalid("bots", "'include'", text))
 }
 

@@ -45,19 +45,19 @@ impl ColumnInstaller {
     }
 
     /// Returns the erasure generation, to be read before the segment.
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.log.metrics().generation().now()
     }
 
     /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment, or
     /// retention has deleted it.
-    pub(super) fn write_and_install(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
+    pub(crate) fn write_and_install(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
         Ok(self.write(ASKED_FILE, built, bytes)? && self.install(ASKED_FILE, built)?)
     }
 
     /// Writes a file that [`install_built`](Self::install_built) gives its name. Returns false as
     /// [`write_and_install`](Self::write_and_install) does.
-    pub(super) fn write_built(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
+    pub(crate) fn write_built(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
         self.write(BUILT_FILE, built, bytes)
     }
 
@@ -146,7 +146,7 @@ impl ColumnInstaller {
     }
 
     /// Deletes the column file of a segment.
-    pub(super) fn delete(&self, first_seq: u64) {
+    pub(crate) fn delete(&self, first_seq: u64) {
         let name = column_file_name(first_seq);
         // A file that cannot be deleted is found damaged again, or the next start deletes it.
         if self.disk.unlink(&self.directory.join(&name)).is_ok() {
@@ -155,12 +155,12 @@ impl ColumnInstaller {
     }
 
     /// Returns the place where readers of the log report damage.
-    pub(super) fn known_damage(&self) -> &KnownDamage {
+    pub(crate) fn known_damage(&self) -> &KnownDamage {
         self.log.metrics().damage()
     }
 
     /// Reports the damage of a column file. The file is damaged until it is built again.
-    pub(super) fn report(&self, first_seq: u64, error: &ColumnFileError) {
+    pub(crate) fn report(&self, first_seq: u64, error: &ColumnFileError) {
         if let ColumnFileError::Damaged(_) = error {
             let file = column_file_name(first_seq);
             self.known_damage().report(&file, 0, &format_args!("{file}: {error}"));

@@ -103,11 +103,11 @@ use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
 const FORMAT_VERSION: u32 = 4;
 /// Length of the header.
-pub(super) const HEADER_BYTES: usize = 352;
+pub(crate) const HEADER_BYTES: usize = 352;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(super) const SECTIONS: usize = 36;
+pub(crate) const SECTIONS: usize = 36;
 
 /// Texts of one column of a file. They bound the memory of a question: a further text becomes `(other)`.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
@@ -123,17 +123,17 @@ pub(crate) const CODE_FIRST: u32 = 2;
 /// The text of [`CODE_OTHER`] in answers.
 pub(crate) const OTHER: &str = "(other)";
 
-pub(super) const VISITORS: usize = 0;
-pub(super) const TIMES: usize = 1;
-pub(super) const ROW_VISITORS: usize = 2;
-pub(super) const KINDS: usize = 3;
-pub(super) const AGENTS: usize = 4;
+pub(crate) const VISITORS: usize = 0;
+pub(crate) const TIMES: usize = 1;
+pub(crate) const ROW_VISITORS: usize = 2;
+pub(crate) const KINDS: usize = 3;
+pub(crate) const AGENTS: usize = 4;
 const CODES: usize = 5;
-pub(super) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
-pub(super) const TIES: usize = AMOUNTS + 1;
-pub(super) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
-pub(super) const POSITIONS: usize = AMOUNTS + 3;
-pub(super) const USERS_ALONE: usize = AMOUNTS + 4;
+pub(crate) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
+pub(crate) const TIES: usize = AMOUNTS + 1;
+pub(crate) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
+pub(crate) const POSITIONS: usize = AMOUNTS + 3;
+pub(crate) const USERS_ALONE: usize = AMOUNTS + 4;
 
 /// Bit of a row's kind that is set if the event begins or extends a visit.
 pub(crate) const KIND_VISIT: i64 = 32;
@@ -142,12 +142,12 @@ pub(crate) const KIND_BOT: i64 = 64;
 /// Bit of a row's kind that is set for `Sec-GPC: 1`.
 pub(crate) const KIND_GPC: i64 = 128;
 /// Length of an entry of the section of amounts.
-pub(super) const AMOUNT_BYTES: usize = 13;
+pub(crate) const AMOUNT_BYTES: usize = 13;
 /// Length of an entry of the section of ties.
-pub(super) const TIE_BYTES: usize = 13;
+pub(crate) const TIE_BYTES: usize = 13;
 /// Bits of the last byte of a tie.
-pub(super) const TIE_ALIAS: u8 = 1;
-pub(super) const TIE_END: u8 = 2;
+pub(crate) const TIE_ALIAS: u8 = 1;
+pub(crate) const TIE_END: u8 = 2;
 
 /// A text column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,11 +205,11 @@ impl TextColumn {
         }
     }
 
-    pub(super) fn codes_section(self) -> usize {
+    pub(crate) fn codes_section(self) -> usize {
         CODES + self as usize
     }
 
-    pub(super) fn texts_section(self) -> usize {
+    pub(crate) fn texts_section(self) -> usize {
         CODES + Self::COUNT + self as usize
     }
 }
@@ -230,12 +230,12 @@ pub struct Header {
     /// Identifies the key of the visitor hashes.
     pub key_id: u32,
     /// Length and checksum of each section.
-    pub(super) sections: [(u32, u32); SECTIONS],
+    pub(crate) sections: [(u32, u32); SECTIONS],
 }
 
 impl Header {
     /// Encodes the header.
-    pub(super) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -261,7 +261,7 @@ impl Header {
     ///
     /// # Errors
     /// The first check that fails.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
         let bytes = bytes
             .get(..HEADER_BYTES)
             .ok_or(ColumnFileError::Damaged("the file is shorter than its header"))?;
@@ -300,13 +300,13 @@ impl Header {
     }
 
     /// Returns the offset of a section in the file.
-    pub(super) fn section_offset(&self, section: usize) -> u64 {
+    pub(crate) fn section_offset(&self, section: usize) -> u64 {
         let before: u64 = self.sections[..section].iter().map(|(length, _)| u64::from(*length)).sum();
         HEADER_BYTES as u64 + before
     }
 
     /// Returns the length of the file.
-    pub(super) fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         self.section_offset(SECTIONS)
     }
 }
@@ -326,16 +326,16 @@ pub enum ColumnFileError {
 
 impl ColumnFileError {
     /// Returns whether the content of the file is wrong. Otherwise it could not be read.
-    pub(super) fn is_damage(&self) -> bool {
+    pub(crate) fn is_damage(&self) -> bool {
         !matches!(self, Self::Io(_))
     }
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 

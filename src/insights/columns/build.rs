@@ -32,7 +32,7 @@ impl VisitorKey {
     }
 
     /// Returns the ID of the key, which is in the column files.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         hash128_parts([&self.0]) as u32
     }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::{ColumnBuilder, VisitorKey};
-use super::columns::Columns;
 use super::installer::{BuiltFrom, ColumnInstaller};
+use super::reader::Columns;
 use crate::storage::disk::Disk;
 use crate::visitors::log::{SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 

@@ -8,11 +8,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::columns::{Columns, TieRow};
-use super::experiment::PARTS_MAX;
-use super::format::ColumnFileError;
 use super::rows::Plan;
 use super::scan::{Limits, ScanError, meets, part_of};
+use crate::insights::columns::format::ColumnFileError;
+use crate::insights::columns::reader::{Columns, TieRow};
+use crate::insights::experiment::PARTS_MAX;
 use crate::visitors::events::identity;
 
 /// Memory of a tie while ties are read, and of the places of a user: the entries of tables that are half full at worst.
@@ -24,11 +24,11 @@ const ENDED_TIES_MIN: usize = 1_024;
 
 /// Memory that the credits of a part of the visitors may take at least, so that a small limit refuses no question about
 /// few users. The ties of one user cannot be divided.
-pub(super) const CREDITS_BYTES_MIN: u64 = 64 << 10;
+pub(crate) const CREDITS_BYTES_MIN: u64 = 64 << 10;
 
 /// The visitors whose rows are counted. The credits are those of their events, and of the events that are credited to them.
 #[derive(Clone, Copy)]
-pub(super) enum Wanted<'w> {
+pub(crate) enum Wanted<'w> {
     /// A part of the visitors, and the number of parts.
     Part(u64, u64),
     /// Visitors in ascending order.
@@ -36,7 +36,7 @@ pub(super) enum Wanted<'w> {
 }
 
 impl Wanted<'_> {
-    pub(super) fn has(self, visitor: u64) -> bool {
+    pub(crate) fn has(self, visitor: u64) -> bool {
         match self {
             Self::Part(part, parts) => part_of(visitor, parts) == part,
             Self::These(visitors) => visitors.binary_search(&visitor).is_ok(),
@@ -50,14 +50,14 @@ impl Wanted<'_> {
 
 /// A place in the log: the number of the file, then the position in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub file: u32,
     pub position: u32,
 }
 
 /// The credited visitors of users.
 #[derive(Default)]
-pub(super) struct Credits {
+pub(crate) struct Credits {
     /// By user: from each place on, the credited visitor. It is the user without a tie.
     by_user: HashMap<u64, Vec<(Place, u64)>>,
     /// All visitors with a credit.
@@ -71,7 +71,7 @@ impl Credits {
     ///
     /// # Errors
     /// A file is damaged, or the time is over.
-    pub(super) fn read(
+    pub(crate) fn read(
         files: &[&Columns],
         read: &[&Columns],
         wanted: Wanted<'_>,
@@ -137,24 +137,24 @@ impl Credits {
     }
 
     /// Returns whether no event has another visitor than its own.
-    pub(super) fn are_empty(&self) -> bool {
+    pub(crate) fn are_empty(&self) -> bool {
         self.by_user.is_empty()
     }
 
     /// Returns whether the rows of a visitor can be credited to others, or those of others to it.
-    pub(super) fn concern(&self, visitor: u64) -> bool {
+    pub(crate) fn concern(&self, visitor: u64) -> bool {
         self.by_user.contains_key(&visitor) || self.owners.contains(&visitor)
     }
 
     /// Returns the visitor to whom an event of `visitor` is credited at a place.
-    pub(super) fn owner(&self, visitor: u64, place: Place) -> u64 {
+    pub(crate) fn owner(&self, visitor: u64, place: Place) -> u64 {
         let Some(places) = self.by_user.get(&visitor) else { return visitor };
         let at = places.partition_point(|(from, _)| *from <= place);
         at.checked_sub(1).map_or(visitor, |at| places[at].1)
     }
 
     /// Returns the users that are not wanted but have events that are credited to a wanted visitor, in ascending order.
-    pub(super) fn users_of_others(&self, wanted: Wanted<'_>) -> Vec<u64> {
+    pub(crate) fn users_of_others(&self, wanted: Wanted<'_>) -> Vec<u64> {
         let has = |places: &[(Place, u64)]| places.iter().any(|(_, owner)| wanted.has(*owner));
         let users = self.by_user.iter().filter(|(user, places)| !wanted.has(**user) && has(places));
         let mut users: Vec<u64> = users.map(|(user, _)| *user).collect();
@@ -163,7 +163,7 @@ impl Credits {
     }
 
     /// Iterates over the visitors to whom events of a user are credited at some place.
-    pub(super) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
+    pub(crate) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
         self.by_user.get(&user).into_iter().flatten().map(|(_, owner)| *owner)
     }
 
@@ -174,19 +174,19 @@ impl Credits {
 
 /// The files of a scan, and the earlier ones, whose ties decide to whom events without an anonymous ID are credited.
 #[derive(Clone, Copy)]
-pub(super) struct ScannedFiles<'f> {
+pub(crate) struct ScannedFiles<'f> {
     pub earlier: &'f [&'f Columns],
     pub files: &'f [&'f Columns],
 }
 
 impl<'f> ScannedFiles<'f> {
     /// Returns files without earlier ones.
-    pub(super) fn all(files: &'f [&'f Columns]) -> Self {
+    pub(crate) fn all(files: &'f [&'f Columns]) -> Self {
         Self { earlier: &[], files }
     }
 
     /// Reads the credits of wanted visitors. Returns `None` if they do not fit the memory of `limits`.
-    pub(super) fn credits(
+    pub(crate) fn credits(
         self,
         wanted: Wanted<'_>,
         plan: &Plan<'_>,
@@ -200,7 +200,7 @@ impl<'f> ScannedFiles<'f> {
 
     /// Returns the number of parts in which the credits fit their memory too, at least `parts`, and the credits of the first
     /// one. Hashes divide the users evenly. So the first part may take half of the memory, and the others fit.
-    pub(super) fn parts_with_credits(
+    pub(crate) fn parts_with_credits(
         self,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
@@ -221,7 +221,7 @@ impl<'f> ScannedFiles<'f> {
 
     /// Returns the visitors of the files, and those to whom their events are credited. `None` if these do not fit the
     /// memory of credits.
-    pub(super) fn visitors(
+    pub(crate) fn visitors(
         self,
         plan: &Plan<'_>,
         limits: &Limits<'_>,

@@ -15,7 +15,7 @@ use crate::storage::disk::Disk;
 use crate::visitors::log::{SegmentRecords, SegmentSpan};
 
 /// The columns that have no column file.
-pub(super) struct UnstoredColumns {
+pub(crate) struct UnstoredColumns {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
@@ -33,24 +33,24 @@ struct Kept {
 }
 
 impl UnstoredColumns {
-    pub(super) fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, bytes_max: u64) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, bytes_max: u64) -> Self {
         let (directory, kept) = (directory.to_owned(), Mutex::default());
         Self { disk, directory, key, bytes_max, kept, known_damage: KnownDamage::default() }
     }
 
     /// Returns columns of the same log, whose reader reports the damage that it meets.
-    pub(super) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
+    pub(crate) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
         let unreported = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
         Self { known_damage, ..unreported }
     }
 
     /// Returns the place where readers of the log report damage.
-    pub(super) fn known_damage(&self) -> &KnownDamage {
+    pub(crate) fn known_damage(&self) -> &KnownDamage {
         &self.known_damage
     }
 
     /// Keeps the columns of a segment in memory. Drops those that were not used for the longest time.
-    pub(super) fn keep(&self, first_seq: u64, bytes: Arc<Vec<u8>>) {
+    pub(crate) fn keep(&self, first_seq: u64, bytes: Arc<Vec<u8>>) {
         let mut kept = self.lock();
         kept.bytes += bytes.len() as u64;
         kept.files.push_back((first_seq, bytes));
@@ -62,12 +62,12 @@ impl UnstoredColumns {
     }
 
     /// Drops all columns from memory.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         *self.lock() = Kept::default();
     }
 
     /// Returns the bytes of the columns in memory.
-    pub(super) fn kept_bytes(&self) -> u64 {
+    pub(crate) fn kept_bytes(&self) -> u64 {
         self.lock().bytes
     }
 
@@ -75,7 +75,7 @@ impl UnstoredColumns {
     ///
     /// # Errors
     /// The segment cannot be read.
-    pub(super) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
+    pub(crate) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
         let mut kept = self.lock();
         if let Some(at) = kept.files.iter().position(|(first_seq, _)| *first_seq == span.first_seq)
             && let Some(found) = kept.files.remove(at)

@@ -9,13 +9,13 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::columns::Columns;
 use super::credits::ScannedFiles;
-use super::format::TextColumn;
 use super::rows::{Plan, Row};
 use super::scan::{Limits, ScanError, ScanSummary, scan, scan_into, scan_visitors};
 use super::values::Values;
 use crate::checksum::hash128;
+use crate::insights::columns::format::TextColumn;
+use crate::insights::columns::reader::Columns;
 
 /// The part of the memory of Insights that holds counts over sealed segments: one of this many. Beyond it those that
 /// were not used for the longest time are dropped.
@@ -54,7 +54,7 @@ impl<'f> Files<'f> {
     }
 
     /// Returns a text that differs for different sets of sealed files.
-    pub(super) fn sealed_name(self) -> String {
+    pub(crate) fn sealed_name(self) -> String {
         let seqs = self.sealed.iter().flat_map(|file| [file.header().first_seq, file.header().last_seq]);
         let bytes: Vec<u8> = seqs.flat_map(u64::to_le_bytes).collect();
         format!("{:032x}", hash128(&bytes))
@@ -112,7 +112,7 @@ struct CacheEntry {
 
 impl AnswerCache {
     /// Drops all counts, because records were erased.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
 
@@ -141,10 +141,10 @@ impl AnswerCache {
 }
 
 /// Returns whether the begin of a visit may be before the rows that were read.
-pub(super) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
+pub(crate) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
 
 /// The counts of a question.
-pub(super) struct Counted<C> {
+pub(crate) struct Counted<C> {
     pub summary: ScanSummary,
     pub counts: C,
     /// True if a visit is cut.
@@ -155,7 +155,7 @@ pub(super) struct Counted<C> {
 ///
 /// # Errors
 /// As for [`scan`].
-pub(super) fn count_all<C: Count>(
+pub(crate) fn count_all<C: Count>(
     files: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
@@ -175,7 +175,7 @@ pub(super) fn count_all<C: Count>(
 ///
 /// # Errors
 /// As for [`scan`].
-pub(super) fn count_cached<C: Count>(
+pub(crate) fn count_cached<C: Count>(
     files: Files<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
