@@ -53,15 +53,17 @@ mod server;
 mod admin;
 // Floor 7: one pinned thread and its connections.
 mod worker;
+// Floor 7: a slow reader of all files, which finds damage.
+mod scrub;
 // Floor 6: HTTP request in, HTTP response out.
 mod api;
+// Floor 6: counts of recorded events, and the statistics of experiments.
+mod insights;
 // Floor 5: snapshot, visitor and request to bytes.
 mod resolve;
 // Floor 5: several nodes that fold one stream.
 #[cfg(feature = "cluster")]
 mod cluster;
-// Floor 5: a slow reader of all files, which finds damage.
-mod scrub;
 // Floor 4: messages about publications to a receiver.
 mod webhook;
 // Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.
@@ -69,9 +71,6 @@ mod webhook;
 // Floor 3: visitors::ties
 // Floor 2: visitors::log
 mod visitors;
-// Floor 4: counts of recorded events, and the statistics of experiments.
-mod insights;
-// Floor 4: counts of recorded events, and the statistics of experiments.
 // Floor 3: published sites.
 mod site;
 // Floor 2: parsing and evaluation.

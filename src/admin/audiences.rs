@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use super::representation::Representation;
 use crate::clock;
 use crate::condition::{AudienceResults, Evaluator, Memo, OpenResult};
-use crate::insights::engine::{AnswerError, Errand};
+use crate::insights::engine::{AnswerError, Task};
 use crate::insights::{Cell, write_csv};
 use crate::resolve::decide::SiteAudiences;
 use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
@@ -94,7 +94,7 @@ impl AudienceCount {
     }
 }
 
-impl Errand for AudienceCount {
+impl Task for AudienceCount {
     fn step(&mut self) -> Option<Result<String, AnswerError>> {
         let (site, now) = (self.snapshot.site(), clock::instant());
         if self.next_shard == 0

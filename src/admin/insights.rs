@@ -15,12 +15,11 @@ use crate::config::Ack;
 use crate::http::etag::Etag;
 use crate::http::request::{Method, Request};
 use crate::ids;
-use crate::insights::engine::{AnswerError, Asked, Errand, InsightsClient};
+use crate::insights::engine::{AnswerError, InsightsClient, QuestionRequest, Task};
 use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
-use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::Catalog;
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::log::Queue;
@@ -127,7 +126,7 @@ impl InsightsHandler {
         let site = self.find_site(&pairs, catalog)?;
         let now_ms = clock::now_ms();
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
-        let known = KnownSite { id: &site.site, published, phases: catalog.phases(), zones_of };
+        let known = KnownSite { id: &site.site, published, phases: catalog.phases() };
         let parse = |topic, pairs: &[(&str, &str)]| {
             Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known).map_err(Refused::Question)
         };
@@ -147,13 +146,13 @@ impl InsightsHandler {
     }
 
     /// Returns a question after a text with everything that changes its answer, beside the seq.
-    fn key(&self, question: Query, site: &SiteFacts, now_ms: i64) -> (String, Box<Asked>) {
+    fn key(&self, question: Query, site: &SiteFacts, now_ms: i64) -> (String, Box<QuestionRequest>) {
         let comparison = site.zone.comparison(question.range(), now_ms);
         let metrics = self.log.metrics();
         let (deleted, generation) = (metrics.deleted_segments(), metrics.generation().now());
         let key = format!("{site:?} {deleted} {generation} {question:?} {comparison:?} ");
         let (site, asked_at) = (site.clone(), clock::instant());
-        let asked = Asked { question, site, now_ms, asked_at, abandoned: Default::default() };
+        let asked = QuestionRequest { question, site, now_ms, asked_at, abandonment: Default::default() };
         (key, Box::new(asked))
     }
 
@@ -196,7 +195,7 @@ impl InsightsHandler {
         self.run(Box::new(count), Caching::OfText)
     }
 
-    fn run<'a>(&mut self, errand: Box<dyn Errand>, caching: Caching) -> Result<Begun, Refused<'a>> {
+    fn run<'a>(&mut self, errand: Box<dyn Task>, caching: Caching) -> Result<Begun, Refused<'a>> {
         let slot = self.queue.run(errand, caching)?;
         Ok(Begun::Waiting(slot + FIRST_TOKEN))
     }

@@ -10,7 +10,9 @@ use super::insights::Caching;
 use super::waiting::{Place, WaitingQuestion, WaitingQuestions, retain_others};
 use crate::clock;
 use crate::insights::Answer;
-use crate::insights::engine::{Abandoned, AnswerError, Asked, Errand, InsightsClient, Reply, Running};
+use crate::insights::engine::{
+    Abandonment, AnswerError, InsightsClient, QuestionRequest, Reply, Task, TaskRequest,
+};
 use crate::problem::{self, Problem};
 
 /// Requests that wait for an answer, or for their client to take it. A further one is refused. A page of the console
@@ -43,7 +45,7 @@ struct Request {
     /// By question.
     replies: Vec<Option<Result<Replied, AnswerError>>>,
     /// Of the errand, if the request is one.
-    errand: Option<Abandoned>,
+    errand: Option<Abandonment>,
 }
 
 impl Request {
@@ -56,7 +58,7 @@ impl Request {
 struct Answered {
     key: String,
     places: Vec<Place>,
-    abandoned: Abandoned,
+    abandonment: Abandonment,
     /// The last acknowledged seq when it began. The answer has all events up to it.
     seq: u64,
 }
@@ -73,7 +75,7 @@ impl Answered {
 pub(super) struct QuestionQueue {
     client: InsightsClient,
     requests: [Option<Request>; REQUESTS_MAX],
-    waiting: WaitingQuestions<Box<Asked>>,
+    waiting: WaitingQuestions<Box<QuestionRequest>>,
     answered: Option<Answered>,
     /// Requests so far.
     arrivals: u64,
@@ -100,7 +102,7 @@ impl QuestionQueue {
     /// Too many requests wait.
     pub(super) fn ask(
         &mut self,
-        questions: Vec<(String, Box<Asked>)>,
+        questions: Vec<(String, Box<QuestionRequest>)>,
         caching: Caching,
         seq: u64,
     ) -> Result<usize, Problem<'static>> {
@@ -120,15 +122,11 @@ impl QuestionQueue {
     ///
     /// # Errors
     /// Too many requests wait.
-    pub(super) fn run(
-        &mut self,
-        errand: Box<dyn Errand>,
-        caching: Caching,
-    ) -> Result<usize, Problem<'static>> {
-        let abandoned = Abandoned::default();
-        let slot = self.add_request(caching, 1, Some(abandoned.clone()))?;
-        let running = Running { id: self.arrivals, errand, asked_at: clock::instant(), abandoned };
-        if !self.client.run(running) {
+    pub(super) fn run(&mut self, task: Box<dyn Task>, caching: Caching) -> Result<usize, Problem<'static>> {
+        let abandonment = Abandonment::default();
+        let slot = self.add_request(caching, 1, Some(abandonment.clone()))?;
+        let request = TaskRequest { id: self.arrivals, task, asked_at: clock::instant(), abandonment };
+        if !self.client.run(request) {
             self.fill(&[(slot, 0)], &Err(AnswerError::Panicked));
         }
         Ok(slot)
@@ -138,7 +136,7 @@ impl QuestionQueue {
         &mut self,
         caching: Caching,
         questions: usize,
-        errand: Option<Abandoned>,
+        errand: Option<Abandonment>,
     ) -> Result<usize, Problem<'static>> {
         let full = Problem::new(problem::OVERLOADED, "Too many questions wait for an answer; retry later.");
         let slot = self.requests.iter().position(Option::is_none).ok_or(full)?;
@@ -159,9 +157,9 @@ impl QuestionQueue {
                 self.fill(&places, &Err(AnswerError::NotBegun));
                 continue;
             }
-            let abandoned = asked.abandoned.clone();
+            let abandonment = asked.abandonment.clone();
             if self.client.ask(asked) {
-                self.answered = Some(Answered { key, places, abandoned, seq });
+                self.answered = Some(Answered { key, places, abandonment, seq });
             } else {
                 self.fill(&places, &Err(AnswerError::Panicked));
             }
@@ -188,7 +186,7 @@ impl QuestionQueue {
                     let places = self.answered.take().map(|answered| answered.places).unwrap_or_default();
                     self.fill(&places, &answered.map(Replied::Answer));
                 }
-                Reply::Errand(id, done) => {
+                Reply::Task(id, done) => {
                     let is_asker =
                         |request: &Option<Request>| request.as_ref().is_some_and(|request| request.id == id);
                     let place = self.requests.iter().position(is_asker).map(|slot| (slot, 0));
@@ -217,7 +215,7 @@ impl QuestionQueue {
         if let Some(answered) = self.answered.as_mut().filter(|answered| !answered.places.is_empty())
             && !retain_others(&mut answered.places, slot)
         {
-            answered.abandoned.set();
+            answered.abandonment.set();
             dropped += 1;
         }
         if let Some(errand) = request.errand.filter(|_| request.replies[0].is_none()) {

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config::Ack;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
-use crate::insights::engine::{AnswerError, Errand};
+use crate::insights::engine::{AnswerError, Task};
 use crate::insights::{Cell, QuestionError, write_csv};
 use crate::problem::{self, Problem};
 use crate::visitors::events::export;
@@ -79,7 +79,7 @@ impl RecordsRequest {
     }
 
     /// Returns the work of reading the page.
-    pub(super) fn errand(self, source: OwnershipSource, log: Queue, ack: Ack) -> impl Errand + use<> {
+    pub(super) fn errand(self, source: OwnershipSource, log: Queue, ack: Ack) -> impl Task + use<> {
         RecordsErrand { request: self, source, log, ack }
     }
 }
@@ -104,7 +104,7 @@ struct RecordsErrand {
     ack: Ack,
 }
 
-impl Errand for RecordsErrand {
+impl Task for RecordsErrand {
     /// Reads the page, again if an erasure changes the log meanwhile.
     fn step(&mut self) -> Option<Result<String, AnswerError>> {
         let mut attempts = 1;

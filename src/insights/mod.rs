@@ -1,50 +1,54 @@
 //! Insights: counts the events of the log, exactly, and compares the arms of experiments.
 //!
 //! ```text
-//! segment --build--> column file --columns--> rows of a site, visitor by visitor --count--> numbers --answer--> JSON, CSV
-//! active segment --tail--> the same in memory
+//! sealed segment --build--> column file --+
+//! active segment --build--> columns ------+--scan--> rows of each visitor --count--> numbers --answer--> JSON, CSV
 //! ```
 //!
-//! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] reads the parameters
-//! of a question, scans the rows of each visitor, and counts. [`experiment`] and [`zones`] answer questions about
-//! experiments and about the zones of a page. [`engine`] runs the threads of a server.
+//! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] answers questions
+//! about page views, and has the parts that all questions need. [`experiment`] and [`zones`] answer questions about
+//! experiments and about the zones of a page. [`query`] chooses the room that answers a question. [`engine`] runs the
+//! threads of a server.
 //!
-//! Invariants: every number is exact. Nothing here is needed to recover the log. The threads of the log and of the
+//! Invariants: every number is exact. Recovery of the log needs nothing from here. The threads of the log and of the
 //! requests do no work for this module. It knows no HTTP and no profiles.
 
 mod columns;
 pub(crate) mod engine;
 mod experiment;
+mod query;
 mod questions;
 pub(crate) mod statistics;
-mod unknown;
 mod zones;
 
 pub use columns::amounts::Amount;
-pub use columns::build::{ColumnBuilder, VisitorKey};
+pub use columns::build::ColumnBuilder;
 pub use columns::facts::RowFacts;
 pub(crate) use columns::format::parse_column_file_name;
 pub use columns::format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
 pub(crate) use columns::installer;
-pub use columns::installer::{BuiltFrom, ColumnInstaller};
+pub use columns::installer::{ColumnInstaller, ColumnSource};
+pub use columns::key::VisitorKey;
 pub(crate) use columns::key::load_or_draw_key;
 pub use columns::missing::MissingFiles;
 pub use columns::reader::Columns;
-pub use columns::store::{ColumnStore, StoreError, answer_cached, answer_over};
+pub use columns::store::{ColumnStore, StoreError};
 pub(crate) use experiment::{EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite};
 pub use experiment::{
-    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, PARTS_MAX, PLACES_SHOWN_MAX,
-    Places, PublishedExperiment, UNKNOWN_ARMS_MAX,
+    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, PLACES_SHOWN_MAX, Places,
+    PublishedExperiment, UNKNOWN_ARMS_MAX,
 };
+pub(crate) use query::Topic;
+pub use query::{Query, answer_cached, answer_over};
 pub(crate) use questions::answer::write_csv;
 pub use questions::answer::{Answer, Cell};
 pub use questions::calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
-pub(crate) use questions::question::Topic;
+pub use questions::limits::{Limits, ScanError};
+pub use questions::part::PARTS_MAX;
 pub use questions::question::{
-    Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, PARAM_NAMES, Query, Question, QuestionError, Subject,
+    Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, PARAM_NAMES, Question, QuestionError, Subject,
 };
-pub use questions::scan::{Limits, ScanError};
-pub use questions::sealed::AnswerCache;
+pub use questions::sealed::{AnswerCache, LogColumns};
 pub use questions::site::SiteFacts;
-pub use zones::{PublishedZone, ZONES_LIMIT_MAX, ZonesQuestion};
-pub(crate) use zones::{ZONES_PARAM_NAMES, published_zones};
+pub(crate) use zones::ZONES_PARAM_NAMES;
+pub use zones::{ZONES_LIMIT_MAX, ZonesQuestion};

@@ -294,7 +294,7 @@ impl EventLog {
         wakeup_tx: Arc<UnixStream>,
     ) -> Result<InsightsHandler, BootError> {
         let source = self.eraser.source.clone();
-        let parts = engine::Parts {
+        let resources = engine::Resources {
             disk: Arc::clone(&source.disk),
             directory: source.directory.clone(),
             key: self.insights.key,
@@ -304,8 +304,8 @@ impl EventLog {
             metrics: Arc::clone(&self.insights.metrics),
             wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
         };
-        let is_on = parts.memory_bytes > 0;
-        let client = engine::start(parts).map_err(BootError::Thread)?;
+        let is_on = resources.memory_bytes > 0;
+        let client = engine::start(resources).map_err(BootError::Thread)?;
         Ok(InsightsHandler::new(client, is_on, self.queue.clone(), config.ack, source, self.profiles.clone()))
     }
 

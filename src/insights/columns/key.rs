@@ -1,17 +1,47 @@
-//! The file `columns-key`, with the key of the visitor hashes.
+//! The key of the visitor hashes, and its file `columns-key`.
 
 use std::io;
 use std::path::Path;
 
-use super::build::VisitorKey;
+use crate::checksum::hash128_parts;
+use crate::ids;
 use crate::storage::disk::{Disk, append_all, read_full};
-use crate::visitors::log::COLUMNS_KEY_FILE;
+use crate::visitors::log::{COLUMNS_KEY_FILE, Record};
 
-/// Temporary name of a file of this module. The log writer and an erasure have names of their own.
+/// Temporary name of the file. The log writer and an erasure use other temporary names.
 const TEMPORARY_FILE: &str = ".columns";
 
-/// Reads the key of the column files in `dir`. Without a valid file it draws one, with which no column file can be
-/// read. The second value is true if it was drawn.
+/// The key of visitor hashes.
+#[derive(Debug, Clone, Copy)]
+pub struct VisitorKey(pub [u8; 16]);
+
+impl VisitorKey {
+    /// Draws a key.
+    pub(crate) fn random() -> Self {
+        let [high, low] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
+        Self(std::array::from_fn(|at| if at < 8 { high[at] } else { low[at - 8] }))
+    }
+
+    /// Returns the ID of the key, which is in the column files.
+    pub(crate) fn id(&self) -> u32 {
+        hash128_parts([&self.0]) as u32
+    }
+
+    /// Returns the hash of an anonymous ID, or of a user ID.
+    pub(super) fn hash(&self, site: &str, kind: u8, id: &str) -> u64 {
+        hash128_parts([&self.0, site.as_bytes(), &[0, kind], id.as_bytes()]) as u64
+    }
+
+    /// Returns the hash of the visitor of a record. `None` for a record without an ID.
+    pub(super) fn hash_of(&self, record: &Record<'_>) -> Option<u64> {
+        let site = record.site.unwrap_or_default();
+        let anonymous = record.anon_id.map(|id| self.hash(site, b'a', id));
+        anonymous.or_else(|| Some(self.hash(site, b'u', record.user_id?)))
+    }
+}
+
+/// Reads the key of the column files in `dir`. If there is no valid file, draws a key. No existing column file can be
+/// read with a drawn key. The second result is true if the key was drawn.
 ///
 /// # Errors
 /// An I/O error.

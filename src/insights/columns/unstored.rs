@@ -1,7 +1,7 @@
-//! The columns of sealed segments that have no column file, because the disk has no room for one or because
-//! `parallax insights` writes nothing into the data directory.
+//! The columns of sealed segments that have no column file. The disk may have no room for a file, and `parallax
+//! insights` writes nothing into the data directory.
 //!
-//! Memory holds them up to a limit. Beyond it they are built again whenever a question reads them.
+//! Memory holds such columns up to a limit. Beyond the limit, columns are built again each time a question reads them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,65 +9,81 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::build::{ColumnBuilder, VisitorKey};
+use super::build::ColumnBuilder;
+use super::key::VisitorKey;
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::log::{SegmentRecords, SegmentSpan};
 
-/// The columns that have no column file.
+/// The columns of sealed segments that have no column file.
 pub(crate) struct UnstoredColumns {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
-    /// Bytes of the columns in memory.
+    /// Most bytes of the columns in memory.
     bytes_max: u64,
-    kept: Mutex<Kept>,
+    cache: Mutex<ColumnCache>,
     known_damage: KnownDamage,
 }
 
-/// The columns in memory, with their first seqs. The last one was used last.
+/// The columns in memory.
 #[derive(Default)]
-struct Kept {
-    files: VecDeque<(u64, Arc<Vec<u8>>)>,
+struct ColumnCache {
+    /// The least recently used entry is the first one.
+    entries: VecDeque<CacheEntry>,
+    /// The sum of the lengths of all entries.
     bytes: u64,
+}
+
+/// The columns of a segment, in the bytes of a column file.
+struct CacheEntry {
+    first_seq: u64,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl UnstoredColumns {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, bytes_max: u64) -> Self {
-        let (directory, kept) = (directory.to_owned(), Mutex::default());
-        Self { disk, directory, key, bytes_max, kept, known_damage: KnownDamage::default() }
+        let directory = directory.to_owned();
+        Self {
+            disk,
+            directory,
+            key,
+            bytes_max,
+            cache: Mutex::default(),
+            known_damage: KnownDamage::default(),
+        }
     }
 
-    /// Returns columns of the same log, whose reader reports the damage that it meets.
+    /// Returns the same columns, but the reader of their segments reports damage to `known_damage`.
     pub(crate) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
-        let unreported = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
-        Self { known_damage, ..unreported }
+        let unstored = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
+        Self { known_damage, ..unstored }
     }
 
-    /// Returns the place where readers of the log report damage.
+    /// Returns the list to which readers of the log report damage.
     pub(crate) fn known_damage(&self) -> &KnownDamage {
         &self.known_damage
     }
 
-    /// Keeps the columns of a segment in memory. Drops those that were not used for the longest time.
+    /// Keeps the columns of a segment in memory. Drops the least recently used columns beyond the limit.
     pub(crate) fn keep(&self, first_seq: u64, bytes: Arc<Vec<u8>>) {
-        let mut kept = self.lock();
-        kept.bytes += bytes.len() as u64;
-        kept.files.push_back((first_seq, bytes));
-        while kept.bytes > self.bytes_max
-            && let Some((_, dropped)) = kept.files.pop_front()
+        let mut cache = self.lock();
+        cache.bytes += bytes.len() as u64;
+        cache.entries.push_back(CacheEntry { first_seq, bytes });
+        while cache.bytes > self.bytes_max
+            && let Some(dropped) = cache.entries.pop_front()
         {
-            kept.bytes -= dropped.len() as u64;
+            cache.bytes -= dropped.bytes.len() as u64;
         }
     }
 
     /// Drops all columns from memory.
-    pub(crate) fn clear(&self) {
-        *self.lock() = Kept::default();
+    pub(super) fn clear(&self) {
+        *self.lock() = ColumnCache::default();
     }
 
-    /// Returns the bytes of the columns in memory.
-    pub(crate) fn kept_bytes(&self) -> u64 {
+    /// Returns the number of bytes of the columns in memory.
+    pub(super) fn kept_bytes(&self) -> u64 {
         self.lock().bytes
     }
 
@@ -75,16 +91,16 @@ impl UnstoredColumns {
     ///
     /// # Errors
     /// The segment cannot be read.
-    pub(crate) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
-        let mut kept = self.lock();
-        if let Some(at) = kept.files.iter().position(|(first_seq, _)| *first_seq == span.first_seq)
-            && let Some(found) = kept.files.remove(at)
+    pub(super) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
+        let mut cache = self.lock();
+        if let Some(index) = cache.entries.iter().position(|entry| entry.first_seq == span.first_seq)
+            && let Some(entry) = cache.entries.remove(index)
         {
-            let bytes = Arc::clone(&found.1);
-            kept.files.push_back(found);
+            let bytes = Arc::clone(&entry.bytes);
+            cache.entries.push_back(entry);
             return Ok(bytes);
         }
-        drop(kept);
+        drop(cache);
         let mut builder = ColumnBuilder::new(span.first_seq, self.key);
         let mut records =
             SegmentRecords::open(&self.disk, &self.directory, span, last_seq, &self.known_damage)?;
@@ -97,7 +113,7 @@ impl UnstoredColumns {
         Ok(bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ColumnCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

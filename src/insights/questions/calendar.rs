@@ -1,24 +1,27 @@
 //! Days, hours, weeks and months in the time zone of a site, and the period before a range.
 //!
-//! The offsets are those of the snapshot. Dates are numbers of days since 1970-01-01.
+//! The snapshot of the site has the offsets of the time zone. A day is the number of days since 1970-01-01.
 
 use std::ops::Range;
 
-use crate::visitors::events::time::{civil_from_days, days_from_civil, parse};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+
+use crate::visitors::events::time::parse;
 
 const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;
 const DAY_S: i64 = 86_400;
-/// Most buckets of a series. A finer division of a long range is refused: nobody reads so many numbers.
+/// Most buckets of a series. A question with more buckets is refused, because nobody reads so many numbers.
 pub const BUCKETS_MAX: usize = 10_000;
 
 /// A time zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
-    /// Its IANA name.
+    /// The IANA name.
     pub name: String,
-    /// Seconds since 1970 and the offset from UTC in seconds from then on, sorted. The first offset also applies
-    /// before.
+    /// Each entry is a time in seconds since 1970, and the offset from UTC in seconds since that time. The entries are
+    /// in the order of their times. The first offset also applies before its time.
     pub offsets: Vec<(i64, i64)>,
 }
 
@@ -32,12 +35,12 @@ pub enum Unit {
     Month,
 }
 
-/// The ranges that a comparison counts.
+/// The two ranges that a comparison counts, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// The range up to the last full hour.
+    /// The range of the question, but not after the last full hour.
     pub range: Range<i64>,
-    /// The period before, up to the corresponding hour.
+    /// The period of the same length before the range. It ends at the hour that corresponds to the end of `range`.
     pub before: Range<i64>,
 }
 
@@ -47,7 +50,7 @@ impl Zone {
         Self { name: "UTC".to_owned(), offsets: vec![(0, 0)] }
     }
 
-    /// Returns the local day of a time.
+    /// Returns the local day of a time in milliseconds.
     pub fn day_of(&self, time_ms: i64) -> i64 {
         let time_s = time_ms.div_euclid(SECOND_MS);
         (time_s + self.offset_s(time_s)).div_euclid(DAY_S)
@@ -61,15 +64,12 @@ impl Zone {
 
     /// Writes a time in ISO 8601 with the offset from UTC, such as `2026-01-05T00:00:00+01:00`.
     pub fn local_time(&self, time_s: i64) -> String {
-        // An offset of ISO 8601 has whole minutes. The instant is the same without the seconds of an old offset.
+        // An offset in ISO 8601 has no seconds. Without the seconds of an old offset, the text still names the same
+        // instant.
         let offset_min = self.offset_s(time_s) / 60;
-        let local_s = time_s + offset_min * 60;
-        let (year, month, day) = civil_from_days(local_s.div_euclid(DAY_S));
-        let in_day = local_s.rem_euclid(DAY_S);
-        let (hour, minute, second) = (in_day / 3_600, in_day / 60 % 60, in_day % 60);
-        let (sign, ahead) = (if offset_min < 0 { '-' } else { '+' }, offset_min.abs());
-        let time = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-        format!("{time}{sign}{:02}:{:02}", ahead / 60, ahead % 60)
+        let time = civil(time_s + offset_min * 60);
+        let sign = if offset_min < 0 { '-' } else { '+' };
+        format!("{time}{sign}{:02}:{:02}", offset_min.abs() / 60, offset_min.abs() % 60)
     }
 
     /// Returns the first instant of a local day, in milliseconds.
@@ -77,19 +77,19 @@ impl Zone {
         self.first_instant(day * DAY_S) * SECOND_MS
     }
 
-    /// Returns the first second at which the local clock shows `local_s` or more.
+    /// Returns the first second at which the local clock shows `local_s` or later.
     fn first_instant(&self, local_s: i64) -> i64 {
         let ends = self.offsets.iter().skip(1).map(|(from_s, _)| *from_s).chain([i64::MAX]);
         let starts = [i64::MIN].into_iter().chain(self.offsets.iter().skip(1).map(|(from_s, _)| *from_s));
         let mut spans = starts.zip(ends).zip(&self.offsets);
-        let found = spans.find_map(|((start, end), (_, offset_s))| {
+        let second = spans.find_map(|((start, end), (_, offset_s))| {
             let second = (local_s - offset_s).max(start);
             (second < end).then_some(second)
         });
-        found.unwrap_or(local_s)
+        second.unwrap_or(local_s)
     }
 
-    /// Parses a date or a time. Without an offset it is in this time zone.
+    /// Parses a date or a time. A text without an offset is in this time zone. Returns milliseconds.
     pub fn parse(&self, text: &str) -> Option<i64> {
         let time_ms = parse(text)?;
         let after_date = text.find(['T', 't', ' ']).map_or("", |at| &text[at + 1..]);
@@ -100,20 +100,21 @@ impl Zone {
         Some(self.first_instant(local_s) * SECOND_MS + time_ms.rem_euclid(SECOND_MS))
     }
 
-    /// Returns the 30 local days that end with the day of `now_ms`.
+    /// Returns the range of the last `days` local days, in milliseconds. It ends with the day of `now_ms`.
     pub fn last_days(&self, now_ms: i64, days: i64) -> Range<i64> {
         let today = self.day_of(now_ms);
         self.midnight(today + 1 - days)..self.midnight(today + 1)
     }
 
-    /// Returns the first instants of the buckets that meet the range. Returns `None` if there are more than
-    /// [`BUCKETS_MAX`].
+    /// Returns the first instant of each bucket that overlaps the range, in milliseconds. Returns `None` if there are
+    /// more than [`BUCKETS_MAX`].
     pub fn buckets(&self, range: &Range<i64>, unit: Unit) -> Option<Vec<i64>> {
         let mut buckets = Vec::new();
         let mut day = first_day(self.day_of(range.start), unit);
         while self.midnight(day) < range.end {
             let next_day = next_day(day, unit);
-            let (start, end) = (self.midnight(day), self.midnight(next_day));
+            let start = self.midnight(day);
+            let end = self.midnight(next_day);
             match unit {
                 Unit::Hour => push_steps(&mut buckets, start..end, HOUR_MS, range),
                 Unit::Minute => push_steps(&mut buckets, start..end, HOUR_MS / 60, range),
@@ -130,7 +131,8 @@ impl Zone {
 
     /// Returns the range of a comparison and the period before it.
     pub fn comparison(&self, range: &Range<i64>, now_ms: i64) -> Comparison {
-        let (first, end) = (self.day_of(range.start), self.day_of(range.end));
+        let first = self.day_of(range.start);
+        let end = self.day_of(range.end);
         let is_whole = self.midnight(first) == range.start && self.midnight(end) == range.end;
         let before_start =
             if is_whole { self.midnight(2 * first - end) } else { 2 * range.start - range.end };
@@ -152,7 +154,7 @@ impl Zone {
     }
 }
 
-/// Adds the buckets of `step_ms` in a day that meet the range.
+/// Adds the buckets of `step_ms` milliseconds in a day that overlap the range.
 fn push_steps(buckets: &mut Vec<i64>, day: Range<i64>, step_ms: i64, range: &Range<i64>) {
     let mut start = day.start;
     while start < day.end {
@@ -169,22 +171,22 @@ fn first_day(day: i64, unit: Unit) -> i64 {
     match unit {
         // 1970-01-01 was a Thursday.
         Unit::Week => day - (day + 3).rem_euclid(7),
-        Unit::Month => {
-            let (year, month, _) = civil_from_days(day);
-            days_from_civil(year, month, 1)
-        }
+        Unit::Month => day + 1 - i64::from(civil(day * DAY_S).day()),
         Unit::Minute | Unit::Hour | Unit::Day => day,
     }
 }
 
-/// Returns the first day of the next unit. `day` is a first day.
+/// Returns the first day of the next unit. `day` is the first day of a unit.
 fn next_day(day: i64, unit: Unit) -> i64 {
     match unit {
         Unit::Week => day + 7,
-        Unit::Month => {
-            let (year, month, _) = civil_from_days(day);
-            if month == 12 { days_from_civil(year + 1, 1, 1) } else { days_from_civil(year, month + 1, 1) }
-        }
+        Unit::Month => day + i64::from(civil(day * DAY_S).date().days_in_month()),
         Unit::Minute | Unit::Hour | Unit::Day => day + 1,
     }
+}
+
+/// Returns the date and the time of a local clock, from its seconds since 1970. The latest result is the end of the
+/// year 9999.
+fn civil(local_s: i64) -> DateTime {
+    DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(SignedDuration::from_secs(local_s))
 }

@@ -1,83 +1,92 @@
-//! The visitors to whom events without an anonymous ID are credited: the anonymous ID of the user's latest earlier tie,
-//! until that anonymous ID is tied to another user or that tie ends. So the order that a server sends is in the visit
-//! that led to it.
+//! Credits: the visitor to whom an event without an anonymous ID belongs.
 //!
-//! A credit depends on the ties before the event, in the order of the seqs. The ties of all files are read once, and give
-//! for each user the places at which its credited visitor changes. Only users with such events in the files that a question
-//! reads count, and of them only those that a part of the visitors needs.
+//! A server sends such an event with a user ID only. The event is credited to the anonymous ID of the latest tie of
+//! the user before the event. The tie must still hold: its anonymous ID is not tied to another user since then, and
+//! the tie has not ended. So an order that a server sends is in the visit that led to it.
+//!
+//! The order of ties and events is the order of their seqs. The ties of all files are read once. They give for each
+//! user the locations at which the credited visitor changes. A user counts only if a file that the question reads has
+//! such an event of the user, and if the set of wanted visitors needs the user.
 
 use std::collections::{HashMap, HashSet};
 
-use super::rows::Plan;
-use super::scan::{Limits, ScanError, meets, part_of};
+use super::limits::{Limits, ScanError};
+use super::part::{PARTS_MAX, Part};
+use super::row_reader::Plan;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::reader::{Columns, TieRow};
-use crate::insights::experiment::PARTS_MAX;
 use crate::visitors::events::identity;
 
-/// Memory of a tie while ties are read, and of the places of a user: the entries of tables that are half full at worst.
+/// Memory of a tie while ties are read, with the locations of its user. The tables are at least half full.
 const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
-/// Memory of a user in the set of users.
+/// Memory of a user in a set of users, which is at least half full.
 const USER_BYTES: u64 = 2 * 9;
-/// Ended ties that are kept at least, so that few ties are not compacted all the time.
-const ENDED_TIES_MIN: usize = 1_024;
+/// The tables may keep this many ended ties, so that few ties are not compacted all the time.
+const ENDED_TIES_MAX: usize = 1_024;
 
-/// Memory that the credits of a part of the visitors may take at least, so that a small limit refuses no question about
-/// few users. The ties of one user cannot be divided.
-pub(crate) const CREDITS_BYTES_MIN: u64 = 64 << 10;
-
-/// The visitors whose rows are counted. The credits are those of their events, and of the events that are credited to them.
+/// The visitors whose rows are counted, as hashes.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted<'w> {
-    /// A part of the visitors, and the number of parts.
-    Part(u64, u64),
-    /// Visitors in ascending order.
-    These(&'w [u64]),
+pub(crate) enum VisitorSet<'v> {
+    Part(Part),
+    /// In ascending order.
+    Hashes(&'v [u64]),
 }
 
-impl Wanted<'_> {
+impl VisitorSet<'_> {
     pub(crate) fn has(self, visitor: u64) -> bool {
         match self {
-            Self::Part(part, parts) => part_of(visitor, parts) == part,
-            Self::These(visitors) => visitors.binary_search(&visitor).is_ok(),
+            Self::Part(part) => part.has(visitor),
+            Self::Hashes(hashes) => hashes.binary_search(&visitor).is_ok(),
         }
     }
 
-    fn are_all(self) -> bool {
-        matches!(self, Self::Part(_, 1))
+    fn has_all(self) -> bool {
+        matches!(self, Self::Part(Part::WHOLE))
     }
 }
 
-/// A place in the log: the number of the file, then the position in it.
+/// The location of a row in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct RowLocation {
+    /// The number of the file, counted from the oldest file of the log.
     pub file: u32,
+    /// The position of the row in its file, in the order of the seqs.
     pub position: u32,
+}
+
+/// A change of the visitor to whom the events of a user are credited.
+struct Credit {
+    /// The first location with this owner.
+    from: RowLocation,
+    /// The credited visitor. This is the user, if no tie holds.
+    owner: u64,
 }
 
 /// The credited visitors of users.
 #[derive(Default)]
 pub(crate) struct Credits {
-    /// By user: from each place on, the credited visitor. It is the user without a tie.
-    by_user: HashMap<u64, Vec<(Place, u64)>>,
-    /// All visitors with a credit.
+    /// For each user its credits, in the order of their locations.
+    by_user: HashMap<u64, Vec<Credit>>,
+    /// The owners of all credits.
     owners: HashSet<u64>,
-    places: usize,
+    /// The number of credits in `by_user`.
+    count: usize,
 }
 
 impl Credits {
-    /// Reads the credits of wanted visitors. `read` are those of the files whose rows are counted. Returns `None` if the
-    /// credits do not fit the memory.
+    /// Reads the credits that concern the events of these visitors, or the events that are credited to them.
+    /// `counted_files` are the files whose rows are counted, and `files` are all files whose ties count. Returns
+    /// `None` if the credits do not fit in the memory.
     ///
     /// # Errors
     /// A file is damaged, or the time is over.
     pub(crate) fn read(
         files: &[&Columns],
-        read: &[&Columns],
-        wanted: Wanted<'_>,
+        counted_files: &[&Columns],
+        visitors: VisitorSet<'_>,
         limits: &Limits<'_>,
     ) -> Result<Option<Self>, ScanError> {
-        let Some(users) = users_alone(files, read, wanted, limits)? else { return Ok(None) };
+        let Some(users) = users_alone(files, counted_files, visitors, limits)? else { return Ok(None) };
         if users.is_empty() {
             return Ok(Some(Self::default()));
         }
@@ -105,151 +114,156 @@ impl Credits {
         let hashes = file.visitors()?;
         for row in rows {
             let hash = |visitor: u32| hashes[visitor as usize];
-            let (anonymous, user) = (hash(row.anonymous), row.user.map(hash));
-            let before = ties.user_of(anonymous);
-            if !identity::ties(row.is_alias, || before.is_some()) {
+            let anonymous = hash(row.anonymous);
+            let user = row.user.map(hash);
+            let previous_user = ties.user_of(anonymous);
+            if !identity::ties(row.is_alias, || previous_user.is_some()) {
                 continue;
             }
             match user {
                 Some(user) => ties.tie(anonymous, user),
                 None => ties.end(anonymous),
             }
-            // An event at the place of the tie is the tie itself.
-            let place = Place { file: number, position: row.position };
-            for changed in before.into_iter().chain(user) {
-                self.add_place(changed, place, ties);
+            // No other event has this location, because the record at it is the tie.
+            let location = RowLocation { file: number, position: row.position };
+            for user in previous_user.into_iter().chain(user) {
+                self.add_credit(user, location, ties);
             }
         }
         Ok(())
     }
 
-    fn add_place(&mut self, user: u64, place: Place, ties: &mut Ties) {
+    fn add_credit(&mut self, user: u64, from: RowLocation, ties: &mut Ties) {
         if !ties.counts(user) {
             return;
         }
-        let credited = ties.credited(user);
-        let places = self.by_user.entry(user).or_default();
-        if places.last().map_or(user, |(_, last)| *last) != credited {
-            places.push((place, credited));
-            self.places += 1;
-            self.owners.insert(credited);
+        let owner = ties.owner(user);
+        let credits = self.by_user.entry(user).or_default();
+        if credits.last().map_or(user, |last| last.owner) != owner {
+            credits.push(Credit { from, owner });
+            self.count += 1;
+            self.owners.insert(owner);
         }
     }
 
-    /// Returns whether no event has another visitor than its own.
+    /// Returns whether no event is credited to another visitor.
     pub(crate) fn are_empty(&self) -> bool {
         self.by_user.is_empty()
     }
 
-    /// Returns whether the rows of a visitor can be credited to others, or those of others to it.
+    /// Returns whether a row of this visitor can be credited to another visitor, or the other way round.
     pub(crate) fn concern(&self, visitor: u64) -> bool {
         self.by_user.contains_key(&visitor) || self.owners.contains(&visitor)
     }
 
-    /// Returns the visitor to whom an event of `visitor` is credited at a place.
-    pub(crate) fn owner(&self, visitor: u64, place: Place) -> u64 {
-        let Some(places) = self.by_user.get(&visitor) else { return visitor };
-        let at = places.partition_point(|(from, _)| *from <= place);
-        at.checked_sub(1).map_or(visitor, |at| places[at].1)
+    /// Returns the visitor to whom an event of `visitor` at a location is credited.
+    pub(crate) fn owner(&self, visitor: u64, location: RowLocation) -> u64 {
+        let Some(credits) = self.by_user.get(&visitor) else { return visitor };
+        let passed = credits.partition_point(|credit| credit.from <= location);
+        passed.checked_sub(1).map_or(visitor, |last| credits[last].owner)
     }
 
-    /// Returns the users that are not wanted but have events that are credited to a wanted visitor, in ascending order.
-    pub(crate) fn users_of_others(&self, wanted: Wanted<'_>) -> Vec<u64> {
-        let has = |places: &[(Place, u64)]| places.iter().any(|(_, owner)| wanted.has(*owner));
-        let users = self.by_user.iter().filter(|(user, places)| !wanted.has(**user) && has(places));
+    /// Returns the users that are not in `visitors`, but have an event that is credited to one of them. The order is
+    /// ascending.
+    pub(crate) fn users_of_others(&self, visitors: VisitorSet<'_>) -> Vec<u64> {
+        let has_owner = |credits: &[Credit]| credits.iter().any(|credit| visitors.has(credit.owner));
+        let users = self.by_user.iter().filter(|(user, credits)| !visitors.has(**user) && has_owner(credits));
         let mut users: Vec<u64> = users.map(|(user, _)| *user).collect();
         users.sort_unstable();
         users
     }
 
-    /// Iterates over the visitors to whom events of a user are credited at some place.
+    /// Iterates over the visitors to whom an event of a user can be credited.
     pub(crate) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
-        self.by_user.get(&user).into_iter().flatten().map(|(_, owner)| *owner)
+        self.by_user.get(&user).into_iter().flatten().map(|credit| credit.owner)
     }
 
     fn memory_bytes(&self) -> u64 {
-        (self.places + self.owners.len()) as u64 * TIE_BYTES
+        (self.count + self.owners.len()) as u64 * TIE_BYTES
     }
 }
 
-/// The files of a scan, and the earlier ones, whose ties decide to whom events without an anonymous ID are credited.
+/// The files of a scan.
 #[derive(Clone, Copy)]
 pub(crate) struct ScannedFiles<'f> {
+    /// The files before `files`. Only their ties count.
     pub earlier: &'f [&'f Columns],
     pub files: &'f [&'f Columns],
 }
 
 impl<'f> ScannedFiles<'f> {
-    /// Returns files without earlier ones.
+    /// Creates the files of a scan that reads the whole log.
     pub(crate) fn all(files: &'f [&'f Columns]) -> Self {
         Self { earlier: &[], files }
     }
 
-    /// Reads the credits of wanted visitors. Returns `None` if they do not fit the memory of `limits`.
+    /// Reads the credits that concern these visitors. Returns `None` if the credits do not fit in the memory of
+    /// `limits`.
     pub(crate) fn credits(
         self,
-        wanted: Wanted<'_>,
+        visitors: VisitorSet<'_>,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
     ) -> Result<Option<Credits>, ScanError> {
         let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
-        let read: Vec<&Columns> =
-            self.files.iter().copied().filter(|file| meets(file, &plan.window)).collect();
-        Credits::read(&files, &read, wanted, limits)
+        let counted = self.files.iter().copied().filter(|file| file.may_have_rows_in(&plan.window));
+        Credits::read(&files, &counted.collect::<Vec<_>>(), visitors, limits)
     }
 
-    /// Returns the number of parts in which the credits fit their memory too, at least `parts`, and the credits of the first
-    /// one. Hashes divide the users evenly. So the first part may take half of the memory, and the others fit.
+    /// Doubles `part_count` until the credits of each part fit in their memory. Returns the number of parts, and the
+    /// credits of the first part. Hashes divide the users evenly. So if the first part fits in half of the memory,
+    /// each other part fits in the memory.
     pub(crate) fn parts_with_credits(
         self,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
-        mut parts: u64,
+        mut part_count: u64,
     ) -> Result<(u64, Credits), ScanError> {
         let limits = limits.for_credits();
         let half = Limits { memory_bytes: limits.memory_bytes / 2, is_over: limits.is_over };
         loop {
-            if let Some(credits) = self.credits(Wanted::Part(0, parts), plan, &half)? {
-                return Ok((parts, credits));
+            let first_part = VisitorSet::Part(Part { number: 0, count: part_count });
+            if let Some(credits) = self.credits(first_part, plan, &half)? {
+                return Ok((part_count, credits));
             }
-            if parts >= PARTS_MAX {
+            if part_count >= PARTS_MAX {
                 return Err(ScanError::TooLarge);
             }
-            parts *= 2;
+            part_count *= 2;
         }
     }
 
-    /// Returns the visitors of the files, and those to whom their events are credited. `None` if these do not fit the
-    /// memory of credits.
+    /// Returns the visitors of the files, and the visitors to whom their events can be credited. `None` if the credits
+    /// do not fit in their memory.
     pub(crate) fn visitors(
         self,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
     ) -> Result<Option<Vec<u64>>, ScanError> {
-        let credits = self.credits(Wanted::Part(0, 1), plan, &limits.for_credits())?;
+        let credits = self.credits(VisitorSet::Part(Part::WHOLE), plan, &limits.for_credits())?;
         let Some(credits) = credits else { return Ok(None) };
         let mut visitors = Vec::new();
         for file in self.files {
-            let own = file.visitors()?;
-            visitors.extend(own.iter().flat_map(|visitor| credits.owners_of(*visitor)));
-            visitors.extend(own);
+            let file_visitors = file.visitors()?;
+            visitors.extend(file_visitors.iter().flat_map(|visitor| credits.owners_of(*visitor)));
+            visitors.extend(file_visitors);
         }
         Ok(Some(visitors))
     }
 }
 
-/// Returns the users of events without an anonymous ID that are wanted, or were tied to a wanted visitor. `None` if the users
-/// do not fit the memory.
+/// Returns the users of events without an anonymous ID, if they are in `visitors` or a tie has named them with one of
+/// the visitors. `None` if the users do not fit in the memory.
 fn users_alone(
     files: &[&Columns],
-    read: &[&Columns],
-    wanted: Wanted<'_>,
+    counted_files: &[&Columns],
+    visitors: VisitorSet<'_>,
     limits: &Limits<'_>,
 ) -> Result<Option<HashSet<u64>>, ScanError> {
     let mut users = HashSet::new();
     let mut tied = None;
     let are_too_many = |users: &HashSet<u64>| users.len() as u64 * USER_BYTES > limits.memory_bytes;
-    for file in read {
+    for file in counted_files {
         let file = &*file.opened()?;
         let alone = file.users_alone()?;
         if alone.is_empty() {
@@ -257,12 +271,12 @@ fn users_alone(
         }
         let tied = match &mut tied {
             Some(tied) => tied,
-            // Questions without such events read no ties.
-            none => none.insert(users_tied(files, wanted, limits)?),
+            // A question without such events reads no ties.
+            none => none.insert(users_tied(files, visitors, limits)?),
         };
         let hashes = file.visitors()?;
         let alone = alone.into_iter().map(|visitor| hashes[visitor as usize]);
-        users.extend(alone.filter(|user| wanted.has(*user) || tied.contains(user)));
+        users.extend(alone.filter(|user| visitors.has(*user) || tied.contains(user)));
         if are_too_many(tied) || are_too_many(&users) {
             return Ok(None);
         }
@@ -270,15 +284,15 @@ fn users_alone(
     Ok(Some(users))
 }
 
-/// Returns the users that were tied to a wanted visitor. Stops when they take more than the memory. If all visitors are
-/// wanted, they are not needed.
+/// Returns the users that a tie names with one of these visitors. Stops when the users take more than the memory.
+/// Returns no users if `visitors` has all visitors, because the caller then needs none.
 fn users_tied(
     files: &[&Columns],
-    wanted: Wanted<'_>,
+    visitors: VisitorSet<'_>,
     limits: &Limits<'_>,
 ) -> Result<HashSet<u64>, ScanError> {
     let mut users = HashSet::new();
-    if wanted.are_all() {
+    if visitors.has_all() {
         return Ok(users);
     }
     for file in files {
@@ -289,8 +303,8 @@ fn users_tied(
         let rows = file.ties()?;
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
         let hash = |visitor: u32| hashes[visitor as usize];
-        let wanted = rows.iter().filter(|row| wanted.has(hash(row.anonymous)));
-        users.extend(wanted.filter_map(|row| row.user.map(hash)));
+        let rows = rows.iter().filter(|row| visitors.has(hash(row.anonymous)));
+        users.extend(rows.filter_map(|row| row.user.map(hash)));
         if users.len() as u64 * USER_BYTES > limits.memory_bytes {
             break;
         }
@@ -298,7 +312,7 @@ fn users_tied(
     Ok(users)
 }
 
-/// Returns the anonymous IDs that an alias names beside one of these users.
+/// Returns the anonymous IDs that an alias names together with one of these users.
 fn aliased_ids(
     files: &[&Columns],
     users: &HashSet<u64>,
@@ -319,91 +333,101 @@ fn aliased_ids(
     Ok(aliased)
 }
 
-/// The ties of anonymous IDs to users at one place of the log. IDs are hashes.
+/// The tie of an anonymous ID.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tie {
+    /// A later tie has a higher number.
+    number: u64,
+    user: u64,
+}
+
+/// The ties of anonymous IDs to users at one location in the log. IDs are hashes.
 #[derive(Default)]
 struct Ties {
     /// The users whose ties count.
     users: HashSet<u64>,
-    /// The anonymous IDs that an alias ties to such a user, unless they have another one.
+    /// The anonymous IDs that an alias names together with one of `users`. Their ties to other users are kept too.
     aliased: HashSet<u64>,
-    /// By anonymous ID: the user, and the number of the tie.
-    present: HashMap<u64, (u64, u64)>,
-    /// By user: the number and the anonymous ID of each tie, the latest last. Some may have ended.
+    /// For each anonymous ID the tie that holds.
+    current: HashMap<u64, Tie>,
+    /// For each user the number and the anonymous ID of each tie, the latest last. Some ties have ended.
     by_user: HashMap<u64, Vec<(u64, u64)>>,
-    /// Ties in `by_user`.
+    /// The number of ties in `by_user`.
     kept: usize,
     /// The number of the latest tie.
     latest: u64,
 }
 
 impl Ties {
-    /// Creates ties of these users only.
-    fn of_users(users: HashSet<u64>, aliased: HashSet<u64>) -> Self {
-        Self { users, aliased, ..Self::default() }
+    /// Creates the ties of these users.
+    fn of_users(users: HashSet<u64>, aliased_ids: HashSet<u64>) -> Self {
+        Self { users, aliased: aliased_ids, ..Self::default() }
     }
 
-    /// Returns the user of an anonymous ID: any user of an ID that an alias names, and a user that counts of any other.
-    fn user_of(&self, anonymous: u64) -> Option<u64> {
-        self.present.get(&anonymous).map(|(user, _)| *user)
+    /// Returns the user of an anonymous ID. A user that does not count is returned only for an ID in `aliased`.
+    fn user_of(&self, anonymous_id: u64) -> Option<u64> {
+        self.current.get(&anonymous_id).map(|tie| tie.user)
     }
 
     fn counts(&self, user: u64) -> bool {
         self.users.contains(&user)
     }
 
-    /// Ties an anonymous ID to a user from now on.
-    fn tie(&mut self, anonymous: u64, user: u64) {
+    /// Ties an anonymous ID to a user.
+    fn tie(&mut self, anonymous_id: u64, user: u64) {
         self.latest += 1;
-        if !self.counts(user) && !self.aliased.contains(&anonymous) {
-            return self.end(anonymous);
+        if !self.counts(user) && !self.aliased.contains(&anonymous_id) {
+            return self.end(anonymous_id);
         }
-        self.present.insert(anonymous, (user, self.latest));
+        self.current.insert(anonymous_id, Tie { number: self.latest, user });
         if !self.counts(user) {
             return;
         }
         let ties = self.by_user.entry(user).or_default();
         match ties.last_mut() {
             // Repeated identify events of one device need one entry.
-            Some(last) if last.1 == anonymous => *last = (self.latest, anonymous),
+            Some(last) if last.1 == anonymous_id => *last = (self.latest, anonymous_id),
             _ => {
-                ties.push((self.latest, anonymous));
+                ties.push((self.latest, anonymous_id));
                 self.kept += 1;
             }
         }
-        if self.kept > 2 * self.present.len() + ENDED_TIES_MIN {
+        if self.kept > 2 * self.current.len() + ENDED_TIES_MAX {
             self.compact();
         }
     }
 
     /// Ends the tie of an anonymous ID.
-    fn end(&mut self, anonymous: u64) {
-        self.present.remove(&anonymous);
+    fn end(&mut self, anonymous_id: u64) {
+        self.current.remove(&anonymous_id);
     }
 
     fn compact(&mut self) {
-        let present = &self.present;
+        let current = &self.current;
         self.by_user.retain(|user, ties| {
-            ties.retain(|(number, anonymous)| present.get(anonymous) == Some(&(*user, *number)));
+            ties.retain(|(number, anonymous)| {
+                current.get(anonymous) == Some(&Tie { number: *number, user: *user })
+            });
             !ties.is_empty()
         });
         self.kept = self.by_user.values().map(Vec::len).sum();
     }
 
-    /// Returns the visitor to whom an event of `visitor` is credited at this place.
-    fn credited(&mut self, visitor: u64) -> u64 {
-        let Some(ties) = self.by_user.get_mut(&visitor) else { return visitor };
+    /// Returns the visitor to whom an event of `user` at this location is credited.
+    fn owner(&mut self, user: u64) -> u64 {
+        let Some(ties) = self.by_user.get_mut(&user) else { return user };
         while let Some((number, anonymous)) = ties.last() {
-            if self.present.get(anonymous) == Some(&(visitor, *number)) {
+            if self.current.get(anonymous) == Some(&Tie { number: *number, user }) {
                 return *anonymous;
             }
             ties.pop();
             self.kept -= 1;
         }
-        visitor
+        user
     }
 
     fn memory_bytes(&self) -> u64 {
         let users = (self.users.len() + self.aliased.len()) as u64;
-        self.kept.max(self.present.len()) as u64 * TIE_BYTES + users * USER_BYTES
+        self.kept.max(self.current.len()) as u64 * TIE_BYTES + users * USER_BYTES
     }
 }

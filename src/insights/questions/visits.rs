@@ -1,16 +1,16 @@
-//! Visits of one visitor, and the events of them that a question counts.
+//! Divides the events of a visitor into visits, and selects the events that a question counts.
 //!
-//! Only some events begin or extend a visit. Each other one is in the visit of the last such event before it, if that was
-//! at most [`VISIT_REACH_MS`] before. Otherwise it is in no visit.
+//! Only events with the flag [`OF_VISIT`] begin or extend a visit. Any other event belongs to the visit of the last
+//! such event before it, if at most [`VISIT_REACH_MS`] have passed since that event. Otherwise it belongs to no visit.
 
 use std::ops::Range;
 
 use super::question::Filters;
-use super::rows::{ACTION, CAMPAIGN_HIT, EVENT_HIT, OF_VISIT, PAGE, REJECTED, Row, SOURCE_HIT, VARIANT_HIT};
+use super::row::{ACTION, CAMPAIGN_HIT, EVENT_HIT, OF_VISIT, PAGE, REJECTED, Row, SOURCE_HIT, VARIANT_HIT};
 use super::values::NO_VALUE;
 use crate::limits::{VISIT_REACH_MS, VISIT_TIMEOUT_MS};
 
-/// The filters that select visitors and visits.
+/// The filters that select visitors and visits. A field is true if the question has the filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection {
     has_event: bool,
@@ -29,12 +29,12 @@ impl Selection {
         }
     }
 
-    fn selects_visitor(self, in_range: &[Row]) -> bool {
-        (!self.has_event || in_range.iter().any(|row| row.has(ACTION | EVENT_HIT)))
-            && (!self.has_variant || in_range.iter().any(|row| row.has(PAGE | VARIANT_HIT)))
+    fn selects_visitor(self, rows: &[Row]) -> bool {
+        (!self.has_event || rows.iter().any(|row| row.has(ACTION | EVENT_HIT)))
+            && (!self.has_variant || rows.iter().any(|row| row.has(PAGE | VARIANT_HIT)))
     }
 
-    /// Returns whether the filters of visits select these events of a visit.
+    /// Returns whether the filters select the visit that has these events.
     pub(crate) fn selects_visit(self, visit: &[Row]) -> bool {
         if !self.has_source && !self.has_campaign {
             return true;
@@ -46,21 +46,21 @@ impl Selection {
     }
 }
 
-/// A visit that a question counts, or events without a visit.
+/// A visit that a question counts, or a group of events that belong to no visit.
 pub(crate) struct Visit<'r> {
-    /// All events of the visit before the end of the range.
+    /// The events before the end of the range.
     rows: &'r [Row],
-    /// The events since the begin of the range.
+    /// The events in the range.
     in_range: &'r [Row],
 }
 
 impl<'r> Visit<'r> {
-    /// Returns when the visit began, if that is in the range.
+    /// Returns the time of the first event of the visit, if it is in the range.
     pub(crate) fn began_in_range_ms(&self) -> Option<i64> {
         (is_visit(self.rows) && self.rows.len() == self.in_range.len()).then(|| self.rows[0].time_ms())
     }
 
-    /// Iterates over the events that the filters select. There is at least one.
+    /// Iterates over the events in the range that the filters select.
     pub(crate) fn events(&self) -> impl Iterator<Item = Row> + use<'r> {
         self.in_range.iter().copied().filter(|row| !row.has(REJECTED))
     }
@@ -82,8 +82,8 @@ impl<'r> Visit<'r> {
     }
 }
 
-/// Passes each visit of a visitor that the selection counts to `count`, and the events between visits as groups of their
-/// own. `rows` are the events of the visitor.
+/// Passes each visit that the selection counts to `count`. Passes events that belong to no visit as groups. `rows` are
+/// the events of one visitor. Each visit or group has at least one event that the filters select.
 pub(crate) fn each_visit(
     rows: &[Row],
     range: &Range<i64>,
@@ -91,14 +91,14 @@ pub(crate) fn each_visit(
     count: &mut dyn FnMut(&Visit<'_>),
 ) {
     let rows = &rows[..rows.partition_point(|row| row.time_ms() < range.end)];
-    let begin = rows.partition_point(|row| row.time_ms() < range.start);
-    if begin == rows.len() || !selection.selects_visitor(&rows[begin..]) {
+    let first = rows.partition_point(|row| row.time_ms() < range.start);
+    if first == rows.len() || !selection.selects_visitor(&rows[first..]) {
         return;
     }
-    let mut start = visit_start(rows, begin);
+    let mut start = visit_start(rows, first);
     while start < rows.len() {
         let end = visit_end(rows, start);
-        let visit = Visit { rows: &rows[start..end], in_range: &rows[start.max(begin)..end] };
+        let visit = Visit { rows: &rows[start..end], in_range: &rows[start.max(first)..end] };
         if selection.selects_visit(visit.rows) && visit.events().next().is_some() {
             count(&visit);
         }
@@ -106,44 +106,45 @@ pub(crate) fn each_visit(
     }
 }
 
-/// Returns the events of the visit that has the event at `at`. Without a visit, these are the events around it without
-/// one.
-pub(crate) fn visit_around(rows: &[Row], at: usize) -> &[Row] {
-    let start = visit_start(rows, at);
+/// Returns the events of the visit that has the event at `index`. If the event belongs to no visit, returns the group
+/// of such events around it.
+pub(crate) fn visit_around(rows: &[Row], index: usize) -> &[Row] {
+    let start = visit_start(rows, index);
     &rows[start..visit_end(rows, start)]
 }
 
-/// Returns whether events are a visit. A visit begins with an event of it.
+/// Returns whether these events are a visit. The first event of a visit has the flag [`OF_VISIT`].
 fn is_visit(rows: &[Row]) -> bool {
     rows.first().is_some_and(|first| first.has(OF_VISIT))
 }
 
-/// Returns the start of the visit that has the event at `at`, or of the events without a visit around it.
-fn visit_start(rows: &[Row], at: usize) -> usize {
-    let of_visit = |rows: &[Row]| rows.iter().rposition(|row| row.has(OF_VISIT));
-    let Some(mut start) = of_visit(&rows[..=at]) else { return 0 };
+/// Returns the index of the first event in the visit that has the event at `index`, or in the group of events around
+/// it that belong to no visit.
+fn visit_start(rows: &[Row], index: usize) -> usize {
+    let last_of_visit = |rows: &[Row]| rows.iter().rposition(|row| row.has(OF_VISIT));
+    let Some(mut start) = last_of_visit(&rows[..=index]) else { return 0 };
     let reach_end_ms = rows[start].time_ms() + VISIT_REACH_MS;
-    if rows[at].time_ms() > reach_end_ms {
-        return start + rows[start..at].partition_point(|row| row.time_ms() <= reach_end_ms);
+    if rows[index].time_ms() > reach_end_ms {
+        return start + rows[start..index].partition_point(|row| row.time_ms() <= reach_end_ms);
     }
-    while let Some(before) = of_visit(&rows[..start])
-        && rows[start].time_ms() - rows[before].time_ms() <= VISIT_TIMEOUT_MS
+    while let Some(previous) = last_of_visit(&rows[..start])
+        && rows[start].time_ms() - rows[previous].time_ms() <= VISIT_TIMEOUT_MS
     {
-        start = before;
+        start = previous;
     }
     start
 }
 
 fn visit_end(rows: &[Row], start: usize) -> usize {
     let mut last_ms = rows[start].has(OF_VISIT).then(|| rows[start].time_ms());
-    for (at, row) in rows.iter().enumerate().skip(start + 1) {
+    for (index, row) in rows.iter().enumerate().skip(start + 1) {
         let gap_ms = last_ms.map(|last_ms| row.time_ms() - last_ms);
         let is_over = match row.has(OF_VISIT) {
             true => gap_ms.is_none_or(|gap_ms| gap_ms > VISIT_TIMEOUT_MS),
             false => gap_ms.is_some_and(|gap_ms| gap_ms > VISIT_REACH_MS),
         };
         if is_over {
-            return at;
+            return index;
         }
         if row.has(OF_VISIT) {
             last_ms = Some(row.time_ms());
@@ -152,15 +153,17 @@ fn visit_end(rows: &[Row], start: usize) -> usize {
     rows.len()
 }
 
-/// Returns whether a visit that meets the range may have begun before the first event that was read. `window_ms` is
-/// the begin of the times that were read.
-pub(crate) fn may_begin_earlier(rows: &[Row], range: &Range<i64>, window_ms: i64) -> bool {
-    let begin = rows.partition_point(|row| row.time_ms() < range.start);
-    let meets = rows.get(begin).is_some_and(|row| row.time_ms() < range.end);
-    let start = if meets { visit_start(rows, begin) } else { return false };
+/// Returns whether the first visit with an event in the range may begin before the events that were read. Events since
+/// `window_start_ms` were read.
+pub(crate) fn may_begin_earlier(rows: &[Row], range: &Range<i64>, window_start_ms: i64) -> bool {
+    let first = rows.partition_point(|row| row.time_ms() < range.start);
+    if rows.get(first).is_none_or(|row| row.time_ms() >= range.end) {
+        return false;
+    }
+    let start = visit_start(rows, first);
     match rows[start].has(OF_VISIT) {
-        true => rows[start].time_ms() - window_ms < VISIT_TIMEOUT_MS,
-        // After a visit that was read, the events without a visit do not begin at the first row.
-        false => start == 0 && rows[begin].time_ms() - window_ms <= VISIT_REACH_MS,
+        true => rows[start].time_ms() - window_start_ms < VISIT_TIMEOUT_MS,
+        // If `start` is not 0, the visit before these events was read, and they are out of its reach.
+        false => start == 0 && rows[first].time_ms() - window_start_ms <= VISIT_REACH_MS,
     }
 }

@@ -68,7 +68,15 @@ const FENCES: &[(&str, &[&str])] = &[
             "url.rs",
         ],
     ),
-    ("jiff", &["site/compile/conditions.rs", "site/compile/routes.rs", "site/compile/timezone.rs"]),
+    (
+        "jiff",
+        &[
+            "insights/questions/calendar.rs",
+            "site/compile/conditions.rs",
+            "site/compile/routes.rs",
+            "site/compile/timezone.rs",
+        ],
+    ),
     (
         "jsonc_parser",
         &[
