@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::insights::{
-    Answer, AnswerCache, ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, VisitorKey,
-    Zone, answer_cached,
+    Answer, AnswerCache, ColumnBuilder, Columns, Limits, LogColumns, Query, Question, SiteFacts, Subject,
+    VisitorKey, Zone, answer_cached,
 };
 use parallax::testing::record::{Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::storage::disk::{Disk, RealDisk};
@@ -70,8 +70,8 @@ fn ask_and_print(sealed: &[&Columns], generator: &Generator, tail_events: u64, q
     let mut cache = AnswerCache::default();
     let mut ask = |tail_events: u64| {
         let tail = generator.tail(tail_events);
-        let files = (sealed, Some(&tail));
-        cpu_us(|| answer_cached(files, &mut cache, 0, (query, &site), NOW_MS, &limits).expect("an answer"))
+        let files = LogColumns { sealed, tail: Some(&tail) };
+        cpu_us(|| answer_cached(files, &mut cache, 0, query, &site, NOW_MS, &limits).expect("an answer"))
     };
     let (_, cold_us) = ask(tail_events);
     let (answer, warm_us) = ask(tail_events + ARRIVED.min(tail_events));
@@ -123,7 +123,7 @@ impl Generator {
             let mut builder = ColumnBuilder::new(first_seq, KEY);
             (start..end).for_each(|event| self.add(&mut builder, event));
             std::fs::write(&path, builder.to_bytes(end)).expect("written");
-            Columns::open(&disk, &path, (first_seq, end), KEY).expect("an intact file")
+            Columns::open(&disk, &path, first_seq, end, KEY).expect("an intact file")
         };
         starts.map(write).collect()
     }

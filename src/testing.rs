@@ -197,20 +197,20 @@ pub mod insights {
             pub use crate::insights::statistics::msprt::{interval, likelihood_ratio, p_value};
         }
         pub mod rates {
-            pub use crate::insights::statistics::rates::{PooledTest, newcombe, test_pooled, wilson};
+            pub use crate::insights::statistics::rates::{PooledTest, Rate, newcombe, test_pooled, wilson};
         }
         pub mod sample_size {
             pub use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
         }
     }
     pub use crate::insights::{
-        Amount, Answer, AnswerCache, BUCKETS_MAX, BuiltFrom, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
-        ColumnBuilder, ColumnFileError, ColumnInstaller, ColumnStore, Columns, Comparison,
+        Amount, Answer, AnswerCache, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
+        ColumnBuilder, ColumnFileError, ColumnInstaller, ColumnSource, ColumnStore, Columns, Comparison,
         ExperimentQuestion, ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, LIST_BYTES_MAX,
-        Limits, METRICS_MAX, MissingFiles, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX, Places,
-        PublishedExperiment, PublishedZone, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
-        StoreError, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, ZONES_LIMIT_MAX, Zone, ZonesQuestion,
-        answer_cached, answer_over,
+        Limits, LogColumns, METRICS_MAX, MissingFiles, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX, Places,
+        PublishedExperiment, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts, StoreError,
+        Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, ZONES_LIMIT_MAX, Zone, ZonesQuestion, answer_cached,
+        answer_over,
     };
 }
 pub mod log_lines {
@@ -313,6 +313,9 @@ pub mod resolve {
     }
     pub mod path {
         pub use crate::resolve::path::RoutePath;
+    }
+    pub mod published_zones {
+        pub use crate::resolve::published_zones::PublishedZone;
     }
     pub mod user_agent {
         pub use crate::resolve::user_agent::{

@@ -22,7 +22,6 @@ use crate::limits::SITE_ID_BYTES_MAX;
 use crate::log::Queue;
 use crate::percent;
 use crate::problem::{self, Problem};
-use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::Catalog;
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::ownership::OwnershipSource;
@@ -122,7 +121,7 @@ impl InsightsHandler {
         let site = self.find_site(&pairs, catalog)?;
         let now_ms = clock::now_ms();
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
-        let known = KnownSite { id: &site.site, published, phases: catalog.phases(), zones_of };
+        let known = KnownSite { id: &site.site, published, phases: catalog.phases() };
         let parse = |topic, pairs: &[(&str, &str)]| {
             Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known)
                 .map_err(RequestError::Question)

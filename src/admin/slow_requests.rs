@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::waiting::{Place, WaitingQuestion, WaitingQuestions, retain_others};
 use crate::clock;
 use crate::insights::engine::{
-    Abandoned, AnswerError, InsightsClient, JobError, JobOutput, Output, Reply, ReplySender, SiteQuestion,
+    Abandonment, AnswerError, InsightsClient, JobError, JobOutput, Output, Reply, ReplySender, SiteQuestion,
     Task, TaskResult, Work,
 };
 use crate::metrics::JobCounters;
@@ -52,7 +52,7 @@ struct RunningTask {
     kind: TaskKind,
     /// Empty if the last client has gone.
     places: Vec<Place>,
-    abandoned: Abandoned,
+    abandonment: Abandonment,
 }
 
 #[derive(PartialEq, Eq)]
@@ -167,7 +167,12 @@ impl SlowRequests {
         };
         threads::spawn("job", work).map_err(|_| busy)?;
         let places = vec![(JOB_SLOT, 0)];
-        self.running.push(RunningTask { id, kind: TaskKind::Job, places, abandoned: Abandoned::default() });
+        self.running.push(RunningTask {
+            id,
+            kind: TaskKind::Job,
+            places,
+            abandonment: Abandonment::default(),
+        });
         self.requests[JOB_SLOT] = Some(Request::new(String::new(), 1));
         Ok(JOB_SLOT)
     }
@@ -199,9 +204,9 @@ impl SlowRequests {
     fn run(&mut self, work: Work, kind: TaskKind, places: Vec<Place>, asked_at: Instant) {
         self.tasks += 1;
         let id = self.tasks;
-        let abandoned = Abandoned::default();
-        if self.insights.run(Task { id, work, asked_at, abandoned: abandoned.clone() }) {
-            self.running.push(RunningTask { id, kind, places, abandoned });
+        let abandonment = Abandonment::default();
+        if self.insights.run(Task { id, work, asked_at, abandonment: abandonment.clone() }) {
+            self.running.push(RunningTask { id, kind, places, abandonment });
         } else {
             self.fill(&places, &Err(AnswerError::Panicked));
         }
@@ -263,7 +268,7 @@ impl SlowRequests {
         let mut dropped = self.waiting.abandon(slot);
         for task in self.running.iter_mut().filter(|task| !task.places.is_empty()) {
             if !retain_others(&mut task.places, slot) && task.kind != TaskKind::Job {
-                task.abandoned.set();
+                task.abandonment.set();
                 dropped += 1;
             }
         }

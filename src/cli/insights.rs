@@ -10,11 +10,10 @@ use super::{CliError, log_read_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits, PARAM_NAMES,
-    Query, ScanError, SiteFacts, StoreError, Subject, Topic, ZONES_PARAM_NAMES, load_or_draw_key,
+    Query, ScanError, SiteFacts, Subject, Topic, ZONES_PARAM_NAMES, answer_over, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
 use crate::log::{self, LogError, LogReader};
-use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::catalog::phases::Phases;
@@ -122,14 +121,15 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
         site.ok_or_else(|| CliError::Usage("the parameter site is missing, such as site=acme".to_owned()))?;
     let catalog = read_catalog(args.snapshots.as_deref())?;
     let published = catalog.by_site_id(site).map(|published| published.site());
-    let (mut store, facts) = open_store(args, site, published)?;
+    let (store, facts) = open_store(args, site, published)?;
     let phases = read_phases(&args.directory)?;
-    let known = KnownSite { id: site, published, phases: &phases, zones_of };
+    let known = KnownSite { id: site, published, phases: &phases };
     let now_ms = clock::now_ms();
     let query = Query::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
         .map_err(|error| CliError::Usage(error.to_string()))?;
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
-    let answer = store.answer(&query, &facts, now_ms, &limits).map_err(store_error)?;
+    let answer = answer_over(&store.columns(), store.last_seq(), &query, &facts, now_ms, &limits)
+        .map_err(scan_error)?;
     let text = render(&answer, args.format);
     match &args.output {
         None => print_line(text.trim_end()),
@@ -179,8 +179,8 @@ fn open_store(
     let last_seq = reader.last_seq();
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
     let mut store = ColumnStore::new(disk, directory, key, args.insights_memory.0);
-    store.refresh(last_seq, &|| false).map_err(store_error)?;
-    if published.is_none() && !store.knows_site(site).map_err(store_error)? {
+    store.refresh(last_seq, &|| false).map_err(|error| CliError::System(error.to_string()))?;
+    if published.is_none() && !store.knows_site(site).map_err(|error| scan_error(error.into()))? {
         return Err(CliError::Input(format!("neither a snapshot nor the log has the site {site:?}")));
     }
     Ok((store, published.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of)))
@@ -207,9 +207,9 @@ fn read_phases(directory: &Path) -> Result<Phases, CliError> {
     Ok(phases.map_err(failed)?.unwrap_or_default())
 }
 
-fn store_error(error: StoreError) -> CliError {
+fn scan_error(error: ScanError) -> CliError {
     match error {
-        StoreError::Scan(ScanError::Refused(refused)) => CliError::Usage(refused.to_string()),
+        ScanError::Refused(refused) => CliError::Usage(refused.to_string()),
         error => CliError::System(error.to_string()),
     }
 }

@@ -1,8 +1,8 @@
 //! The threads of Insights in a server.
 //!
-//! `insights` answers one question at a time, does other tasks step by step, and renames finished column files. The questions
-//! that wait are in the queue of the client. `columns` builds the column files of
-//! sealed segments at the lowest priority, and takes no lock.
+//! The thread `insights` answers one question at a time, does other tasks step by step, and gives finished column
+//! files their names. Further questions wait in the queue of the client. The thread `columns` builds the column files of sealed segments. It has
+//! the lowest priority and takes no lock.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,14 +14,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use super::answer::Answer;
-use super::build::VisitorKey;
-use super::installer::{BuiltFrom, ColumnInstaller};
-use super::missing::MissingFiles;
-use super::question::{Query, QuestionError};
-use super::scan::{Limits, ScanError};
-use super::site::SiteFacts;
-use super::store::{ColumnStore, StoreError};
+use super::columns::installer::{ColumnInstaller, ColumnSource};
+use super::columns::key::VisitorKey;
+use super::columns::missing::MissingFiles;
+use super::columns::store::{ColumnStore, StoreError};
+use super::query::{Query, answer_cached};
+use super::questions::answer::Answer;
+use super::questions::limits::{Limits, ScanError};
+use super::questions::question::QuestionError;
+use super::questions::sealed::{AnswerCache, LogColumns};
+use super::questions::site::SiteFacts;
 use crate::clock;
 use crate::config::Ack;
 use crate::log::Queue;
@@ -31,17 +33,19 @@ use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
 
-/// Time of one question from its begin, with the columns that it needs first.
+/// Longest time of one question. It begins when the thread takes the question, and includes the columns that are built
+/// for it. A question that takes longer is refused.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to count while erasures change the log.
+/// Attempts to count a question. An attempt is repeated if an erasure changes the log meanwhile, or if columns cannot
+/// be read.
 const ATTEMPTS_MAX: u32 = 8;
-/// Pause between two looks for sealed segments without columns.
+/// Pause between two searches for sealed segments without a column file.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a question has no answer.
 #[derive(Debug, Clone)]
 pub enum AnswerError {
-    /// The question waited too long for other ones.
+    /// The question waited too long for other questions.
     NotBegun,
     /// The question takes more than its time.
     TooExpensive,
@@ -49,7 +53,7 @@ pub enum AnswerError {
     TooLarge,
     /// The log does not know the experiment.
     Refused(QuestionError),
-    /// Columns are missing, this many files.
+    /// This many column files are missing.
     Behind(usize),
     /// The log cannot be read.
     Unreadable(String),
@@ -57,6 +61,26 @@ pub enum AnswerError {
     Panicked,
     /// A job failed.
     Job(JobError),
+}
+
+impl From<StoreError> for AnswerError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Behind(files) => Self::Behind(files),
+            error => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
+impl From<ScanError> for AnswerError {
+    fn from(error: ScanError) -> Self {
+        match error {
+            ScanError::TooExpensive => Self::TooExpensive,
+            ScanError::TooLarge => Self::TooLarge,
+            ScanError::Refused(error) => Self::Refused(error),
+            error => Self::Unreadable(error.to_string()),
+        }
+    }
 }
 
 /// The error of a job.
@@ -131,7 +155,7 @@ pub(crate) struct Task {
     pub id: u64,
     pub work: Work,
     pub asked_at: Instant,
-    pub abandoned: Abandoned,
+    pub abandonment: Abandonment,
 }
 
 pub(crate) enum Work {
@@ -150,11 +174,11 @@ pub(crate) struct SiteQuestion {
     pub now_ms: i64,
 }
 
-/// Tells the thread that no client waits for the answer any more. Clones share the state.
+/// A flag that tells the thread that no client waits for the answer any more. Clones share the flag.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Abandoned(Arc<AtomicBool>);
+pub(crate) struct Abandonment(Arc<AtomicBool>);
 
-impl Abandoned {
+impl Abandonment {
     /// Ends the task.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -167,15 +191,15 @@ impl Abandoned {
 
 enum Message {
     Run(Task),
-    /// The thread `columns` has written the file of this segment. It waits for the result of the rename.
-    Built(BuiltFrom, Sender<io::Result<bool>>),
+    /// The thread `columns` has written the column file of this segment. It waits for the result of the rename.
+    Built(ColumnSource, Sender<io::Result<bool>>),
 }
 
 /// Passes tasks to the thread `insights`.
 pub(crate) struct InsightsClient {
     messages: Sender<Message>,
     metrics: Arc<InsightsMetrics>,
-    /// Dropped with the client, which ends the thread `columns` and then the thread `insights`.
+    /// When the client drops it, the thread `columns` ends, and then the thread `insights`.
     _stop: Sender<()>,
 }
 
@@ -205,12 +229,12 @@ pub(crate) struct InsightsMetrics {
 }
 
 impl InsightsMetrics {
-    /// Returns the sealed segments without a column file, as of the last look.
+    /// Returns the number of sealed segments without a column file, as of the last search.
     pub(crate) fn segments_behind(&self) -> u64 {
         self.segments_behind.load(Ordering::Relaxed)
     }
 
-    /// Returns the tasks that were dropped because no client waited for them any more.
+    /// Returns the number of questions and tasks that were dropped because no client waited for them any more.
     pub(crate) fn abandoned(&self) -> u64 {
         self.abandoned.load(Ordering::Relaxed)
     }
@@ -221,14 +245,14 @@ impl InsightsMetrics {
     }
 }
 
-/// The parts of a server that Insights needs.
-pub(crate) struct Parts {
+/// The parts of a server that Insights uses.
+pub(crate) struct Resources {
     pub disk: Arc<dyn Disk>,
     pub directory: PathBuf,
     pub key: VisitorKey,
     pub log: Queue,
     pub ack: Ack,
-    /// Memory for answers over columns. 0 if there are none: then no column file is built, and no question is asked.
+    /// Memory for answers over columns. With 0 no column file is built, and no question is asked.
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
     pub replies: ReplySender,
@@ -238,35 +262,44 @@ pub(crate) struct Parts {
 ///
 /// # Errors
 /// A thread cannot be created.
-pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
+pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
     // The client bounds the questions, and the thread `columns` waits for each of its messages.
-    let (messages, messages_rx) = channel();
-    let installer = ColumnInstaller::new(Arc::clone(&parts.disk), &parts.directory, parts.log.clone());
-    let (stop_tx, stopped) = channel();
+    let (messages_tx, messages) = channel();
+    let (stop_tx, stop) = channel();
+    let Resources { disk, directory, key, log, memory_bytes, metrics, .. } = &resources;
+    let installer = ColumnInstaller::new(Arc::clone(disk), directory, log.clone());
     let builder = ColumnsThread {
-        files: MissingFiles::new(Arc::clone(&parts.disk), &parts.directory, parts.key, installer.clone()),
-        insights: messages.clone(),
-        stopped,
-        metrics: Arc::clone(&parts.metrics),
+        files: MissingFiles::new(Arc::clone(disk), directory, *key, installer.clone()),
+        insights: messages_tx.clone(),
+        stop,
+        metrics: Arc::clone(metrics),
         has_failed: false,
     };
-    let store = ColumnStore::new(Arc::clone(&parts.disk), &parts.directory, parts.key, parts.memory_bytes);
-    let store = store.with_installer(installer.clone());
-    let is_on = parts.memory_bytes > 0;
-    let metrics = Arc::clone(&parts.metrics);
-    let tasks = VecDeque::new();
-    let engine = InsightsThread { parts, store, installer, generation: 0, messages: messages_rx, tasks };
+    let store = ColumnStore::new(Arc::clone(disk), directory, *key, *memory_bytes);
+    let is_on = *memory_bytes > 0;
+    let metrics = Arc::clone(metrics);
+    let engine = InsightsThread {
+        store: store.with_installer(installer.clone()),
+        cache: AnswerCache::default(),
+        installer,
+        resources,
+        generation: 0,
+        messages,
+        tasks: VecDeque::new(),
+    };
     threads::spawn("insights", move || engine.run())?;
     if is_on {
         threads::spawn("columns", move || builder.run())?;
     }
-    Ok(InsightsClient { messages, metrics, _stop: stop_tx })
+    Ok(InsightsClient { messages: messages_tx, metrics, _stop: stop_tx })
 }
 
 /// The thread `insights`.
 struct InsightsThread {
-    parts: Parts,
+    resources: Resources,
     store: ColumnStore,
+    /// The counts over the sealed segments of the store.
+    cache: AnswerCache,
     installer: ColumnInstaller,
     /// The erasure generation of the store.
     generation: u64,
@@ -285,7 +318,7 @@ impl InsightsThread {
         }
     }
 
-    /// Returns the next message. It waits for one only if there is no task.
+    /// Returns the next message. Waits for a message only if there is no task.
     fn next_message(&self) -> Result<Option<Message>, RecvError> {
         if self.tasks.is_empty() {
             return self.messages.recv().map(Some);
@@ -301,23 +334,29 @@ impl InsightsThread {
         match message {
             Message::Run(task) => {
                 let Work::Question(question) = &task.work else { return self.tasks.push_back(task) };
-                let answer = catch_unwind(AssertUnwindSafe(|| self.answer(question, &task.abandoned)));
+                let answer = catch_unwind(AssertUnwindSafe(|| self.answer(question, &task.abandonment)));
                 let answer = answer.unwrap_or_else(|_| {
-                    self.store.clear();
+                    self.clear();
                     Err(panicked())
                 });
                 self.reply(&task, answer.map(|answer| Output::Answer(Arc::new(answer))));
             }
-            Message::Built(built, done) => {
+            Message::Built(source, result_tx) => {
                 // The builder has ended if the server stops.
-                let _ = done.send(self.installer.install_built(built));
+                let _ = result_tx.send(self.installer.install_built(source));
             }
         }
     }
 
+    /// Forgets everything that was read from the log.
+    fn clear(&mut self) {
+        self.store.clear();
+        self.cache.clear();
+    }
+
     /// Does one step of the oldest task that a client waits for.
     fn step_task(&mut self) {
-        self.tasks.retain(|task| !task.abandoned.is_set());
+        self.tasks.retain(|task| !task.abandonment.is_set());
         let Some(Task { work: Work::Steps(step), .. }) = self.tasks.front_mut() else { return };
         let result = catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| Some(Err(panicked())));
         if let Some(result) = result
@@ -328,40 +367,33 @@ impl InsightsThread {
     }
 
     fn reply(&self, task: &Task, result: TaskResult) {
-        if !task.abandoned.is_set() {
-            self.parts.metrics.query_latency.record(clock::instant().duration_since(task.asked_at));
+        if !task.abandonment.is_set() {
+            self.resources.metrics.query_latency.record(clock::instant().duration_since(task.asked_at));
         }
-        self.parts.replies.send(Reply { id: task.id, result });
+        self.resources.replies.send(Reply { id: task.id, result });
     }
 
-    /// Counts again if an erasure changes the log meanwhile.
-    fn answer(&mut self, question: &SiteQuestion, abandoned: &Abandoned) -> Result<Answer, AnswerError> {
-        let began = clock::instant();
+    /// Answers a question. Counts again if an erasure changes the log meanwhile.
+    fn answer(&mut self, question: &SiteQuestion, abandonment: &Abandonment) -> Result<Answer, AnswerError> {
+        let started_at = clock::instant();
         let mut attempts = 1;
         loop {
-            let generation = self.parts.log.metrics().generation().now();
+            let generation = self.resources.log.metrics().generation().now();
             if generation != self.generation {
-                self.store.clear();
+                self.clear();
                 self.generation = generation;
             }
-            let answer = self.count(question, abandoned, began);
-            let is_same = self.parts.log.metrics().generation().now() == generation;
+            let answer = self.count(question, abandonment, started_at);
+            let is_same = self.resources.log.metrics().generation().now() == generation;
             match answer {
-                Ok(answer) if is_same || attempts == ATTEMPTS_MAX => return Ok(answer),
-                Err(StoreError::Scan(ScanError::TooExpensive)) => return Err(AnswerError::TooExpensive),
-                Err(StoreError::Scan(ScanError::TooLarge)) => return Err(AnswerError::TooLarge),
-                Err(StoreError::Scan(ScanError::Refused(refused))) => {
-                    return Err(AnswerError::Refused(refused));
+                Ok(_) if !is_same && attempts < ATTEMPTS_MAX => {}
+                Err(AnswerError::Unreadable(error)) if attempts < ATTEMPTS_MAX => {
+                    if is_same {
+                        tracing::warn!(%error, "a question of Insights cannot read its columns; it is asked again");
+                        self.store.forget_unreadable();
+                    }
                 }
-                Err(StoreError::Behind(files)) => return Err(AnswerError::Behind(files)),
-                Err(error) if attempts == ATTEMPTS_MAX => {
-                    return Err(AnswerError::Unreadable(error.to_string()));
-                }
-                Err(error) if is_same => {
-                    tracing::warn!(%error, "a question of Insights cannot read its columns; it is asked again");
-                    self.store.forget_unreadable();
-                }
-                Ok(_) | Err(_) => {}
+                answer => return answer,
             }
             attempts += 1;
         }
@@ -370,18 +402,22 @@ impl InsightsThread {
     fn count(
         &mut self,
         question: &SiteQuestion,
-        abandoned: &Abandoned,
-        began: Instant,
-    ) -> Result<Answer, StoreError> {
-        let metrics = self.parts.log.metrics();
-        let last_seq = match self.parts.ack {
+        abandonment: &Abandonment,
+        started_at: Instant,
+    ) -> Result<Answer, AnswerError> {
+        let metrics = self.resources.log.metrics();
+        let last_seq = match self.resources.ack {
             Ack::Disk => metrics.durable_seq(),
             Ack::Written => metrics.last_seq(),
         };
-        let is_over = || abandoned.is_set() || clock::instant().duration_since(began) > QUESTION_TIMEOUT;
+        let is_over =
+            || abandonment.is_set() || clock::instant().duration_since(started_at) > QUESTION_TIMEOUT;
         self.store.refresh(last_seq, &is_over)?;
-        let limits = Limits { memory_bytes: self.parts.memory_bytes, is_over: &is_over };
-        self.store.answer(&question.query, &question.site, question.now_ms, &limits)
+        let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
+        let SiteQuestion { query, site, now_ms } = question;
+        let Self { store, cache, .. } = self;
+        let columns = LogColumns { sealed: &store.sealed(), tail: store.tail() };
+        Ok(answer_cached(columns, cache, store.last_seq(), query, site, *now_ms, &limits)?)
     }
 }
 
@@ -394,17 +430,17 @@ fn panicked() -> AnswerError {
 struct ColumnsThread {
     files: MissingFiles,
     insights: Sender<Message>,
-    /// Disconnected when the client is dropped.
-    stopped: Receiver<()>,
+    /// Is disconnected when the client is dropped.
+    stop: Receiver<()>,
     metrics: Arc<InsightsMetrics>,
-    /// True after a failure, so that a broken disk gives one line in the log.
+    /// True after a failure, so that a broken disk gives one log line.
     has_failed: bool,
 }
 
 impl ColumnsThread {
     fn run(mut self) {
         lower_thread_priority();
-        while let Err(RecvTimeoutError::Timeout) = self.stopped.recv_timeout(LOOK_INTERVAL) {
+        while let Err(RecvTimeoutError::Timeout) = self.stop.recv_timeout(LOOK_INTERVAL) {
             match self.build_missing() {
                 Ok(()) => self.has_failed = false,
                 Err(error) if self.has_failed => tracing::debug!(%error, "cannot build a column file"),
@@ -417,15 +453,15 @@ impl ColumnsThread {
     }
 
     fn build_missing(&mut self) -> io::Result<()> {
-        let Self { files, insights, stopped, metrics, .. } = self;
-        let mut install = |built| {
-            let (done, installed) = channel();
+        let Self { files, insights, stop, metrics, .. } = self;
+        let mut install = |source| {
+            let (result_tx, result) = channel();
             // An error means that the thread `insights` has ended, because the server stops.
-            let sent = insights.send(Message::Built(built, done));
-            sent.ok().and_then(|()| installed.recv().ok()).unwrap_or(Ok(false))
+            let sent = insights.send(Message::Built(source, result_tx));
+            sent.ok().and_then(|()| result.recv().ok()).unwrap_or(Ok(false))
         };
-        let note_behind = |files| metrics.segments_behind.store(files, Ordering::Relaxed);
-        let is_stopped = || matches!(stopped.try_recv(), Err(TryRecvError::Disconnected));
-        files.build(&mut install, &note_behind, &is_stopped)
+        let set_behind = |files| metrics.segments_behind.store(files, Ordering::Relaxed);
+        let is_stopped = || matches!(stop.try_recv(), Err(TryRecvError::Disconnected));
+        files.build(&mut install, &set_behind, &is_stopped)
     }
 }

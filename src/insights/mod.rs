@@ -1,71 +1,54 @@
 //! Insights: counts the events of the log, exactly, and compares the arms of experiments.
 //!
 //! ```text
-//! segment --build--> column file --columns--> rows of a site, visitor by visitor --count--> numbers --answer--> JSON, CSV
-//! active segment --tail--> the same in memory
+//! sealed segment --build--> column file --+
+//! active segment --build--> columns ------+--scan--> rows of each visitor --count--> numbers --answer--> JSON, CSV
 //! ```
 //!
-//! [`question`] reads the parameters, [`store`] finds the columns of each segment, [`scan`] passes the rows of each
-//! visitor to [`count`], and [`sql`] writes the query that gives the same numbers over an export. [`mod@format`]
-//! specifies column files.
+//! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] answers questions
+//! about page views, and has the parts that all questions need. [`experiment`] and [`zones`] answer questions about
+//! experiments and about the zones of a page. [`query`] chooses the room that answers a question. [`engine`] runs the
+//! threads of a server.
 //!
-//! Invariants: every number is exact. Nothing here is needed to recover the log. The threads of the log and of the
+//! Invariants: every number is exact. Recovery of the log needs nothing from here. The threads of the log and of the
 //! requests do no work for this module. It knows no HTTP and no profiles.
 
-mod amounts;
-mod answer;
-mod ask;
-mod build;
-mod calendar;
 mod columns;
-mod count;
-mod credits;
 pub(crate) mod engine;
 mod experiment;
-mod facts;
-mod format;
-pub(crate) mod installer;
-mod key;
-mod missing;
-mod packing;
-pub(crate) mod question;
-mod rows;
-mod scan;
-mod sealed;
-mod site;
-mod sql;
+mod query;
+mod questions;
 pub(crate) mod statistics;
-mod store;
-mod unknown;
-mod unstored;
-mod values;
-mod visits;
 mod zones;
 
-pub use amounts::Amount;
-pub(crate) use answer::write_csv;
-pub use answer::{Answer, Cell};
-pub use build::{ColumnBuilder, VisitorKey};
-pub use calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
-pub use columns::Columns;
+pub use columns::amounts::Amount;
+pub use columns::build::ColumnBuilder;
+pub use columns::facts::RowFacts;
+pub(crate) use columns::format::parse_column_file_name;
+pub use columns::format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
+pub(crate) use columns::installer;
+pub use columns::installer::{ColumnInstaller, ColumnSource};
+pub use columns::key::VisitorKey;
+pub(crate) use columns::key::load_or_draw_key;
+pub use columns::missing::MissingFiles;
+pub use columns::reader::Columns;
+pub use columns::store::{ColumnStore, StoreError};
 pub(crate) use experiment::{EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite};
 pub use experiment::{
-    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, PARTS_MAX, PLACES_SHOWN_MAX,
-    Places, PublishedExperiment, UNKNOWN_ARMS_MAX,
+    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, PLACES_SHOWN_MAX, Places,
+    PublishedExperiment, UNKNOWN_ARMS_MAX,
 };
-pub use facts::RowFacts;
-pub(crate) use format::parse_column_file_name;
-pub use format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
-pub use installer::{BuiltFrom, ColumnInstaller};
-pub(crate) use key::load_or_draw_key;
-pub use missing::MissingFiles;
-pub(crate) use question::Topic;
-pub use question::{
-    Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, PARAM_NAMES, Query, Question, QuestionError, Subject,
+pub(crate) use query::Topic;
+pub use query::{Query, answer_cached, answer_over};
+pub(crate) use questions::answer::write_csv;
+pub use questions::answer::{Answer, Cell};
+pub use questions::calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
+pub use questions::limits::{Limits, ScanError};
+pub use questions::part::PARTS_MAX;
+pub use questions::question::{
+    Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, PARAM_NAMES, Question, QuestionError, Subject,
 };
-pub use scan::{Limits, ScanError};
-pub use sealed::AnswerCache;
-pub use site::SiteFacts;
-pub use store::{ColumnStore, StoreError, answer_cached, answer_over};
-pub use zones::{PublishedZone, ZONES_LIMIT_MAX, ZonesQuestion};
-pub(crate) use zones::{ZONES_PARAM_NAMES, published_zones};
+pub use questions::sealed::{AnswerCache, LogColumns};
+pub use questions::site::SiteFacts;
+pub(crate) use zones::ZONES_PARAM_NAMES;
+pub use zones::{ZONES_LIMIT_MAX, ZonesQuestion};

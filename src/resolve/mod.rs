@@ -11,6 +11,7 @@ pub(crate) mod decide;
 pub(crate) mod experiments;
 pub(crate) mod explain;
 pub(crate) mod path;
+pub(crate) mod published_zones;
 pub(crate) mod render;
 pub(crate) mod route;
 pub(crate) mod user_agent;

@@ -1,7 +1,6 @@
 //! Finds the route for a path. In each segment a literal precedes a parameter, and a parameter precedes `*`.
 
 use super::path::RoutePath;
-use crate::insights::{PublishedZone, published_zones};
 use crate::json;
 use crate::percent;
 use crate::site::snapshot::format::{
@@ -49,13 +48,6 @@ pub(crate) fn page<'s>(site: &'s ArchivedSite, route: &ArchivedRoute) -> Option<
         ArchivedRouteTarget::Page(index) => Some(&site.pages[index.to_native() as usize]),
         ArchivedRouteTarget::Redirect(_) => None,
     }
-}
-
-/// Returns the zones of the page that a path shows. A redirect and an unknown path have none.
-pub(crate) fn zones_of(site: &ArchivedSite, path: &str) -> Vec<PublishedZone> {
-    let mut parsed = RoutePath::new();
-    let found = parsed.parse(path).ok().and_then(|()| find(site, &parsed));
-    found.and_then(|(_, route)| page(site, route)).map_or_else(Vec::new, |page| published_zones(site, page))
 }
 
 /// Appends the target of a redirect as a JSON string. The segments of `path` that replace parameters are escaped. The

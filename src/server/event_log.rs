@@ -282,7 +282,7 @@ impl EventLog {
     ) -> Result<impl FnOnce() -> DataHandlers + Send + 'static, BootError> {
         let (reply_sender, replies) = ReplySender::new(Arc::new(wakeup_tx));
         let source = self.eraser.source.clone();
-        let parts = engine::Parts {
+        let resources = engine::Resources {
             disk: Arc::clone(&source.disk),
             directory: source.directory.clone(),
             key: self.insights.key,
@@ -292,8 +292,8 @@ impl EventLog {
             metrics: Arc::clone(&self.insights.metrics),
             replies: reply_sender.clone(),
         };
-        let is_on = parts.memory_bytes > 0;
-        let client = engine::start(parts).map_err(BootError::Thread)?;
+        let is_on = resources.memory_bytes > 0;
+        let client = engine::start(resources).map_err(BootError::Thread)?;
         let profiles = self.profiles.clone();
         let eraser = self.eraser.clone();
         let cluster = self.cluster_erasure();

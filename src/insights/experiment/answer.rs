@@ -1,21 +1,24 @@
-//! The answer about an experiment: its phases, the visitors of each arm, their split, and the sums of each metric.
+//! Writes the answer about an experiment: its phases, the visitors of each arm, the split, and the sums of each
+//! metric.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::arms::HOLDOUT;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms};
-use super::count::{ArmCount, ExperimentCount, MetricSums, count_experiment};
+use super::count::{ArmCount, ExperimentCount, MetricSums, Sums, count_experiment};
 use super::decision::{Facts, decide};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
 use super::split::Split;
 use super::sql::experiment_query;
-use crate::insights::amounts::UNITS_PER_ONE;
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
-use crate::insights::columns::Columns;
-use crate::insights::scan::{Limits, ScanError};
-use crate::insights::site::SiteFacts;
+use crate::insights::columns::amounts::UNITS_PER_ONE;
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::answer::{
+    Answer, AnsweredLog, Cell, begin_document, end_document, time_json,
+};
+use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::questions::site::SiteFacts;
 use crate::insights::statistics::difference::Interval;
 use crate::insights::statistics::metric::{ArmSummary, Comparison};
 use crate::insights::statistics::mismatch::Mismatch;
@@ -29,26 +32,28 @@ const HEADER: [&str; 16] = [
     "changeHigh", "p", "pAdjusted", "verdict",
 ];
 
-/// Answers a question about an experiment over columns.
+/// Answers a question about an experiment. `log` returns the facts about the log after the count.
 ///
 /// # Errors
 /// A file is damaged, the key is unknown, or the question takes too much time or memory.
-pub(in crate::insights) fn answer_experiment(
+pub(crate) fn answer_experiment(
     columns: &[&Columns],
-    (question, site): (&ExperimentQuestion, &SiteFacts),
+    question: &ExperimentQuestion,
+    site: &SiteFacts,
     now_ms: i64,
     limits: &Limits<'_>,
     log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
     let count = count_experiment(columns, question, site, limits)?;
     let compared = compare_arms(question, &count, limits)?;
-    Ok(write_experiment((question, site), &count, &compared, now_ms, log()))
+    Ok(write_experiment(question, site, &count, &compared, now_ms, log()))
 }
 
 fn write_experiment(
-    (question, site): (&ExperimentQuestion, &SiteFacts),
+    question: &ExperimentQuestion,
+    site: &SiteFacts,
     count: &ExperimentCount,
-    compared: &[ComparedMetric],
+    comparisons: &[ComparedMetric],
     now_ms: i64,
     log: AnsweredLog,
 ) -> Answer {
@@ -57,8 +62,15 @@ fn write_experiment(
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);
     let days_left = remaining_days(question, count, split.weights.as_deref(), now_ms);
-    let decision =
-        decide(&Facts { question, count, compared, split: &split, is_exploratory, days_left, now_ms });
+    let decision = decide(&Facts {
+        question,
+        count,
+        compared: comparisons,
+        split: &split,
+        is_exploratory,
+        days_left,
+        now_ms,
+    });
     insert("key", json!(question.key()));
     insert("decision", decision.to_json());
     insert("published", json!(question.known.published.is_some()));
@@ -73,25 +85,27 @@ fn write_experiment(
     insert("series", series_json(count));
     insert("srm", split.mismatch.map_or(Json::Null, |mismatch| mismatch_json(&mismatch)));
     insert("srmReason", json!(split.reason));
-    let numbered = || question.metrics.iter().zip(compared).enumerate();
+    let numbered = || question.metrics.iter().zip(comparisons).enumerate();
     insert(
         "metrics",
         numbered()
-            .map(|(number, (metric, compared))| metric_json(number, (metric, question.cap), count, compared))
+            .map(|(number, (metric, comparison))| {
+                metric_json(number, metric, question.cap, count, comparison)
+            })
             .collect(),
     );
     insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, log, experiment_query(question, site));
     let lines =
-        numbered().flat_map(|(number, (metric, compared))| metric_lines(number, metric, count, compared));
+        numbered().flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
     let mut notes = vec![decision.sentence().to_owned()];
-    notes.extend(cap_in_words(question, count));
+    notes.extend(cap_sentence(question, count));
     let document = Json::Object(document);
     Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: log.seq }
 }
 
-/// Returns the sentence about the limit of the values. `None` without a metric of an amount.
-fn cap_in_words(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
+/// Returns a sentence about the limit of the values. `None` if no metric adds up an amount.
+fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
     let value = question.metrics.iter().position(|metric| metric.column.is_some())?;
     let capped: u64 = count.arms.iter().map(|arm| arm.sums[value].capped).sum();
     Some(match (question.cap, count.cap_units) {
@@ -104,10 +118,10 @@ fn cap_in_words(question: &ExperimentQuestion, count: &ExperimentCount) -> Optio
     })
 }
 
-/// Returns whether a choice of the question differs from the published one, or from its default.
+/// Returns whether the question differs from the published experiment, or from the default settings.
 fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> bool {
-    let named = question.baseline.as_deref();
-    question.is_exploratory || baseline(named, &count.arms) != baseline(None, &count.arms)
+    let baseline_key = question.baseline.as_deref();
+    question.is_exploratory || baseline(baseline_key, &count.arms) != baseline(None, &count.arms)
 }
 
 /// Returns the arms of a phase with their weights.
@@ -133,7 +147,8 @@ fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
     count.arms.iter().enumerate().map(arm).collect()
 }
 
-/// Returns the visitors of all arms that are not compared. Arms beyond the named ones have no name here.
+/// Returns the visitors of the arms that are not compared. `exposed` also counts visitors of arms that have no name
+/// here.
 fn other_arms_json(count: &ExperimentCount) -> Json {
     let named: Json =
         count.other_arms.iter().map(|(key, exposed)| json!({ "key": key, "exposed": exposed })).collect();
@@ -153,21 +168,22 @@ fn mismatch_json(mismatch: &Mismatch) -> Json {
 
 fn metric_json(
     number: usize,
-    (metric, cap): (&Metric, Cap),
+    metric: &Metric,
+    cap: Cap,
     count: &ExperimentCount,
-    compared: &ComparedMetric,
+    comparison: &ComparedMetric,
 ) -> Json {
     let limit = metric.column.map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
     let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[number]);
-    let written = count.arms.iter().zip(&compared.result.arms).map(|(arm, summary)| {
-        let mut written = sums_json(metric, &arm.sums[number], summary);
-        written.shift_insert(0, "key".to_owned(), json!(arm.key));
-        Json::Object(written)
+    let arms = count.arms.iter().zip(&comparison.result.arms).map(|(arm, summary)| {
+        let mut members = sums_json(metric, &arm.sums[number], summary);
+        members.shift_insert(0, "key".to_owned(), json!(arm.key));
+        Json::Object(members)
     });
     let key = |arm: usize| count.arms[arm].key.as_str();
-    let early = compared.result.too_early.iter();
+    let early = comparison.result.too_early.iter();
     let early = early.map(|(arm, reason)| json!({ "arm": key(*arm), "reason": reason.name() }));
-    let against = compared.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
+    let against = comparison.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
     json!({
         "role": metric.role.name(),
         "goal": metric.text,
@@ -180,8 +196,8 @@ fn metric_json(
         "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
-        "arms": written.collect::<Json>(),
-        "holdout": sums_json(metric, &count.holdout.sums[number], &compared.holdout),
+        "arms": arms.collect::<Json>(),
+        "holdout": sums_json(metric, &count.holdout.sums[number], &comparison.holdout),
         "against": against.collect::<Json>(),
     })
 }
@@ -199,16 +215,8 @@ fn against_json(key: &str, arm: &ComparedArm) -> Json {
     })
 }
 
-/// Returns the sum of a metric and the sum of its squares.
-pub(super) fn sum_and_squares(metric: &Metric, sums: &MetricSums) -> (f64, f64) {
-    match metric.column {
-        Some(_) => (sums.values.sum(), sums.values.squares()),
-        None => (sums.converted as f64, sums.converted as f64),
-    }
-}
-
 fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<String, Json> {
-    let (sum, squares) = sum_and_squares(metric, sums);
+    let Sums { sum, squares } = sums.of_metric(metric);
     let is_amount = metric.column.is_some();
     let members = [
         ("n", json!(sums.visitors)),
@@ -227,12 +235,12 @@ fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<St
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns a line for each arm, and one for the holdout if it has visitors.
+/// Returns a line for each arm. If the holdout has visitors, it gets the last line.
 fn metric_lines(
     number: usize,
     metric: &Metric,
     count: &ExperimentCount,
-    compared: &ComparedMetric,
+    comparison: &ComparedMetric,
 ) -> Vec<Vec<Cell>> {
     let line = |key: &str, sums: &MetricSums, summary: &ArmSummary, change: Vec<Cell>| {
         let mut line = sums_cells(metric, key, sums);
@@ -241,17 +249,17 @@ fn metric_lines(
         line
     };
     let no_change = || vec![Cell::Text(None); 6];
-    let arms = count.arms.iter().zip(&compared.result.arms).enumerate().map(|(at, (arm, summary))| {
-        let change = compared.against.iter().find(|arm| arm.comparison.arm == at);
+    let arms = count.arms.iter().zip(&comparison.result.arms).enumerate().map(|(index, (arm, summary))| {
+        let change = comparison.against.iter().find(|arm| arm.comparison.arm == index);
         line(&arm.key, &arm.sums[number], summary, change.map_or_else(no_change, change_cells))
     });
     let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
-    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[number], &compared.holdout, no_change()));
+    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[number], &comparison.holdout, no_change()));
     arms.chain(holdout).collect()
 }
 
 fn sums_cells(metric: &Metric, arm: &str, sums: &MetricSums) -> Vec<Cell> {
-    let (sum, squares) = sum_and_squares(metric, sums);
+    let Sums { sum, squares } = sums.of_metric(metric);
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     vec![
         text(metric.role.name()),
@@ -278,7 +286,7 @@ fn change_cells(arm: &ComparedArm) -> Vec<Cell> {
     numbers.map(decimal).into_iter().chain([verdict]).collect()
 }
 
-/// An absent number is an empty cell.
+/// Returns the cell of a number. An absent number gives an empty cell.
 fn decimal(number: Option<f64>) -> Cell {
     number.map_or(Cell::Text(None), Cell::Decimal)
 }

@@ -1,23 +1,23 @@
-//! The arms of an experiment, as numbers.
+//! The arms of an experiment and their numbers.
 //!
-//! Anyone can send an event that names any arm. So the arms of the phases and of the published site always
-//! have a number, and a bounded number of other arms. The rest is counted together.
+//! Anyone can send an event that names any arm. So an arm has a number and a name if a phase or the published site has
+//! it. Only a bounded number of other arms have them too. The visitors of all further arms are counted together.
 
 use std::collections::HashMap;
 
 use crate::checksum::hash128_parts;
 
-/// The arm of the holdout.
+/// The key of the holdout in events.
 pub(crate) const HOLDOUT: &str = "~";
 /// The number of the holdout.
 pub(super) const HOLDOUT_NUMBER: usize = 0;
-/// Arms of events that neither a phase nor the published site has, and that an answer names. If no arm is known,
-/// these are the arms of the result, and a zone has at most as many variants. Visitors of further arms are
-/// only counted.
+/// Most arms in an answer that neither a phase nor the published site has. A zone has at most this many variants, so
+/// it is enough for an experiment without a known arm. Visitors of further arms are counted without the name of the
+/// arm.
 pub const UNKNOWN_ARMS_MAX: usize = crate::limits::VARIANTS_MAX;
 
-/// Set in the number of an arm beyond [`UNKNOWN_ARMS_MAX`]. The other bits are a hash of the arm, so that a
-/// visitor of two such arms is one of two arms.
+/// The bit that marks the number of an arm beyond [`UNKNOWN_ARMS_MAX`]. The other bits are a hash of the arm. So a
+/// visitor with two such arms has two numbers.
 const UNNAMED: u32 = 1 << 31;
 
 /// The number of an arm.
@@ -33,7 +33,7 @@ impl ArmNumber {
         Self(bits)
     }
 
-    /// Returns the index of a named arm.
+    /// Returns the index of the arm among the named arms. `None` for an arm without a name.
     pub(super) fn named(self) -> Option<usize> {
         (self.0 & UNNAMED == 0).then_some(self.0 as usize)
     }
@@ -42,37 +42,38 @@ impl ArmNumber {
 /// The named arms.
 #[derive(Debug, Clone)]
 pub(super) struct Arms {
-    /// The holdout, the known arms in their order, and the others in the order in which they are found: by segment, and
-    /// within one by visitor.
+    /// The names by number: the holdout, the known arms in their order, and then other arms in the order in which they
+    /// are found.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
+    /// The number of the known arms and the holdout.
     known: usize,
 }
 
 impl Arms {
-    pub(super) fn new(known: &[String]) -> Self {
-        let names: Vec<String> = [HOLDOUT.to_owned()].into_iter().chain(known.iter().cloned()).collect();
+    pub(super) fn new(known_arms: &[String]) -> Self {
+        let names: Vec<String> = [HOLDOUT.to_owned()].into_iter().chain(known_arms.iter().cloned()).collect();
         let numbers = names.iter().zip(0..).map(|(name, number)| (name.clone(), number)).collect();
         Self { known: names.len(), names, numbers }
     }
 
-    /// Returns the names by number. The first one is the holdout.
+    /// Returns the names by number. The first name is the holdout.
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the number of the holdout and of the arms that the result has, which are the first ones: the known arms,
-    /// or all named ones if no arm is known.
+    /// Returns how many of the first arms the result has. These are the holdout and the known arms. If no arm is
+    /// known, they are all named arms.
     pub(super) fn compared(&self) -> usize {
         if self.known > HOLDOUT_NUMBER + 1 { self.known } else { self.names.len() }
     }
 
-    /// Returns the number of the holdout and the known arms, which are the first ones.
+    /// Returns how many of the first arms are the holdout or known.
     pub(super) fn known(&self) -> usize {
         self.known
     }
 
-    /// Returns the number of an arm. A further arm gets the next one.
+    /// Returns the number of an arm. A new arm gets the next number.
     pub(super) fn number(&mut self, arm: &str) -> ArmNumber {
         if let Some(number) = self.numbers.get(arm) {
             return ArmNumber(*number);
@@ -92,7 +93,7 @@ pub(super) fn arm_in<'t>(experiments: &'t str, key: &str) -> Option<&'t str> {
     pairs(experiments).find(|(other, _)| *other == key).map(|(_, arm)| arm)
 }
 
-/// Iterates over the experiments of a text with their arms.
+/// Iterates over the experiments in such a text, and their arms.
 pub(super) fn pairs(experiments: &str) -> impl Iterator<Item = (&str, &str)> {
     experiments.split(',').filter_map(|pair| pair.split_once(':'))
 }

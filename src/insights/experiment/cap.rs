@@ -1,24 +1,26 @@
-//! The limit of the value of one visitor: none, an amount, or a quantile of the values themselves.
+//! The limit of the value of a visitor. It is an amount or a quantile of all values, or there is none.
 //!
-//! One forged order must not decide a result. The values are kept until the quantile is known. If they take too
-//! much memory, they are counted in buckets, a second pass keeps the values of one bucket, and a third one adds up.
+//! Without a limit, one forged order could decide a result. A quantile is known only after all values. If the values
+//! take too much memory, three passes over the visitors are needed. The first pass counts the values in buckets. The
+//! second pass counts the values of the bucket that has the quantile. The third pass adds up the limited values.
 
 use std::collections::BTreeMap;
 
 use super::arms::HOLDOUT_NUMBER;
-use crate::insights::scan::{Limits, ScanError};
+use crate::insights::questions::limits::{Limits, ScanError};
 use crate::site::experiment_metrics::Cap;
 
-/// The part of the memory for rows that may hold values: one of this many. It is as much as other questions use for the
-/// values of lists.
+/// The memory for the kept values is the memory for rows, divided by this number. It is as much as other questions use
+/// for the values by which they group.
 const VALUES_SHARE: u64 = 4;
-/// Memory of a kept value: the value, and its size while the quantile is selected.
+/// Memory of a kept value: the value, and its magnitude while the quantile is selected.
 const KEPT_BYTES: u64 = (size_of::<KeptValue>() + size_of::<u128>()) as u64;
-/// Memory of a size of one bucket: an entry of a B-tree whose nodes are half full.
-const SIZE_BYTES: u64 = 2 * (size_of::<u128>() + size_of::<u64>()) as u64;
-/// Binary digits after the first one that tell buckets apart: values of one bucket differ by at most 1.6 %.
+/// Memory of a magnitude in one bucket: an entry of a B-tree whose nodes are half full.
+const MAGNITUDE_BYTES: u64 = 2 * (size_of::<u128>() + size_of::<u64>()) as u64;
+/// The bucket of a value depends on its first binary digit that is 1, and on this many digits after it. So the values
+/// of a bucket differ by at most 1.6 %.
 const BUCKET_DIGITS: u32 = 6;
-/// A bucket for each first digit and the digits after it.
+/// The number of buckets.
 const BUCKETS: usize = (u128::BITS as usize) << BUCKET_DIGITS;
 
 /// The value of a visitor, and the number of its arm.
@@ -29,7 +31,7 @@ struct KeptValue {
 
 /// The search for the limit of one metric.
 pub(super) enum CapSearch {
-    /// The limit is known before the visitors are counted. `None` for no limit.
+    /// The limit is known before the count of the visitors. `None` if there is no limit.
     Known(Option<u128>),
     /// The values of all visitors are kept.
     Values(KeptValues),
@@ -41,16 +43,18 @@ pub(super) enum CapSearch {
 pub(super) struct KeptValues {
     thousandths: u16,
     values: Vec<KeptValue>,
-    /// The number of values by bucket. The holdout is no arm, so its values are not counted.
+    /// The number of values in each bucket. Values of the holdout do not count, because it is no arm.
     buckets: Vec<u64>,
+    /// True once the values take too much memory. Then `values` is empty.
     is_full: bool,
 }
 
-/// The sizes of the values of one bucket.
+/// The values of one bucket.
 pub(super) struct BucketValues {
     bucket: usize,
-    /// The rank of the limit among the values of the bucket.
+    /// The rank of the limit among the values of the bucket, from 1 for the smallest.
     rank: u64,
+    /// The number of values with each magnitude.
     counts: BTreeMap<u128, u64>,
 }
 
@@ -73,7 +77,8 @@ impl CapSearch {
         match self {
             Self::Known(_) => {}
             Self::Values(kept) => {
-                (kept.values, kept.is_full) = (Vec::new(), false);
+                kept.values = Vec::new();
+                kept.is_full = false;
                 kept.buckets.fill(0);
             }
             Self::Bucket(bucket) => bucket.counts.clear(),
@@ -85,9 +90,11 @@ impl CapSearch {
     /// # Errors
     /// The values of one bucket take too much memory.
     pub(super) fn add(&mut self, arm: usize, units: i128, limits: &Limits<'_>) -> Result<(), ScanError> {
+        if units == 0 {
+            return Ok(());
+        }
         let bytes_max = limits.memory_bytes / VALUES_SHARE;
         match self {
-            _ if units == 0 => {}
             Self::Known(_) => {}
             Self::Values(kept) => {
                 if arm != HOLDOUT_NUMBER {
@@ -100,12 +107,12 @@ impl CapSearch {
                 }
             }
             Self::Bucket(bucket) => {
-                let size = units.unsigned_abs();
-                if arm != HOLDOUT_NUMBER && bucket_of(size) == bucket.bucket {
-                    *bucket.counts.entry(size).or_default() += 1;
+                let magnitude = units.unsigned_abs();
+                if arm != HOLDOUT_NUMBER && bucket_of(magnitude) == bucket.bucket {
+                    *bucket.counts.entry(magnitude).or_default() += 1;
                 }
-                // One size always fits, so that equal values never exceed the memory.
-                if bucket.counts.len() as u64 * SIZE_BYTES > bytes_max.max(SIZE_BYTES) {
+                // One magnitude always fits, so that equal values never exceed the memory.
+                if bucket.counts.len() as u64 * MAGNITUDE_BYTES > bytes_max.max(MAGNITUDE_BYTES) {
                     return Err(ScanError::TooLarge);
                 }
             }
@@ -113,7 +120,10 @@ impl CapSearch {
         Ok(())
     }
 
-    /// Returns the limit if the visitors have told it. Otherwise they must be counted again with the next search.
+    /// Returns the limit, after all visitors of a pass.
+    ///
+    /// # Errors
+    /// The limit is still unknown. The next pass needs the returned search.
     pub(super) fn finish(&mut self) -> Result<Option<u128>, Self> {
         match self {
             Self::Known(limit) => Ok(*limit),
@@ -123,7 +133,7 @@ impl CapSearch {
         }
     }
 
-    /// Passes the kept values to `add`: the number of the arm, and the value.
+    /// Passes each kept value to `add`: the number of its arm, and the value.
     pub(super) fn each_value(&self, mut add: impl FnMut(usize, i128)) {
         if let Self::Values(kept) = self {
             kept.values.iter().for_each(|value| add(value.arm, value.units));
@@ -134,9 +144,9 @@ impl CapSearch {
 impl KeptValues {
     fn limit(&self) -> Option<u128> {
         let in_arms = self.values.iter().filter(|value| value.arm != HOLDOUT_NUMBER);
-        let mut sizes: Vec<u128> = in_arms.map(|value| value.units.unsigned_abs()).collect();
-        let at = rank(self.thousandths, sizes.len() as u64)?.checked_sub(1)?;
-        Some(*sizes.select_nth_unstable(at as usize).1)
+        let mut magnitudes: Vec<u128> = in_arms.map(|value| value.units.unsigned_abs()).collect();
+        let index = rank(self.thousandths, magnitudes.len() as u64)?.checked_sub(1)?;
+        Some(*magnitudes.select_nth_unstable(index as usize).1)
     }
 
     /// Returns the search in the bucket that has the limit.
@@ -157,9 +167,9 @@ impl KeptValues {
 impl BucketValues {
     fn limit(&self) -> Option<u128> {
         let mut rank = self.rank;
-        for (size, count) in &self.counts {
+        for (magnitude, count) in &self.counts {
             if rank <= *count {
-                return Some(*size);
+                return Some(*magnitude);
             }
             rank -= count;
         }
@@ -167,19 +177,19 @@ impl BucketValues {
     }
 }
 
-/// Returns the rank of the limit among this many values, beginning with 1 for the smallest. It is below the number of
-/// values, so that the largest value never sets its own limit. One value alone has no limit.
-fn rank(thousandths: u16, values: u64) -> Option<u64> {
-    let rank = (u128::from(thousandths) * u128::from(values)).div_ceil(1_000);
-    Some((rank as u64).min(values.saturating_sub(1))).filter(|rank| *rank > 0)
+/// Returns the rank of the limit among this many values, from 1 for the smallest. The largest value is never the
+/// limit, so that it cannot set its own limit. A single value has no limit.
+fn rank(thousandths: u16, value_count: u64) -> Option<u64> {
+    let rank = (u128::from(thousandths) * u128::from(value_count)).div_ceil(1_000);
+    Some((rank as u64).min(value_count.saturating_sub(1))).filter(|rank| *rank > 0)
 }
 
-/// Returns the bucket of a size above 0. Larger sizes have the same bucket or a later one.
-fn bucket_of(size: u128) -> usize {
-    let digit = size.ilog2();
-    let after = match digit.checked_sub(BUCKET_DIGITS) {
-        Some(shift) => size >> shift,
-        None => size << (BUCKET_DIGITS - digit),
+/// Returns the bucket of a magnitude above 0. A larger magnitude has the same bucket or a later one.
+fn bucket_of(magnitude: u128) -> usize {
+    let first_digit = magnitude.ilog2();
+    let digits = match first_digit.checked_sub(BUCKET_DIGITS) {
+        Some(shift) => magnitude >> shift,
+        None => magnitude << (BUCKET_DIGITS - first_digit),
     };
-    ((digit as usize) << BUCKET_DIGITS) | (after as usize & ((1 << BUCKET_DIGITS) - 1))
+    ((first_digit as usize) << BUCKET_DIGITS) | (digits as usize & ((1 << BUCKET_DIGITS) - 1))
 }

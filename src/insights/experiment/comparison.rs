@@ -1,29 +1,28 @@
-//! The comparison of the arms of an experiment in each metric, for the answer.
+//! Compares the arms of an experiment in each metric.
 
-use super::answer::sum_and_squares;
-use super::count::{ArmCount, ExperimentCount, MetricSums};
+use super::count::{ArmCount, ExperimentCount, MetricSums, Sums};
 use super::metrics::{Metric, Role};
 use super::question::ExperimentQuestion;
-use crate::insights::scan::{Limits, ScanError};
+use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::statistics::many::benjamini_hochberg;
 use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,
     compare, summarize,
 };
 
-/// The arm that is the baseline unless the question names another one.
+/// The key of the baseline if the question names none.
 const BASELINE_DEFAULT: &str = "default";
 
 /// The comparison of the arms in one metric.
 pub(super) struct ComparedMetric {
-    /// The arms without the holdout are in the order of the count.
+    /// Its arms have the order of the count. The holdout is not among them.
     pub result: MetricResult,
     pub holdout: ArmSummary,
-    /// One for each of `result.against`.
+    /// One entry for each entry of `result.against`.
     pub against: Vec<ComparedArm>,
 }
 
-/// An arm beside the baseline.
+/// An arm that is compared with the baseline.
 pub(super) struct ComparedArm {
     pub comparison: Comparison,
     pub p_adjusted: Option<f64>,
@@ -31,7 +30,7 @@ pub(super) struct ComparedArm {
 }
 
 impl TooEarly {
-    /// Returns the reason's name in an answer.
+    /// Returns the name of the reason in an answer.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Visitors => "visitors",
@@ -65,8 +64,8 @@ impl GuardrailVerdict {
     }
 }
 
-/// Compares the arms in each metric. The p-values of `value` and `more` are adjusted together, because each is another
-/// chance of a false alarm.
+/// Compares the arms in each metric. The p-values of the metrics `value` and `more` are adjusted together, because
+/// each of these metrics is one more chance of a false alarm.
 ///
 /// # Errors
 /// The time is over.
@@ -103,11 +102,11 @@ pub(super) fn compare_arms(
     Ok(compared.collect())
 }
 
-/// Returns the index of the baseline: the named arm, or by default the arm `default`, or the first one. An
-/// arm that nobody can see has no index, and then nothing is compared.
-pub(super) fn baseline(named: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
+/// Returns the index of the baseline: the arm with this key. Without a key it is the arm `default`, or else the first
+/// arm. `None` if no arm has the key. Then no arm is compared.
+pub(super) fn baseline(key: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
     let find = |key: &str| arms.iter().position(|arm| arm.key == key);
-    match named {
+    match key {
         Some(key) => find(key),
         None => find(BASELINE_DEFAULT).or(Some(0)),
     }
@@ -118,10 +117,10 @@ fn kind(metric: &Metric) -> MetricKind {
 }
 
 fn arm_sums(metric: &Metric, sums: &MetricSums) -> ArmSums {
-    let (sum, sum_of_squares) = sum_and_squares(metric, sums);
-    // A visitor with an order of 0 says as little about the spread of the amounts as one without an order.
+    let Sums { sum, squares } = sums.of_metric(metric);
+    // A visitor whose amount is 0 says nothing about the spread of the amounts, so it does not count as converted.
     let converted = if metric.column.is_some() { sums.valued } else { sums.converted };
-    ArmSums { visitors: sums.visitors, converted, sum, sum_of_squares }
+    ArmSums { visitors: sums.visitors, converted, sum, sum_of_squares: squares }
 }
 
 fn verdict(metric: &Metric, comparison: &Comparison, p_adjusted: Option<f64>, alpha: f64) -> &'static str {

@@ -1,25 +1,24 @@
-//! The visitors of the arms of an experiment, and the sums of each metric over them.
+//! Counts the visitors of the arms of an experiment, and adds up each metric over them.
 //!
-//! A visitor is exposed at its first exposure in the range, and its goals count from then on. The visitors
-//! are divided into as many parts as the memory demands, and each part is read and counted alone.
+//! The goals of a visitor count from its first exposure on, which must be in the range. The visitors are divided into
+//! parts, and a smaller memory limit gives more parts. Each part is read and counted alone.
 
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
+use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT};
-use crate::insights::amounts::{Amount, UNITS_PER_ONE};
-use crate::insights::columns::Columns;
-use crate::insights::count::bucket_of;
-use crate::insights::credits::{CREDITS_BYTES_MIN, Credits, Wanted};
-use crate::insights::format::TextColumn;
-use crate::insights::question::QuestionError;
-use crate::insights::rows::{REJECTED, Row};
-use crate::insights::scan::{Limits, ScanError};
-use crate::insights::site::SiteFacts;
-use crate::insights::visits::{Selection, visit_around};
-
-/// Most parts of the visitors. Each is a pass over the log, so more would take longer than any question may.
-pub const PARTS_MAX: u64 = 1_024;
+use crate::insights::columns::amounts::{Amount, UNITS_PER_ONE};
+use crate::insights::columns::format::TextColumn;
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::count::bucket_of;
+use crate::insights::questions::credits::{Credits, VisitorSet};
+use crate::insights::questions::limits::{CREDITS_BYTES_MIN, Limits, ScanError};
+use crate::insights::questions::part::{PARTS_MAX, Part};
+use crate::insights::questions::question::QuestionError;
+use crate::insights::questions::row::{REJECTED, Row};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::visits::{Selection, visit_around};
 
 /// The sums of a metric over the visitors of an arm.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
@@ -29,17 +28,31 @@ pub(crate) struct MetricSums {
     pub converted: u64,
     /// The visitors whose value is not 0.
     pub valued: u64,
-    /// The values before the cap.
+    /// The values without the limit.
     pub uncapped: ValueSums,
-    /// The values that are compared.
+    /// The values with the limit. They are compared.
     pub values: ValueSums,
-    /// The visitors whose value the cap limits.
+    /// The visitors whose value is beyond the limit.
     pub capped: u64,
-    /// Goals whose value is no amount.
+    /// The goals whose value is no amount.
     pub ignored_amounts: u64,
 }
 
+/// The sum of a metric, and the sum of its squares.
+pub(super) struct Sums {
+    pub sum: f64,
+    pub squares: f64,
+}
+
 impl MetricSums {
+    /// Returns the sums of a metric. A metric without an amount counts converted visitors.
+    pub(super) fn of_metric(&self, metric: &Metric) -> Sums {
+        match metric.column {
+            Some(_) => Sums { sum: self.values.sum(), squares: self.values.squares() },
+            None => Sums { sum: self.converted as f64, squares: self.converted as f64 },
+        }
+    }
+
     fn add(&mut self, goals: u64, units: i128) {
         self.visitors += 1;
         self.converted += u64::from(goals > 0);
@@ -71,8 +84,8 @@ impl ValueSums {
         // Neumaier's compensated summation.
         let square = (units as f64 / UNITS_PER_ONE).powi(2);
         let sum = self.squares + square;
-        let (large, small) =
-            if self.squares >= square { (self.squares, square) } else { (square, self.squares) };
+        let large = self.squares.max(square);
+        let small = self.squares.min(square);
         self.compensation += (large - sum) + small;
         self.squares = sum;
     }
@@ -82,7 +95,7 @@ impl ValueSums {
         self.units as f64 / UNITS_PER_ONE
     }
 
-    /// Returns the compensated sum of the squares.
+    /// Returns the sum of the squares.
     pub(crate) fn squares(&self) -> f64 {
         self.squares + self.compensation
     }
@@ -93,40 +106,42 @@ impl ValueSums {
 pub(crate) struct ArmCount {
     pub key: String,
     pub exposed: u64,
-    /// One for each metric.
+    /// The sums of each metric.
     pub sums: Vec<MetricSums>,
-    /// Exposed visitors by the bucket of their first exposure. Empty if nobody was exposed.
+    /// For each bucket, the number of visitors whose first exposure is in it. Empty if nobody was exposed.
     pub series: Vec<u64>,
-    /// The first exposure of the first visitor, in milliseconds.
+    /// The time of the earliest exposure, in milliseconds.
     pub first_ms: Option<i64>,
 }
 
 /// The visitors of an experiment and their metrics.
 #[derive(Debug, Default)]
 pub(crate) struct ExperimentCount {
-    /// The arms of the phases and of the published site in their order. If none is known, those of events by key.
+    /// The arms of the phases, or of the published site, in their order. If there are none, the arms in events, in the
+    /// order of their keys.
     pub arms: Vec<ArmCount>,
     pub holdout: ArmCount,
-    /// The other arms and their visitors, by key. They are not compared, because nobody was meant to see them.
+    /// The other arms in events with their visitors, in the order of their keys. They are not compared, because no
+    /// phase has them.
     pub other_arms: Vec<(String, u64)>,
-    /// Visitors of arms beyond the named ones.
+    /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
     pub unnamed: u64,
     /// The limit of the values in units of 10^-4.
     pub cap_units: Option<u128>,
-    /// Visitors with more than one arm.
+    /// The number of visitors with more than one arm.
     pub both: u64,
-    /// Visitors with an exposure before the range and one in it.
+    /// The number of visitors with exposures both before the range and in it.
     pub earlier: u64,
-    /// The first instants of the buckets of the series.
+    /// The first instant of each bucket of the series, in milliseconds.
     pub buckets: Vec<i64>,
-    /// Rows that were read.
+    /// The number of rows that were read.
     pub rows: u64,
-    /// Rows by text columns whose text is `(other)`.
+    /// For each text column, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 impl ExperimentCount {
-    /// Returns the visitors of all arms that are not compared.
+    /// Returns the number of visitors of all arms that are not compared.
     pub(crate) fn other_exposed(&self) -> u64 {
         self.unnamed + self.other_arms.iter().map(|(_, exposed)| exposed).sum::<u64>()
     }
@@ -135,7 +150,7 @@ impl ExperimentCount {
 /// Counts the exposures and the metrics of an experiment.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the visitors do not fit the memory in any number of parts.
+/// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
 pub(crate) fn count_experiment(
     files: &[&Columns],
     question: &ExperimentQuestion,
@@ -143,72 +158,75 @@ pub(crate) fn count_experiment(
     limits: &Limits<'_>,
 ) -> Result<ExperimentCount, ScanError> {
     let mut search = CapSearch::new(question.cap);
-    let mut parts = 1;
-    while parts <= PARTS_MAX {
+    let mut part_count = 1;
+    while part_count <= PARTS_MAX {
         search.clear();
-        match count_in_parts(files, (question, site), limits, parts, &mut search)? {
-            Counted::All(count) => return Ok(*count),
-            Counted::TooFewParts(surplus) => parts = parts.saturating_mul(surplus),
-            Counted::WithoutCap(next) => search = next,
+        match count_in_parts(files, question, site, limits, part_count, &mut search)? {
+            CountOutcome::Complete(count) => return Ok(*count),
+            CountOutcome::TooFewParts { factor } => part_count = part_count.saturating_mul(factor),
+            CountOutcome::WithoutCap(next) => search = next,
         }
     }
     Err(ScanError::TooLarge)
 }
 
 /// The result of a count.
-enum Counted {
-    All(Box<ExperimentCount>),
-    /// A part took more than its memory. There must be this many times more of them.
-    TooFewParts(u64),
-    /// The limit of the values is not known yet. This search continues.
+enum CountOutcome {
+    Complete(Box<ExperimentCount>),
+    /// A part takes more than its memory. The next count multiplies the number of parts by `factor`.
+    TooFewParts {
+        factor: u64,
+    },
+    /// The limit of the values is still unknown. The next count continues with this search.
     WithoutCap(CapSearch),
 }
 
 fn count_in_parts(
     files: &[&Columns],
-    (question, site): (&ExperimentQuestion, &SiteFacts),
+    question: &ExperimentQuestion,
+    site: &SiteFacts,
     limits: &Limits<'_>,
-    parts: u64,
+    part_count: u64,
     search: &mut CapSearch,
-) -> Result<Counted, ScanError> {
+) -> Result<CountOutcome, ScanError> {
     let mut arms = Arms::new(&question.known.arms_in(question.phases()));
     let mut counter = Counter::new(question, site, search);
-    for part in 0..parts {
+    for part in Part::all(part_count) {
         let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
         let credits_limits = Limits { memory_bytes, is_over: limits.is_over };
-        let wanted = Wanted::Part(part, parts);
-        let Some(credits) = Credits::read(files, files, wanted, &credits_limits)? else {
-            return Ok(Counted::TooFewParts(2));
+        let visitors = VisitorSet::Part(part);
+        let Some(credits) = Credits::read(files, files, visitors, &credits_limits)? else {
+            return Ok(CountOutcome::TooFewParts { factor: 2 });
         };
-        let mut reader = PartReader::new(question, site, (arms, credits), (part, parts));
+        let mut reader = PartReader::new(question, site, arms, credits, part);
         for file in files {
             reader.add_file(file, limits)?;
         }
-        if let Some(surplus) = reader.surplus(limits) {
-            return Ok(Counted::TooFewParts(surplus));
+        if let Some(factor) = reader.missing_parts_factor(limits) {
+            return Ok(CountOutcome::TooFewParts { factor });
         }
-        if part == 0 {
+        if part.is_first() {
             counter.count.other = reader.other;
             check_key(question, reader.has_key)?;
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
-        reader.gathered.take_ordered();
+        reader.rows.take_ordered();
         counter.compared = reader.arms.compared();
-        let mut added = Ok(());
-        reader.gathered.each_visitor(limits, &mut |_, rows| {
-            if added.is_ok() {
-                added = counter.add_visitor(rows, &reader.goals, limits);
+        let mut result = Ok(());
+        reader.rows.each_visitor(limits, &mut |_, rows| {
+            if result.is_ok() {
+                result = counter.add_visitor(rows, &reader.goals, limits);
             }
         })?;
-        added?;
+        result?;
         arms = reader.into_arms();
     }
     match counter.search.finish() {
-        Err(next) => Ok(Counted::WithoutCap(next)),
+        Err(next) => Ok(CountOutcome::WithoutCap(next)),
         Ok(cap_units) => {
             let mut count = counter.finish(&arms, cap_units);
             count.rows = files.iter().map(|file| file.rows() as u64).sum();
-            Ok(Counted::All(Box::new(count)))
+            Ok(CountOutcome::Complete(Box::new(count)))
         }
     }
 }
@@ -223,14 +241,14 @@ fn check_key(question: &ExperimentQuestion, has_event: bool) -> Result<(), ScanE
     Err(ScanError::Refused(QuestionError::invalid("key", expected, question.key())))
 }
 
-/// Adds up the visitors.
+/// A counter of the visitors of all parts.
 struct Counter<'q> {
     question: &'q ExperimentQuestion,
     selection: Selection,
     count: ExperimentCount,
-    /// By the number of the arm.
+    /// The counts of each arm, by its number.
     arms: Vec<ArmCount>,
-    /// The number of the holdout and of the arms that are compared, which are the first ones.
+    /// The arms with a lower number are the holdout and the arms that are compared.
     compared: usize,
     search: &'q mut CapSearch,
 }
@@ -248,12 +266,13 @@ impl<'q> Counter<'q> {
     /// # Errors
     /// The values take too much memory.
     fn add_visitor(&mut self, rows: &[Row], goals: &[RowGoal], limits: &Limits<'_>) -> Result<(), ScanError> {
-        let Some(at) = rows.iter().position(|row| row.has(EXPOSURE)) else { return Ok(()) };
-        let (first, since_ms) = (rows[at], self.question.range.start);
-        if !self.passes(rows, at) {
+        let Some(index) = rows.iter().position(|row| row.has(EXPOSURE)) else { return Ok(()) };
+        if !self.passes(rows, index) {
             return Ok(());
         }
-        let mut exposures = rows[at..].iter().filter(|row| row.has(EXPOSURE));
+        let first = rows[index];
+        let since_ms = self.question.range.start;
+        let mut exposures = rows[index..].iter().filter(|row| row.has(EXPOSURE));
         if first.time_ms() < since_ms {
             self.count.earlier += u64::from(exposures.any(|row| row.time_ms() >= since_ms));
             return Ok(());
@@ -264,7 +283,7 @@ impl<'q> Counter<'q> {
         }
         match ArmNumber::from_bits(first.value).named() {
             Some(number) if number < self.compared => {
-                return self.add_exposed(number, first.time_ms(), (rows, goals), limits);
+                return self.add_exposed(number, first.time_ms(), rows, goals, limits);
             }
             Some(number) => self.arms[number].exposed += 1,
             None => self.count.unnamed += 1,
@@ -272,9 +291,9 @@ impl<'q> Counter<'q> {
         Ok(())
     }
 
-    /// Returns whether the first exposure passes the filters.
-    fn passes(&self, rows: &[Row], at: usize) -> bool {
-        if rows[at].has(REJECTED) {
+    /// Returns whether the first exposure, which is at `index`, passes the filters.
+    fn passes(&self, rows: &[Row], index: usize) -> bool {
+        if rows[index].has(REJECTED) {
             return false;
         }
         if !self.question.filters.select_visits() {
@@ -290,10 +309,12 @@ impl<'q> Counter<'q> {
         &mut self,
         arm_number: usize,
         first_ms: i64,
-        (rows, goals): (&[Row], &[RowGoal]),
+        rows: &[Row],
+        goals: &[RowGoal],
         limits: &Limits<'_>,
     ) -> Result<(), ScanError> {
-        let (question, buckets) = (self.question, &self.count.buckets);
+        let question = self.question;
+        let buckets = &self.count.buckets;
         let arm = &mut self.arms[arm_number];
         arm.exposed += 1;
         arm.first_ms = Some(arm.first_ms.map_or(first_ms, |earliest_ms| earliest_ms.min(first_ms)));
@@ -306,7 +327,8 @@ impl<'q> Counter<'q> {
         let in_window =
             || rows.iter().filter(|row| row.has(GOAL) && (first_ms..until_ms).contains(&row.time_ms()));
         for (number, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
-            let (mut reached, mut units) = (0, 0_i128);
+            let mut reached = 0;
+            let mut units = 0_i128;
             for goal in in_window()
                 .map(|row| goals[row.value as usize])
                 .filter(|goal| goal.metrics >> number & 1 == 1)
@@ -329,7 +351,7 @@ impl<'q> Counter<'q> {
         Ok(())
     }
 
-    /// Returns the count with the arms in their order.
+    /// Returns the count. Its arms are in their final order.
     fn finish(mut self, arms: &Arms, cap_units: Option<u128>) -> ExperimentCount {
         if let Some(value) = self.question.metrics.iter().position(|metric| metric.column.is_some()) {
             self.search.each_value(|arm, units| self.arms[arm].sums[value].add_limited(units, cap_units));

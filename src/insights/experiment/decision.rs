@@ -1,4 +1,4 @@
-//! The one sentence that decides an experiment: stop and choose an arm, go on, or cannot be decided.
+//! Decides an experiment: stop and choose an arm, go on, or cannot be decided. A decision is one sentence.
 //!
 //! The first rule that applies decides. `docs/insights.md` has the rules as a table.
 
@@ -11,7 +11,8 @@ use super::question::ExperimentQuestion;
 use super::split::Split;
 use crate::insights::statistics::metric::{GuardrailVerdict, Verdict};
 
-/// Longest time that an experiment goes on for. Within a longer one the site and its visitors change too much.
+/// Most days until a decision. If an experiment needs more days, it cannot be decided, because the site and its
+/// visitors change too much in that time.
 const DAYS_MAX: u64 = 365;
 
 /// A decision about an experiment.
@@ -24,37 +25,36 @@ pub(super) struct Decision {
 
 #[derive(Debug, PartialEq)]
 enum Action {
-    /// Stop the experiment and show this arm to everybody.
+    /// Stop the experiment, and show the arm with this key to all visitors.
     Choose(String),
-    /// The days until a decision. `None` if they are unknown.
+    /// Go on for this many days. `None` if the number is unknown.
     GoOn(Option<u64>),
     CannotDecide,
 }
 
 impl Decision {
-    fn choose(arm: &str, reason: &'static str, because: &str) -> Self {
-        let sentence = format!("Stop and choose {arm}: {because}.");
+    fn choose(arm: &str, reason: &'static str, explanation: &str) -> Self {
+        let sentence = format!("Stop and choose {arm}: {explanation}.");
         Self { action: Action::Choose(arm.to_owned()), reason, sentence }
     }
 
-    fn go_on(days: Option<u64>, reason: &'static str, because: &str) -> Self {
+    fn go_on(days: Option<u64>, reason: &'static str, explanation: &str) -> Self {
         let sentence = match days {
-            Some(1) => format!("Go on, about 1 day: {because}."),
-            Some(days) => format!("Go on, about {days} days: {because}."),
-            None => format!("Go on, the number of days is unknown: {because}."),
+            Some(1) => format!("Go on, about 1 day: {explanation}."),
+            Some(days) => format!("Go on, about {days} days: {explanation}."),
+            None => format!("Go on, the number of days is unknown: {explanation}."),
         };
         Self { action: Action::GoOn(days), reason, sentence }
     }
 
-    fn cannot(reason: &'static str, because: &str) -> Self {
+    fn cannot(reason: &'static str, explanation: &str) -> Self {
         Self {
             action: Action::CannotDecide,
             reason,
-            sentence: format!("Cannot be decided, because {because}."),
+            sentence: format!("Cannot be decided, because {explanation}."),
         }
     }
 
-    /// Returns the sentence.
     pub(super) fn sentence(&self) -> &str {
         &self.sentence
     }
@@ -69,7 +69,7 @@ impl Decision {
     }
 }
 
-/// The facts that decide.
+/// The facts on which a decision depends.
 pub(super) struct Facts<'f> {
     pub question: &'f ExperimentQuestion,
     pub count: &'f ExperimentCount,
@@ -84,11 +84,11 @@ pub(super) struct Facts<'f> {
 struct ArmState<'f> {
     key: &'f str,
     goal: &'f ComparedArm,
-    /// The guardrail that the arm harms.
+    /// The goal of the first guardrail that the arm harms.
     harmed: Option<&'f str>,
-    /// True if the goal or a guardrail is too early.
+    /// True if there are too few data for the goal or for a guardrail.
     is_early: bool,
-    /// True if the amount is worse.
+    /// True if the amount per visitor is worse.
     has_worse_value: bool,
 }
 
@@ -126,16 +126,16 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
         let because = format!("{} reaches the goal more often and has a lower amount", arm.key);
         return Decision::cannot("value_worse", &because);
     }
-    match (facts.days_left, facts.question.lift) {
-        (Some(0), Some((lift, _))) => {
-            let because = format!("a change of {} would probably have been found", percent(lift));
-            Decision::choose(baseline_key, "equal", &because)
-        }
-        _ => wait(facts, "not_told_apart", "the arms are not told apart"),
+    if let Some(lift) = facts.question.lift
+        && facts.days_left == Some(0)
+    {
+        let because = format!("a change of {} would probably have been found", percent(lift));
+        return Decision::choose(baseline_key, "equal", &because);
     }
+    wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns the reason for which no numbers can decide.
+/// Returns a decision if the experiment cannot be decided, whatever its numbers are.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_empty = facts.count.arms.iter().all(|arm| arm.exposed == 0);
@@ -156,17 +156,17 @@ fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     refusal.map(|(_, reason, because)| Decision::cannot(reason, because))
 }
 
-/// Returns that the experiment goes on, or that it cannot.
-fn wait(facts: &Facts<'_>, reason: &'static str, because: &str) -> Decision {
+/// Returns the decision to go on, unless the range has ended or too many days are missing.
+fn wait(facts: &Facts<'_>, reason: &'static str, explanation: &str) -> Decision {
     if facts.question.range.end <= facts.now_ms {
-        return Decision::cannot("ended", &format!("{because}, and the range has ended"));
+        return Decision::cannot("ended", &format!("{explanation}, and the range has ended"));
     }
-    // A result that is too early has no visitors left to wait for only by the formula.
+    // With 0 days left the number is unknown: the formula needs no more visitors, but the result does.
     match facts.days_left.filter(|days| *days > 0) {
         Some(days) if days > DAYS_MAX => {
-            Decision::cannot("too_long", &format!("{because}, and about {days} days are missing"))
+            Decision::cannot("too_long", &format!("{explanation}, and about {days} days are missing"))
         }
-        days => Decision::go_on(days, reason, because),
+        days => Decision::go_on(days, reason, explanation),
     }
 }
 
@@ -176,8 +176,8 @@ fn best_of<'s, 'f>(arms: &'s [ArmState<'f>]) -> Option<&'s ArmState<'f>> {
     candidates.max_by(|a, b| estimate(a).total_cmp(&estimate(b)))
 }
 
-fn choose_best(best: &ArmState<'_>, arms: &[ArmState<'_>]) -> Decision {
-    let change = percent(best.goal.comparison.estimate.unwrap_or_default());
+fn choose_best(best_arm: &ArmState<'_>, arms: &[ArmState<'_>]) -> Decision {
+    let change = percent(best_arm.goal.comparison.estimate.unwrap_or_default());
     let others = arms.iter().filter(|arm| arm.is_candidate()).count() - 1;
     let beside = match others {
         0 => String::new(),
@@ -186,7 +186,7 @@ fn choose_best(best: &ArmState<'_>, arms: &[ArmState<'_>]) -> Decision {
     let because = format!(
         "it reaches the goal {change} more often than the baseline{beside}, and no guardrail is shown to be harmed"
     );
-    Decision::choose(best.key, "better", &because)
+    Decision::choose(best_arm.key, "better", &because)
 }
 
 fn choose_baseline(key: &str, arms: &[ArmState<'_>]) -> Decision {
@@ -205,40 +205,41 @@ fn goal_of(facts: &Facts<'_>) -> Option<usize> {
 }
 
 fn baseline_key<'f>(facts: &Facts<'f>) -> Option<&'f str> {
-    let at = baseline(facts.question.baseline.as_deref(), &facts.count.arms)?;
-    facts.count.arms.get(at).map(|arm| arm.key.as_str())
+    let index = baseline(facts.question.baseline.as_deref(), &facts.count.arms)?;
+    facts.count.arms.get(index).map(|arm| arm.key.as_str())
 }
 
-/// Returns the state of each compared arm. An arm without a weight is left out, because nobody is meant to see it.
+/// Returns the state of each compared arm that has a weight. An arm without a weight is shown to no visitor.
 fn arms_of<'f>(facts: &Facts<'f>) -> Vec<ArmState<'f>> {
     let Some(goal) = goal_of(facts) else { return Vec::new() };
     let weights = facts.split.weights.as_deref();
     let has_weight = |arm: &usize| weights.is_none_or(|weights| weights[*arm] > 0.0);
     let compared = facts.compared[goal].against.iter().enumerate();
     let shown = compared.filter(|(_, arm)| has_weight(&arm.comparison.arm));
-    shown.map(|(at, goal)| arm_state(facts, at, goal)).collect()
+    shown.map(|(index, goal)| arm_state(facts, index, goal)).collect()
 }
 
-fn arm_state<'f>(facts: &Facts<'f>, at: usize, goal: &'f ComparedArm) -> ArmState<'f> {
-    let of_arm = || {
-        let numbered = facts.question.metrics.iter().zip(facts.compared);
-        numbered.map(move |(metric, compared)| (metric, &compared.against[at]))
+/// Returns the state of the arm with this index among the compared arms.
+fn arm_state<'f>(facts: &Facts<'f>, index: usize, goal: &'f ComparedArm) -> ArmState<'f> {
+    let results = || {
+        let metrics = facts.question.metrics.iter().zip(facts.compared);
+        metrics.map(move |(metric, compared)| (metric, &compared.against[index]))
     };
     let has = |role, verdict: &'static str| {
         move |(metric, arm): &(&'f Metric, &'f ComparedArm)| metric.role == role && arm.verdict == verdict
     };
-    let harmed = of_arm().find(has(Role::Guardrail, GuardrailVerdict::Harmed.name()));
+    let harmed = results().find(has(Role::Guardrail, GuardrailVerdict::Harmed.name()));
     ArmState {
         key: &facts.count.arms[goal.comparison.arm].key,
         goal,
         harmed: harmed.map(|(metric, _)| metric.text.as_str()),
         is_early: goal.verdict == Verdict::TooEarly.name()
-            || of_arm().any(|pair| has(Role::Guardrail, GuardrailVerdict::TooEarly.name())(&pair)),
-        has_worse_value: of_arm().any(|pair| has(Role::Value, Verdict::Worse.name())(&pair)),
+            || results().any(|result| has(Role::Guardrail, GuardrailVerdict::TooEarly.name())(&result)),
+        has_worse_value: results().any(|result| has(Role::Value, Verdict::Worse.name())(&result)),
     }
 }
 
-/// Writes a change with at most one decimal.
+/// Writes a change in percent, with at most one decimal.
 fn percent(change: f64) -> String {
     format!("{} %", (change * 1_000.0).round() / 10.0)
 }

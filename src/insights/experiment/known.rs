@@ -1,22 +1,22 @@
-//! Experiments as the server knows them: their published definitions and their phases.
+//! The experiments that the server knows: their published definitions and their phases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::insights::zones::PublishedZone;
+use crate::resolve::published_zones::{PublishedZone, zones_of};
 use crate::site::catalog::phases::{Phase, Phases};
 use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
 };
 
-/// Pages, and zones, of an experiment that an answer names. More would make a list unreadable. Further ones
-/// are counted.
+/// Most pages, and most zones, of an experiment that an answer names. A longer list would be hard to read. Further
+/// pages are counted, and further zones are left out.
 pub const PLACES_SHOWN_MAX: usize = 100;
 
-/// An experiment as the server knows it.
+/// The facts that the server knows about an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownExperiment {
     pub key: String,
-    /// `None` if the site does not publish it now.
+    /// `None` if the site does not publish the experiment now.
     pub published: Option<PublishedExperiment>,
     /// The kept phases, oldest first.
     pub phases: Vec<Phase>,
@@ -25,9 +25,9 @@ pub struct KnownExperiment {
 /// The published definition of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedExperiment {
-    /// Its arms, as a phase without a begin.
+    /// The arms, as a phase whose start is 0.
     pub definition: Phase,
-    /// The share of all visitors that is held out.
+    /// The share of all visitors that are in the holdout.
     pub holdout: f64,
     pub metrics: Metrics,
 }
@@ -35,16 +35,16 @@ pub struct PublishedExperiment {
 /// The pages and the zones that use an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Places {
-    /// Paths of pages, as authored.
+    /// The paths of pages, as the author wrote them.
     pub routes: Vec<String>,
-    /// Pages beyond [`PLACES_SHOWN_MAX`].
+    /// The number of pages beyond [`PLACES_SHOWN_MAX`].
     pub more_routes: usize,
-    /// Names of zones, sorted.
+    /// The names of zones, sorted.
     pub zones: BTreeSet<String>,
 }
 
 impl KnownExperiment {
-    /// Returns the arms that can be shown in a range: those of its phases, or the published ones without a phase.
+    /// Returns the arms of these phases. Without a phase, returns the published arms.
     pub(super) fn arms_in(&self, phases: &[Phase]) -> Vec<String> {
         let published = self.published.iter().map(|published| &published.definition);
         let phases: Vec<&Phase> =
@@ -58,13 +58,13 @@ impl KnownExperiment {
         arms
     }
 
-    /// Returns the newest phase, or the published definition without one.
+    /// Returns the newest phase. Without a phase, returns the published definition.
     pub(super) fn newest(&self) -> Option<&Phase> {
         self.phases.last().or_else(|| Some(&self.published.as_ref()?.definition))
     }
 }
 
-/// The experiments of a site.
+/// A site with its published snapshot and the phases of its experiments.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownSite<'c> {
     /// The site ID.
@@ -72,25 +72,24 @@ pub(crate) struct KnownSite<'c> {
     /// `None` if the site is not published.
     pub published: Option<&'c ArchivedSite>,
     pub phases: &'c Phases,
-    /// Returns the zones of a page.
-    pub zones_of: fn(&ArchivedSite, &str) -> Vec<PublishedZone>,
 }
 
 impl KnownSite<'_> {
-    /// Returns the published zones of a page.
+    /// Returns the published zones of the page at a path.
     pub(crate) fn zones(&self, page: &str) -> Vec<PublishedZone> {
-        self.published.map(|site| (self.zones_of)(site, page)).unwrap_or_default()
+        self.published.map(|site| zones_of(site, page)).unwrap_or_default()
     }
 
-    /// Returns the experiment with this key. It may be unknown.
+    /// Returns the experiment with this key. An unknown experiment has neither a published definition nor a phase.
     pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);
-        let found = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));
-        let published = found.ok().and_then(|at| PublishedExperiment::of(&experiments[at]));
+        let index = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));
+        let published = index.ok().and_then(|index| PublishedExperiment::of(&experiments[index]));
         KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
     }
 
-    /// Returns all experiments that are published or have a phase, by key, with their places.
+    /// Returns all experiments that are published or have a phase, with their places. They are in the order of their
+    /// keys.
     pub(crate) fn experiments(&self) -> Vec<(KnownExperiment, Places)> {
         let mut places = self.published.map(places).unwrap_or_default();
         let published = self.published.iter().flat_map(|site| site.experiments.iter());
@@ -128,12 +127,12 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     }
 }
 
-/// Returns the pages and zones of each experiment of a site, by key.
+/// Returns the pages and zones of each experiment of a site, by the key of the experiment.
 fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
     let mut places: BTreeMap<&str, Places> = BTreeMap::new();
-    for (at, page) in site.pages.iter().enumerate() {
-        // The pages of a route's items follow each other and have the same zones.
-        if at > 0 && site.pages[at - 1].path == page.path {
+    for (index, page) in site.pages.iter().enumerate() {
+        // A route with items has consecutive pages with the same path and the same zones.
+        if index > 0 && site.pages[index - 1].path == page.path {
             continue;
         }
         let mut used = BTreeSet::new();

@@ -1,45 +1,46 @@
-//! The list of the experiments of a site: the question, and the visitors of each experiment over its newest phase.
+//! Parses the question for the list of experiments, and counts the visitors of each experiment over its newest phase.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use super::arms::{ArmNumber, Arms, pairs};
-use super::count::PARTS_MAX;
 use super::known::{KnownExperiment, Places};
 use super::read::code_in;
-use crate::insights::calendar::Zone;
-use crate::insights::columns::{Columns, FilePart};
-use crate::insights::format::{CODE_OTHER, TextColumn};
-use crate::insights::question::{Filters, QuestionError, parse_bots, single_value};
-use crate::insights::rows::{Block, FileReader, Plan, RowValue};
-use crate::insights::scan::{Limits, ScanError, part_of};
-use crate::insights::site::SiteFacts;
-use crate::insights::values::Values;
+use crate::insights::columns::format::{CODE_OTHER, TextColumn};
+use crate::insights::columns::reader::{Columns, FilePart};
+use crate::insights::questions::calendar::Zone;
+use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::questions::part::{PARTS_MAX, Part};
+use crate::insights::questions::question::{Filters, QuestionError, parse_bots, single_value};
+use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile, Plan, RowValue};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
 
-/// Memory of a visitor of an experiment: an entry of a table that is half full at worst.
-const EXPOSED_BYTES: u64 = 2 * 49;
+/// Memory of an entry in the table of exposures, which is at least half full.
+const EXPOSURE_BYTES: u64 = 2 * 49;
 
-/// The parameters of the question.
+/// All parameters of the question except `site`.
 pub(crate) const EXPERIMENTS_PARAM_NAMES: [&str; 1] = ["bots"];
 
 /// The question about all experiments of a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentsQuestion {
-    /// All times up to the end of the present day.
+    /// The range in milliseconds. It ends with the current day.
     pub range: Range<i64>,
+    /// True if records of crawlers count too.
     pub bots: bool,
-    /// None: a list has no filters.
+    /// The list has no filters, so all of these are empty.
     filters: Filters,
+    /// The experiments, and the places that use each of them.
     pub(super) known: Vec<(KnownExperiment, Places)>,
 }
 
 impl ExperimentsQuestion {
-    /// Reads the parameters of the question. Unknown parameters are ignored, and so are empty ones.
+    /// Parses the parameters of the question. Ignores unknown parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is refused.
+    /// The first parameter that is wrong.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
@@ -51,13 +52,13 @@ impl ExperimentsQuestion {
         Ok(Self { range: 0..zone.last_days(now_ms, 1).end, bots, filters: Filters::default(), known })
     }
 
-    /// Returns the begin of the newest phase of an experiment. Without one, all kept events count.
+    /// Returns the start of the newest phase of an experiment. Without a phase, all kept events count.
     pub(super) fn start_ms(&self, experiment: &KnownExperiment) -> i64 {
         experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms)
     }
 }
 
-/// Returns the arms of the newest phase, or the published ones.
+/// Returns the arms of the newest phase. Without a phase, returns the published arms.
 pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
     let newest = experiment.phases.len().saturating_sub(1);
     experiment.arms_in(&experiment.phases[newest..])
@@ -67,36 +68,39 @@ pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
 #[derive(Debug, Clone)]
 pub(super) struct ListedCount {
     pub arms: Arms,
-    /// Visitors by the number of their arm. The first number is the holdout.
+    /// The number of visitors with each arm, by arm number.
     pub exposed: Vec<u64>,
-    /// Visitors of arms beyond the named ones.
+    /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
     pub unnamed: u64,
+    /// The number of visitors with more than one arm.
     pub both: u64,
-    /// The times of the first and the last exposure.
-    pub times_ms: Option<(i64, i64)>,
+    /// The time of the first exposure, in milliseconds.
+    pub first_ms: Option<i64>,
+    /// The time of the last exposure, in milliseconds.
+    pub last_ms: Option<i64>,
 }
 
 impl ListedCount {
     fn new(experiment: &KnownExperiment) -> Self {
         let arms = Arms::new(&newest_arms(experiment));
-        Self { exposed: Vec::new(), arms, unnamed: 0, both: 0, times_ms: None }
+        Self { exposed: Vec::new(), arms, unnamed: 0, both: 0, first_ms: None, last_ms: None }
     }
 
     fn add_time(&mut self, time_ms: i64) {
-        let (first_ms, last_ms) = self.times_ms.unwrap_or((time_ms, time_ms));
-        self.times_ms = Some((first_ms.min(time_ms), last_ms.max(time_ms)));
+        self.first_ms = Some(self.first_ms.map_or(time_ms, |first_ms| first_ms.min(time_ms)));
+        self.last_ms = self.last_ms.max(Some(time_ms));
     }
 
-    fn add_visitor(&mut self, visitor: &Exposed) {
-        // A visitor with an exposure before the phase is left out.
-        if visitor.is_earlier {
+    fn add_visitor(&mut self, exposure: &Exposure) {
+        // A visitor with an exposure before the phase does not count.
+        if exposure.is_earlier {
             return;
         }
-        if visitor.has_many_arms {
+        if exposure.has_many_arms {
             self.both += 1;
             return;
         }
-        match visitor.arm.named() {
+        match exposure.arm.named() {
             Some(number) => {
                 self.exposed.resize(self.arms.names().len().max(number + 1), 0);
                 self.exposed[number] += 1;
@@ -106,48 +110,60 @@ impl ListedCount {
     }
 }
 
-/// The exposures of a visitor to an experiment.
-struct Exposed {
+/// The exposure of a visitor to an experiment, summed up over all its events.
+struct Exposure {
+    /// The arm of the first event.
     arm: ArmNumber,
     has_many_arms: bool,
+    /// True if an event is before the newest phase.
     is_earlier: bool,
 }
 
-/// The counts of all experiments, with the facts about the scan.
+/// The counts of all experiments, and the facts about the scan.
 #[derive(Debug)]
 pub(super) struct List {
-    /// In the order of the question.
+    /// The counts of each experiment, in the order of the question.
     pub counts: Vec<ListedCount>,
+    /// The number of rows that were read.
     pub rows: u64,
+    /// For each text column, the number of rows whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 /// Counts the visitors of all experiments.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the visitors do not fit the memory in any number of parts.
+/// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
 pub(super) fn count_experiments(
     files: &[&Columns],
     question: &ExperimentsQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
 ) -> Result<List, ScanError> {
-    let mut parts = 1;
-    while parts <= PARTS_MAX {
-        let mut list = ListReader::new(question, site);
-        let is_complete = (0..parts).try_fold(true, |is_complete, part| {
-            Ok::<_, ScanError>(is_complete && list.read_part(files, (part, parts), limits)?)
+    let mut part_count = 1;
+    while part_count <= PARTS_MAX {
+        let mut reader = ListReader::new(question, site);
+        let is_complete = Part::all(part_count).try_fold(true, |is_complete, part| {
+            Ok::<_, ScanError>(is_complete && reader.read_part(files, part, limits)?)
         })?;
         if is_complete {
-            return Ok(list.list);
+            return Ok(reader.list);
         }
-        parts *= 2;
+        part_count *= 2;
     }
     Err(ScanError::TooLarge)
 }
 
-/// The exposures by the hash of the visitor and the index of the experiment.
-type Visitors = HashMap<(u64, u16), Exposed>;
+/// A visitor of an experiment.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Participant {
+    /// The hash of the visitor.
+    visitor: u64,
+    /// The index of the experiment in the question.
+    experiment: u16,
+}
+
+type Exposures = HashMap<Participant, Exposure>;
 
 /// The reader of the exposures of all experiments.
 struct ListReader<'q> {
@@ -170,51 +186,48 @@ impl<'q> ListReader<'q> {
             bots: question.bots,
             filters: &question.filters,
             value: RowValue::Nothing,
-            value_part: (0, 1),
+            value_part: Part::WHOLE,
             needs_variants: false,
         };
         Self { question, plan, by_key: by_key.collect(), list }
     }
 
-    /// Counts one part of the visitors. Returns false if it does not fit the memory.
-    fn read_part(
-        &mut self,
-        files: &[&Columns],
-        (part, parts): (u64, u64),
-        limits: &Limits<'_>,
-    ) -> Result<bool, ScanError> {
-        let mut visitors: Visitors = HashMap::new();
+    /// Counts one part of the visitors. Returns false if the part does not fit in the memory.
+    fn read_part(&mut self, files: &[&Columns], part: Part, limits: &Limits<'_>) -> Result<bool, ScanError> {
+        let mut exposures = Exposures::new();
         for file in files {
-            if part == 0 {
+            if part.is_first() {
                 self.list.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.plan.range)?;
+                self.list.rows += file.rows() as u64;
             }
-            if !self.read_file(file, (part, parts), limits, &mut visitors)? {
+            if !self.read_file(file, part, limits, &mut exposures)? {
                 return Ok(false);
             }
-            self.list.rows += if part == 0 { file.rows() as u64 } else { 0 };
         }
-        for ((_, experiment), visitor) in &visitors {
-            self.list.counts[usize::from(*experiment)].add_visitor(visitor);
+        for (participant, exposure) in &exposures {
+            self.list.counts[usize::from(participant.experiment)].add_visitor(exposure);
         }
         Ok(true)
     }
 
-    /// Adds the exposures of a file. Returns false if the visitors do not fit the memory.
+    /// Adds the exposures of a file. Returns false if the exposures do not fit in the memory.
     fn read_file(
         &mut self,
         file: &Columns,
-        part: (u64, u64),
+        part: Part,
         limits: &Limits<'_>,
-        visitors: &mut Visitors,
+        exposures: &mut Exposures,
     ) -> Result<bool, ScanError> {
         let file = &*file.opened()?;
         let sites = file.texts(TextColumn::Site)?;
         let Some(site) = code_in(&sites, &self.plan.site.site) else { return Ok(true) };
-        let (texts, hashes) = (file.texts(TextColumn::Experiments)?, file.visitors()?);
+        let texts = file.texts(TextColumn::Experiments)?;
+        let hashes = file.visitors()?;
         let mut codes = Block::new(file.codes(TextColumn::Experiments, texts.len(), &FilePart::WHOLE)?);
-        let mut pairs_of: Vec<Option<Vec<(u16, ArmNumber)>>> = vec![None; texts.len()];
-        let mut reader =
-            FileReader::new((file, &FilePart::WHOLE), sites.len(), &self.plan, &mut Values::default())?;
+        // The experiments and arms in each text, by its code. `None` before a row has the text.
+        let mut arms_by_code: Vec<Option<Vec<(u16, ArmNumber)>>> = vec![None; texts.len()];
+        let mut values = Values::default();
+        let mut reader = FileReader::new(PartOfFile::whole(file), sites.len(), &self.plan, &mut values)?;
         while reader.next_block()? {
             codes.next()?;
             if (limits.is_over)() {
@@ -230,49 +243,51 @@ impl<'q> ListReader<'q> {
                     continue;
                 };
                 self.list.other[TextColumn::Experiments as usize] +=
-                    u64::from(code == CODE_OTHER as usize && part.0 == 0);
-                let pairs = pairs_of[code].get_or_insert_with(|| self.pairs(&texts[code]));
-                if part_of(hashes[visitor], part.1) == part.0 {
-                    pairs.iter().for_each(|(experiment, arm)| {
-                        self.add_exposure(visitors, (hashes[visitor], *experiment), *arm, time_ms);
+                    u64::from(code == CODE_OTHER as usize && part.is_first());
+                let arms = arms_by_code[code].get_or_insert_with(|| self.arms(&texts[code]));
+                let visitor = hashes[visitor];
+                if part.has(visitor) {
+                    arms.iter().for_each(|(experiment, arm)| {
+                        let participant = Participant { visitor, experiment: *experiment };
+                        self.add_exposure(exposures, participant, *arm, time_ms);
                     });
                 }
             }
-            if visitors.len() as u64 * EXPOSED_BYTES > limits.memory_bytes {
+            if exposures.len() as u64 * EXPOSURE_BYTES > limits.memory_bytes {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Returns the time of a row that counts.
+    /// Returns the time of a row in milliseconds. `None` if the row does not count.
     fn counted_ms(&self, reader: &FileReader, row: usize) -> Option<i64> {
         let event = reader.read_row(row, &self.plan, &mut [0; TextColumn::COUNT]);
         event.map(|event| event.time_ms())
     }
 
-    /// Returns the experiments of a text, and their arms.
-    fn pairs(&mut self, text: &str) -> Vec<(u16, ArmNumber)> {
+    /// Returns the experiments in a text, and their arms.
+    fn arms(&mut self, text: &str) -> Vec<(u16, ArmNumber)> {
         let known = pairs(text).filter_map(|(key, arm)| Some((*self.by_key.get(key)?, arm)));
         let counts = &mut self.list.counts;
         known.map(|(index, arm)| (index, counts[usize::from(index)].arms.number(arm))).collect()
     }
 
-    fn add_exposure(&mut self, visitors: &mut Visitors, of: (u64, u16), arm: ArmNumber, time_ms: i64) {
-        let index = usize::from(of.1);
+    fn add_exposure(
+        &mut self,
+        exposures: &mut Exposures,
+        participant: Participant,
+        arm: ArmNumber,
+        time_ms: i64,
+    ) {
+        let index = usize::from(participant.experiment);
         let is_earlier = time_ms < self.question.start_ms(&self.question.known[index].0);
         if !is_earlier {
             self.list.counts[index].add_time(time_ms);
         }
-        match visitors.entry(of) {
-            Entry::Vacant(entry) => {
-                entry.insert(Exposed { arm, has_many_arms: false, is_earlier });
-            }
-            Entry::Occupied(mut entry) => {
-                let visitor = entry.get_mut();
-                visitor.has_many_arms |= visitor.arm != arm;
-                visitor.is_earlier |= is_earlier;
-            }
-        }
+        let new = Exposure { arm, has_many_arms: false, is_earlier };
+        let exposure = exposures.entry(participant).or_insert(new);
+        exposure.has_many_arms |= exposure.arm != arm;
+        exposure.is_earlier |= is_earlier;
     }
 }

@@ -1,4 +1,4 @@
-//! The answer about all experiments of a site: their definitions, and their visitors over the newest phase.
+//! Writes the list of experiments: their definitions, and their visitors over the newest phase.
 
 use std::fmt::Write;
 
@@ -9,11 +9,13 @@ use super::arms::HOLDOUT_NUMBER;
 use super::known::{KnownExperiment, Places};
 use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments, newest_arms};
 use super::split::{Split, Visitors};
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
-use crate::insights::columns::Columns;
-use crate::insights::scan::{Limits, ScanError};
-use crate::insights::site::SiteFacts;
-use crate::insights::sql::{begin_events, instant, text};
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::answer::{
+    Answer, AnsweredLog, Cell, begin_document, end_document, time_json,
+};
+use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::sql::{begin_events, instant, text};
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 8] =
@@ -25,26 +27,28 @@ struct Numbers {
     first: Option<String>,
     last: Option<String>,
     exposed: u64,
-    /// Visitors of arms that are not compared.
+    /// The number of visitors of arms that are not compared.
     others: u64,
     both: u64,
     alarms: Vec<&'static str>,
 }
 
-/// Answers the question about all experiments over columns.
+/// Answers the question for the list of experiments. `log` returns the facts about the log after the count.
 ///
 /// # Errors
 /// A file is damaged, or the question takes too much time or memory.
-pub(in crate::insights) fn answer_experiments(
+pub(crate) fn answer_experiments(
     columns: &[&Columns],
-    (question, site): (&ExperimentsQuestion, &SiteFacts),
+    question: &ExperimentsQuestion,
+    site: &SiteFacts,
     limits: &Limits<'_>,
     log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
     let List { counts, rows, other } = count_experiments(columns, question, site, limits)?;
     let log = log();
     let mut document = begin_document(&question.range, site, log);
-    let (mut experiments, mut lines) = (Vec::new(), Vec::new());
+    let mut experiments = Vec::new();
+    let mut lines = Vec::new();
     for ((known, places), count) in question.known.iter().zip(&counts) {
         let numbers = numbers_of(question, known, count);
         lines.push(line(known, &numbers));
@@ -67,17 +71,17 @@ fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &L
     let names = compared.iter().enumerate().skip(HOLDOUT_NUMBER + 1);
     let visitors = Visitors {
         arms: names.map(|(number, name)| (name.as_str(), exposed(number))).collect(),
-        others: count.unnamed + (0..others.len()).map(|at| exposed(compared.len() + at)).sum::<u64>(),
+        others: count.unnamed + (0..others.len()).map(|index| exposed(compared.len() + index)).sum::<u64>(),
         both: count.both,
         held_out: exposed(HOLDOUT_NUMBER),
     };
     let newest = &known.phases[known.phases.len().saturating_sub(1)..];
-    let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
+    let exposed = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
     Numbers {
         phase: newest.first().map(|phase| time_text(phase.from_ms)),
-        first: count.times_ms.map(|(first_ms, _)| time_text(first_ms)),
-        last: count.times_ms.map(|(_, last_ms)| time_text(last_ms)),
-        exposed: in_arms,
+        first: count.first_ms.map(time_text),
+        last: count.last_ms.map(time_text),
+        exposed,
         others: visitors.others,
         both: count.both,
         alarms: Split::between(&visitors, newest, question.start_ms(known)).alarms,
@@ -134,7 +138,7 @@ fn line(known: &KnownExperiment, numbers: &Numbers) -> Vec<Cell> {
     ]
 }
 
-/// Returns the query of the visitors of all experiments.
+/// Returns the SQL that counts the visitors of all experiments.
 fn list_query(question: &ExperimentsQuestion, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     let begins = question.known.iter().map(|(known, _)| {
@@ -143,7 +147,7 @@ fn list_query(question: &ExperimentsQuestion, site: &SiteFacts) -> String {
         format!("({}, {}, cast([{arms}] as varchar[]))", text(&known.key), instant(question.start_ms(known)))
     });
     let begins = begins.collect::<Vec<_>>().join(", ");
-    // A site without experiments needs a table without rows.
+    // The table of a site without experiments has one row, which the query drops.
     let begins = if begins.is_empty() { "(null, null, null)".to_owned() } else { begins };
     let _ = write!(
         sql,

@@ -1,13 +1,13 @@
-//! The metrics of a question about an experiment: those of the published experiment, or others that the question names.
+//! The metrics of a question about an experiment. The question can name others than the published experiment has.
 
 use super::known::KnownExperiment;
-use crate::insights::question::QuestionError;
+use crate::insights::questions::question::QuestionError;
 use crate::limits::GUARDRAILS_MAX;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
 
-/// Goals of `more` beside the goal, its value and the guardrails of a published experiment.
+/// Most goals of the parameter `more`, if the experiment has a goal, a value and all guardrails.
 const MORE_MAX: usize = 14;
-/// Metrics of one question. Each is a row of the result, and a bit of an event.
+/// Most metrics of one question. Each metric is a row of the result, and a bit for each event.
 pub const METRICS_MAX: usize = 2 + GUARDRAILS_MAX + MORE_MAX;
 const _: () = assert!(METRICS_MAX <= u32::BITS as usize, "an event has a bit for each metric");
 
@@ -35,11 +35,11 @@ impl Role {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Metric {
     pub role: Role,
-    /// The goal as it was written.
+    /// The goal, as the author or the question wrote it.
     pub text: String,
     pub goal: Goal<String>,
-    /// The amount whose sum is compared, as an index into `VALUE_PROPERTIES`; `None` for the share of visitors that
-    /// reach the goal.
+    /// The property whose amounts are added up, as an index into `VALUE_PROPERTIES`. `None` if the metric is the share
+    /// of visitors that reach the goal.
     pub column: Option<u8>,
     /// The margin of a guardrail.
     pub margin: Option<f64>,
@@ -53,45 +53,54 @@ impl Metric {
         Some(Self { role, text: text.to_owned(), goal, column: None, margin: None, lower_is_better: false })
     }
 
-    /// Returns whether both measure the same.
+    /// Returns whether both metrics measure the same.
     fn is_same(&self, other: &Self) -> bool {
         let choices = |metric: &Self| (metric.role, metric.column, metric.margin, metric.lower_is_better);
         self.goal == other.goal && choices(self) == choices(other)
     }
 
-    /// Returns the name of the amount that is added up.
+    /// Returns the name of the property whose amounts are added up.
     pub(super) fn value_name(&self) -> Option<&'static str> {
         self.column.map(|column| VALUE_PROPERTIES[usize::from(column)])
     }
 }
 
-/// Metrics as texts: those of a question, or the published ones.
+/// The texts of a guardrail.
+#[derive(Debug, Clone, Copy)]
+struct GuardrailTexts<'t> {
+    goal: &'t str,
+    margin: f64,
+    lower_is_better: bool,
+}
+
+/// The texts of the metrics of a question, or of the published metrics.
 #[derive(Debug, Default)]
 struct Texts<'t> {
     goal: Option<&'t str>,
     value: Option<&'t str>,
     more: Vec<&'t str>,
-    /// The goal, the margin, and whether lower is better.
-    guardrails: Vec<(&'t str, f64, bool)>,
+    guardrails: Vec<GuardrailTexts<'t>>,
 }
 
 impl<'t> Texts<'t> {
     fn published(known: &'t KnownExperiment) -> Self {
         let Some(published) = &known.published else { return Self::default() };
         let metrics = &published.metrics;
-        let guardrails = metrics.guardrails.iter();
+        let guardrails = metrics.guardrails.iter().map(|rail| GuardrailTexts {
+            goal: &rail.goal,
+            margin: rail.margin,
+            lower_is_better: rail.lower_is_better,
+        });
         Self {
             goal: metrics.goal.as_deref(),
             value: metrics.value.as_deref(),
             more: Vec::new(),
-            guardrails: guardrails
-                .map(|rail| (rail.goal.as_str(), rail.margin, rail.lower_is_better))
-                .collect(),
+            guardrails: guardrails.collect(),
         }
     }
 
-    /// Replaces the members that the question names. A question with another goal has no published value,
-    /// because that is a property of the published goal.
+    /// Replaces the metrics that the question names. If the question names another goal, the published value is
+    /// dropped, because it is a property of the published goal.
     fn replaced(self, pairs: &[(&str, &'t str)]) -> Result<Self, QuestionError> {
         let named =
             |name: &'static str| pairs.iter().filter(move |(other, _)| *other == name).map(|(_, text)| *text);
@@ -121,15 +130,15 @@ impl<'t> Texts<'t> {
         for text in &self.more {
             metrics.push(goal(Role::More, "more", text)?);
         }
-        for (text, margin, lower_is_better) in &self.guardrails {
+        for GuardrailTexts { goal: text, margin, lower_is_better } in self.guardrails.iter().copied() {
             let metric = goal(Role::Guardrail, "guardrail", text)?;
-            metrics.push(Metric { margin: Some(*margin), lower_is_better: *lower_is_better, ..metric });
+            metrics.push(Metric { margin: Some(margin), lower_is_better, ..metric });
         }
         Ok(metrics)
     }
 }
 
-/// Returns the metric of a property of the goal's events.
+/// Returns the metric that adds up a property of the events of the goal.
 fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionError> {
     let column = VALUE_PROPERTIES.iter().position(|name| *name == value);
     let goal = goal.filter(|metric| matches!(metric.goal, Goal::Event(_)));
@@ -140,12 +149,13 @@ fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionEr
     Ok(Metric { role: Role::Value, column: Some(column as u8), ..goal.clone() })
 }
 
-/// Returns the metrics of a question, and whether the goal, the value or the guardrails differ from the published ones.
+/// Returns the metrics of a question. The second result is true if the goal, the value or the guardrails differ from
+/// the published metrics.
 pub(super) fn metrics_of(
     known: &KnownExperiment,
     pairs: &[(&str, &str)],
 ) -> Result<(Vec<Metric>, bool), QuestionError> {
-    // A forged snapshot could have malformed metrics. Then nothing counts as published.
+    // A forged snapshot could have malformed metrics. Then no metric counts as published.
     let published = Texts::published(known).metrics().unwrap_or_default();
     let metrics = Texts::published(known).replaced(pairs)?.metrics()?;
     if metrics.len() > METRICS_MAX {
@@ -159,12 +169,12 @@ pub(super) fn metrics_of(
     Ok((metrics, !is_same))
 }
 
-/// Parses `GOAL:MARGIN[:lower]` from its end.
-fn parse_guardrail(text: &str) -> Result<(&str, f64, bool), QuestionError> {
+/// Parses `GOAL:MARGIN[:lower]`. The goal may contain colons.
+fn parse_guardrail(text: &str) -> Result<GuardrailTexts<'_>, QuestionError> {
     let (rest, lower_is_better) = text.strip_suffix(":lower").map_or((text, false), |rest| (rest, true));
     let parsed = rest.rsplit_once(':').and_then(|(goal, margin)| {
         let margin = margin.parse::<f64>().ok().filter(|margin| is_margin(*margin))?;
-        Goal::parse(goal).map(|_| (goal, margin, lower_is_better))
+        Goal::parse(goal).map(|_| GuardrailTexts { goal, margin, lower_is_better })
     });
     let expected = "a goal and a margin above 0 and at most 1, such as 'Refund:0.02' or 'Refund:0.02:lower'";
     parsed.ok_or_else(|| QuestionError::invalid("guardrail", expected, text))

@@ -1,8 +1,8 @@
-//! Experiments: the questions about one and about all, the visitors of their arms, and the comparison of the arms.
+//! Experiments: the question about one experiment, and the question for the list of all experiments.
 //!
 //! ```text
 //! snapshot, phases --known--> definitions --question, metrics--> question
-//! column files --read, ties--> exposures and goals --count--> sums of each arm --split, comparison--> answer, sql
+//! column files --read--> exposures and goals --count--> sums of each arm --split, comparison, decision--> answer, sql
 //! ```
 
 mod answer;
@@ -21,14 +21,13 @@ mod remaining;
 mod split;
 mod sql;
 
-pub(super) use answer::answer_experiment;
+pub(crate) use answer::answer_experiment;
 pub use arms::UNKNOWN_ARMS_MAX;
-pub use count::PARTS_MAX;
 pub(crate) use known::KnownSite;
 pub use known::{KnownExperiment, PLACES_SHOWN_MAX, Places, PublishedExperiment};
 pub(crate) use list::EXPERIMENTS_PARAM_NAMES;
 pub use list::ExperimentsQuestion;
-pub(super) use list_answer::answer_experiments;
+pub(crate) use list_answer::answer_experiments;
 pub use metrics::METRICS_MAX;
 pub(crate) use question::EXPERIMENT_PARAM_NAMES;
 pub use question::ExperimentQuestion;

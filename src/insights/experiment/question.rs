@@ -1,15 +1,19 @@
-//! The question about an experiment: its key, its metrics, its range, and the time in which goals count.
+//! Parses the question about an experiment: its key, its metrics, its range, and the settings of the comparison.
 
 use std::ops::Range;
 
 use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
 use crate::events::variants::is_key;
-use crate::insights::calendar::{Unit, Zone};
-use crate::insights::question::{Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value};
+use crate::insights::columns::format::TextColumn;
+use crate::insights::questions::calendar::{Unit, Zone};
+use crate::insights::questions::question::{
+    Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value,
+};
+use crate::insights::questions::unknown::{NamedValue, filter_values};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::site::catalog::phases::Phase;
-use crate::site::experiment_metrics::{Cap, is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
 
 const DAYS_DEFAULT: i64 = 30;
 /// The error rate of a comparison: one false alarm in twenty.
@@ -17,7 +21,7 @@ const ALPHA_DEFAULT: f64 = 0.05;
 /// The probability to find the smallest interesting change.
 const POWER_DEFAULT: f64 = 0.8;
 
-/// The parameters of the question.
+/// All parameters of the question except `site`.
 #[rustfmt::skip]
 pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 23] = [
     "key", "from", "to", "by", "bots", "page", "source", "campaign", "country", "device", "language", "goal", "value",
@@ -27,14 +31,15 @@ pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 23] = [
 /// A question about an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentQuestion {
-    /// The range in milliseconds, half open.
+    /// The range in milliseconds. Its end is exclusive.
     pub range: Range<i64>,
     /// The length of a bucket of the series.
     pub by: Unit,
     pub bots: bool,
-    /// The filters that the first exposure of a visitor must pass.
+    /// The filters. A visitor counts if its first exposure passes them.
     pub filters: Filters,
-    /// Goals count for this long after the first exposure; `None` until the end of the range.
+    /// Goals count for this many milliseconds after the first exposure. `None` if they count until the end of the
+    /// range.
     pub window_ms: Option<i64>,
     /// The limit of the value of a visitor.
     pub cap: Cap,
@@ -42,27 +47,30 @@ pub struct ExperimentQuestion {
     pub(super) alpha: f64,
     /// The looks at which the comparisons are valid.
     pub(super) method: Method,
-    /// The arm with which the others are compared; `None` for the arm `default`, or the first one.
+    /// The key of the baseline. `None` for the arm `default`, or else the first arm.
     pub(super) baseline: Option<String>,
-    /// The smallest interesting relative change of the goal, and the probability to find it.
-    pub(super) lift: Option<(f64, f64)>,
+    /// The smallest relative change of the goal that is interesting, such as 0.05 for five percent.
+    pub(super) lift: Option<f64>,
+    /// The probability to find a change of `lift`.
+    pub(super) power: f64,
     pub(super) metrics: Vec<Metric>,
-    /// True if a choice beside the baseline differs from the published one, or from its default.
+    /// True if the question differs from the published experiment, or from the default settings. The baseline does not
+    /// count here.
     pub(super) is_exploratory: bool,
     pub(super) known: KnownExperiment,
 }
 
 impl ExperimentQuestion {
-    /// Reads the parameters of the question. `find` returns the experiment with a key. Unknown parameters are
-    /// ignored, and so are empty ones.
+    /// Parses the parameters of the question. `find_experiment` returns the experiment with a key. Ignores unknown
+    /// parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is refused.
+    /// The first parameter that is wrong.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
         now_ms: i64,
-        find: impl FnOnce(&str) -> KnownExperiment,
+        find_experiment: impl FnOnce(&str) -> KnownExperiment,
     ) -> Result<Self, QuestionError> {
         let pairs: Vec<(&str, &str)> = pairs.filter(|(_, value)| !value.is_empty()).collect();
         for name in EXPERIMENT_PARAM_NAMES {
@@ -75,7 +83,7 @@ impl ExperimentQuestion {
         let key = key.ok_or_else(|| {
             QuestionError::invalid("key", "the key of an experiment", single("key").unwrap_or_default())
         })?;
-        let known = find(key);
+        let known = find_experiment(key);
         let (range, is_default_range) = range_of(single("from"), single("to"), zone, now_ms, &known.phases)?;
         let (metrics, has_other_metrics) = metrics_of(&known, &pairs)?;
         let published = known.published.as_ref().map(|published| &published.metrics);
@@ -98,7 +106,8 @@ impl ExperimentQuestion {
             alpha,
             method,
             baseline: single("baseline").map(parse_baseline).transpose()?,
-            lift: parse_lift(single("lift"), single("power"))?,
+            power: single("power").map_or(Ok(POWER_DEFAULT), |text| parse_probability("power", text))?,
+            lift: single("lift").map(parse_lift).transpose()?,
             metrics,
             is_exploratory: false,
             range,
@@ -106,7 +115,9 @@ impl ExperimentQuestion {
         };
         question.is_exploratory = has_other_metrics
             || !is_default_range
-            || (window_ms, planned, cap) != (published_window_ms, published_planned, published_cap)
+            || window_ms != published_window_ms
+            || planned != published_planned
+            || cap != published_cap
             || question.has_other_choices();
         question.check_series(zone)?;
         Ok(question)
@@ -117,8 +128,18 @@ impl ExperimentQuestion {
         &self.known.key
     }
 
-    pub(in crate::insights) fn metrics(&self) -> &[Metric] {
-        &self.metrics
+    /// Returns the values of the filters and the goals.
+    pub(crate) fn named_values(&self) -> Vec<NamedValue<'_>> {
+        let mut values = filter_values(&self.filters);
+        // The metric of a value has the goal of another metric.
+        for metric in self.metrics.iter().filter(|metric| metric.column.is_none()) {
+            let (text, columns): (&str, &[TextColumn]) = match &metric.goal {
+                Goal::Event(name) => (name, &[TextColumn::Event]),
+                Goal::Page(path) => (path, &[TextColumn::Path]),
+            };
+            values.push(NamedValue { param: metric.role.name(), value: &metric.text, text, columns });
+        }
+        values
     }
 
     fn has_other_choices(&self) -> bool {
@@ -134,29 +155,30 @@ impl ExperimentQuestion {
         has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
     }
 
-    /// Returns the phases that the range meets: the one that holds its begin, and those that begin in it.
+    /// Returns the phases that overlap the range.
     pub(super) fn phases(&self) -> &[Phase] {
         let phases = &self.known.phases;
-        let begun = |time_ms: i64| phases.partition_point(|phase| phase.from_ms <= time_ms);
-        &phases[begun(self.range.start).saturating_sub(1)..begun(self.range.end - 1)]
+        let started_at = |time_ms: i64| phases.partition_point(|phase| phase.from_ms <= time_ms);
+        &phases[started_at(self.range.start).saturating_sub(1)..started_at(self.range.end - 1)]
     }
 }
 
-/// Returns the range of a question, and whether its begin is the default: that of the newest phase.
+/// Returns the range of a question. The second result is true if the range has the default start, which is the start
+/// of the newest phase.
 fn range_of(
-    from: Option<&str>,
-    to: Option<&str>,
+    from_text: Option<&str>,
+    to_text: Option<&str>,
     zone: &Zone,
     now_ms: i64,
     phases: &[Phase],
 ) -> Result<(Range<i64>, bool), QuestionError> {
-    let end = to.map(|text| parse_time("to", text, zone)).transpose()?;
+    let end = to_text.map(|text| parse_time("to", text, zone)).transpose()?;
     let end = end.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
     let newest = phases.iter().map(|phase| phase.from_ms).rfind(|from_ms| *from_ms < end);
     let start_default = newest.unwrap_or_else(|| zone.midnight(zone.day_of(end) - DAYS_DEFAULT));
-    let start = from.map(|text| parse_time("from", text, zone)).transpose()?.unwrap_or(start_default);
+    let start = from_text.map(|text| parse_time("from", text, zone)).transpose()?.unwrap_or(start_default);
     if start >= end {
-        return Err(QuestionError::invalid("from", "a time before 'to'", from.unwrap_or_default()));
+        return Err(QuestionError::invalid("from", "a time before 'to'", from_text.unwrap_or_default()));
     }
     Ok((start..end, start == start_default))
 }
@@ -193,9 +215,9 @@ fn parse_planned(text: &str) -> Result<u64, QuestionError> {
     planned.ok_or_else(|| QuestionError::invalid("planned", "a number of visitors, 2 or more", text))
 }
 
-fn parse_method(text: Option<&str>, planned: u64) -> Result<Method, QuestionError> {
+fn parse_method(text: Option<&str>, planned_visitors: u64) -> Result<Method, QuestionError> {
     match text {
-        None | Some("anytime") => Ok(Method::Anytime { planned }),
+        None | Some("anytime") => Ok(Method::Anytime { planned: planned_visitors }),
         Some("fixed") => Ok(Method::Fixed),
         Some(text) => Err(QuestionError::invalid("method", "'anytime' or 'fixed'", text)),
     }
@@ -211,13 +233,8 @@ fn parse_cap(text: &str) -> Result<Cap, QuestionError> {
     Cap::parse(text).ok_or_else(|| QuestionError::invalid("cap", expected, text))
 }
 
-/// Parses the smallest interesting change and the probability to find it.
-fn parse_lift(lift: Option<&str>, power: Option<&str>) -> Result<Option<(f64, f64)>, QuestionError> {
-    let power = power.map_or(Ok(POWER_DEFAULT), |text| parse_probability("power", text))?;
-    let parse = |text: &str| {
-        let expected = "a change above 0, such as 0.05 for five percent";
-        let lift = text.parse::<f64>().ok().filter(|lift| lift.is_finite() && *lift > 0.0);
-        lift.map(|lift| (lift, power)).ok_or_else(|| QuestionError::invalid("lift", expected, text))
-    };
-    lift.map(parse).transpose()
+fn parse_lift(text: &str) -> Result<f64, QuestionError> {
+    let expected = "a change above 0, such as 0.05 for five percent";
+    let lift = text.parse::<f64>().ok().filter(|lift| lift.is_finite() && *lift > 0.0);
+    lift.ok_or_else(|| QuestionError::invalid("lift", expected, text))
 }

@@ -1,64 +1,70 @@
-//! The reader of the exposures and goals of one part of the visitors, and its memory.
+//! Reads the exposures and the goals of one part of the visitors.
+
+use std::ops::Range;
 
 use super::arms::{ArmNumber, Arms, arm_in};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
-use crate::insights::amounts::Amount;
-use crate::insights::columns::{AmountEntry, Columns, FilePart};
-use crate::insights::credits::{Credits, Place};
-use crate::insights::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
-use crate::insights::question::Filters;
-use crate::insights::rows::{Block, FileReader, Plan, Row, RowValue};
-use crate::insights::scan::{Gathered, Limits, ScanError, part_of};
-use crate::insights::site::SiteFacts;
-use crate::insights::values::Values;
+use crate::insights::columns::amounts::Amount;
+use crate::insights::columns::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
+use crate::insights::columns::reader::{AmountEntry, Columns, FilePart};
+use crate::insights::questions::credits::{Credits, RowLocation};
+use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::questions::part::Part;
+use crate::insights::questions::question::Filters;
+use crate::insights::questions::row::Row;
+use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile, Plan, RowValue};
+use crate::insights::questions::scan::VisitorRows;
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
 use crate::site::experiment_metrics::Goal;
 
-/// An exposure. The value of its row is the arm.
+/// The event is an exposure. The value of its row is the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;
-/// A goal. The value of its row is an index into the goals of the part.
+/// The event reaches a goal. The value of its row is an index into the goals of the part.
 pub(super) const GOAL: u16 = 1 << 9;
-/// An event of a visit. It is read if a filter selects visits.
+/// The event may be in a visit. It is set only if a filter selects visits.
 pub(super) const VISIT: u16 = 1 << 10;
 
 /// The goals that an event reaches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowGoal {
-    /// A bit for each metric.
+    /// A bit for each metric whose goal the event reaches.
     pub metrics: u32,
-    /// The amount of the metric that adds amounts up.
+    /// The amount that a metric adds up.
     pub amount: Option<Amount>,
 }
 
-/// The visitor to whom the event of a row is credited, and the place of the row.
+/// The visitor to whom the event of a row is credited, and the location of the row.
 struct RowVisitor {
     owner: u64,
-    place: Place,
+    location: RowLocation,
 }
 
 /// The reader of one part of the visitors.
 pub(super) struct PartReader<'q> {
     question: &'q ExperimentQuestion,
     plan: Plan<'q>,
-    /// The part, and the number of parts.
-    part: (u64, u64),
-    /// True if the answer needs no rows beside those with experiments: there are no metrics and no filters.
+    part: Part,
+    /// True if the answer needs only rows that name an experiment, because there are neither metrics nor filters.
     only_exposures: bool,
     pub arms: Arms,
     credits: Credits,
-    /// The number of the present file.
+    /// The number of the current file.
     file: u32,
     values: Values,
-    pub gathered: Gathered,
+    pub rows: VisitorRows,
     pub goals: Vec<RowGoal>,
-    /// Rows by columns whose text is `(other)`.
+    /// For each text column, the number of rows whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
     /// True if an event of the site names the experiment.
     pub has_key: bool,
-    /// Rows that the part has, and those that are kept.
-    pushed: (u64, u64),
-    /// True once the part takes more than its memory. Then rows are counted and not kept.
+    /// The number of rows that the part has.
+    row_count: u64,
+    /// The number of rows in `rows`.
+    kept_rows: u64,
+    /// True once the part takes more than its memory. Then further rows are counted, but not kept.
     is_full: bool,
 }
 
@@ -66,8 +72,9 @@ impl<'q> PartReader<'q> {
     pub(super) fn new(
         question: &'q ExperimentQuestion,
         site: &'q SiteFacts,
-        (arms, credits): (Arms, Credits),
-        part: (u64, u64),
+        arms: Arms,
+        credits: Credits,
+        part: Part,
     ) -> Self {
         let plan = Plan {
             site,
@@ -76,7 +83,7 @@ impl<'q> PartReader<'q> {
             bots: question.bots,
             filters: &question.filters,
             value: RowValue::Nothing,
-            value_part: (0, 1),
+            value_part: Part::WHOLE,
             needs_variants: false,
         };
         let only_exposures = question.metrics.is_empty() && question.filters == Filters::default();
@@ -89,11 +96,12 @@ impl<'q> PartReader<'q> {
             credits,
             file: 0,
             values: Values::default(),
-            gathered: Gathered::default(),
+            rows: VisitorRows::default(),
             goals: Vec::new(),
             other: [0; TextColumn::COUNT],
             has_key: false,
-            pushed: (0, 0),
+            row_count: 0,
+            kept_rows: 0,
             is_full: false,
         }
     }
@@ -120,7 +128,8 @@ impl<'q> PartReader<'q> {
     }
 
     fn add_row(&mut self, columns: &mut FileColumns, row: usize) {
-        let (is_site, time_ms) = (columns.is_site(row), columns.reader.time_ms(row));
+        let is_site = columns.is_site(row);
+        let time_ms = columns.reader.time_ms(row);
         if columns.reader.site(row) == i64::from(CODE_OTHER) {
             self.count_other(TextColumn::Site, self.question.range.contains(&time_ms));
         }
@@ -132,24 +141,26 @@ impl<'q> PartReader<'q> {
         let has_arm = columns.has_arm(row, self.question.key());
         self.has_key |= has_arm;
         let Some(event) = columns.reader.read_row(row, &self.plan, &mut self.other) else { return };
-        let place = Place { file: self.file, position: columns.reader.position(row) };
-        let visitor = RowVisitor { owner: self.credits.owner(hash, place), place };
-        self.add_event(columns, row, (&visitor, event), has_arm);
+        let location = RowLocation { file: self.file, position: columns.reader.position(row) };
+        let visitor = RowVisitor { owner: self.credits.owner(hash, location), location };
+        self.add_event(columns, row, &visitor, event, has_arm);
         self.add_goal(columns, row, &visitor);
     }
 
-    /// Adds an exposure, or another event if a filter selects visits.
+    /// Adds an exposure. If a filter selects visits, adds every event.
     fn add_event(
         &mut self,
         columns: &mut FileColumns,
         row: usize,
-        (visitor, event): (&RowVisitor, Row),
+        visitor: &RowVisitor,
+        event: Row,
         has_arm: bool,
     ) {
         let is_kind =
             columns.reader.is_kind(row, RecordKind::Page) || columns.reader.is_kind(row, RecordKind::Track);
         self.count_other(TextColumn::Experiments, is_kind && columns.arms.code(row) == CODE_OTHER as usize);
-        // Arms are numbered in the first part, before the parts differ.
+        // Every event gets the number of its arm, whether the part has its visitor or not. So all parts have the same
+        // numbers.
         let arm = (has_arm && is_kind).then(|| columns.arm(row, self.question.key(), &mut self.arms));
         let in_visit = self.question.filters.select_visits();
         if arm.is_none() && !in_visit {
@@ -167,14 +178,12 @@ impl<'q> PartReader<'q> {
         let is_page = columns.reader.is_kind(row, RecordKind::Page);
         let is_action =
             columns.reader.is_kind(row, RecordKind::Track) || columns.reader.is_kind(row, RecordKind::Screen);
-        let (column, reached) = match () {
-            () if is_page => (TextColumn::Path, &columns.pages),
-            () if is_action => (TextColumn::Event, &columns.events),
-            () => return,
-        };
-        let Some(reached) = reached else { return };
-        self.count_other(column, reached.code(row) == CODE_OTHER as usize);
-        let metrics = reached.by_code[reached.code(row)];
+        let goals =
+            if is_page { columns.pages.as_ref() } else { columns.events.as_ref().filter(|_| is_action) };
+        let Some(goals) = goals else { return };
+        let column = if is_page { TextColumn::Path } else { TextColumn::Event };
+        self.count_other(column, goals.code(row) == CODE_OTHER as usize);
+        let metrics = goals.by_code[goals.code(row)];
         if metrics == 0 {
             return;
         }
@@ -184,20 +193,20 @@ impl<'q> PartReader<'q> {
         }
     }
 
-    /// Adds a row of a visitor of the part. Returns whether it is kept.
+    /// Adds a row if the part has its visitor. Returns whether the row is kept.
     fn push(&mut self, visitor: &RowVisitor, value: u32, time_ms: i64, flags: u16) -> bool {
-        if part_of(visitor.owner, self.part.1) != self.part.0 {
+        if !self.part.has(visitor.owner) {
             return false;
         }
-        self.pushed.0 += 1;
+        self.row_count += 1;
         if self.is_full {
             return false;
         }
-        self.pushed.1 += 1;
+        self.kept_rows += 1;
         let row = Row::new(value, time_ms, flags);
         match self.credits.concern(visitor.owner) {
-            true => self.gathered.push_at(visitor.owner, visitor.place, row),
-            false => self.gathered.push(visitor.owner, row),
+            true => self.rows.push_at(visitor.owner, visitor.location, row),
+            false => self.rows.push(visitor.owner, row),
         }
         true
     }
@@ -208,18 +217,18 @@ impl<'q> PartReader<'q> {
 
     fn memory_bytes(&self) -> u64 {
         let goals = self.goals.len() * size_of::<RowGoal>();
-        self.gathered.memory_bytes() + goals as u64
+        self.rows.memory_bytes() + goals as u64
     }
 
-    /// Returns how many times more parts there must be, at least 2. `None` if the part fits its memory.
-    pub(super) fn surplus(&self, limits: &Limits<'_>) -> Option<u64> {
-        let (rows, kept_rows) = self.pushed;
-        let needed = u128::from(self.memory_bytes()) * u128::from(rows) / u128::from(kept_rows.max(1));
-        let surplus = needed.div_ceil(u128::from(limits.memory_bytes.max(1)));
-        self.is_full.then(|| u64::try_from(surplus).unwrap_or(u64::MAX).max(2))
+    /// Returns the factor by which the number of parts must grow, at least 2. `None` if the part fits in its memory.
+    pub(super) fn missing_parts_factor(&self, limits: &Limits<'_>) -> Option<u64> {
+        let needed_bytes =
+            u128::from(self.memory_bytes()) * u128::from(self.row_count) / u128::from(self.kept_rows.max(1));
+        let factor = needed_bytes.div_ceil(u128::from(limits.memory_bytes.max(1)));
+        self.is_full.then(|| u64::try_from(factor).unwrap_or(u64::MAX).max(2))
     }
 
-    /// Takes the arms, for the next part.
+    /// Returns the arms for the next part.
     pub(super) fn into_arms(self) -> Arms {
         self.arms
     }
@@ -236,13 +245,13 @@ impl<T> CodeColumn<T> {
         file: &Columns,
         column: TextColumn,
         fact: impl Fn(&str) -> T,
-        absent: T,
+        absent_fact: T,
     ) -> Result<(Self, Vec<String>), ColumnFileError>
     where
         T: Clone,
     {
         let texts = file.texts(column)?;
-        let mut by_code = vec![absent; texts.len()];
+        let mut by_code = vec![absent_fact; texts.len()];
         for (fact_of_code, text) in by_code.iter_mut().zip(&texts).skip(CODE_FIRST as usize) {
             *fact_of_code = fact(text);
         }
@@ -255,12 +264,12 @@ impl<T> CodeColumn<T> {
     }
 }
 
-/// The arm in a text of `experiments`.
+/// The arm of the experiment in a text of the column `experiments`.
 #[derive(Clone, Copy)]
 enum ArmCode {
     Unread,
     Absent,
-    /// The text has an arm, which no counted event has shown yet.
+    /// The text has an arm. It gets a number when an event counts.
     Unnumbered,
     Number(ArmNumber),
 }
@@ -273,13 +282,14 @@ struct FileColumns {
     hashes: Vec<u64>,
     arms: CodeColumn<ArmCode>,
     experiments: Vec<String>,
-    /// The metrics whose goal an event name, or a path, is. `None` without such a metric.
+    /// For each event name, a bit for each metric that has it as its goal. `None` if no goal is an event.
     events: Option<CodeColumn<u32>>,
+    /// For each path, a bit for each metric that has it as its goal. `None` if no goal is a page.
     pages: Option<CodeColumn<u32>>,
-    /// Amounts of one column. Those of earlier rows are passed.
+    /// The amounts of one property, from the current row on.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
-    /// The row of the file with which the present block begins, and the one after the block.
-    rows: (usize, usize),
+    /// The rows of the current block, as numbers of rows in the file.
+    block: Range<usize>,
 }
 
 impl FileColumns {
@@ -297,7 +307,7 @@ impl FileColumns {
         let has_event = metrics.iter().any(|metric| matches!(metric.goal, Goal::Event(_)));
         let has_page = metrics.iter().any(|metric| matches!(metric.goal, Goal::Page(_)));
         let goals = |column, accepts: fn(&Goal<String>, &str) -> bool| {
-            let reached = |text: &str| goals_of(metrics, |goal| accepts(goal, text));
+            let reached = |text: &str| metrics_with_goal(metrics, |goal| accepts(goal, text));
             CodeColumn::open(file, column, reached, 0).map(|(column, _)| column)
         };
         let is_event = |goal: &Goal<String>, text: &str| matches!(goal, Goal::Event(name) if name == text);
@@ -306,10 +316,11 @@ impl FileColumns {
         let mut amounts = if value.is_some() { file.amounts()? } else { Vec::new() };
         amounts.retain(|entry| Some(entry.column) == value);
         amounts.sort_unstable_by_key(|entry| entry.row);
-        let (sites, hashes) = (file.texts(TextColumn::Site)?, file.visitors()?);
-        let mut reader = FileReader::new((file, &FilePart::WHOLE), sites.len(), plan, values)?;
+        let sites = file.texts(TextColumn::Site)?;
+        let hashes = file.visitors()?;
+        let mut reader = FileReader::new(PartOfFile::whole(file), sites.len(), plan, values)?;
         if needs_positions {
-            reader.open_positions((file, &FilePart::WHOLE))?;
+            reader.open_positions(PartOfFile::whole(file))?;
         }
         Ok(Self {
             reader,
@@ -320,7 +331,7 @@ impl FileColumns {
             events: has_event.then(|| goals(TextColumn::Event, is_event)).transpose()?,
             pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
             amounts: amounts.into_iter().peekable(),
-            rows: (0, 0),
+            block: 0..0,
         })
     }
 
@@ -330,7 +341,7 @@ impl FileColumns {
             goals.block.next()?;
         }
         let has_rows = self.reader.next_block()?;
-        self.rows = (self.rows.1, self.rows.1 + self.reader.len());
+        self.block = self.block.end..self.block.end + self.reader.len();
         Ok(has_rows)
     }
 
@@ -338,9 +349,9 @@ impl FileColumns {
         self.site == Some(self.reader.site(row))
     }
 
-    /// Returns the amount of a row.
+    /// Returns the amount of a row of the current block.
     fn amount(&mut self, row: usize) -> Option<Amount> {
-        let row = self.rows.0 + row;
+        let row = self.block.start + row;
         while self.amounts.next_if(|entry| (entry.row as usize) < row).is_some() {}
         let entry = self.amounts.next_if(|entry| entry.row as usize == row)?;
         Some(entry.units.map_or(Amount::Ignored, Amount::Units))
@@ -369,14 +380,14 @@ impl FileColumns {
     }
 }
 
-/// Returns the code of a text in a column with these texts.
+/// Returns the code of a text, from the texts of its column.
 pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
-    let mut known = texts.iter().zip(0..).skip(CODE_FIRST as usize);
-    known.find(|(other, _)| *other == text).map(|(_, code)| code)
+    let mut coded = texts.iter().zip(0..).skip(CODE_FIRST as usize);
+    coded.find(|(other, _)| *other == text).map(|(_, code)| code)
 }
 
-/// Returns a bit for each metric whose goal is accepted.
-fn goals_of(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
-    let bit = |(at, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << at;
+/// Returns a bit for each metric whose goal `accepts` accepts.
+fn metrics_with_goal(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
+    let bit = |(number, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << number;
     metrics.iter().enumerate().map(bit).sum()
 }

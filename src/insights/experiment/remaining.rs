@@ -1,4 +1,4 @@
-//! The days until an experiment can find the smallest interesting change of its goal.
+//! Estimates the days until an experiment has enough visitors to find the smallest interesting change of its goal.
 
 use super::comparison::baseline;
 use super::count::{ArmCount, ExperimentCount};
@@ -7,23 +7,23 @@ use super::question::ExperimentQuestion;
 use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 
 const DAY_MS: f64 = 86_400_000.0;
-/// Shortest time over which new visitors are counted. In the first minutes their number per day would be a guess.
+/// Shortest time from which the number of new visitors per day is computed. A shorter time counts as this long,
+/// because the number would be a guess in the first minutes.
 const ELAPSED_MS_MIN: i64 = 3_600_000;
 
-/// Returns the days until each arm has the visitors that it needs. `None` without a goal, without a change to
-/// find, or if an arm gets no new visitors. `weights` are those of the arms: an arm without a weight is not
-/// waited for.
+/// Returns the days until each arm with a weight has enough visitors. `None` if there is no goal, if the question
+/// names no change to find, or if an arm gets no new visitors. `weights` has the weight of each arm.
 pub(super) fn remaining_days(
     question: &ExperimentQuestion,
     count: &ExperimentCount,
     weights: Option<&[f64]>,
     now_ms: i64,
 ) -> Option<u64> {
-    let (lift, power) = question.lift?;
+    let lift = question.lift?;
     let goal = question.metrics.iter().position(|metric| metric.role == Role::Goal)?;
     let sums = count.arms.get(baseline(question.baseline.as_deref(), &count.arms)?)?.sums[goal];
     let rate = sums.converted as f64 / sums.visitors as f64;
-    let target = Target { rate, lift, alpha: question.alpha, power };
+    let target = Target { rate, lift, alpha: question.alpha, power: question.power };
     let needed = visitors_per_arm(&target, question.method)?;
     let is_compared = |number: usize| weights.is_none_or(|weights| weights[number] > 0.0);
     let arms = count.arms.iter().enumerate().filter(|(number, _)| is_compared(*number));
@@ -32,7 +32,7 @@ pub(super) fn remaining_days(
     days_left(needed, smallest.exposed, new_per_day(smallest, until_ms))
 }
 
-/// Returns the new visitors of an arm per day since its first one.
+/// Returns the number of new visitors of an arm per day, since its first visitor.
 fn new_per_day(arm: &ArmCount, until_ms: i64) -> f64 {
     let Some(first_ms) = arm.first_ms else { return 0.0 };
     let elapsed_ms = until_ms.saturating_sub(first_ms).max(ELAPSED_MS_MIN);

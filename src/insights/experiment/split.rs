@@ -1,4 +1,4 @@
-//! The split of the visitors among the arms, against the weights of the phase, and the alarms about it.
+//! Compares the split of the visitors among the arms with the weights of the phase, and raises alarms.
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
@@ -10,28 +10,29 @@ use crate::site::catalog::phases::Phase;
 /// The split of the visitors among the arms.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The planned share of each arm of the count. `None` if no phase holds the begin of the range.
+    /// The planned share of each arm. `None` if the range does not start in a phase.
     pub weights: Option<Vec<f64>>,
-    /// `None` if the weights are unknown, change in the range, or leave one arm, or if nobody is split.
+    /// The test of the split. `None` if `reason` says why there is no test.
     pub mismatch: Option<Mismatch>,
-    /// The reason why there is no test.
+    /// The reason why the split is not tested.
     pub reason: Option<&'static str>,
     pub alarms: Vec<&'static str>,
 }
 
-/// The numbers of visitors that the alarms depend on.
+/// The numbers of visitors on which the alarms depend.
 pub(super) struct Visitors<'c> {
-    /// The arms and their exposed visitors.
+    /// The key of each arm, and its number of exposed visitors.
     pub arms: Vec<(&'c str, u64)>,
-    /// Visitors of arms that are not compared.
+    /// The number of visitors of arms that are not compared.
     pub others: u64,
+    /// The number of visitors with more than one arm.
     pub both: u64,
-    /// The visitors of the holdout.
+    /// The number of visitors of the holdout.
     pub held_out: u64,
 }
 
 impl Split {
-    /// Compares the split of a question with the weights.
+    /// Compares the split in the range of a question with the weights.
     pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
@@ -42,14 +43,14 @@ impl Split {
         Self::between(&visitors, question.phases(), question.range.start)
     }
 
-    /// Compares the split in a range with the phases that meet it.
+    /// Compares the split in a range with the phases that overlap the range. The range starts at `start_ms`.
     pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
         let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
-        // Without weights at the begin of the range, the first phase in it is no change.
+        // If the range starts before its first phase, the start of that phase is no change of the weights.
         let is_changed = phases.len() > 1;
-        let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
-        let is_tested = !is_changed && in_arms > 0;
+        let exposed_in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
+        let is_tested = !is_changed && exposed_in_arms > 0;
         let mismatch = weights.as_ref().filter(|_| is_tested).and_then(|weights| {
             let observed: Vec<u64> = visitors.arms.iter().map(|(_, exposed)| *exposed).collect();
             test_any_time(&observed, weights)
@@ -57,10 +58,10 @@ impl Split {
         let reason = match weights {
             None => Some("weights_unknown"),
             Some(_) if is_changed => Some("phase_changed"),
-            Some(_) if in_arms == 0 => Some("no_visitors"),
+            Some(_) if exposed_in_arms == 0 => Some("no_visitors"),
             Some(_) => mismatch.is_none().then_some("one_arm"),
         };
-        let exposed = in_arms + visitors.others + visitors.held_out + visitors.both;
+        let exposed = exposed_in_arms + visitors.others + visitors.held_out + visitors.both;
         let unplanned = visitors.others + unplanned_in_arms(visitors, phases);
         let alarms = [
             ("srm", mismatch.is_some_and(|mismatch| mismatch.is_alarm)),
@@ -73,7 +74,7 @@ impl Split {
     }
 }
 
-/// Returns the weight of each arm. An arm that the phase does not have has none.
+/// Returns the weight of each arm. The weight is 0 if the phase does not have the arm.
 fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     let weights: Vec<f64> = phase.weights().collect();
     let weight_of = |key: &str| {
@@ -83,11 +84,11 @@ fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     visitors.arms.iter().map(|(arm, _)| weight_of(arm)).collect()
 }
 
-/// Returns the visitors of the compared arms that no phase shows.
+/// Returns the number of visitors of compared arms that no phase shows.
 fn unplanned_in_arms(visitors: &Visitors<'_>, phases: &[Phase]) -> u64 {
-    let is_shown = |arm: &str| {
+    let is_shown = |key: &str| {
         let mut arms = phases.iter().flat_map(|phase| &phase.arms);
-        arms.any(|shown| shown.key == arm && shown.length() > 0.0)
+        arms.any(|shown| shown.key == key && shown.length() > 0.0)
     };
     visitors.arms.iter().filter(|(arm, _)| !is_shown(arm)).map(|(_, exposed)| exposed).sum()
 }

@@ -1,25 +1,25 @@
-//! The query of an experiment's answer.
+//! Writes the SQL of an answer about an experiment.
 
 use std::fmt::Write;
 
 use super::arms::HOLDOUT;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
-use crate::insights::site::SiteFacts;
-use crate::insights::sql::{
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::sql::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
 use crate::site::experiment_metrics::{Cap, Goal};
 
-/// The empty columns of a line that is not about a metric.
+/// The empty columns of a row that is not about a metric.
 const NO_SUMS: &str =
     "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped,
   null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares";
 
-/// The condition of the visitors of the arms that are compared, and of the holdout.
+/// The condition that a visitor has one arm, which is the holdout or is compared.
 const COMPARED: &str = "arms = 1 and is_compared";
 
-/// Returns the query of the visitors and the sums of an experiment.
+/// Returns the query that counts the visitors of an experiment and adds up its metrics.
 pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     add_exposures(&mut sql, question, site);
@@ -55,9 +55,10 @@ select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), su
     sql
 }
 
-/// Adds the tables of exposures.
+/// Adds the table `exposures` with all visitors that saw an arm, and the table `exposed` with the visitors that count.
 fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFacts) {
-    let (from, to) = (instant(question.range.start), instant(question.range.end));
+    let from = instant(question.range.start);
+    let to = instant(question.range.end);
     let pattern = text(&format!("(^|,){}:([A-Za-z0-9_-]+|~)", question.key()));
     let source = match question.filters.select_visits() {
         true => {
@@ -84,7 +85,7 @@ exposed as (select *, {is_compared} as is_compared from exposures where exposed 
     );
 }
 
-/// Returns the condition of the arms that are compared, and of the holdout. If no arm is known, all are.
+/// Returns the condition that an arm is compared or is the holdout. If no arm is known, all arms are compared.
 fn is_compared(question: &ExperimentQuestion) -> String {
     let known = question.known.arms_in(question.phases());
     let arms = known.iter().map(String::as_str).chain([HOLDOUT]).map(text);
@@ -94,10 +95,11 @@ fn is_compared(question: &ExperimentQuestion) -> String {
     }
 }
 
-/// Returns the query of the limit of the values: that of the question, or the value at the rank of its quantile.
+/// Returns the query that gives the limit of the values. The limit is the amount of the question, or the value at the
+/// rank of its quantile.
 fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> String {
-    match question.cap {
-        _ if metric.column.is_none() => "select null as cap".to_owned(),
+    let cap = if metric.column.is_some() { question.cap } else { Cap::None };
+    match cap {
         Cap::None => "select null as cap".to_owned(),
         Cap::Units(units) => format!("select {}.{:04} as cap", units / 10_000, units % 10_000),
         Cap::Quantile(thousandths) => format!(
@@ -128,7 +130,7 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
             (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
         }
     };
-    // A window that is longer than the range is no limit, and could be more than an interval of SQL has.
+    // A window that is longer than the range has no effect, and could be too long for an interval of SQL.
     let window_ms =
         question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
     let window =

@@ -8,26 +8,27 @@ use super::distributions::{normal_density, normal_quantile, normal_sf};
 pub struct Prior {
     /// The expected change.
     pub mean: f64,
-    /// Its variance.
+    /// The variance of the change.
     pub variance: f64,
 }
 
-/// The distribution of the change after the data are known.
+/// The distribution of the change, given the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Posterior {
     /// The expected change.
     pub mean: f64,
-    /// Its standard deviation.
+    /// The standard deviation of the change.
     pub deviation: f64,
 }
 
 impl Posterior {
-    /// Returns the distribution of a change. Without a prior every change was equally likely before.
+    /// Returns the distribution of a change. Without a prior, all changes are equally likely before the data.
     pub fn of(change: &Difference, prior: Option<Prior>) -> Self {
-        let of_data = 1.0 / change.variance;
-        let (prior_mean, of_prior) = prior.map_or((0.0, 0.0), |prior| (prior.mean, 1.0 / prior.variance));
-        let precision = of_data + of_prior;
-        let mean = (change.estimate * of_data + prior_mean * of_prior) / precision;
+        let prior = prior.unwrap_or(Prior { mean: 0.0, variance: f64::INFINITY });
+        let prior_precision = 1.0 / prior.variance;
+        let data_precision = 1.0 / change.variance;
+        let precision = data_precision + prior_precision;
+        let mean = (change.estimate * data_precision + prior.mean * prior_precision) / precision;
         Self { mean, deviation: (1.0 / precision).sqrt() }
     }
 
@@ -53,7 +54,8 @@ impl Posterior {
     }
 }
 
-/// Returns the expected positive part of a normal variable with this mean and the standard deviation 1.
+/// Returns the expected value of `max(x, 0)`, where `x` is a normal variable with this mean and the standard deviation
+/// 1.
 fn expected_gain(mean: f64) -> f64 {
     (normal_density(mean) + mean * normal_sf(-mean)).max(0.0)
 }

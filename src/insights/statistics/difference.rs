@@ -1,17 +1,17 @@
-//! The difference of two arms, its interval and its p-value, for one look or for any number of looks.
+//! The difference between two arms, with its interval and its p-value. Both are valid at one look or at every look.
 //!
-//! The anytime-valid method is that of Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The
-//! interval of the relative change inverts the test of the absolute difference (Fieller). The delta method
-//! would give an interval that is too short where the compared mean is small by chance.
+//! The anytime-valid method is from Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The interval of
+//! the relative change inverts the test of the absolute difference (Fieller). The delta method would give an interval
+//! that is too short if the compared mean is small by chance.
 
 use super::distributions::{t_quantile_upper, t_sf};
 use super::moments::Moments;
 
-/// Planned visitors of two compared arms together, if the experiment names none. The anytime-valid interval is tightest
-/// near this number and valid at every number.
+/// The planned number of visitors of two compared arms together, if the experiment names none. The anytime-valid
+/// interval is tightest near this number. It is valid at any number.
 pub const PLANNED_DEFAULT: u64 = 5_000;
 
-/// An interval of numbers, its ends included.
+/// An interval of numbers. It includes its ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -30,27 +30,27 @@ impl Interval {
 /// The looks at which intervals and p-values are valid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
-    /// At one look, at the planned end (Welch).
+    /// One look, at the planned end of the experiment (Welch).
     Fixed,
-    /// At every look. `planned` is the planned number of visitors of both arms.
+    /// Every look. `planned` is the planned number of visitors of both arms together.
     Anytime { planned: u64 },
 }
 
-/// The difference of two arms: the compared one minus the baseline.
+/// The difference between two arms: the compared arm minus the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     /// The difference.
     pub estimate: f64,
-    /// Its variance.
+    /// The variance of the difference.
     pub variance: f64,
-    /// Degrees of freedom of the variance (Welch).
+    /// The degrees of freedom of the variance (Welch).
     pub freedom: f64,
-    /// The visitors of both arms.
+    /// The number of visitors of both arms.
     pub visitors: f64,
 }
 
 impl Difference {
-    /// Returns the difference of the means.
+    /// Returns the difference between the means.
     pub fn absolute(a: &Moments, b: &Moments) -> Self {
         Self {
             estimate: b.mean - a.mean,
@@ -60,8 +60,8 @@ impl Difference {
         }
     }
 
-    /// Returns the difference as a fraction of the baseline's size, with the variance of the delta method. Answers use
-    /// [`RelativeChange`] instead.
+    /// Returns the difference as a fraction of the absolute value of the baseline. The delta method gives the
+    /// variance. Answers use [`RelativeChange`] instead.
     pub fn relative(a: &Moments, b: &Moments) -> Self {
         let ratio = b.level / a.level;
         let variance = b.variance_of_mean() + a.variance_of_mean() * ratio * ratio;
@@ -72,13 +72,13 @@ impl Difference {
         }
     }
 
-    /// Returns the absolute value of the difference in standard errors. It is infinite for a difference
-    /// without variance.
+    /// Returns the absolute value of the difference, in standard errors. It is infinite for a difference that has no
+    /// variance.
     fn standard_errors(&self) -> f64 {
         if self.estimate == 0.0 { 0.0 } else { self.estimate.abs() / self.variance.sqrt() }
     }
 
-    /// Returns the two-sided p-value of a difference of 0.
+    /// Returns the two-sided p-value for the hypothesis that the difference is 0.
     pub fn p_value(&self, method: Method, alpha: f64) -> f64 {
         match method {
             Method::Fixed => 2.0 * t_sf(self.standard_errors(), self.freedom),
@@ -90,7 +90,7 @@ impl Difference {
         }
     }
 
-    /// Returns the square of the number of standard errors on each side of the estimate.
+    /// Returns the square of the half width of the interval, in standard errors.
     fn squared_width(&self, method: Method, alpha: f64) -> f64 {
         match method {
             Method::Fixed => t_quantile_upper(alpha / 2.0, self.freedom).powi(2),
@@ -98,14 +98,14 @@ impl Difference {
         }
     }
 
-    /// Returns the interval of the difference with the error rate `alpha`.
+    /// Returns the interval of the difference. It misses the true difference with the probability `alpha`.
     pub fn interval(&self, method: Method, alpha: f64) -> Option<Interval> {
         let half = (self.squared_width(method, alpha) * self.variance).sqrt();
         Interval::finite(self.estimate - half, self.estimate + half)
     }
 }
 
-/// Returns Welch's degrees of freedom of the absolute difference. Without variance there is no limit.
+/// Returns Welch's degrees of freedom of the absolute difference. They are infinite if there is no variance.
 fn freedom(a: &Moments, b: &Moments) -> f64 {
     let total = a.variance_of_mean() + b.variance_of_mean();
     let part = |arm: &Moments| {
@@ -116,39 +116,39 @@ fn freedom(a: &Moments, b: &Moments) -> f64 {
     if sum > 0.0 { 1.0 / sum } else { f64::INFINITY }
 }
 
-/// Returns the variance of the normal mixture (rho squared) that makes the interval tightest near `planned` visitors.
-pub fn mixture_variance(alpha: f64, planned: u64) -> f64 {
-    planned_size(alpha) / planned.max(1) as f64
+/// Returns the variance of the normal mixture (rho squared). With it the interval is tightest near `planned` visitors.
+pub fn mixture_variance(alpha: f64, planned_visitors: u64) -> f64 {
+    planned_size(alpha) / planned_visitors.max(1) as f64
 }
 
-/// Returns the product of `planned` and the variance of the mixture. It depends on `alpha` alone.
+/// Returns the planned number of visitors, multiplied by the variance of the mixture. It depends only on `alpha`.
 fn planned_size(alpha: f64) -> f64 {
     let log = -2.0 * alpha.ln();
     log + log.ln_1p()
 }
 
 /// Returns the square of the half width of the anytime-valid interval, in standard errors.
-fn anytime_squared_width(visitors: f64, alpha: f64, planned: u64) -> f64 {
-    squared_width_of_size(visitors * mixture_variance(alpha, planned), alpha)
+fn anytime_squared_width(visitors: f64, alpha: f64, planned_visitors: u64) -> f64 {
+    squared_width_of_size(visitors * mixture_variance(alpha, planned_visitors), alpha)
 }
 
 fn squared_width_of_size(size: f64, alpha: f64) -> f64 {
     2.0 * (size + 1.0) / size * (size.ln_1p() / 2.0 - alpha.ln())
 }
 
-/// Returns the square of the half width of the anytime-valid interval at the planned number of visitors, in
-/// standard errors.
+/// Returns the square of the half width of the anytime-valid interval, in standard errors, at the planned number of
+/// visitors.
 pub(super) fn planned_squared_width(alpha: f64) -> f64 {
     squared_width_of_size(planned_size(alpha), alpha)
 }
 
-/// The relative change from the baseline to the compared arm. Its sign is that of the difference, also if the
-/// baseline is negative.
+/// The relative change from the baseline to the compared arm. It has the sign of the difference, even if the baseline
+/// is negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RelativeChange {
-    /// The change as a fraction of the baseline's size. `None` for a baseline of 0.
+    /// The change as a fraction of the absolute value of the baseline. `None` for a baseline of 0.
     pub estimate: Option<f64>,
-    /// The interval of the change (Fieller). `None` if the baseline is not told apart from 0.
+    /// The interval of the change (Fieller). `None` if the baseline may be 0.
     pub interval: Option<Interval>,
 }
 
@@ -157,17 +157,18 @@ impl RelativeChange {
     pub fn of(a: &Moments, b: &Moments, method: Method, alpha: f64) -> Self {
         let ratio = b.mean / a.mean;
         let width = Difference::absolute(a, b).squared_width(method, alpha);
-        // Squares of the coefficients of variation, relative to the baseline, so that no amount overflows.
-        let of_a = a.variance_of_mean() / a.mean / a.mean;
-        let of_b = b.variance_of_mean() / a.mean / a.mean;
+        // The variances of the means, relative to the square of the baseline. Two divisions cannot overflow.
+        let a_variance = a.variance_of_mean() / a.mean / a.mean;
+        let b_variance = b.variance_of_mean() / a.mean / a.mean;
         let sign = a.mean.signum();
         let estimate = Some(sign * (ratio - 1.0)).filter(|change| change.is_finite());
-        let leading = 1.0 - width * of_a;
+        let leading = 1.0 - width * a_variance;
         let interval = estimate.filter(|_| leading > 0.0).and_then(|estimate| {
-            // The discriminant without a difference: B^2 - A C = q (v_b A + v_a m_b^2).
-            let root = (width * (of_b * leading + of_a * ratio * ratio)).sqrt();
-            let ends = [(ratio - root) / leading - 1.0, (ratio + root) / leading - 1.0];
-            let (low, high) = if sign > 0.0 { (ends[0], ends[1]) } else { (-ends[1], -ends[0]) };
+            // The discriminant B^2 - A C equals q (v_b A + v_a m_b^2), which needs no difference.
+            let root = (width * (b_variance * leading + a_variance * ratio * ratio)).sqrt();
+            let ends = [ratio - root, ratio + root].map(|end| sign * (end / leading - 1.0));
+            let low = ends[0].min(ends[1]);
+            let high = ends[0].max(ends[1]);
             // Rounding must not exclude the estimate from a short interval.
             Interval::finite(low.min(estimate), high.max(estimate))
         });

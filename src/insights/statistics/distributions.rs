@@ -1,18 +1,19 @@
 //! Distribution functions of the normal, Student's t and chi-square distributions, and the logarithm of the
 //! gamma function.
 //!
-//! Upper tails are computed directly. The complement of a distribution function would be 0 below 1e-16.
+//! Upper tails are computed directly. The complement of a distribution function would be 0 for tails below 1e-16.
 
 use std::f64::consts::SQRT_2;
 
 use statrs::function::{beta, erf, gamma};
 
-/// Highest number of degrees of freedom. The incomplete beta function of the library loses digits above it,
-/// and Student's t distribution differs from the normal one by less than 2.5e-7 there. A higher number counts
-/// as this one.
+/// Most degrees of freedom. A higher number counts as this one, because the incomplete beta function of the library
+/// loses digits above it. At this number, Student's t distribution differs from the normal distribution by less than
+/// 2.5e-7.
 const FREEDOM_MAX: f64 = 1e7;
 
-/// Most steps of the search for a quantile. Each one halves the range, so that the result has all digits of an f64.
+/// Most steps of the search for a quantile. Each step halves the range. So after all steps the result has all digits
+/// of an f64.
 const QUANTILE_STEPS_MAX: usize = 200;
 
 /// Returns the probability that a standard normal variable is above `x`.
@@ -25,7 +26,7 @@ pub(super) fn normal_density(x: f64) -> f64 {
     (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
 }
 
-/// Returns the value that a standard normal variable is below with this probability.
+/// Returns the value `x`, so that a standard normal variable is below `x` with this probability.
 pub fn normal_quantile(probability: f64) -> f64 {
     -SQRT_2 * erf::erfc_inv(2.0 * probability)
 }
@@ -33,7 +34,7 @@ pub fn normal_quantile(probability: f64) -> f64 {
 /// Returns the probability that a variable with Student's t distribution is above `t`. `freedom` is positive.
 pub fn t_sf(t: f64, freedom: f64) -> f64 {
     let freedom = freedom.min(FREEDOM_MAX);
-    // The square of a large `t` is infinite, and the quotient is 0 then, as it should be.
+    // If the square of `t` overflows, the quotient is 0, which is correct.
     let x = freedom / (freedom + t * t);
     let tail = beta::checked_beta_reg(freedom / 2.0, 0.5, x).map_or(f64::NAN, |tails| tails / 2.0);
     if t < 0.0 { 1.0 - tail } else { tail }
@@ -42,11 +43,13 @@ pub fn t_sf(t: f64, freedom: f64) -> f64 {
 /// Returns the upper quantile of Student's t distribution. A variable exceeds it with the probability `tail`.
 /// `tail` is above 0 and at most 0.5, and `freedom` is positive.
 pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
-    // The tails of the t distribution are heavier than those of the normal one, so this is below the result.
+    // The tails of the t distribution are heavier than the tails of the normal distribution, so this is below the
+    // result.
     let mut low = -normal_quantile(tail);
     let mut high = low + 1.0;
     while t_sf(high, freedom) > tail && high.is_finite() {
-        (low, high) = (high, 2.0 * high);
+        low = high;
+        high *= 2.0;
     }
     for _ in 0..QUANTILE_STEPS_MAX {
         let middle = low + (high - low) / 2.0;

@@ -1,6 +1,6 @@
-//! Adjustment of p-values where several comparisons are made at once.
+//! Adjusts the p-values of several comparisons, so that more comparisons give no more false alarms.
 
-/// Returns the p-values adjusted by Benjamini and Hochberg (1995), in the same order. Absent ones take no part.
+/// Returns the p-values adjusted by Benjamini and Hochberg (1995), in the same order. Absent p-values stay absent.
 pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     adjust(p_values, |sorted| {
         let count = sorted.len() as f64;
@@ -12,7 +12,7 @@ pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     })
 }
 
-/// Returns the p-values adjusted by Holm (1979), in the same order. Absent ones take no part.
+/// Returns the p-values adjusted by Holm (1979), in the same order. Absent p-values stay absent.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     adjust(p_values, |sorted| {
         let count = sorted.len();
@@ -24,16 +24,16 @@ pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     })
 }
 
-/// Sorts the present p-values, adjusts them, and returns each at its place.
+/// Sorts the p-values that are not absent, adjusts them, and returns them in the original order.
 fn adjust(p_values: &[Option<f64>], adjust_sorted: impl Fn(&mut [f64])) -> Vec<Option<f64>> {
-    let present = p_values.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?)));
-    let mut places: Vec<(usize, f64)> = present.collect();
-    places.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let mut sorted: Vec<f64> = places.iter().map(|(_, p)| *p).collect();
+    let indexed = p_values.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?)));
+    let mut indexed: Vec<(usize, f64)> = indexed.collect();
+    indexed.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut sorted: Vec<f64> = indexed.iter().map(|(_, p)| *p).collect();
     adjust_sorted(&mut sorted);
     let mut adjusted = vec![None; p_values.len()];
-    for ((at, _), p) in places.iter().zip(sorted) {
-        adjusted[*at] = Some(p);
+    for ((index, _), p) in indexed.iter().zip(sorted) {
+        adjusted[*index] = Some(p);
     }
     adjusted
 }

@@ -1,31 +1,33 @@
-//! The comparison of all arms of an experiment in one metric: summaries, "too early", changes and verdicts.
+//! Compares all arms of an experiment in one metric: summaries, reasons not to compare yet, changes and verdicts.
 
 use super::difference::{Difference, Interval, Method, RelativeChange};
 use super::distributions::t_quantile_upper;
 use super::moments::Moments;
 use super::rates::wilson;
 
-/// An arm with fewer visitors is not compared: the sums of few visitors are far from normal.
+/// An arm with fewer visitors is not compared, because the sums of few visitors are not normal.
 pub const VISITORS_MIN: u64 = 100;
-/// An arm with fewer converted visitors, or with fewer visitors that did not convert, is not compared.
+/// An arm is not compared if fewer of its visitors converted, or if fewer did not convert.
 pub const CONVERSIONS_MIN: u64 = 10;
-/// An arm with fewer visitors with an amount is not compared in that amount. The intervals are those of normal sums, and
-/// the sum of few skewed amounts is not normal. In `simulated.rs` (no difference, split of 90/10, daily looks) a bound of
-/// 10 gives false alarms in up to 20 % of 4,000 experiments, and this one in at most 4 %.
+/// An arm is not compared in an amount if fewer of its visitors have an amount. The intervals assume normal sums, and
+/// the sum of few skewed amounts is not normal. `simulated.rs` simulates 4,000 experiments without a difference, with
+/// a split of 90/10 and daily looks. A bound of 10 gives false alarms in up to 20 % of them, and this bound in at most
+/// 4 %.
 pub const BUYERS_MIN: u64 = 100;
-/// Highest share of doubtful visitors, in percent of the exposed ones: those that saw two arms, or an arm without a
-/// weight. Above it the answer has an alarm, because such visitors could decide the result.
+/// Highest share of doubtful visitors, in percent of the exposed visitors. A visitor is doubtful if it saw two arms,
+/// or an arm without a weight. Above this share the answer has an alarm, because the doubtful visitors could decide
+/// the result.
 const DOUBTFUL_PERCENT_MAX: u64 = 1;
-/// Fewer doubtful visitors raise no alarm, also if they are a large share. Anyone can send a few forged events, and an experiment
-/// that is small enough for them to matter is too early anyway.
+/// Fewer doubtful visitors raise no alarm, even if their share is high. Anyone can send a few forged events. If so few
+/// events matter, the experiment is too early anyway.
 pub const DOUBTFUL_VISITORS_MIN: u64 = 10;
 
-/// Sums over the visitors of one arm, for one metric.
+/// The sums of one metric over the visitors of one arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArmSums {
     /// The visitors of the arm.
     pub visitors: u64,
-    /// The visitors that reached the goal, or those whose value is not 0.
+    /// The visitors that reached the goal, or for [`MetricKind::Mean`] the visitors whose value is not 0.
     pub converted: u64,
     /// The sum of the values.
     pub sum: f64,
@@ -58,7 +60,7 @@ pub struct Settings {
     pub alpha: f64,
     /// The looks at which the result is valid.
     pub method: Method,
-    /// Index of the baseline.
+    /// The index of the baseline.
     pub baseline: usize,
 }
 
@@ -73,23 +75,23 @@ pub enum TooEarly {
     Buyers,
     /// Too few of its visitors did not convert.
     NonConversions,
-    /// The mean of the baseline is not told apart from 0, so that there is no bounded relative change.
+    /// The mean of the baseline may be 0, so that the relative change has no bounds.
     Baseline,
 }
 
-/// The description of one arm, valid at one look.
+/// The mean of one arm. The interval is valid at one look only.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArmSummary {
-    /// The mean of the metric. `None` without visitors.
+    /// The mean of the metric. `None` if there are no visitors.
     pub mean: Option<f64>,
-    /// The interval of the mean. `None` if there are too few visitors for one.
+    /// The interval of the mean. `None` if there are too few visitors for an interval.
     pub interval: Option<Interval>,
 }
 
 /// The comparison of an arm with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// Index of the compared arm.
+    /// The index of the compared arm.
     pub arm: usize,
     /// The relative change. `None` for a baseline of 0, and for an arm without visitors.
     pub estimate: Option<f64>,
@@ -130,13 +132,13 @@ pub enum GuardrailVerdict {
 pub struct MetricResult {
     /// One summary for each arm.
     pub arms: Vec<ArmSummary>,
-    /// The arms that are not compared, by index, with the reason.
+    /// The index of each arm that is not compared, and the reason.
     pub too_early: Vec<(usize, TooEarly)>,
-    /// One comparison for each arm but the baseline.
+    /// The comparison of each arm except the baseline.
     pub against: Vec<Comparison>,
 }
 
-/// Compares all arms with the baseline. Without a baseline among the arms there are no comparisons.
+/// Compares all arms with the baseline. If no arm has the index of the baseline, there are no comparisons.
 pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> MetricResult {
     let moments: Vec<Moments> = arms.iter().map(|sums| kind.moments(sums)).collect();
     let mut result = MetricResult {
@@ -149,7 +151,7 @@ pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> Metri
     let Some(baseline) = moments.get(settings.baseline) else { return result };
     for (arm, compared) in moments.iter().enumerate().filter(|(arm, _)| *arm != settings.baseline) {
         let change = RelativeChange::of(baseline, compared, settings.method, settings.alpha);
-        // The mean of no visitor is unknown, and not 100 % below the baseline.
+        // The mean of an arm without visitors is unknown. It is not 100 % below the baseline.
         let estimate = change.estimate.filter(|_| arms[arm].visitors > 0);
         let mut comparison = Comparison { arm, estimate, interval: None, p: None };
         if early[arm].is_none() && early[settings.baseline].is_none() {
@@ -168,21 +170,20 @@ pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> Metri
 
 /// Returns the first reason why an arm is not compared yet.
 fn too_early(kind: MetricKind, sums: &ArmSums) -> Option<TooEarly> {
-    let few_converted = match kind {
-        MetricKind::Proportion => (sums.converted < CONVERSIONS_MIN, TooEarly::Conversions),
-        MetricKind::Mean => (sums.converted < BUYERS_MIN, TooEarly::Buyers),
-    };
-    [
-        (sums.visitors < VISITORS_MIN, TooEarly::Visitors),
-        few_converted,
-        (sums.visitors.saturating_sub(sums.converted) < CONVERSIONS_MIN, TooEarly::NonConversions),
-    ]
-    .into_iter()
-    .find_map(|(is_early, reason)| is_early.then_some(reason))
+    if sums.visitors < VISITORS_MIN {
+        return Some(TooEarly::Visitors);
+    }
+    match kind {
+        MetricKind::Proportion if sums.converted < CONVERSIONS_MIN => return Some(TooEarly::Conversions),
+        MetricKind::Mean if sums.converted < BUYERS_MIN => return Some(TooEarly::Buyers),
+        MetricKind::Proportion | MetricKind::Mean => {}
+    }
+    let not_converted = sums.visitors.saturating_sub(sums.converted);
+    (not_converted < CONVERSIONS_MIN).then_some(TooEarly::NonConversions)
 }
 
-/// Describes one arm at one look: Wilson's interval for a proportion, Student's for a mean. The holdout gets the same
-/// description and is never compared.
+/// Summarizes one arm. A proportion has Wilson's interval, and a mean has Student's interval. The holdout is
+/// summarized too, but never compared.
 pub fn summarize(kind: MetricKind, sums: &ArmSums, alpha: f64) -> ArmSummary {
     let moments = kind.moments(sums);
     let interval = match kind {
@@ -199,22 +200,26 @@ pub fn summarize(kind: MetricKind, sums: &ArmSums, alpha: f64) -> ArmSummary {
 }
 
 impl Comparison {
-    /// Returns the verdict by the p-value. `p_adjusted` is that of a secondary metric, or `p` itself.
+    /// Returns the verdict about a goal or a value. `p_adjusted` is the adjusted p-value of a secondary metric, or
+    /// else `p`.
     pub fn verdict(&self, p_adjusted: Option<f64>, alpha: f64) -> Verdict {
-        match (self.estimate, p_adjusted) {
-            (None, _) | (_, None) => Verdict::TooEarly,
-            (Some(estimate), Some(p)) if p < alpha && estimate > 0.0 => Verdict::Better,
-            (Some(estimate), Some(p)) if p < alpha && estimate < 0.0 => Verdict::Worse,
-            _ => Verdict::NotToldApart,
+        let Some(estimate) = self.estimate else { return Verdict::TooEarly };
+        match p_adjusted {
+            None => Verdict::TooEarly,
+            Some(p) if p < alpha && estimate > 0.0 => Verdict::Better,
+            Some(p) if p < alpha && estimate < 0.0 => Verdict::Worse,
+            Some(_) => Verdict::NotToldApart,
         }
     }
 
-    /// Returns the verdict about a guardrail by the interval. `margin` is the largest tolerated loss, as a
-    /// positive fraction of the baseline.
+    /// Returns the verdict about a guardrail. `margin` is the largest loss that is tolerated, as a positive fraction
+    /// of the baseline.
     pub fn guardrail_verdict(&self, margin: f64, lower_is_better: bool) -> GuardrailVerdict {
         let Some(interval) = self.interval else { return GuardrailVerdict::TooEarly };
-        let (low, high) =
-            if lower_is_better { (-interval.high, -interval.low) } else { (interval.low, interval.high) };
+        let Interval { low, high } = match lower_is_better {
+            true => Interval { low: -interval.high, high: -interval.low },
+            false => interval,
+        };
         if low > -margin {
             GuardrailVerdict::NoWorse
         } else if high < 0.0 {
@@ -225,9 +230,10 @@ impl Comparison {
     }
 }
 
-/// Returns whether so many visitors are doubtful that the result is. `exposed` counts all exposed visitors, the doubtful
-/// ones included.
-pub fn has_too_many_doubtful(doubtful: u64, exposed: u64) -> bool {
-    doubtful >= DOUBTFUL_VISITORS_MIN
-        && u128::from(doubtful) * 100 > u128::from(exposed) * u128::from(DOUBTFUL_PERCENT_MAX)
+/// Returns whether there are too many doubtful visitors for a result. `exposed` is the number of all exposed visitors,
+/// including the doubtful visitors.
+pub fn has_too_many_doubtful(doubtful_visitors: u64, exposed_visitors: u64) -> bool {
+    doubtful_visitors >= DOUBTFUL_VISITORS_MIN
+        && u128::from(doubtful_visitors) * 100
+            > u128::from(exposed_visitors) * u128::from(DOUBTFUL_PERCENT_MAX)
 }

@@ -1,15 +1,15 @@
-//! Sample ratio mismatch: visitors that are not split among the arms as planned.
+//! Sample ratio mismatch: the visitors are not split among the arms as planned.
 //!
-//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). The chi-square test is valid at one
-//! look only. Arms without a planned share take no part.
+//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). The chi-square test is valid at one look
+//! only. Both ignore arms without a weight.
 
 use super::distributions::{chi_square_sf, ln_gamma};
 
-/// The weight of the planned shares against the observed visitors (the concentration of the Dirichlet prior). The
-/// test finds small deviations sooner with a larger number, and large ones later.
+/// The concentration of the Dirichlet prior, whose mean is the planned shares. With a larger number, the test finds
+/// small deviations sooner and large deviations later.
 const CONCENTRATION: f64 = 100.0;
-/// The Bayes factor above which a mismatch is reported. In an experiment without a mismatch, at most one in a thousand
-/// ever exceeds it.
+/// A mismatch is reported if the Bayes factor is above this number. Of the experiments without a mismatch, at most one
+/// in a thousand is ever reported.
 pub const BAYES_FACTOR_MAX: f64 = 1_000.0;
 
 /// The result of the test that is valid at every look.
@@ -19,36 +19,41 @@ pub struct Mismatch {
     pub ln_bayes_factor: f64,
     /// The p-value.
     pub p: f64,
-    /// True if the split differs from the planned one.
+    /// True if the mismatch is reported.
     pub is_alarm: bool,
 }
 
 impl Mismatch {
-    /// Returns the Bayes factor. A factor beyond the range of an f64 is the largest finite number.
+    /// Returns the Bayes factor. If it is too large for an f64, returns the largest finite number.
     pub fn bayes_factor(&self) -> f64 {
         self.ln_bayes_factor.exp().min(f64::MAX)
     }
 }
 
-/// An arm of positive weight: its visitors, and its share of all of them.
-type Expected = (f64, f64);
+/// An arm with a weight.
+struct PlannedArm {
+    visitors: f64,
+    /// The planned share of all visitors.
+    share: f64,
+}
 
-/// Returns the arms of positive weight, if there are two or more. The shares add up to 1.
-fn expected(observed: &[u64], weights: &[f64]) -> Option<Vec<Expected>> {
-    let arms = observed.iter().zip(weights).filter(|(_, weight)| **weight > 0.0 && weight.is_finite());
-    let mut arms: Vec<Expected> = arms.map(|(visitors, weight)| (*visitors as f64, *weight)).collect();
-    let total: f64 = arms.iter().map(|(_, weight)| weight).sum();
-    arms.iter_mut().for_each(|(_, weight)| *weight /= total);
-    let is_split = arms.len() > 1 && arms.iter().all(|(_, share)| *share > 0.0);
+/// Returns the arms with a weight above 0. The shares add up to 1. `None` for fewer than two arms.
+fn planned_arms(visitors: &[u64], weights: &[f64]) -> Option<Vec<PlannedArm>> {
+    let arms = visitors.iter().zip(weights).filter(|(_, weight)| **weight > 0.0 && weight.is_finite());
+    let arms = arms.map(|(visitors, weight)| PlannedArm { visitors: *visitors as f64, share: *weight });
+    let mut arms: Vec<PlannedArm> = arms.collect();
+    let total: f64 = arms.iter().map(|arm| arm.share).sum();
+    arms.iter_mut().for_each(|arm| arm.share /= total);
+    let is_split = arms.len() > 1 && arms.iter().all(|arm| arm.share > 0.0);
     is_split.then_some(arms)
 }
 
-/// Tests the split at any look. `None` if fewer than two arms have a weight.
-pub fn test_any_time(observed: &[u64], weights: &[f64]) -> Option<Mismatch> {
-    let arms = expected(observed, weights)?;
-    let all: f64 = arms.iter().map(|(visitors, _)| visitors).sum();
-    let prior = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + all);
-    let terms = arms.iter().map(|(visitors, share)| {
+/// Tests the split. The result is valid at every look. `None` if fewer than two arms have a weight.
+pub fn test_any_time(visitors: &[u64], weights: &[f64]) -> Option<Mismatch> {
+    let arms = planned_arms(visitors, weights)?;
+    let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
+    let prior = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + total);
+    let terms = arms.iter().map(|PlannedArm { visitors, share }| {
         let concentration = CONCENTRATION * share;
         ln_gamma(concentration + visitors) - ln_gamma(concentration) - visitors * share.ln()
     });
@@ -60,23 +65,24 @@ pub fn test_any_time(observed: &[u64], weights: &[f64]) -> Option<Mismatch> {
     })
 }
 
-/// The chi-square test of a split.
+/// The result of the chi-square test of a split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChiSquare {
     /// The sum of the squared deviations, each divided by the expected number.
     pub statistic: f64,
-    /// The number of arms of positive weight, minus 1.
+    /// The number of arms with a weight, minus 1.
     pub freedom: f64,
     /// The p-value.
     pub p: f64,
 }
 
-/// Tests the split at one look (Fabijan et al. 2019). `None` if fewer than two arms have a weight.
-pub fn test_once(observed: &[u64], weights: &[f64]) -> Option<ChiSquare> {
-    let arms = expected(observed, weights)?;
-    let all: f64 = arms.iter().map(|(visitors, _)| visitors).sum();
-    let deviation = |(visitors, share): &Expected| {
-        let expected = share * all;
+/// Tests the split (Fabijan et al. 2019). The result is valid at one look only. `None` if fewer than two arms have a
+/// weight.
+pub fn test_once(visitors: &[u64], weights: &[f64]) -> Option<ChiSquare> {
+    let arms = planned_arms(visitors, weights)?;
+    let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
+    let deviation = |PlannedArm { visitors, share }: &PlannedArm| {
+        let expected = share * total;
         if expected > 0.0 { (visitors - expected).powi(2) / expected } else { 0.0 }
     };
     let statistic = arms.iter().map(deviation).sum();

@@ -1,11 +1,12 @@
-//! The statistics of experiments: pure functions over sums.
+//! The statistics of experiments, as pure functions.
 //!
-//! The input is a few sums per arm: visitors, values, squares of values. The caller chooses visitors, metrics
-//! and phases. Every function accepts every input: a result that would not be finite is absent.
+//! The input is a few sums for each arm: the number of visitors, the sum of the values, and the sum of their squares.
+//! The caller chooses the visitors, the metrics and the phases. A function accepts every input. If a result would not
+//! be finite, it is absent.
 //!
-//! [`metric::compare`] is the entry point. It summarizes each arm, decides where a comparison is too early,
-//! and gives the relative change of each arm against the baseline. Its interval is valid at every look by
-//! default, so that daily looks raise no additional false alarms.
+//! [`metric::compare`] is the entry point. It summarizes each arm, and compares it with the baseline unless the
+//! comparison is too early. By default the interval of the change is valid at every look, so that daily looks raise no
+//! additional false alarms.
 
 pub(crate) mod bayesian;
 pub(crate) mod difference;

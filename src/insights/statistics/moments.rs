@@ -1,4 +1,4 @@
-//! The mean and the variance of a metric in one arm, from sums over the visitors of the arm.
+//! The mean and the variance of a metric in one arm, computed from sums over the visitors of the arm.
 
 /// The mean and the variance of a metric in one arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,12 +9,12 @@ pub struct Moments {
     pub mean: f64,
     /// The variance of the metric per visitor.
     pub variance: f64,
-    /// The mean that a relative change is divided by. It differs from `mean` only under CUPED, where it is
-    /// not adjusted.
+    /// The mean by which a difference is divided to get a relative change. Under CUPED it is the mean without the
+    /// adjustment, and otherwise `mean`.
     pub level: f64,
 }
 
-/// Sums over the visitors of an arm for a ratio of two amounts, such as revenue per page view.
+/// The sums for a ratio of two amounts, such as revenue per page view, over the visitors of an arm.
 #[derive(Debug, Clone, Copy)]
 pub struct RatioSums {
     /// The visitors of the arm.
@@ -31,38 +31,38 @@ pub struct RatioSums {
     pub products: f64,
 }
 
-/// Sums over the visitors of an arm for a metric and for the same metric in a period before the first exposure.
+/// The sums for a metric after the first exposure and for the same metric before it, over the visitors of an arm.
 #[derive(Debug, Clone, Copy)]
 pub struct CupedSums {
     /// The visitors of the arm.
     pub visitors: u64,
-    /// The sum of the metric.
+    /// The sum of the metric after the exposure.
     pub after: f64,
-    /// The sum of its squares.
+    /// The sum of the squares of the metric after the exposure.
     pub after_squares: f64,
     /// The sum of the metric before the exposure.
     pub before: f64,
-    /// The sum of its squares.
+    /// The sum of the squares of the metric before the exposure.
     pub before_squares: f64,
-    /// The sum of the products of the two.
+    /// The sum of the products of both metrics.
     pub products: f64,
 }
 
-/// Returns the sample covariance of two amounts from their sums and the sum of their products. It is 0 for fewer than
-/// two visitors.
-fn covariance(visitors: f64, sums: (f64, f64), products: f64) -> f64 {
+/// Returns the sample covariance of two amounts, from their sums and the sum of their products. Returns 0 for fewer
+/// than two visitors.
+fn covariance(visitors: f64, a_sum: f64, b_sum: f64, products: f64) -> f64 {
     if visitors < 2.0 {
         return 0.0;
     }
-    (products - sums.0 * (sums.1 / visitors)) / (visitors - 1.0)
+    (products - a_sum * (b_sum / visitors)) / (visitors - 1.0)
 }
 
-/// Returns the sample variance. Rounding may make the difference of the sums negative. It counts as 0 then.
+/// Returns the sample variance. If rounding makes it negative, returns 0.
 fn variance(visitors: f64, sum: f64, squares: f64) -> f64 {
-    covariance(visitors, (sum, sum), squares).max(0.0)
+    covariance(visitors, sum, sum, squares).max(0.0)
 }
 
-/// Returns the mean of a sum. It is 0 without visitors.
+/// Returns the mean. Returns 0 without visitors.
 fn mean(visitors: f64, sum: f64) -> f64 {
     if visitors == 0.0 { 0.0 } else { sum / visitors }
 }
@@ -72,7 +72,8 @@ impl Moments {
         Self { visitors, mean, variance, level: mean }
     }
 
-    /// Returns the moments of a share of visitors. More converted visitors than visitors count as all of them.
+    /// Returns the moments of a share of visitors. If `converted` is larger than `visitors`, all visitors count as
+    /// converted.
     pub fn of_proportion(visitors: u64, converted: u64) -> Self {
         let mean = mean(visitors as f64, converted.min(visitors) as f64);
         Self::new(visitors as f64, mean, mean * (1.0 - mean))
@@ -87,21 +88,23 @@ impl Moments {
     /// Returns the moments of a ratio by the delta method (Deng, Knoblich, Lu 2018).
     pub fn of_ratio(sums: &RatioSums) -> Self {
         let visitors = sums.visitors as f64;
-        let (over, under) = (mean(visitors, sums.numerator), mean(visitors, sums.denominator));
-        let ratio = over / under;
-        let of_over = variance(visitors, sums.numerator, sums.numerator_squares);
-        let of_under = variance(visitors, sums.denominator, sums.denominator_squares);
-        let of_both = covariance(visitors, (sums.numerator, sums.denominator), sums.products);
-        let variance = (of_over - 2.0 * ratio * of_both + ratio * ratio * of_under) / (under * under);
+        let numerator_mean = mean(visitors, sums.numerator);
+        let denominator_mean = mean(visitors, sums.denominator);
+        let ratio = numerator_mean / denominator_mean;
+        let numerator_variance = variance(visitors, sums.numerator, sums.numerator_squares);
+        let denominator_variance = variance(visitors, sums.denominator, sums.denominator_squares);
+        let covariance = covariance(visitors, sums.numerator, sums.denominator, sums.products);
+        let variance = (numerator_variance - 2.0 * ratio * covariance + ratio * ratio * denominator_variance)
+            / (denominator_mean * denominator_mean);
         Self::new(visitors, ratio, variance.max(0.0))
     }
 
-    /// Returns the moments of two arms, adjusted by the metric before the exposure (CUPED, Deng et al. 2013).
-    /// The factor of the adjustment is that of the added sums of both arms.
+    /// Returns the moments of two arms, adjusted by the metric before the exposure (CUPED, Deng et al. 2013). The
+    /// factor of the adjustment is computed from the sums over both arms.
     pub fn of_cuped(a: &CupedSums, b: &CupedSums) -> (Self, Self) {
         let visitors = a.visitors as f64 + b.visitors as f64;
         let before = a.before + b.before;
-        let common = covariance(visitors, (a.after + b.after, before), a.products + b.products);
+        let common = covariance(visitors, a.after + b.after, before, a.products + b.products);
         let spread = variance(visitors, before, a.before_squares + b.before_squares);
         let factor = if spread > 0.0 { common / spread } else { 0.0 };
         (Self::adjusted(a, factor), Self::adjusted(b, factor))
@@ -112,12 +115,12 @@ impl Moments {
         let level = mean(visitors, sums.after);
         let after = variance(visitors, sums.after, sums.after_squares);
         let before = variance(visitors, sums.before, sums.before_squares);
-        let common = covariance(visitors, (sums.after, sums.before), sums.products);
+        let common = covariance(visitors, sums.after, sums.before, sums.products);
         let variance = (after + factor * factor * before - 2.0 * factor * common).max(0.0);
         Self { visitors, mean: level - factor * mean(visitors, sums.before), variance, level }
     }
 
-    /// Returns the variance of the mean. It is 0 without visitors.
+    /// Returns the variance of the mean. Returns 0 without visitors.
     pub(super) fn variance_of_mean(&self) -> f64 {
         mean(self.visitors, self.variance)
     }

@@ -2,20 +2,19 @@
 
 use super::difference::{Difference, Interval};
 
-/// Returns the likelihood ratio of the mixture against a difference of 0. `mixture_variance` is the variance
-/// of the mixture.
+/// Returns the likelihood ratio of the mixture against a difference of 0.
 pub fn likelihood_ratio(difference: &Difference, mixture_variance: f64) -> f64 {
-    let (d, v) = (difference.estimate, difference.variance);
-    let sum = v + mixture_variance;
-    (v / sum).sqrt() * (mixture_variance * d * d / (2.0 * v * sum)).exp()
+    let Difference { estimate, variance, .. } = *difference;
+    let sum = variance + mixture_variance;
+    (variance / sum).sqrt() * (mixture_variance * estimate * estimate / (2.0 * variance * sum)).exp()
 }
 
-/// Returns the p-value, valid at every look.
+/// Returns the p-value. It is valid at every look.
 pub fn p_value(difference: &Difference, mixture_variance: f64) -> f64 {
     (1.0 / likelihood_ratio(difference, mixture_variance)).min(1.0)
 }
 
-/// Returns the interval of the difference, valid at every look. `None` without a finite one.
+/// Returns the interval of the difference. It is valid at every look. `None` if no finite interval exists.
 pub fn interval(difference: &Difference, mixture_variance: f64, alpha: f64) -> Option<Interval> {
     let v = difference.variance;
     let sum = v + mixture_variance;

@@ -1,24 +1,26 @@
-//! The number of visitors that an experiment needs, and the days until it has them.
+//! The number of visitors that an experiment needs, and the number of days until it has them.
 
 use super::difference::{Method, planned_squared_width};
 use super::distributions::normal_quantile;
 
-/// The smallest change that an experiment should find.
+/// The smallest change that an experiment should find, and the error rates.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The rate of the baseline.
+    /// The share of converted visitors in the baseline.
     pub rate: f64,
-    /// The relative change of the rate.
+    /// The relative change of `rate`.
     pub lift: f64,
-    /// The error rate.
+    /// The probability of a false alarm.
     pub alpha: f64,
     /// The probability to find the change.
     pub power: f64,
 }
 
-/// Returns the visitors that each arm needs. `None` if a rate is not between 0 and 1, or if there is no change to find.
+/// Returns the number of visitors that each arm needs. `None` if a rate is not above 0 and at most 1, or if there is
+/// no change.
 pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
-    let (p1, p2) = (target.rate, target.rate * (1.0 + target.lift));
+    let p1 = target.rate;
+    let p2 = p1 * (1.0 + target.lift);
     let is_rate = |p: f64| p > 0.0 && p <= 1.0;
     if !is_rate(p1) || !is_rate(p2) || p1 == p2 {
         return None;
@@ -28,7 +30,7 @@ pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
     let variances = p1 * (1.0 - p1) + p2 * (1.0 - p2);
     let factor = match method {
         Method::Fixed => 1.0,
-        // The interval that is valid at every look is wider.
+        // An interval that is valid at every look is wider.
         Method::Anytime { .. } => planned_squared_width(target.alpha) / (z * z),
     };
     let visitors = (sum * sum * variances / (p2 - p1).powi(2) * factor).ceil();
@@ -36,7 +38,8 @@ pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
     (visitors.is_finite() && sum > 0.0).then_some(visitors as u64)
 }
 
-/// Returns the days until the smallest arm has the needed visitors, rounded up. `None` if it gets no new ones.
+/// Returns the number of days until the smallest arm has enough visitors, rounded up. `None` if it gets no new
+/// visitors.
 pub fn days_left(needed_per_arm: u64, smallest_arm: u64, new_per_day: f64) -> Option<u64> {
     let missing = needed_per_arm.saturating_sub(smallest_arm);
     if missing == 0 {

@@ -1,18 +1,17 @@
-//! The answer about the zones of a page.
+//! Writes the answer about the zones of a page.
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::count::{VariantCount, ZoneCount, ZoneCounts};
 use super::question::ZonesQuestion;
 use super::sql::zones_query;
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document};
-use crate::insights::format::TextColumn;
-use crate::insights::site::SiteFacts;
+use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document, end_document};
+use crate::insights::questions::site::SiteFacts;
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 6] = ["zone", "variant", "views", "visitors", "event", "followed"];
 
-/// Writes an answer.
+/// Writes the answer.
 pub(crate) fn write_zones(
     question: &ZonesQuestion,
     site: &SiteFacts,
@@ -22,17 +21,12 @@ pub(crate) fn write_zones(
     let mut document = begin_document(&question.range, site, log);
     document.insert("zones".to_owned(), counts.zones.iter().map(|zone| zone_json(zone, question)).collect());
     document.insert("more".to_owned(), json!(counts.more));
-    let met = TextColumn::ALL.into_iter().zip(counts.other).filter(|(_, rows)| *rows > 0);
-    let other: Map<_, _> = met.map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
-    if !other.is_empty() {
-        document.insert("other".to_owned(), Json::Object(other));
-    }
-    document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": counts.rows }));
     let has_default = |zone: &ZoneCount| {
         zone.variants.iter().any(|variant| variant.key == "default" && variant.shown.is_some())
     };
     let zones: Vec<_> = counts.zones.iter().map(|zone| (&*zone.zone, has_default(zone))).collect();
-    document.insert("sql".to_owned(), json!(zones_query(question, &site.site, &zones)));
+    let sql = zones_query(question, &site.site, &zones);
+    end_document(&mut document, &counts.other, counts.rows, log, sql);
     let lines = counts
         .zones
         .iter()
@@ -45,7 +39,7 @@ fn zone_json(zone: &ZoneCount, question: &ZonesQuestion) -> Json {
     let published = question.zones.iter().find(|published| published.zone == zone.zone);
     json!({
         "zone": zone.zone,
-        // Only the published route tells whether a zone is nested.
+        // It is unknown whether a zone is nested if the zone is not published.
         "nested": published.map(|published| published.nested),
         "rules": published.map(|published| &published.rules[..]).unwrap_or_default(),
         "comparable": published.is_some_and(|published| published.comparable),
@@ -59,25 +53,26 @@ fn variant_json(variant: &VariantCount) -> Json {
         return json!({ "key": variant.key, "views": null, "visitors": null, "followed": null, "more": null });
     };
     let followed = shown.followed.iter();
-    let followed = followed.map(|(event, visitors)| json!({ "event": event, "visitors": visitors }));
+    let followed = followed.map(|event| json!({ "event": event.name, "visitors": event.visitors }));
     json!({
         "key": variant.key, "views": shown.views, "visitors": shown.visitors, "followed": followed.collect::<Json>(),
         "more": shown.more,
     })
 }
 
-/// Returns a line for each event, or one line without events.
+/// Returns a line for each event, or one line if there is no event.
 fn variant_lines(zone: &str, variant: &VariantCount) -> Vec<Vec<Cell>> {
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     let number = |number: Option<u64>| number.map_or(Cell::Text(None), |number| Cell::Number(number as i64));
     let shown = variant.shown.as_ref();
     let line = |event: Cell, followed: Cell| {
-        let views = [shown.map(|shown| shown.views), shown.map(|shown| shown.visitors)].map(number);
-        [text(zone), text(&variant.key)].into_iter().chain(views).chain([event, followed]).collect()
+        let views = number(shown.map(|shown| shown.views));
+        let visitors = number(shown.map(|shown| shown.visitors));
+        vec![text(zone), text(&variant.key), views, visitors, event, followed]
     };
     let followed = shown.map(|shown| &shown.followed[..]).unwrap_or_default();
     if followed.is_empty() {
         return vec![line(Cell::Text(None), Cell::Text(None))];
     }
-    followed.iter().map(|(event, visitors)| line(text(event), Cell::Number(*visitors as i64))).collect()
+    followed.iter().map(|event| line(text(&event.name), Cell::Number(event.visitors as i64))).collect()
 }

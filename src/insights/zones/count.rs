@@ -1,47 +1,55 @@
-//! Counts the variants that zones showed, and the visitors of the events that followed.
+//! Counts the views and visitors of each variant of each zone, and the events after its first view.
 //!
-//! The views of all variants are counted in each pass. The events that followed are counted for one part of
-//! the variants, and there are as many parts as the memory demands.
+//! The counts of events take the most memory. So the variants are divided into parts, and a smaller memory limit gives
+//! more parts. Each pass over the rows counts the events of one part of the variants, and the views of all variants.
 
 use std::collections::HashMap;
 
 use super::question::ZonesQuestion;
+use super::texts::{DEFAULT, DEFAULT_KEY, TEXTS_BYTES_MIN, Texts, Variant};
 use crate::checksum::hash64;
-use crate::insights::ask::each_value_part;
-use crate::insights::columns::Columns;
-use crate::insights::credits::ScannedFiles;
-use crate::insights::format::{ColumnFileError, TextColumn};
-use crate::insights::question::Filters;
-use crate::insights::rows::{ACTION, PAGE, Plan, Row, RowValue};
-use crate::insights::scan::{Limits, ScanError, ScanSummary, VALUES_SHARE, part_of, scan_with_values};
-use crate::insights::site::SiteFacts;
-use crate::insights::values::Values;
+use crate::insights::columns::format::{ColumnFileError, TextColumn};
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::ask::each_value_part;
+use crate::insights::questions::credits::ScannedFiles;
+use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::questions::part::Part;
+use crate::insights::questions::question::Filters;
+use crate::insights::questions::row::{ACTION, PAGE, Row};
+use crate::insights::questions::row_reader::{Plan, RowValue};
+use crate::insights::questions::scan::{ScanSummary, scan_with_values};
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::values::Values;
 
-/// The variant of a zone that no pair of an event names.
-const DEFAULT: &str = "default";
-/// Memory that the texts of a question may take also if the memory of Insights is small.
-const TEXTS_BYTES_MIN: u64 = 1 << 20;
-/// The part of the memory of Insights that holds the visitors of the events that followed: one of this many. Beyond it
-/// the variants are counted in several passes.
+/// The memory for the counts of events after views is the memory of Insights, divided by this number. If they take
+/// more, the variants are counted in several passes.
 const FOLLOWED_SHARE: u64 = 4;
 
 /// The counts of a variant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct VariantCount {
     pub key: String,
-    /// `None` if it is not known whether the zone was present.
+    /// `None` if it is unknown whether a page had the zone.
     pub shown: Option<ShownCount>,
 }
 
-/// The numbers of a variant.
+/// The numbers of a variant that was shown.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct ShownCount {
     pub views: u64,
     pub visitors: u64,
-    /// Events by falling numbers of visitors, then by name.
-    pub followed: Vec<(String, u64)>,
-    /// Further events.
+    /// The events after the first view. The event with the most visitors is the first one. Equal numbers are in the
+    /// order of the names.
+    pub followed: Vec<EventCount>,
+    /// The number of events that are not in `followed`.
     pub more: usize,
+}
+
+/// The visitors with an event after their first view of a variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EventCount {
+    pub name: String,
+    pub visitors: u64,
 }
 
 /// The counts of a zone.
@@ -49,19 +57,21 @@ pub(crate) struct ShownCount {
 pub(crate) struct ZoneCount {
     pub zone: String,
     pub variants: Vec<VariantCount>,
-    /// Further variants.
+    /// The number of variants that are not in `variants`.
     pub more: usize,
 }
 
-/// All counts.
+/// The counts of all zones.
 #[derive(Debug, Default)]
 pub(crate) struct ZoneCounts {
-    /// The published zones in their order, then the others by falling numbers of views.
+    /// The published zones in their order, and then the others. Of the others, the zone with the most views is the
+    /// first one.
     pub zones: Vec<ZoneCount>,
-    /// Further zones.
+    /// The number of zones that are not in `zones`.
     pub more: usize,
+    /// The number of rows that were read.
     pub rows: u64,
-    /// Rows of the range by text columns whose text is `(other)`.
+    /// For each text column, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
@@ -77,15 +87,15 @@ pub(crate) fn count_zones(
 ) -> Result<ZoneCounts, ScanError> {
     let mut counts = ZoneCounts::default();
     if !have_page(files, question)? {
-        let none = PartCount::new((0, 1), question, limits);
-        (counts.zones, counts.more) = none.views.zones(question, &none.texts);
+        PartCount::new(Part::WHOLE, question, limits).set_zones(&mut counts, question);
         return Ok(counts);
     }
     let parts = each_value_part(|part| count_part(files, question, site, limits, part))?;
     for (part, summary) in parts {
         if counts.rows == 0 {
-            (counts.zones, counts.more) = part.views.zones(question, &part.texts);
-            (counts.rows, counts.other) = (summary.rows, summary.other);
+            part.set_zones(&mut counts, question);
+            counts.rows = summary.rows;
+            counts.other = summary.other;
         }
         part.add_followed(&mut counts.zones, &summary.values, question.limit);
     }
@@ -102,14 +112,17 @@ fn have_page(files: &[&Columns], question: &ZonesQuestion) -> Result<bool, Colum
     Ok(false)
 }
 
-/// Counts all views, and the events that followed the variants of one part. The error says that there must be
-/// more parts if the variants and events of this one take too much memory.
+/// Counts all views, and the events after the views of the variants in one part.
+///
+/// # Errors
+/// A file is damaged, the time is over, or the texts take too much memory. [`ScanError::TooManyValues`] if the counts
+/// of events take too much memory. Then the variants need more parts.
 fn count_part(
     files: &[&Columns],
     question: &ZonesQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
-    part: (u64, u64),
+    part: Part,
 ) -> Result<(PartCount, ScanSummary), ScanError> {
     let filters = Filters { page: vec![question.page.clone()], ..Filters::default() };
     let plan = Plan {
@@ -119,7 +132,7 @@ fn count_part(
         bots: question.bots,
         filters: &filters,
         value: RowValue::Shown,
-        value_part: (0, 1),
+        value_part: Part::WHOLE,
         needs_variants: false,
     };
     let mut count = PartCount::new(part, question, limits);
@@ -128,167 +141,109 @@ fn count_part(
         count.add_visitor(rows, values);
     })
     .map_err(|error| match error {
-        // Each part has all texts.
+        // More parts do not help, because each part has all texts.
         ScanError::TooManyValues => ScanError::TooLarge,
         error => error,
     })?;
-    match () {
-        () if count.texts.is_full() => Err(ScanError::TooLarge),
-        () if count.followed.is_full => Err(ScanError::TooManyValues),
-        () => Ok((count, summary)),
+    if count.texts.is_full() {
+        Err(ScanError::TooLarge)
+    } else if count.followed.is_full {
+        Err(ScanError::TooManyValues)
+    } else {
+        Ok((count, summary))
     }
 }
 
-/// Memory of a zone or key beside its name: its entries in two tables.
-const NAME_BYTES: u64 = 160;
-/// Memory of a pair of a text, and of its views.
-const PAIR_BYTES: u64 = 64;
-
-/// Names with numbers in the order in which they are found.
-#[derive(Default)]
-struct Numbered {
-    numbers: HashMap<String, u32>,
-    names: Vec<String>,
-    bytes: u64,
+/// A view of a variant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct View {
+    variant: Variant,
+    time_ms: i64,
 }
 
-impl Numbered {
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = self.names.len() as u32;
-        self.numbers.insert(name.to_owned(), number);
-        self.names.push(name.to_owned());
-        self.bytes += NAME_BYTES + 2 * name.len() as u64;
-        number
-    }
+/// An event that is no view.
+#[derive(Clone, Copy)]
+struct Action {
+    /// The number of the name of the event.
+    name: u32,
+    time_ms: i64,
 }
 
-/// A zone and a key.
-type Pair = (u32, u32);
-/// The key of [`DEFAULT`].
-const DEFAULT_KEY: u32 = u32::MAX;
-
-/// The zones and keys of the variants that page events showed.
-#[derive(Default)]
-struct Texts {
-    zones: Numbered,
-    keys: Numbered,
-    /// The pairs of each value, once a page event has had it. A key is not `default`.
-    pairs: Vec<Option<Vec<Pair>>>,
-    pair_bytes: u64,
-    bytes_max: u64,
-}
-
-impl Texts {
-    fn new(limits: &Limits<'_>) -> Self {
-        let bytes_max = (limits.memory_bytes / VALUES_SHARE).max(TEXTS_BYTES_MIN);
-        Self { bytes_max, ..Self::default() }
-    }
-
-    /// Returns whether the texts take more than their memory. Anyone can send any texts.
-    fn is_full(&self) -> bool {
-        self.zones.bytes + self.keys.bytes + self.pair_bytes > self.bytes_max
-    }
-
-    /// Returns the pairs of a value.
-    fn pairs(&mut self, value: u32, values: &Values) -> &[Pair] {
-        let at = value as usize;
-        if self.pairs.len() <= at {
-            self.pairs.resize(at + 1, None);
-        }
-        if self.pairs[at].is_none() {
-            self.pairs[at] = Some(self.parse(&values.texts[at]));
-        }
-        self.pairs[at].as_deref().unwrap_or_default()
-    }
-
-    fn parse(&mut self, text: &str) -> Vec<Pair> {
-        let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
-        let mut chosen: Vec<Pair> = Vec::new();
-        for (zone, key) in pairs {
-            let zone = self.zones.number(zone);
-            let key = if key == DEFAULT { DEFAULT_KEY } else { self.keys.number(key) };
-            // The first pair of a zone counts.
-            if !chosen.iter().any(|(other, _)| *other == zone) {
-                chosen.push((zone, key));
-            }
-        }
-        chosen.retain(|(_, key)| *key != DEFAULT_KEY);
-        self.pair_bytes += PAIR_BYTES * chosen.len() as u64;
-        chosen
-    }
-
-    fn key(&self, key: u32) -> &str {
-        if key == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key as usize] }
-    }
-
-    /// Returns the pair of these names. A key that no event has is that of no pair.
-    fn pair(&self, zone: &str, key: &str) -> Option<Pair> {
-        let zone = *self.zones.numbers.get(zone)?;
-        let key = if key == DEFAULT { Some(DEFAULT_KEY) } else { self.keys.numbers.get(key).copied() };
-        Some((zone, key?))
-    }
-}
-
-/// The counts of one part of the variants.
+/// All views, and the events after the views of the variants in one part.
 struct PartCount {
     texts: Texts,
-    /// The published zones that are always present.
-    present: Vec<u32>,
-    views: Views,
-    followed: Followed,
-    /// The views of a visitor: pair and time.
-    shown: Vec<(Pair, i64)>,
-    /// The events of a visitor: value and time.
-    actions: Vec<(u32, i64)>,
+    /// The published zones that every view of the page shows.
+    shown_zones: Vec<u32>,
+    views: ViewCounts,
+    followed: FollowedCounts,
+    /// A buffer for the views of one visitor.
+    visitor_views: Vec<View>,
+    /// A buffer for the actions of one visitor.
+    actions: Vec<Action>,
 }
 
 impl PartCount {
-    fn new(part: (u64, u64), question: &ZonesQuestion, limits: &Limits<'_>) -> Self {
+    fn new(part: Part, question: &ZonesQuestion, limits: &Limits<'_>) -> Self {
         let mut texts = Texts::new(limits);
-        let present = question.zones.iter().filter(|zone| !zone.nested);
-        let present = present.map(|zone| texts.zones.number(&zone.zone)).collect();
-        let followed = Followed::new(part, limits);
-        Self { texts, present, views: Views::default(), followed, shown: Vec::new(), actions: Vec::new() }
+        let shown_zones = question.zones.iter().filter(|zone| !zone.nested);
+        let shown_zones = shown_zones.map(|zone| texts.zones.number(&zone.zone)).collect();
+        Self {
+            texts,
+            shown_zones,
+            views: ViewCounts::default(),
+            followed: FollowedCounts::new(part, limits),
+            visitor_views: Vec::new(),
+            actions: Vec::new(),
+        }
     }
 
     fn add_visitor(&mut self, rows: &[Row], values: &Values) {
-        let Self { texts, present, views, followed, shown, actions } = self;
+        let Self { texts, shown_zones, views, followed, visitor_views, actions } = self;
         if texts.is_full() {
             return;
         }
-        shown.clear();
+        visitor_views.clear();
         for row in rows.iter().filter(|row| row.has(PAGE)) {
-            let pairs = texts.pairs(row.value, values);
-            shown.extend(pairs.iter().map(|pair| (*pair, row.time_ms())));
-            let absent = present.iter().filter(|zone| !pairs.iter().any(|(other, _)| other == *zone));
-            shown.extend(absent.map(|zone| ((*zone, DEFAULT_KEY), row.time_ms())));
+            let time_ms = row.time_ms();
+            let variants = texts.variants(row.value, values);
+            visitor_views.extend(variants.iter().map(|variant| View { variant: *variant, time_ms }));
+            let defaults =
+                shown_zones.iter().filter(|zone| !variants.iter().any(|other| other.zone == **zone));
+            let defaults = defaults.map(|zone| Variant { zone: *zone, key: DEFAULT_KEY });
+            visitor_views.extend(defaults.map(|variant| View { variant, time_ms }));
         }
-        if shown.is_empty() {
+        if visitor_views.is_empty() {
             return;
         }
-        shown.sort_unstable();
-        views.add_visitor(shown);
+        visitor_views.sort_unstable();
+        views.add_visitor(visitor_views);
         actions.clear();
-        let of_actions = rows.iter().filter(|row| row.has(ACTION));
-        actions.extend(of_actions.map(|row| (row.value, row.time_ms())));
-        // The last event of each name.
-        actions.sort_unstable_by_key(|(event, time_ms)| (*event, -time_ms));
-        actions.dedup_by_key(|(event, _)| *event);
-        for of_pair in shown.chunk_by(|a, b| a.0 == b.0) {
-            followed.add(of_pair[0], actions);
+        let action_rows = rows.iter().filter(|row| row.has(ACTION));
+        actions.extend(action_rows.map(|row| Action { name: row.value, time_ms: row.time_ms() }));
+        // Only the last action with each name is needed.
+        actions.sort_unstable_by_key(|action| (action.name, -action.time_ms));
+        actions.dedup_by_key(|action| action.name);
+        for variant_views in visitor_views.chunk_by(|a, b| a.variant == b.variant) {
+            followed.add(variant_views[0], actions);
         }
     }
 
-    /// Adds the events that followed the variants of the part.
+    /// Sets the zones of the answer, without the events after the views.
+    fn set_zones(&self, counts: &mut ZoneCounts, question: &ZonesQuestion) {
+        let (zones, more) = self.views.zones(question, &self.texts);
+        counts.zones = zones;
+        counts.more = more;
+    }
+
+    /// Adds the events after the views of the variants in the part.
     fn add_followed(&self, zones: &mut [ZoneCount], values: &Values, limit: usize) {
         for zone in zones {
             for variant in &mut zone.variants {
-                let pair = self.texts.pair(&zone.zone, &variant.key);
-                let counts = pair.and_then(|pair| self.followed.of(pair));
-                if let (Some(shown), Some(counts)) = (&mut variant.shown, counts) {
+                let number = self.texts.variant(&zone.zone, &variant.key);
+                let counts = number.and_then(|number| self.followed.of(number));
+                if let Some(shown) = &mut variant.shown
+                    && let Some(counts) = counts
+                {
                     shown.set_followed(counts, values, limit);
                 }
             }
@@ -297,144 +252,153 @@ impl PartCount {
 }
 
 impl ShownCount {
-    /// Keeps the events with the most visitors. `counts` are the visitors by the value of the event.
+    /// Keeps the events with the most visitors. `counts` has the visitors of each event, by the number of its name.
     fn set_followed(&mut self, counts: &[u64], values: &Values, limit: usize) {
-        let named = values.texts.iter().zip(counts).filter(|(_, visitors)| **visitors > 0);
-        let mut followed: Vec<(String, u64)> =
-            named.map(|(name, visitors)| (name.to_string(), *visitors)).collect();
-        followed
-            .sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
-        self.more = followed.len().saturating_sub(limit);
-        followed.truncate(limit);
-        self.followed = followed;
+        let events = values.texts.iter().zip(counts).filter(|(_, visitors)| **visitors > 0);
+        let events =
+            events.map(|(name, visitors)| EventCount { name: name.to_string(), visitors: *visitors });
+        self.followed = events.collect();
+        self.followed.sort_by(|a, b| b.visitors.cmp(&a.visitors).then_with(|| a.name.cmp(&b.name)));
+        self.more = self.followed.len().saturating_sub(limit);
+        self.followed.truncate(limit);
     }
+}
+
+/// The views and visitors of a variant.
+#[derive(Default)]
+struct ViewCount {
+    views: u64,
+    visitors: u64,
+}
+
+/// A variant that a view has shown, with the name of its key.
+struct ShownVariant<'t> {
+    key: &'t str,
+    count: ShownCount,
 }
 
 /// The views and visitors of all variants of all zones.
 #[derive(Default)]
-struct Views {
-    /// Views and visitors by pair.
-    shown: HashMap<Pair, (u64, u64)>,
+struct ViewCounts {
+    by_variant: HashMap<Variant, ViewCount>,
 }
 
-impl Views {
-    /// Adds the sorted pairs that the views of a visitor showed.
-    fn add_visitor(&mut self, shown: &[(Pair, i64)]) {
-        for of_pair in shown.chunk_by(|a, b| a.0 == b.0) {
-            let counts = self.shown.entry(of_pair[0].0).or_default();
-            *counts = (counts.0 + of_pair.len() as u64, counts.1 + 1);
+impl ViewCounts {
+    /// Adds the views of a visitor. They are sorted.
+    fn add_visitor(&mut self, views: &[View]) {
+        for variant_views in views.chunk_by(|a, b| a.variant == b.variant) {
+            let count = self.by_variant.entry(variant_views[0].variant).or_default();
+            count.views += variant_views.len() as u64;
+            count.visitors += 1;
         }
     }
 
-    /// Returns the zones of the answer without the events that followed, and the number of further zones.
+    /// Returns the zones of the answer without the events after the views, and the number of further zones.
     fn zones(&self, question: &ZonesQuestion, texts: &Texts) -> (Vec<ZoneCount>, usize) {
-        let (published, limit) = (&question.zones, question.limit);
-        let mut by_zone: HashMap<u32, Vec<(&str, ShownCount)>> = HashMap::new();
-        for ((zone, key), (views, visitors)) in &self.shown {
-            let shown = ShownCount { views: *views, visitors: *visitors, ..ShownCount::default() };
-            by_zone.entry(*zone).or_default().push((texts.key(*key), shown));
+        let limit = question.limit;
+        let mut by_zone: HashMap<u32, Vec<ShownVariant<'_>>> = HashMap::new();
+        for (Variant { zone, key }, ViewCount { views, visitors }) in &self.by_variant {
+            let count = ShownCount { views: *views, visitors: *visitors, ..ShownCount::default() };
+            by_zone.entry(*zone).or_default().push(ShownVariant { key: texts.key(*key), count });
         }
-        let number = |zone: &str| texts.zones.numbers.get(zone);
-        let mut zones: Vec<ZoneCount> = published
-            .iter()
-            .map(|zone| {
-                let found = number(&zone.zone).and_then(|number| by_zone.remove(number)).unwrap_or_default();
-                zone_count(&zone.zone, &zone.variants, !zone.nested, found, limit)
-            })
-            .collect();
-        // A zone without a pair beside `default` is shown only if it is published.
-        let mut others: Vec<(u64, &str, Vec<_>)> = by_zone
+        let published = question.zones.iter().map(|zone| {
+            let number = texts.zones.numbers.get(&zone.zone);
+            let shown = number.and_then(|number| by_zone.remove(number)).unwrap_or_default();
+            zone_count(&zone.zone, &zone.variants, !zone.nested, shown, limit)
+        });
+        let mut zones: Vec<ZoneCount> = published.collect();
+        // An unpublished zone is in the answer only if a view has shown another variant than `default`.
+        let mut others: Vec<(u64, &str, Vec<ShownVariant<'_>>)> = by_zone
             .into_iter()
-            .map(|(zone, found)| {
-                (found.iter().map(|(_, shown)| shown.views).sum(), &*texts.zones.names[zone as usize], found)
+            .map(|(zone, shown)| {
+                let views = shown.iter().map(|variant| variant.count.views).sum();
+                (views, &*texts.zones.names[zone as usize], shown)
             })
             .collect();
         others.sort_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
         let more = others.len().saturating_sub(limit);
         let default = [DEFAULT.to_owned()];
         let others = others.into_iter().take(limit);
-        zones.extend(others.map(|(_, zone, found)| zone_count(zone, &default, false, found, limit)));
+        zones.extend(others.map(|(_, zone, shown)| zone_count(zone, &default, false, shown, limit)));
         (zones, more)
     }
 }
 
-/// Returns a zone with its known variants, and then the others by falling numbers of views. `is_present` is true if
-/// each view of the page shows the zone.
+/// Returns a zone with its published variants, and then the other shown variants. Of the others, the variant with the
+/// most views is the first one. `is_always_shown` is true if every view of the page shows the zone.
 fn zone_count(
     zone: &str,
-    known: &[String],
-    is_present: bool,
-    mut found: Vec<(&str, ShownCount)>,
+    published_keys: &[String],
+    is_always_shown: bool,
+    mut shown_variants: Vec<ShownVariant<'_>>,
     limit: usize,
 ) -> ZoneCount {
-    found.sort_by(|(a, a_shown), (b, b_shown)| b_shown.views.cmp(&a_shown.views).then_with(|| a.cmp(b)));
-    let mut variants: Vec<VariantCount> = known
-        .iter()
-        .map(|key| {
-            let at = found.iter().position(|(other, _)| other == key);
-            let shown = at.map(|at| found.remove(at).1).unwrap_or_default();
-            VariantCount { key: key.clone(), shown: (is_present || key != DEFAULT).then_some(shown) }
-        })
-        .collect();
-    let more = found.len().saturating_sub(limit);
-    let others = found.into_iter().take(limit);
-    variants.extend(others.map(|(key, shown)| VariantCount { key: key.to_owned(), shown: Some(shown) }));
+    shown_variants.sort_by(|a, b| b.count.views.cmp(&a.count.views).then_with(|| a.key.cmp(b.key)));
+    let published = published_keys.iter().map(|key| {
+        let index = shown_variants.iter().position(|variant| variant.key == key);
+        let count = index.map(|index| shown_variants.remove(index).count).unwrap_or_default();
+        VariantCount { key: key.clone(), shown: (is_always_shown || key != DEFAULT).then_some(count) }
+    });
+    let mut variants: Vec<VariantCount> = published.collect();
+    let more = shown_variants.len().saturating_sub(limit);
+    let others = shown_variants.into_iter().take(limit);
+    variants.extend(
+        others.map(|variant| VariantCount { key: variant.key.to_owned(), shown: Some(variant.count) }),
+    );
     ZoneCount { zone: zone.to_owned(), variants, more }
 }
 
-/// The visitors of the events that followed the variants of one part.
-struct Followed {
-    /// The part, and the number of parts.
-    part: (u64, u64),
-    pairs: HashMap<Pair, usize>,
-    /// Visitors by pair, then by the value of the event.
+/// The visitors with an event after their first view of a variant, for the variants in one part.
+struct FollowedCounts {
+    part: Part,
+    /// The index in `counts` of each variant.
+    variants: HashMap<Variant, usize>,
+    /// The visitors of each event by the number of its name, for each variant.
     counts: Vec<Vec<u64>>,
-    /// The numbers in `counts`, and their bound.
+    /// The number of numbers in `counts`.
     numbers: usize,
     numbers_max: u64,
     /// True once the part takes more than its memory.
     is_full: bool,
 }
 
-impl Followed {
-    fn new(part: (u64, u64), limits: &Limits<'_>) -> Self {
+impl FollowedCounts {
+    fn new(part: Part, limits: &Limits<'_>) -> Self {
         let numbers_max = limits.memory_bytes / FOLLOWED_SHARE / size_of::<u64>() as u64;
-        let (pairs, counts) = (HashMap::new(), Vec::new());
-        Self { part, pairs, counts, numbers: 0, numbers_max, is_full: false }
+        Self { part, variants: HashMap::new(), counts: Vec::new(), numbers: 0, numbers_max, is_full: false }
     }
 
-    /// Adds a visitor: its first view with a pair, and its last event of each name.
-    fn add(&mut self, (pair, first_ms): (Pair, i64), actions: &[(u32, i64)]) {
-        if self.is_full || !self.has(pair) {
+    /// Adds a visitor: its first view of a variant, and its last action with each name.
+    fn add(&mut self, first_view: View, actions: &[Action]) {
+        if self.is_full || !self.has(first_view.variant) {
             return;
         }
         let next = self.counts.len();
-        let at = *self.pairs.entry(pair).or_insert(next);
-        if at == next {
+        let index = *self.variants.entry(first_view.variant).or_insert(next);
+        if index == next {
             self.counts.push(Vec::new());
         }
-        let counts = &mut self.counts[at];
-        for (event, _) in actions.iter().filter(|(_, last_ms)| *last_ms >= first_ms) {
-            let event = *event as usize;
-            if counts.len() <= event {
-                self.numbers += event + 1 - counts.len();
-                counts.resize(event + 1, 0);
+        let counts = &mut self.counts[index];
+        for action in actions.iter().filter(|action| action.time_ms >= first_view.time_ms) {
+            let name = action.name as usize;
+            if counts.len() <= name {
+                self.numbers += name + 1 - counts.len();
+                counts.resize(name + 1, 0);
             }
-            counts[event] += 1;
+            counts[name] += 1;
         }
-        // A single pair always fits.
+        // A single variant always fits.
         self.is_full = self.numbers as u64 > self.numbers_max && self.counts.len() > 1;
     }
 
-    /// Returns whether a pair is in the part.
-    fn has(&self, (zone, key): Pair) -> bool {
-        let (part, parts) = self.part;
+    /// Returns whether a variant is in the part.
+    fn has(&self, Variant { zone, key }: Variant) -> bool {
         let bytes = (u64::from(zone) << 32 | u64::from(key)).to_le_bytes();
-        parts == 1 || part_of(hash64(&bytes), parts) == part
+        self.part.count == 1 || self.part.has(hash64(&bytes))
     }
 
-    /// Returns the visitors by the value of the event. `None` for a pair without a view in the part.
-    fn of(&self, pair: Pair) -> Option<&[u64]> {
-        self.pairs.get(&pair).map(|at| &*self.counts[*at])
+    /// Returns the visitors of each event by the number of its name. `None` for a variant without a view in the part.
+    fn of(&self, variant: Variant) -> Option<&[u64]> {
+        self.variants.get(&variant).map(|index| &*self.counts[*index])
     }
 }

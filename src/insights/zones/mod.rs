@@ -1,16 +1,14 @@
-//! The variants that the zones of a page showed, and the events that followed.
+//! The question about the zones of a page: the variants that they showed, and the events that followed.
 //!
-//! The variants of a zone are not compared here: each visitor may have seen several of them.
+//! The answer does not compare the variants of a zone, because a visitor may have seen several of them.
 
 mod answer;
 mod count;
-mod published;
 mod question;
 mod sql;
+mod texts;
 
 pub(super) use answer::write_zones;
 pub(super) use count::count_zones;
-pub use published::PublishedZone;
-pub(crate) use published::published_zones;
 pub(crate) use question::ZONES_PARAM_NAMES;
 pub use question::{ZONES_LIMIT_MAX, ZonesQuestion};

@@ -1,14 +1,16 @@
-//! The query of an answer about zones.
+//! Writes the SQL of an answer about zones.
 
 use std::fmt::Write;
 
 use super::question::ZonesQuestion;
-use crate::insights::sql::{begin_events, instant, text};
+use crate::insights::questions::sql::{begin_events, instant, text};
 
-/// Returns the query. `zones` are the zones of the answer, with whether `default` counts.
+/// Returns the query. `zones` has the name of each zone in the answer, and true if the answer counts its variant
+/// `default`.
 pub(super) fn zones_query(question: &ZonesQuestion, site: &str, zones: &[(&str, bool)]) -> String {
     let mut sql = begin_events(site, question.bots);
-    let (from, to) = (instant(question.range.start), instant(question.range.end));
+    let from = instant(question.range.start);
+    let to = instant(question.range.end);
     let listed = zones.iter().map(|(zone, has_default)| format!("({}, {has_default})", text(zone)));
     let listed = listed.collect::<Vec<_>>().join(", ");
     let zones = if listed.is_empty() {

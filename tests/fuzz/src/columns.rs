@@ -51,7 +51,7 @@ fn ask(columns: &Columns, memory_bytes: u64) {
         let question =
             Question::parse(subject, pairs.into_iter(), &Zone::utc(), NOW_MS).expect("valid parameters");
         // A damaged file is an error, not a panic.
-        let _ = answer_over(&[columns], 9, (&Query::Views(question), &site), NOW_MS, &limits);
+        let _ = answer_over(&[columns], 9, &Query::Views(question), &site, NOW_MS, &limits);
     }
 }
 

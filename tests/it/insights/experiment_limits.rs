@@ -144,7 +144,7 @@ fn the_time_is_looked_at_in_each_block_and_before_each_comparison() {
             seen.get() > looks
         };
         let limits = Limits { memory_bytes: MEMORY_BYTES, is_over: &is_over };
-        let answer = answer_over(&files, 9, (&query, &site()), START_MS, &limits);
+        let answer = answer_over(&files, 9, &query, &site(), START_MS, &limits);
         (matches!(answer, Err(ScanError::TooExpensive)), seen.get())
     };
     let (is_over, looks) = run(usize::MAX);

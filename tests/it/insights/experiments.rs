@@ -55,7 +55,7 @@ pub(super) fn ask_columns(
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
     let query = Query::Experiment(Box::new(question.clone()));
-    let answer = answer_over(&files, 9, (&query, &site()), START_MS + 20 * 24 * HOUR_MS, &limits);
+    let answer = answer_over(&files, 9, &query, &site(), START_MS + 20 * 24 * HOUR_MS, &limits);
     answer.map(|answer| answer.document)
 }
 

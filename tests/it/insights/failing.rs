@@ -1,6 +1,7 @@
 //! Column files on a disk that fails, is full, or changes meanwhile.
 
 use std::cell::Cell;
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use std::sync::{Arc, mpsc};
 
 use parallax::testing::clock::Clock;
 use parallax::testing::insights::{
-    ColumnInstaller, ColumnStore, Columns, Limits, MissingFiles, Query, Question, SiteFacts, StoreError,
-    Subject, Zone,
+    ColumnInstaller, ColumnStore, Columns, Limits, MissingFiles, Query, Question, SiteFacts, Subject, Zone,
+    answer_over,
 };
 use parallax::testing::limits::{COLUMNS_FREE_BYTES_MIN, RETAIN_MS_MIN, RETENTION_INTERVAL_MS};
 use parallax::testing::log::{self, LogClient, LogWriter, Options, Queue, Records, Request};
@@ -119,12 +120,12 @@ fn site() -> SiteFacts {
 }
 
 /// Returns the page views of a store, or the error of its refresh or answer.
-fn views(store: &mut ColumnStore, last_seq: u64) -> Result<u64, StoreError> {
+fn views(store: &mut ColumnStore, last_seq: u64) -> Result<u64, Box<dyn Error>> {
     store.refresh(last_seq, &|| false)?;
     let question =
         Question::parse(Subject::Overview, std::iter::empty(), &Zone::utc(), NOW_MS).expect("valid");
     let limits = Limits { memory_bytes: MEMORY_BYTES, is_over: &|| false };
-    let answer = store.answer(&Query::Views(question), &site(), NOW_MS, &limits)?;
+    let answer = answer_over(&store.columns(), last_seq, &Query::Views(question), &site(), NOW_MS, &limits)?;
     Ok(answer.document["totals"]["views"].as_u64().expect("a number"))
 }
 
@@ -312,7 +313,7 @@ fn a_question_looks_at_its_deadline_after_each_1024_rows() {
         };
         let ask = |is_over: &dyn Fn() -> bool| {
             let limits = Limits { memory_bytes: MEMORY_BYTES, is_over };
-            parallax::testing::insights::answer_over(&[&columns], 1, (&query, &site()), NOW_MS, &limits)
+            answer_over(&[&columns], 1, &query, &site(), NOW_MS, &limits)
         };
         ask(&is_over).expect("an answer");
         // The rows are read once, and counted once.

@@ -94,9 +94,9 @@ fn a_file_of_another_segment_or_key_is_refused() {
     let path = directory.path().join("a.columns");
     fs::write(&path, build(&[Event::page(0)])).expect("written");
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
-    assert!(Columns::open(&disk, &path, (1, 1), KEY).is_ok());
+    assert!(Columns::open(&disk, &path, 1, 1, KEY).is_ok());
     for (seqs, key) in [((1, 2), KEY), ((2, 1), KEY), ((1, 1), VisitorKey([8; 16]))] {
-        assert!(Columns::open(&disk, &path, seqs, key).is_err(), "{seqs:?}");
+        assert!(Columns::open(&disk, &path, seqs.0, seqs.1, key).is_err(), "{seqs:?}");
     }
 }
 
@@ -219,8 +219,9 @@ fn an_answer_counts_the_rows_whose_site_is_beyond_the_bound() {
         let question =
             Question::parse(Subject::Overview, range.into_iter(), &site.zone, 90_000_000).expect("valid");
         let limits = Limits { memory_bytes: 1 << 30, is_over: &|| false };
-        let asked = (&Query::Views(question), &site);
-        let document = answer_over(&[&columns], 1, asked, 90_000_000, &limits).expect("an answer").document;
+        let query = Query::Views(question);
+        let document =
+            answer_over(&[&columns], 1, &query, &site, 90_000_000, &limits).expect("an answer").document;
         (document["totals"]["views"].as_u64(), document["other"]["site"].as_u64())
     };
     assert_eq!(ask(0), (Some(2), None));

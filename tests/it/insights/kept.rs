@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use parallax::testing::insights::{AnswerCache, Columns, Limits, Query, Question, Subject, answer_cached};
+use parallax::testing::insights::{
+    AnswerCache, Columns, Limits, LogColumns, Query, Question, Subject, answer_cached,
+};
 
 use super::Event;
 use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, any_params, check, columns, site};
@@ -21,9 +23,8 @@ fn counts_over_sealed_segments_are_used_again_until_a_segment_is_sealed() {
     let limits = Limits { memory_bytes: 1 << 30, is_over: &|| false };
     let mut ask = |sealed: &[&Columns], tail: &[Event]| {
         let tail = columns(tail, &[]);
-        let files = (sealed, tail.last());
-        let answer =
-            answer_cached(files, &mut cache, 9, (&query, &site), NOW_MS, &limits).expect("an answer");
+        let files = LogColumns { sealed, tail: tail.last() };
+        let answer = answer_cached(files, &mut cache, 9, &query, &site, NOW_MS, &limits).expect("an answer");
         (answer.document["totals"]["views"].as_u64(), cache.hits())
     };
     assert_eq!(ask(&sealed[..2], &events[20..25]), (Some(25), 0));
@@ -57,8 +58,8 @@ proptest! {
             let mut ask = |subject: Subject| {
                 let question = Question::parse(subject, pairs(), &site.zone, NOW_MS).expect("valid parameters");
                 let query = Query::Views(question.clone());
-                let files = (&sealed[..], tail.last());
-                let answer = answer_cached(files, &mut cache, 9, (&query, &site), NOW_MS, &limits).expect("an answer");
+                let files = LogColumns { sealed: &sealed, tail: tail.last() };
+                let answer = answer_cached(files, &mut cache, 9, &query, &site, NOW_MS, &limits).expect("an answer");
                 (question, answer.document)
             };
             let (_, of) = params.iter().find(|(name, _)| *name == "of").expect("a group");

@@ -30,7 +30,7 @@ fn ask(subject: Subject, events: &[Event], memory_bytes: u64) -> Answer {
         Query::Views(Question::parse(subject, params.into_iter(), &site.zone, NOW_MS).expect("valid"));
     let limits = Limits { memory_bytes, is_over: &|| false };
     let files: Vec<_> = files.iter().collect();
-    answer_over(&files, events.len() as u64, (&query, &site), NOW_MS, &limits).expect("an answer")
+    answer_over(&files, events.len() as u64, &query, &site, NOW_MS, &limits).expect("an answer")
 }
 
 fn rows_and_more<'a>(answer: &'a Answer, rows: &str) -> (usize, &'a Value) {

@@ -331,7 +331,7 @@ fn list(known: Vec<(KnownExperiment, Places)>, events: &[Event], memory_bytes: u
     let files = columns(events, 100);
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
-    let answer = answer_over(&files, 9, (&Query::Experiments(question), &site()), now_ms, &limits);
+    let answer = answer_over(&files, 9, &Query::Experiments(question), &site(), now_ms, &limits);
     answer.expect("an answer").document["experiments"].clone()
 }
 

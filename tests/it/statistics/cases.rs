@@ -6,7 +6,7 @@ use parallax::testing::insights::statistics::difference::{Difference, Interval, 
 use parallax::testing::insights::statistics::many::{benjamini_hochberg, holm};
 use parallax::testing::insights::statistics::mismatch::{test_any_time, test_once};
 use parallax::testing::insights::statistics::moments::{CupedSums, Moments, RatioSums};
-use parallax::testing::insights::statistics::rates::{newcombe, test_pooled, wilson};
+use parallax::testing::insights::statistics::rates::{Rate, newcombe, test_pooled, wilson};
 use parallax::testing::insights::statistics::sample_size::{Target, visitors_per_arm};
 use parallax::testing::insights::statistics::{distributions, msprt};
 use serde_json::{Value as Json, json};
@@ -123,7 +123,8 @@ fn bayesian(input: &Json) -> Json {
 }
 
 fn small_rates(input: &Json) -> Json {
-    let [a, b] = ["a", "b"].map(|arm| (count(&input[arm], "n"), count(&input[arm], "converted")));
+    let rate = |arm: &Json| Rate { visitors: count(arm, "n"), converted: count(arm, "converted") };
+    let [a, b] = ["a", "b"].map(|arm| rate(&input[arm]));
     let (low, high) = ends(newcombe(a, b, number(input, "alpha")));
     let pooled = test_pooled(a, b).expect("a test");
     json!({ "estimate": difference("newcombe", input).estimate, "low": low, "high": high, "zPooled": pooled.z, "pPooled": pooled.p })

@@ -5,7 +5,7 @@ use parallax::testing::insights::statistics::many::{benjamini_hochberg, holm};
 use parallax::testing::insights::statistics::metric::{ArmSums, MetricKind, MetricResult, Settings, compare};
 use parallax::testing::insights::statistics::mismatch::{test_any_time, test_once};
 use parallax::testing::insights::statistics::moments::Moments;
-use parallax::testing::insights::statistics::rates::{newcombe, test_pooled, wilson};
+use parallax::testing::insights::statistics::rates::{Rate, newcombe, test_pooled, wilson};
 use parallax::testing::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 use proptest::prelude::*;
 
@@ -149,7 +149,7 @@ proptest! {
         if let Some(test) = test_once(&observed, &weights) {
             prop_assert!((0.0..=1.0).contains(&test.p), "{test:?}");
         }
-        let [a, b] = [a, b].map(|sums| (sums.visitors, sums.converted));
+        let [a, b] = [a, b].map(|sums| Rate { visitors: sums.visitors, converted: sums.converted });
         if let Some(interval) = newcombe(a, b, alpha) {
             prop_assert!(interval.low >= -1.0 - 1e-12 && interval.high <= 1.0 + 1e-12, "{interval:?}");
         }

@@ -72,6 +72,7 @@ const FENCES: &[(&str, &[&str])] = &[
         "jiff",
         &[
             "events/time.rs",
+            "insights/questions/calendar.rs",
             "site/compile/conditions.rs",
             "site/compile/routes.rs",
             "site/compile/timezone.rs",

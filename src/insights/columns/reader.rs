@@ -1,29 +1,26 @@
-//! The reader of column files. It checks each part before its first use.
+//! Reads column files. Checks each part of a file before its first use.
 
 use std::ops::{Deref, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::build::VisitorKey;
-use super::facts::read_column;
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
-    ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_ALIAS,
-    TIE_BYTES, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at, u64_at,
+    ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, Section,
+    TIE_ALIAS, TIE_BYTES, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at, u64_at,
 };
+use super::key::VisitorKey;
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
 use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
-/// Numbers that device, operating system and browser have together.
+/// The number of agent numbers. An agent number stands for a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
-pub(super) const OUT_OF_RANGE: ColumnFileError =
-    ColumnFileError::Damaged("a number in a section is out of range");
 
-/// A column file, or the same bytes in memory. The file is open only while it is read, so that a log of many segments
-/// takes no descriptors.
+/// The columns of a segment, in a column file or in memory. A file is open only while it is read, so that a log of
+/// many segments needs few file descriptors.
 pub struct Columns {
     header: Header,
     content: Content,
@@ -32,14 +29,14 @@ pub struct Columns {
 /// The rows of a file that a reader needs.
 #[derive(Debug)]
 pub(crate) struct FilePart {
-    /// The blocks, in their order. `None` for all.
+    /// The blocks in ascending order. `None` for all blocks.
     blocks: Option<Vec<usize>>,
-    /// True if the checksums of the sections were checked before.
+    /// True if the checksums of all sections were checked before.
     is_checked: bool,
 }
 
 impl FilePart {
-    /// The whole file, which was not checked before.
+    /// The whole file. It was not checked before.
     pub(crate) const WHOLE: Self = Self { blocks: None, is_checked: false };
 }
 
@@ -55,7 +52,7 @@ enum Content {
 }
 
 /// Columns whose file is open.
-pub(super) enum OpenColumns<'c> {
+pub(crate) enum OpenColumns<'c> {
     File(Box<Columns>),
     /// Columns without a file.
     Other(&'c Columns),
@@ -72,40 +69,41 @@ impl Deref for OpenColumns<'_> {
     }
 }
 
-/// A record of a column file that names a tie. Its visitors are indices into those of the file.
+/// A record that names a tie. The visitors are indices into the visitors of the file.
 #[derive(Clone, Copy)]
 pub(crate) struct TieRow {
-    /// The position of its row in the order of the seqs.
+    /// The position of the record in the order of the seqs.
     pub position: u32,
     pub anonymous: u32,
     /// `None` if the record ends the tie of the anonymous ID.
     pub user: Option<u32>,
-    /// True if an alias makes the tie, which it does only for an anonymous ID without a user.
+    /// True if the record is an alias. It makes the tie only if the anonymous ID has no tie yet.
     pub is_alias: bool,
 }
 
 /// An amount in a column file.
 pub(crate) struct AmountEntry {
     pub row: u32,
-    /// The index of its name in `VALUE_PROPERTIES`.
+    /// The index of the property in `VALUE_PROPERTIES`.
     pub column: u8,
-    /// The amount in units of 10^-4. `None` if it is ignored.
+    /// The amount in units of 10^-4. `None` if the value of the property is no amount.
     pub units: Option<i64>,
 }
 
 impl Columns {
-    /// Opens the column file at `path`. It must be of the segment with these seqs, and of this key.
+    /// Opens the column file at `path`. The file must be of the segment with these seqs, and of this key.
     ///
     /// # Errors
     /// The first check that fails.
     pub fn open(
         disk: &Arc<dyn Disk>,
         path: &Path,
-        seqs: (u64, u64),
+        first_seq: u64,
+        last_seq: u64,
         key: VisitorKey,
     ) -> Result<Self, ColumnFileError> {
         let Self { header, content: _ } = Self::open_any(&**disk, path)?;
-        if (header.first_seq, header.last_seq) != seqs {
+        if header.first_seq != first_seq || header.last_seq != last_seq {
             return Err(ColumnFileError::Foreign("the file is of another segment"));
         }
         if header.key_id != key.id() {
@@ -115,7 +113,7 @@ impl Columns {
         Ok(Self { header, content })
     }
 
-    /// Opens a column file of any segment and any key for several reads, and checks its header and its length.
+    /// Opens a column file of any segment and any key. Checks its header and its length.
     fn open_any(disk: &dyn Disk, path: &Path) -> Result<Self, ColumnFileError> {
         let file = disk.open(path)?;
         let mut bytes = [0; HEADER_BYTES];
@@ -135,7 +133,7 @@ impl Columns {
         Self::open_any(disk, path)?.check()
     }
 
-    /// Reads the bytes of a column file in memory.
+    /// Creates columns from the bytes of a column file.
     ///
     /// # Errors
     /// The first check that fails.
@@ -147,30 +145,29 @@ impl Columns {
         Ok(Self { header, content: Content::Memory(bytes) })
     }
 
-    /// Reads the columns of a sealed segment that has no column file.
-    pub(super) fn unstored(
-        source: Arc<UnstoredColumns>,
+    /// Creates the columns of a sealed segment without a column file, from the bytes of such a file.
+    pub(crate) fn unstored(
+        unstored: Arc<UnstoredColumns>,
         bytes: Vec<u8>,
         span: SegmentSpan,
     ) -> Result<Self, ColumnFileError> {
         let header = Header::from_bytes(&bytes)?;
-        source.keep(span.first_seq, Arc::new(bytes));
-        Ok(Self { header, content: Content::Unstored(source, span) })
+        unstored.keep(span.first_seq, Arc::new(bytes));
+        Ok(Self { header, content: Content::Unstored(unstored, span) })
     }
 
-    /// Opens the file for several reads.
-    pub(super) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
+    /// Opens the file, so that the next reads need not open it.
+    pub(crate) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
         let Content::File { disk, path } = &self.content else { return Ok(OpenColumns::Other(self)) };
         let content = Content::OpenFile(disk.open(path)?);
         Ok(OpenColumns::File(Box::new(Self { header: self.header.clone(), content })))
     }
 
-    /// Returns whether a column file has the columns.
-    pub(super) fn is_stored(&self) -> bool {
+    /// Returns whether the columns are in a column file.
+    pub(crate) fn is_stored(&self) -> bool {
         matches!(self.content, Content::File { .. })
     }
 
-    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -180,24 +177,24 @@ impl Columns {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
-    /// Returns whether a row may have this text: one has it, or one may have `(other)`.
-    pub(super) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
+    /// Returns whether a row may have this text. A row that has `(other)` may stand for it.
+    pub(crate) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
         let texts = self.texts(column)?;
         Ok(self.may_have_other(texts.len())
             || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
     }
 
-    /// Returns whether a row may have `(other)` in a column with this many codes. It has not if the file has
-    /// room for any further text.
-    fn may_have_other(&self, codes: usize) -> bool {
-        let bytes = |column: TextColumn| self.header.sections[column.texts_section()].0 as usize;
+    /// Returns whether a row may have `(other)` in a column with this many codes. No row has it if the file still has
+    /// room for any text.
+    fn may_have_other(&self, code_count: usize) -> bool {
+        let bytes = |column: TextColumn| self.header.sections[column.texts_section()].length as usize;
         let text_bytes: usize = TextColumn::ALL.into_iter().map(bytes).sum();
-        codes >= CODE_FIRST as usize + COLUMN_TEXTS_MAX
+        code_count >= CODE_FIRST as usize + COLUMN_TEXTS_MAX
             || text_bytes + usize::from(u16::MAX) > COLUMN_TEXT_BYTES_MAX
     }
 
-    /// Counts the rows of a range whose site is `(other)`. They may be of any site.
-    pub(super) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
+    /// Returns the number of rows in a range whose site is `(other)`. Each of them may be of any site.
+    pub(crate) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
         let sites = self.texts(TextColumn::Site)?.len();
         if !self.may_have_other(sites) {
             return Ok(0);
@@ -210,9 +207,16 @@ impl Columns {
         }
         let part = FilePart { blocks: Some(blocks.clone()), is_checked: false };
         codes.limit_to(blocks);
-        let (codes, times) = (read_column(codes)?, read_column(self.times(&part)?)?);
+        let codes = codes.into_numbers()?;
+        let times = self.times(&part)?.into_numbers()?;
         let is_counted = |(code, time): &(i64, i64)| *code == other && range.contains(time);
         Ok(codes.into_iter().zip(times).filter(is_counted).count() as u64)
+    }
+
+    /// Returns whether the file can have rows in a window of times, in milliseconds.
+    pub(crate) fn may_have_rows_in(&self, window: &Range<i64>) -> bool {
+        let Header { rows, oldest_ms, newest_ms, .. } = self.header;
+        rows > 0 && oldest_ms < window.end && newest_ms >= window.start
     }
 
     /// Returns the number of rows.
@@ -222,7 +226,7 @@ impl Columns {
 
     /// Reads the bytes of a section and checks its checksum.
     fn section(&self, section: usize) -> Result<Vec<u8>, ColumnFileError> {
-        let (length, crc) = self.header.sections[section];
+        let Section { length, crc } = self.header.sections[section];
         let bytes = self.read(self.header.section_offset(section), length as usize)?;
         match crc32c(&[&bytes]) == crc {
             true => Ok(bytes),
@@ -232,20 +236,20 @@ impl Columns {
 
     /// Reads a part of a section whose checksum was checked before.
     fn part_of_section(&self, section: usize, range: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
-        if range.end > self.header.sections[section].0 as usize {
-            return Err(OUT_OF_RANGE);
+        if range.end > self.header.sections[section].length as usize {
+            return Err(ColumnFileError::OUT_OF_RANGE);
         }
         self.read(self.header.section_offset(section) + range.start as u64, range.len())
     }
 
-    fn read(&self, at: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
+    fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
         match &self.content {
-            Content::File { disk, path } => read_from(&*disk.open(path)?, at, length),
-            Content::OpenFile(file) => read_from(&**file, at, length),
-            Content::Memory(bytes) => Ok(bytes[at as usize..][..length].to_vec()),
-            Content::Unstored(source, span) => {
-                let bytes = source.find_or_build(*span, self.header.last_seq)?;
-                let part = bytes.get(at as usize..).and_then(|rest| rest.get(..length));
+            Content::File { disk, path } => read_from(&*disk.open(path)?, offset, length),
+            Content::OpenFile(file) => read_from(&**file, offset, length),
+            Content::Memory(bytes) => Ok(bytes[offset as usize..][..length].to_vec()),
+            Content::Unstored(unstored, span) => {
+                let bytes = unstored.find_or_build(*span, self.header.last_seq)?;
+                let part = bytes.get(offset as usize..).and_then(|rest| rest.get(..length));
                 Ok(part.ok_or(ColumnFileError::Damaged("the segment has changed"))?.to_vec())
             }
         }
@@ -287,20 +291,21 @@ impl Columns {
         Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the hashes of some visitors, after [`visitors`](Self::visitors) has checked all.
-    pub(super) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
+    /// Returns the hashes of consecutive visitors. [`visitors`](Self::visitors) has checked the section before.
+    pub(crate) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
         let bytes = self.part_of_section(VISITORS, 8 * visitors.start..8 * visitors.end)?;
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the part of the file with the rows of consecutive visitors. With `is_checked` all sections were read
-    /// before.
-    pub(super) fn part_of_visitors(
+    /// Returns the part of the file with the rows of consecutive visitors. `is_checked` is true if all sections were
+    /// checked before.
+    pub(crate) fn part_of_visitors(
         &self,
         visitors: &Range<usize>,
         is_checked: bool,
     ) -> Result<FilePart, ColumnFileError> {
-        let (first, last) = (visitors.start as i64 + 1, visitors.end as i64);
+        let first = visitors.start as i64 + 1;
+        let last = visitors.end as i64;
         let blocks = match is_checked {
             true => self.headers(ROW_VISITORS)?.blocks_within(first, last),
             false => self.row_visitors(&FilePart::WHOLE)?.headers().blocks_within(first, last),
@@ -308,8 +313,9 @@ impl Columns {
         Ok(FilePart { blocks: Some(blocks), is_checked })
     }
 
-    /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were read before.
-    pub(super) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
+    /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were checked
+    /// before.
+    pub(crate) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
         let numbers: Vec<i64> = visitors.iter().map(|visitor| *visitor as i64 + 1).collect();
         let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
         Ok(FilePart { blocks: Some(blocks), is_checked: true })
@@ -320,17 +326,17 @@ impl Columns {
         self.packed(TIMES, self.header.oldest_ms..=self.header.newest_ms, part)
     }
 
-    /// Returns the visitor of each row: an index into the visitors plus 1, or 0.
+    /// Returns the visitor of each row: its index plus 1, or 0 for a record without an ID.
     pub(crate) fn row_visitors(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(ROW_VISITORS, self.header.visitors as usize + 1, part)
     }
 
-    /// Returns the kind of each row, with its flags.
+    /// Returns the kind of each row, and its flags.
     pub(crate) fn kinds(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(KINDS, 256, part)
     }
 
-    /// Returns the numbers of device, operating system and browser of each row.
+    /// Returns the agent number of each row.
     pub(crate) fn agents(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(AGENTS, AGENT_NUMBERS, part)
     }
@@ -340,32 +346,33 @@ impl Columns {
         self.numbers(POSITIONS, self.rows(), part)
     }
 
-    /// Reads the texts of a column by their codes. Codes 0 and 1 have the texts "" and `(other)`.
+    /// Returns the texts of a column, by their codes. Code 0 has the empty text, and code 1 has `(other)`.
     pub(crate) fn texts(&self, column: TextColumn) -> Result<Vec<String>, ColumnFileError> {
         let bytes = self.section(column.texts_section())?;
-        let (mut rest, mut texts) = (&bytes[..], vec![String::new(), OTHER.to_owned()]);
+        let mut texts = vec![String::new(), OTHER.to_owned()];
+        let mut rest = &bytes[..];
         debug_assert_eq!((texts.len() as u32, CODE_OTHER), (CODE_FIRST, 1));
         while !rest.is_empty() {
-            let (length, after) = rest.split_at_checked(2).ok_or(OUT_OF_RANGE)?;
+            let (length, after) = rest.split_at_checked(2).ok_or(ColumnFileError::OUT_OF_RANGE)?;
             let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
-            let (text, after) = after.split_at_checked(length).ok_or(OUT_OF_RANGE)?;
-            texts.push(std::str::from_utf8(text).map_err(|_| OUT_OF_RANGE)?.to_owned());
+            let (text, after) = after.split_at_checked(length).ok_or(ColumnFileError::OUT_OF_RANGE)?;
+            texts.push(std::str::from_utf8(text).map_err(|_| ColumnFileError::OUT_OF_RANGE)?.to_owned());
             rest = after;
         }
         Ok(texts)
     }
 
-    /// Returns the codes of a column, which has `texts` codes.
+    /// Returns the code of each row in a text column. The column has `text_count` codes.
     pub(crate) fn codes(
         &self,
         column: TextColumn,
-        texts: usize,
+        text_count: usize,
         part: &FilePart,
     ) -> Result<PackedColumn, ColumnFileError> {
-        self.numbers(column.codes_section(), texts, part)
+        self.numbers(column.codes_section(), text_count, part)
     }
 
-    /// Returns the amounts.
+    /// Returns the amounts of all rows.
     pub(crate) fn amounts(&self) -> Result<Vec<AmountEntry>, ColumnFileError> {
         let bytes = self.section(AMOUNTS)?;
         let entry = |bytes: &[u8]| {
@@ -375,49 +382,54 @@ impl Columns {
                 column: bytes[4],
                 units: (units != i64::MIN).then_some(units),
             };
-            (entry.row < self.header.rows && entry.column < 4).then_some(entry).ok_or(OUT_OF_RANGE)
+            (entry.row < self.header.rows && entry.column < 4)
+                .then_some(entry)
+                .ok_or(ColumnFileError::OUT_OF_RANGE)
         };
         let entries: Result<_, _> = bytes.chunks_exact(AMOUNT_BYTES).map(entry).collect();
-        bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
+        bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(ColumnFileError::OUT_OF_RANGE)?
     }
 
     /// Returns the records that name a tie, in the order of their seqs.
     pub(crate) fn ties(&self) -> Result<Vec<TieRow>, ColumnFileError> {
         let bytes = self.section(TIES)?;
         let entry = |bytes: &[u8]| {
-            let [position, anonymous, user] = [0, 4, 8].map(|at| u32_at(bytes, at));
-            let is_sound = position < self.header.rows
+            let [position, anonymous, user] = [0, 4, 8].map(|offset| u32_at(bytes, offset));
+            let is_valid = position < self.header.rows
                 && anonymous.max(user) < self.header.visitors
                 && [0, TIE_ALIAS, TIE_END].contains(&bytes[12]);
-            let (user, is_alias) = ((bytes[12] != TIE_END).then_some(user), bytes[12] == TIE_ALIAS);
-            is_sound.then_some(TieRow { position, anonymous, user, is_alias }).ok_or(OUT_OF_RANGE)
+            let user = (bytes[12] != TIE_END).then_some(user);
+            let is_alias = bytes[12] == TIE_ALIAS;
+            is_valid
+                .then_some(TieRow { position, anonymous, user, is_alias })
+                .ok_or(ColumnFileError::OUT_OF_RANGE)
         };
         let entries: Result<_, _> = bytes.chunks_exact(TIE_BYTES).map(entry).collect();
-        bytes.len().is_multiple_of(TIE_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
+        bytes.len().is_multiple_of(TIE_BYTES).then_some(entries).ok_or(ColumnFileError::OUT_OF_RANGE)?
     }
 
-    /// Returns the visitors of page, track and screen events without an anonymous ID, as indices into the visitors.
+    /// Returns the visitors with a page, track or screen event without an anonymous ID, as indices.
     pub(crate) fn users_alone(&self) -> Result<Vec<u32>, ColumnFileError> {
         let bytes = self.section(USERS_ALONE)?;
         let entry = |bytes: &[u8]| Some(u32_at(bytes, 0)).filter(|index| *index < self.header.visitors);
         let entries: Option<_> = bytes.chunks_exact(4).map(entry).collect();
-        entries.filter(|_| bytes.len().is_multiple_of(4)).ok_or(OUT_OF_RANGE)
+        entries.filter(|_| bytes.len().is_multiple_of(4)).ok_or(ColumnFileError::OUT_OF_RANGE)
     }
 
-    /// Returns the smallest receipt time of a row, in milliseconds.
+    /// Returns the smallest receipt time of a row, in milliseconds. `None` without rows.
     pub(crate) fn oldest_receipt_ms(&self) -> Result<Option<i64>, ColumnFileError> {
         let bytes = self.section(OLDEST_RECEIPT)?;
         match bytes.len() {
             0 => Ok(None),
             8 => Ok(Some(u64_at(&bytes, 0) as i64)),
-            _ => Err(OUT_OF_RANGE),
+            _ => Err(ColumnFileError::OUT_OF_RANGE),
         }
     }
 }
 
-fn read_from(file: &dyn DiskFile, at: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
+fn read_from(file: &dyn DiskFile, offset: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
     let mut bytes = vec![0; length];
-    match read_full(file, &mut bytes, at)? < length {
+    match read_full(file, &mut bytes, offset)? < length {
         true => Err(ColumnFileError::Damaged("the file is shorter than its header says")),
         false => Ok(bytes),
     }

@@ -1,6 +1,7 @@
-//! Amounts of events: `revenue`, `value`, `total` and `quantity` of the properties, in units of 10^-4.
+//! Parses the amounts of events: the properties `revenue`, `value`, `total` and `quantity`, in units of 10^-4.
 //!
-//! The rules are those of a cast to `decimal(15,4)` in DuckDB, so that a query over the export gives the same sums.
+//! The rules are the same as for a cast to `decimal(15,4)` in DuckDB, so that a query over the export gives the same
+//! sums.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use crate::site::experiment_metrics::{AMOUNT_UNITS_END, VALUE_PROPERTIES};
 
 /// Digits after the decimal point.
 const SCALE: usize = 4;
-/// Most bytes of a text that may be an amount. A longer one has more digits than any amount with a meaning.
+/// Most bytes of a text that is an amount. A longer text is ignored.
 const AMOUNT_TEXT_BYTES_MAX: usize = 1024;
 
 /// An amount of an event.
@@ -18,7 +19,7 @@ const AMOUNT_TEXT_BYTES_MAX: usize = 1024;
 pub enum Amount {
     /// The amount in units of 10^-4.
     Units(i64),
-    /// The property has a value that is no amount.
+    /// The value of the property is no amount.
     Ignored,
 }
 
@@ -40,8 +41,8 @@ struct Properties<'a> {
     quantity: Option<&'a RawValue>,
 }
 
-/// Returns the amounts in the payload of an event, by the index of their name. Parses only a payload that has one
-/// of the names.
+/// Returns the amounts in the payload of an event, in the order of [`VALUE_PROPERTIES`]. Parses the payload only if it
+/// may have one of the properties.
 pub(crate) fn amounts_of(payload: &str) -> [Option<Amount>; VALUE_PROPERTIES.len()] {
     if !VALUE_PROPERTIES.iter().any(|name| has_name(payload, name)) {
         return [None; VALUE_PROPERTIES.len()];
@@ -53,28 +54,30 @@ pub(crate) fn amounts_of(payload: &str) -> [Option<Amount>; VALUE_PROPERTIES.len
     [revenue, value, total, quantity].map(|raw| raw.map(|raw| parse_amount(raw.get())))
 }
 
-/// Returns whether a text may have a member of this name. An escape may hide it, so a text with one counts.
+/// Returns whether a payload may have a member with this name. A payload with an escape may have it, because the
+/// escape can hide the name.
 fn has_name(payload: &str, name: &str) -> bool {
-    let quoted = |at: usize| payload[..at].ends_with('"') && payload[at + name.len()..].starts_with('"');
-    payload.match_indices(name).any(|(at, _)| quoted(at)) || payload.contains("\\u")
+    let is_quoted =
+        |index: usize| payload[..index].ends_with('"') && payload[index + name.len()..].starts_with('"');
+    payload.match_indices(name).any(|(index, _)| is_quoted(index)) || payload.contains("\\u")
 }
 
-/// Parses the JSON text of a value.
-fn parse_amount(raw: &str) -> Amount {
-    let units = match raw.as_bytes().first() {
-        Some(b'"') => serde_json::from_str::<String>(raw).ok().filter(|text| is_plain_decimal(text)),
-        Some(b'-' | b'0'..=b'9') => number_text(raw),
+/// Parses an amount from the JSON text of a value.
+fn parse_amount(json: &str) -> Amount {
+    let units = match json.as_bytes().first() {
+        Some(b'"') => serde_json::from_str::<String>(json).ok().filter(|text| is_plain_decimal(text)),
+        Some(b'-' | b'0'..=b'9') => number_text(json),
         _ => None,
     };
     units.and_then(|text| round_decimal(&text)).map_or(Amount::Ignored, Amount::Units)
 }
 
-/// Returns the digits of a JSON number. One that is no 64-bit integer is read as a double.
-fn number_text(raw: &str) -> Option<String> {
-    if raw.parse::<i64>().is_ok() || raw.parse::<u64>().is_ok() {
-        return Some(raw.to_owned());
+/// Returns a JSON number as a decimal number. Unless it is a 64-bit integer, it is rounded to a double first.
+fn number_text(json: &str) -> Option<String> {
+    if json.parse::<i64>().is_ok() || json.parse::<u64>().is_ok() {
+        return Some(json.to_owned());
     }
-    let number: f64 = raw.parse().ok()?;
+    let number: f64 = json.parse().ok()?;
     number.is_finite().then(|| number.to_string())
 }
 
@@ -86,18 +89,19 @@ fn is_plain_decimal(text: &str) -> bool {
     text.len() <= AMOUNT_TEXT_BYTES_MAX && are_digits(whole) && are_digits(fraction)
 }
 
-/// Rounds a decimal number to four digits after the point, half away from zero. Returns `None` beyond the bound.
+/// Rounds a decimal number to four digits after the point. A half is rounded away from zero. Returns `None` if the
+/// number is too large.
 fn round_decimal(text: &str) -> Option<i64> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-    let digit = |at: usize| i64::from(fraction.as_bytes().get(at).map_or(0, |byte| byte - b'0'));
+    let digit = |index: usize| i64::from(fraction.as_bytes().get(index).map_or(0, |byte| byte - b'0'));
     let whole = whole.trim_start_matches('0');
     if whole.len() > 11 {
         return None;
     }
     let mut units: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    for at in 0..SCALE {
-        units = units * 10 + digit(at);
+    for index in 0..SCALE {
+        units = units * 10 + digit(index);
     }
     units += i64::from(digit(SCALE) >= 5);
     let signed = if text.starts_with('-') { -units } else { units };

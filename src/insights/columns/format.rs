@@ -1,22 +1,23 @@
 //! The format of column files. This module doc is the only specification.
 //!
-//! **Purpose.** A column file has the facts of one sealed segment that Insights counts, column by column. It is
-//! *derived*: a missing or damaged file is built again from the segment, and recovery never needs one. The thread
-//! `columns` and the thread `insights` of a server write column files, and `parallax insights` reads them. They are
-//! deleted with their segment, before an erasure rewrites it, and by `--insights-memory 0`.
+//! **Purpose.** A column file has the facts that Insights counts, column by column, from one sealed segment. It is
+//! *derived*: a missing or damaged file is built again from the segment, and recovery never needs a column file. The
+//! threads `columns` and `insights` of a server write column files, and `parallax insights` reads them. A column file
+//! is deleted together with its segment, and before an erasure rewrites the segment. `--insights-memory 0` deletes
+//! all.
 //!
 //! **Bounds.** All numbers are little-endian on every machine. A file has at most `SEGMENT_RECORDS_MAX` rows. A text
-//! column keeps at most `COLUMN_TEXTS_MAX` texts, and all columns together `COLUMN_TEXT_BYTES_MAX` bytes of text.
-//! Further texts become `(other)`.
+//! column has at most `COLUMN_TEXTS_MAX` texts, and all columns together have at most `COLUMN_TEXT_BYTES_MAX` bytes of
+//! text. Further texts become `(other)`.
 //!
 //! # Directory
 //!
 //! ```text
 //! NAME                            CONTENT
-//! 00000000000000000001.columns    the columns of the segment of this name
+//! 00000000000000000001.columns    the columns of the segment with this name
 //! columns-key                     the key of the visitor hashes: 16 random bytes; mode 0600
-//! .columns                        a file of the thread `columns`, or the key, being written; deleted at the next start
-//! .columns-asked                  a file of the thread `insights` being written; the same
+//! .columns                        an unfinished file of the thread `columns`, or the unfinished key; deleted at the next start
+//! .columns-asked                  an unfinished file of the thread `insights`; deleted at the next start
 //! ```
 //!
 //! # File
@@ -33,7 +34,7 @@
 //! 8       4     format version   4
 //! 12      4     header length    352; the first section begins here
 //! 16      8     first seq        of the segment
-//! 24      8     last seq         the seq before the next segment, so that a file of a longer or shorter log is noticed
+//! 24      8     last seq         the seq before the next segment; it differs if the log has become longer or shorter
 //! 32      4     rows
 //! 36      4     visitors
 //! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
@@ -68,29 +69,29 @@
 //! n each  blocks           number - base in that many bits each, the lowest bit first, without gaps; filled to a byte
 //! ```
 //!
-//! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are in the order of their visitors,
-//!   then of their times, then of their seqs. So the rows of some visitors are in few blocks, and a list or an
-//!   overview that counts the visitors in several passes reads each block about once.
-//! * A *visitor hash* is the lower half of XXH3-128 of (key, site, 00, `a` and the anonymous ID, or `u` and the user
-//!   ID of a record without one). Nobody can construct a collision without the key.
-//! * A *code* is 0 for an absent text, 1 for `(other)`, and 2 plus the index of the text. Texts are numbered in the
-//!   order of their first rows. `event` of a screen record is `screen`.
+//! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are sorted by visitor, then by
+//!   time, then by seq. So the rows of a part of the visitors are in few blocks. A question that counts the visitors
+//!   in several passes reads each block about once.
+//! * A *visitor hash* is the lower half of XXH3-128 of the key, the site, a byte 00, and the letter `a` with the
+//!   anonymous ID. A record without an anonymous ID has the letter `u` and the user ID in place of them. Nobody can
+//!   construct a collision without the key.
+//! * A *code* is 0 for an absent text, 1 for `(other)`, and otherwise 2 plus the index of the text. Texts are numbered
+//!   in the order of their first rows. A screen record has the text `screen` in the column `event`.
 //!
-//! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header
-//! length, first and last seq against the segment, key ID, length of the file. The checksum of a section is
-//! checked before its first use, then its bounds. A file that fails a check is built again.
+//! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header length,
+//! length of the file, first and last seq against the segment, key ID. Before the first use of a section, its checksum
+//! is checked, and then its bounds. A file that fails a check is built again.
 //!
-//! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename
-//! happens under the lock of `log::ErasureGeneration`, after a comparison of the generation. So no
-//! file shows records that an erasure has removed. The generation is not part of the file: an erasure deletes
-//! the column file of each segment before it rewrites the segment, and a start that finds an unfinished
-//! erasure deletes all.
+//! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename happens
+//! under the lock of `log::ErasureGeneration`, after a comparison of the generation. So no file has records
+//! that an erasure has removed. The file does not contain the generation. An erasure deletes the column file of each
+//! segment before it rewrites the segment. A start that finds an unfinished erasure deletes all column files.
 //!
-//! **Crashes.** A crash leaves `.columns`, or a column file without its segment. A start deletes both.
+//! **Crashes.** A crash can leave a temporary file, or a column file without its segment. A start deletes both.
 //!
-//! **Changes.** A new version may change everything. The old files are then built again. Version 2 had neither `term`
-//! nor `content`. `tests/golden/columns-2/` is a log with a file of it. Version 3 had neither aliases nor the mark of visits
-//! nor users alone. `tests/golden/log-2/` has a file of it.
+//! **Changes.** A new version may change everything, because old files are built again. Version 2 had neither `term`
+//! nor `content`. `tests/golden/columns-2/` is a log with a file of version 2. Version 3 had no aliases, no flag for
+//! visits and no users alone. `tests/golden/log-2/` has a file of version 3.
 //!
 //! # The smallest file
 //!
@@ -102,16 +103,16 @@ use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
 const FORMAT_VERSION: u32 = 4;
-/// Length of the header.
-pub(super) const HEADER_BYTES: usize = 352;
+/// Length of the header, in bytes.
+pub(crate) const HEADER_BYTES: usize = 352;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(super) const SECTIONS: usize = 36;
+pub(crate) const SECTIONS: usize = 36;
 
-/// Texts of one column of a file. They bound the memory of a question: a further text becomes `(other)`.
+/// Most texts of one column of a file. A further text becomes `(other)`, so that the memory of a question has a bound.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
-/// Bytes of the texts of all columns of a file. See [`COLUMN_TEXTS_MAX`].
+/// Most bytes of the texts of all columns of a file. A further text becomes `(other)`, as for [`COLUMN_TEXTS_MAX`].
 pub const COLUMN_TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// The code of an absent text.
@@ -123,31 +124,32 @@ pub(crate) const CODE_FIRST: u32 = 2;
 /// The text of [`CODE_OTHER`] in answers.
 pub(crate) const OTHER: &str = "(other)";
 
-pub(super) const VISITORS: usize = 0;
-pub(super) const TIMES: usize = 1;
-pub(super) const ROW_VISITORS: usize = 2;
-pub(super) const KINDS: usize = 3;
-pub(super) const AGENTS: usize = 4;
+pub(crate) const VISITORS: usize = 0;
+pub(crate) const TIMES: usize = 1;
+pub(crate) const ROW_VISITORS: usize = 2;
+pub(crate) const KINDS: usize = 3;
+pub(crate) const AGENTS: usize = 4;
 const CODES: usize = 5;
-pub(super) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
-pub(super) const TIES: usize = AMOUNTS + 1;
-pub(super) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
-pub(super) const POSITIONS: usize = AMOUNTS + 3;
-pub(super) const USERS_ALONE: usize = AMOUNTS + 4;
+pub(crate) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
+pub(crate) const TIES: usize = AMOUNTS + 1;
+pub(crate) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
+pub(crate) const POSITIONS: usize = AMOUNTS + 3;
+pub(crate) const USERS_ALONE: usize = AMOUNTS + 4;
 
-/// Bit of a row's kind that is set if the event begins or extends a visit.
+/// The bit in the kind of a row that is set if the event begins or extends a visit.
 pub(crate) const KIND_VISIT: i64 = 32;
-/// Bit of a row's kind that is set if a crawler sent the record.
+/// The bit in the kind of a row that is set if a crawler sent the record.
 pub(crate) const KIND_BOT: i64 = 64;
-/// Bit of a row's kind that is set for `Sec-GPC: 1`.
+/// The bit in the kind of a row that is set if the request had `Sec-GPC: 1`.
 pub(crate) const KIND_GPC: i64 = 128;
-/// Length of an entry of the section of amounts.
-pub(super) const AMOUNT_BYTES: usize = 13;
-/// Length of an entry of the section of ties.
-pub(super) const TIE_BYTES: usize = 13;
-/// Bits of the last byte of a tie.
-pub(super) const TIE_ALIAS: u8 = 1;
-pub(super) const TIE_END: u8 = 2;
+/// Length of an entry in the section of amounts, in bytes.
+pub(crate) const AMOUNT_BYTES: usize = 13;
+/// Length of an entry in the section of ties, in bytes.
+pub(crate) const TIE_BYTES: usize = 13;
+/// The last byte of a tie that an alias names.
+pub(crate) const TIE_ALIAS: u8 = 1;
+/// The last byte of the end of a tie.
+pub(crate) const TIE_END: u8 = 2;
 
 /// A text column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,11 +207,11 @@ impl TextColumn {
         }
     }
 
-    pub(super) fn codes_section(self) -> usize {
+    pub(crate) fn codes_section(self) -> usize {
         CODES + self as usize
     }
 
-    pub(super) fn texts_section(self) -> usize {
+    pub(crate) fn texts_section(self) -> usize {
         CODES + Self::COUNT + self as usize
     }
 }
@@ -229,13 +231,21 @@ pub struct Header {
     pub newest_ms: i64,
     /// Identifies the key of the visitor hashes.
     pub key_id: u32,
-    /// Length and checksum of each section.
-    pub(super) sections: [(u32, u32); SECTIONS],
+    pub(super) sections: [Section; SECTIONS],
+}
+
+/// A section in the header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    /// The length in bytes.
+    pub length: u32,
+    /// The CRC-32C of the bytes.
+    pub crc: u32,
 }
 
 impl Header {
     /// Encodes the header.
-    pub(super) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -248,9 +258,9 @@ impl Header {
         bytes[48..56].copy_from_slice(&self.newest_ms.to_le_bytes());
         bytes[56..60].copy_from_slice(&self.key_id.to_le_bytes());
         let entries = bytes[SECTIONS_OFFSET..CRC_OFFSET].chunks_exact_mut(8);
-        for (entry, (length, crc)) in entries.zip(self.sections) {
-            entry[..4].copy_from_slice(&length.to_le_bytes());
-            entry[4..].copy_from_slice(&crc.to_le_bytes());
+        for (entry, section) in entries.zip(self.sections) {
+            entry[..4].copy_from_slice(&section.length.to_le_bytes());
+            entry[4..].copy_from_slice(&section.crc.to_le_bytes());
         }
         let crc = crc32c(&[&bytes[..CRC_OFFSET]]);
         bytes[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
@@ -261,7 +271,7 @@ impl Header {
     ///
     /// # Errors
     /// The first check that fails.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
         let bytes = bytes
             .get(..HEADER_BYTES)
             .ok_or(ColumnFileError::Damaged("the file is shorter than its header"))?;
@@ -278,8 +288,8 @@ impl Header {
             return Err(ColumnFileError::Damaged("the header has another length"));
         }
         let entry = |section: usize| {
-            let at = SECTIONS_OFFSET + 8 * section;
-            (u32_at(bytes, at), u32_at(bytes, at + 4))
+            let offset = SECTIONS_OFFSET + 8 * section;
+            Section { length: u32_at(bytes, offset), crc: u32_at(bytes, offset + 4) }
         };
         let header = Self {
             first_seq: u64_at(bytes, 16),
@@ -293,25 +303,25 @@ impl Header {
         };
         let are_bounded = u64::from(header.rows) <= SEGMENT_RECORDS_MAX
             && u64::from(header.visitors) <= 2 * u64::from(header.rows)
-            && header.sections[VISITORS].0 as usize == 8 * header.visitors as usize;
+            && header.sections[VISITORS].length as usize == 8 * header.visitors as usize;
         are_bounded
             .then_some(header)
             .ok_or(ColumnFileError::Damaged("a number in the header is out of range"))
     }
 
     /// Returns the offset of a section in the file.
-    pub(super) fn section_offset(&self, section: usize) -> u64 {
-        let before: u64 = self.sections[..section].iter().map(|(length, _)| u64::from(*length)).sum();
-        HEADER_BYTES as u64 + before
+    pub(crate) fn section_offset(&self, section: usize) -> u64 {
+        let before = self.sections[..section].iter();
+        HEADER_BYTES as u64 + before.map(|section| u64::from(section.length)).sum::<u64>()
     }
 
     /// Returns the length of the file.
-    pub(super) fn file_bytes(&self) -> u64 {
+    pub(crate) fn file_bytes(&self) -> u64 {
         self.section_offset(SECTIONS)
     }
 }
 
-/// The reason why a column file is not used. It is then built again from its segment.
+/// The reason why a column file is not used. The file is then built again from its segment.
 #[derive(Debug, thiserror::Error)]
 pub enum ColumnFileError {
     #[error("damaged: {0}; the server builds it again")]
@@ -325,18 +335,20 @@ pub enum ColumnFileError {
 }
 
 impl ColumnFileError {
+    pub(super) const OUT_OF_RANGE: Self = Self::Damaged("a number in a section is out of range");
+
     /// Returns whether the content of the file is wrong. Otherwise it could not be read.
-    pub(super) fn is_damage(&self) -> bool {
+    pub(crate) fn is_damage(&self) -> bool {
         !matches!(self, Self::Io(_))
     }
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    u64::from(u32_at(bytes, offset)) | u64::from(u32_at(bytes, offset + 4)) << 32
 }
 
 /// Parses the first seq in the name of a column file. Returns `None` for other names.

@@ -1,17 +1,19 @@
-//! The builder of a column file: it takes the records of one segment in the order of their seqs.
+//! Builds a column file from the records of one segment, in the order of their seqs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use super::amounts::{Amount, amounts_of};
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX,
     COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KIND_VISIT, KINDS, OLDEST_RECEIPT, POSITIONS,
-    ROW_VISITORS, SECTIONS, TIE_ALIAS, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at,
+    ROW_VISITORS, SECTIONS, Section, TIE_ALIAS, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS,
+    u32_at,
 };
+use super::key::VisitorKey;
 use super::packing::PackedWriter;
-use crate::checksum::{crc32c, hash128_parts};
+use crate::checksum::crc32c;
 use crate::events::identity;
-use crate::ids;
 use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::record::fold_input::FoldParts;
 use crate::record::{Record, RecordKind};
@@ -20,61 +22,34 @@ use crate::url::normal_host;
 /// The name of a screen event in answers.
 const SCREEN: &str = "screen";
 
-/// The key of visitor hashes.
-#[derive(Debug, Clone, Copy)]
-pub struct VisitorKey(pub [u8; 16]);
-
-impl VisitorKey {
-    /// Draws a key.
-    pub(crate) fn random() -> Self {
-        let [high, low] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
-        Self(std::array::from_fn(|at| if at < 8 { high[at] } else { low[at - 8] }))
-    }
-
-    /// Returns the ID of the key, which is in the column files.
-    pub(super) fn id(&self) -> u32 {
-        hash128_parts([&self.0]) as u32
-    }
-
-    /// Returns the hash of an anonymous ID, or of a user ID.
-    fn hash(&self, site: &str, kind: u8, id: &str) -> u64 {
-        hash128_parts([&self.0, site.as_bytes(), &[0, kind], id.as_bytes()]) as u64
-    }
-
-    /// Returns the hash of the visitor of a record.
-    fn hash_of(&self, record: &Record<'_>) -> Option<u64> {
-        let site = record.site.unwrap_or_default();
-        let anonymous = record.anon_id.map(|id| self.hash(site, b'a', id));
-        anonymous.or_else(|| Some(self.hash(site, b'u', record.user_id?)))
-    }
-}
-
-/// A builder of the column file of one segment, or of the columns of the active segment.
+/// A builder of a column file, or of the columns of the active segment.
 #[derive(Debug, Clone)]
 pub struct ColumnBuilder {
     key: VisitorKey,
     first_seq: u64,
     rows: u32,
-    times_ms: Option<(i64, i64)>,
+    oldest_ms: Option<i64>,
+    newest_ms: Option<i64>,
     oldest_receipt_ms: Option<i64>,
+    /// The number of each visitor, by its hash. Numbers are in the order of the first rows.
     visitors: HashMap<u64, u32>,
     times: PackedWriter,
     kinds: PackedWriter,
     agents: PackedWriter,
-    /// Indices into `visitors` plus 1, in the order of first rows.
+    /// The visitor of each row: its number in `visitors` plus 1, or 0 for a record without an ID.
     row_visitors: Vec<u32>,
     texts: [TextWriter; TextColumn::COUNT],
     text_bytes: usize,
     amounts: Vec<u8>,
     ties: Vec<TieEntry>,
-    /// The visitors of events without an anonymous ID, as indices in the order of first rows.
+    /// The numbers of the visitors with an event without an anonymous ID.
     users_alone: BTreeSet<u32>,
     /// A buffer for the unpacked fold input.
     content: Vec<u8>,
 }
 
-/// A record that names a tie. Its visitors are indices in the order of first rows. The end of a tie has the anonymous ID in
-/// place of the user.
+/// A record that names a tie. The visitors are the numbers of the builder. At the end of a tie, `user` has the
+/// anonymous ID.
 #[derive(Debug, Clone, Copy)]
 struct TieEntry {
     row: u32,
@@ -83,14 +58,22 @@ struct TieEntry {
     flags: u8,
 }
 
-/// A text column in the making.
+/// A writer of one text column.
 #[derive(Debug, Default, Clone)]
 struct TextWriter {
     codes: PackedWriter,
     codes_by_text: HashMap<Box<str>, u32>,
     texts: Vec<u8>,
-    /// Code and place of the last text, since many rows repeat it.
-    last: Option<(u32, usize, usize)>,
+    /// The last new text, since many rows repeat it.
+    last: Option<LastText>,
+}
+
+/// The last new text of a column.
+#[derive(Debug, Clone)]
+struct LastText {
+    code: u32,
+    /// The range of its bytes in the texts.
+    range: Range<usize>,
 }
 
 impl TextWriter {
@@ -100,10 +83,10 @@ impl TextWriter {
     }
 
     fn code_of(&mut self, text: &str, text_bytes: &mut usize) -> u32 {
-        if let Some((code, from, to)) = self.last
-            && self.texts[from..to] == *text.as_bytes()
+        if let Some(last) = &self.last
+            && self.texts[last.range.clone()] == *text.as_bytes()
         {
-            return code;
+            return last.code;
         }
         if let Some(code) = self.codes_by_text.get(text) {
             return *code;
@@ -115,9 +98,9 @@ impl TextWriter {
         *text_bytes += text.len();
         self.codes_by_text.insert(text.into(), code);
         self.texts.extend_from_slice(&(text.len() as u16).to_le_bytes());
-        let from = self.texts.len();
+        let start = self.texts.len();
         self.texts.extend_from_slice(text.as_bytes());
-        self.last = Some((code, from, self.texts.len()));
+        self.last = Some(LastText { code, range: start..self.texts.len() });
         code
     }
 }
@@ -129,7 +112,8 @@ impl ColumnBuilder {
             key,
             first_seq,
             rows: 0,
-            times_ms: None,
+            oldest_ms: None,
+            newest_ms: None,
             oldest_receipt_ms: None,
             visitors: HashMap::new(),
             times: PackedWriter::default(),
@@ -156,11 +140,11 @@ impl ColumnBuilder {
         if !has_row || u64::from(self.rows) >= SEGMENT_RECORDS_MAX {
             return;
         }
-        let (time, received) = (record.timestamp_ms, record.received_ms);
-        let (oldest, newest) = self.times_ms.unwrap_or((time, time));
-        self.times_ms = Some((oldest.min(time), newest.max(time)));
-        self.oldest_receipt_ms = Some(self.oldest_receipt_ms.unwrap_or(received).min(received));
-        self.times.push(time);
+        let min = |oldest: Option<i64>, time_ms: i64| Some(oldest.unwrap_or(time_ms).min(time_ms));
+        self.oldest_ms = min(self.oldest_ms, record.timestamp_ms);
+        self.newest_ms = self.newest_ms.max(Some(record.timestamp_ms));
+        self.oldest_receipt_ms = min(self.oldest_receipt_ms, record.received_ms);
+        self.times.push(record.timestamp_ms);
         let visitor = self.key.hash_of(record).map(|hash| self.visitor_index(hash));
         self.row_visitors.push(visitor.map_or(0, |index| index + 1));
         let is_event = matches!(record.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen);
@@ -195,10 +179,12 @@ impl ColumnBuilder {
         let anonymous = self.key.hash(site, b'a', anonymous);
         let anonymous = self.visitor_index(anonymous);
         let user_index = user.map_or(anonymous, |user| self.visitor_index(user));
-        let flags = match record.kind {
-            _ if user.is_none() => TIE_END,
-            RecordKind::Alias => TIE_ALIAS,
-            _ => 0,
+        let flags = if user.is_none() {
+            TIE_END
+        } else if record.kind == RecordKind::Alias {
+            TIE_ALIAS
+        } else {
+            0
         };
         self.ties.push(TieEntry { row: self.rows, anonymous, user: user_index, flags });
     }
@@ -248,15 +234,15 @@ impl ColumnBuilder {
         }
     }
 
-    /// Returns the bytes of the column file. `last_seq` is the last seq of the segment.
+    /// Returns the bytes of a column file. `last_seq` is the last seq of the segment.
     pub fn to_bytes(&self, last_seq: u64) -> Vec<u8> {
         let visitors = SortedVisitors::new(&self.visitors);
         let order = self.row_order(&visitors);
         self.write_file(last_seq, &visitors, Some(&order))
     }
 
-    /// Returns columns whose rows are in the order of their seqs. They need less work than a file, and a question
-    /// reads them as well.
+    /// Returns the bytes of columns with the rows in the order of their seqs. They need less work than a column file,
+    /// and a question can read both.
     pub(crate) fn to_tail_bytes(&self, last_seq: u64) -> Vec<u8> {
         self.write_file(last_seq, &SortedVisitors::new(&self.visitors), None)
     }
@@ -271,20 +257,19 @@ impl ColumnBuilder {
         for section in 0..SECTIONS {
             file.add_section(|out| self.write_section(section, visitors, &rows, out));
         }
-        let (oldest_ms, newest_ms) = self.times_ms.unwrap_or_default();
         file.finish(Header {
             first_seq: self.first_seq,
             last_seq,
             rows: self.rows,
             visitors: visitors.hashes.len() as u32,
-            oldest_ms,
-            newest_ms,
+            oldest_ms: self.oldest_ms.unwrap_or_default(),
+            newest_ms: self.newest_ms.unwrap_or_default(),
             key_id: self.key.id(),
-            sections: [(0, 0); SECTIONS],
+            sections: [Section::default(); SECTIONS],
         })
     }
 
-    /// Returns the rows in the order of their visitors, then of their times, then of their seqs.
+    /// Returns the rows, sorted by visitor, then by time, then by seq.
     fn row_order(&self, visitors: &SortedVisitors) -> Vec<u32> {
         let mut ends = vec![0_u32; visitors.hashes.len() + 2];
         let number = |row: usize| visitors.number_of(self.row_visitors[row]) as usize;
@@ -293,7 +278,8 @@ impl ColumnBuilder {
         for visitor in 1..ends.len() {
             ends[visitor] += ends[visitor - 1];
         }
-        let (starts, mut order) = (ends.clone(), vec![0_u32; rows]);
+        let starts = ends.clone();
+        let mut order = vec![0_u32; rows];
         for row in 0..rows {
             let end = &mut ends[number(row)];
             order[*end as usize] = row as u32;
@@ -301,9 +287,9 @@ impl ColumnBuilder {
         }
         let times = self.times.numbers();
         for span in starts.windows(2) {
-            let of_visitor = &mut order[span[0] as usize..span[1] as usize];
-            if !of_visitor.is_sorted_by_key(|row| times[*row as usize]) {
-                of_visitor.sort_by_key(|row| times[*row as usize]);
+            let visitor_rows = &mut order[span[0] as usize..span[1] as usize];
+            if !visitor_rows.is_sorted_by_key(|row| times[*row as usize]) {
+                visitor_rows.sort_by_key(|row| times[*row as usize]);
             }
         }
         order
@@ -352,10 +338,10 @@ impl ColumnBuilder {
             }
             _ => {
                 for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
-                    match section {
-                        codes if codes == column.codes_section() => rows.write(&texts.codes, out),
-                        own if own == column.texts_section() => out.extend_from_slice(&texts.texts),
-                        _ => {}
+                    if section == column.codes_section() {
+                        rows.write(&texts.codes, out);
+                    } else if section == column.texts_section() {
+                        out.extend_from_slice(&texts.texts);
                     }
                 }
             }
@@ -366,7 +352,7 @@ impl ColumnBuilder {
 /// The visitors of a file in the order of their hashes.
 struct SortedVisitors {
     hashes: Vec<u64>,
-    /// By the number in the order of first rows.
+    /// The index in `hashes` of each visitor, by its number in the builder.
     sorted_index: Vec<u32>,
 }
 
@@ -381,7 +367,7 @@ impl SortedVisitors {
         Self { hashes: hashes.into_iter().map(|(hash, _)| hash).collect(), sorted_index }
     }
 
-    /// Returns the number of a row's visitor in the file: 0 without a visitor.
+    /// Returns the number of the visitor of a row, as the file has it: its index plus 1, or 0 without a visitor.
     fn number_of(&self, row_visitor: u32) -> i64 {
         row_visitor.checked_sub(1).map_or(0, |index| i64::from(self.sorted_index[index as usize]) + 1)
     }
@@ -389,9 +375,9 @@ impl SortedVisitors {
 
 /// The order of the rows of a file.
 struct RowOrder<'o> {
-    /// `None` for the order of the seqs.
+    /// The rows in the order of the file. `None` for the order of the seqs.
     order: Option<&'o [u32]>,
-    /// The positions of the rows in the file.
+    /// The position of each row in the file. Empty for the order of the seqs.
     positions: Vec<u32>,
 }
 
@@ -402,16 +388,17 @@ impl RowOrder<'_> {
 
     fn write(&self, column: &PackedWriter, out: &mut Vec<u8>) {
         let Some(order) = self.order else { return column.write(out) };
-        let (numbers, mut in_order) = (column.numbers(), PackedWriter::default());
-        order.iter().for_each(|row| in_order.push(numbers[*row as usize]));
-        in_order.write(out);
+        let numbers = column.numbers();
+        let mut ordered = PackedWriter::default();
+        order.iter().for_each(|row| ordered.push(numbers[*row as usize]));
+        ordered.write(out);
     }
 }
 
-/// A writer of the bytes of a file: header and sections.
+/// A writer of the bytes of a file.
 struct FileWriter {
     bytes: Vec<u8>,
-    sections: Vec<(u32, u32)>,
+    sections: Vec<Section>,
 }
 
 impl FileWriter {
@@ -423,7 +410,7 @@ impl FileWriter {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let section = &self.bytes[start..];
-        self.sections.push((section.len() as u32, crc32c(&[section])));
+        self.sections.push(Section { length: section.len() as u32, crc: crc32c(&[section]) });
     }
 
     fn finish(mut self, mut header: Header) -> Vec<u8> {

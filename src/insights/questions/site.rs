@@ -1,22 +1,22 @@
-//! The facts of a site that questions depend on.
+//! The facts about a site that answers depend on.
 
 use super::calendar::Zone;
 use crate::site::snapshot::format::ArchivedSite;
 use crate::url::{is_covered, is_ignored_referrer, without_www};
 
-/// The facts of a site that questions depend on.
+/// The facts about a site that answers depend on.
 #[derive(Debug, Clone)]
 pub struct SiteFacts {
     /// The site ID.
     pub site: String,
     pub zone: Zone,
-    /// The site's hosts without `www.`. `*.acme.example` is a domain with all subdomains.
+    /// The hosts of the site, without `www.`. `*.acme.example` stands for a domain and all its subdomains.
     pub own_hosts: Vec<String>,
-    /// The hosts whose referrers are not external, in the form of `own_hosts`.
+    /// Further hosts whose referrers are not external, in the same form as `own_hosts`.
     pub ignored_referrers: Vec<String>,
-    /// True if referrers on the hosts of payment providers and identity providers are not external either.
+    /// True if referrers on the hosts of payment providers and of identity providers are not external.
     pub ignores_providers: bool,
-    /// The version of the published site; `None` if only the log knows the site.
+    /// The version of the published site. `None` if only the log knows the site.
     pub version: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl SiteFacts {
         }
     }
 
-    /// Returns whether referrers on a host are external: the host is not one of the site, and the site does not ignore it.
+    /// Returns whether referrers on a host are external: it is no host of the site, and the site does not ignore it.
     pub(crate) fn is_external_host(&self, host: &str) -> bool {
         let host = without_www(host);
         let ignored = self.ignored_referrers.iter().map(String::as_str);

@@ -1,4 +1,4 @@
-//! The query of an answer: DuckDB SQL over `parallax export` that gives the same numbers.
+//! Writes the SQL of an answer. In DuckDB, over the output of `parallax export`, it gives the same numbers.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -25,9 +25,9 @@ const RECORDED: &str = "with recorded as (
     browser: 'VARCHAR', country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
   where site = ";
 
-/// The tables of ties and of events. An alias ties only an anonymous ID without a user, so none after another tie. A row without
-/// a user ends the tie. An event without an anonymous ID is credited to the anonymous ID of the user's latest earlier tie,
-/// until that ID is tied to another user or the tie ends.
+/// The tables of ties and of events. An alias ties only an anonymous ID that has no tie yet. A row without a user ends
+/// the tie. An event without an anonymous ID is credited to the anonymous ID of the latest tie of its user before the
+/// event, until that ID is tied to another user or the tie ends.
 const EVENTS: &str = ",
 ties as (
   select seq, tied, userId, lead(seq) over (partition by tied order by seq) as until
@@ -41,14 +41,14 @@ events as (
   select r.*, coalesce('a:' || anonId, 'a:' || credit, 'u:' || userId) as visitor
   from recorded r left join credited using (seq)";
 
-/// The numbers of a set of events that have the columns of `counted`.
+/// The columns that count the events of a table `counted_NAME`.
 const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as visitors,
   count(distinct (visitor, visit)) filter (where began >= :from) as visits,
   count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events,
   count(distinct visitor) filter (where type = 'page'
     and regexp_replace(variants, '[A-Za-z0-9_-]+:default(,|$)', '', 'g') <> '') as personalized";
 
-/// Returns the query of a question.
+/// Returns the query of a question about page views.
 pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     add_referrers(&mut sql, site);
@@ -94,13 +94,13 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
     sql
 }
 
-/// Returns the beginning of a query: the table `events` with the events of a site and their visitors.
-pub(super) fn begin_events(site: &str, bots: bool) -> String {
-    format!("{RECORDED}{}){EVENTS}{})", text(site), if bots { "" } else { " where not bot" })
+/// Returns the beginning of a query. It has the table `events`, with the events of a site and their visitors.
+pub(crate) fn begin_events(site: &str, includes_bots: bool) -> String {
+    format!("{RECORDED}{}){EVENTS}{})", text(site), if includes_bots { "" } else { " where not bot" })
 }
 
 /// Returns a text literal.
-pub(super) fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
@@ -109,16 +109,16 @@ fn texts(values: &[String]) -> String {
 }
 
 /// Returns a literal of an instant.
-pub(super) fn instant(time_ms: i64) -> String {
+pub(crate) fn instant(time_ms: i64) -> String {
     let mut out = Vec::new();
     time::write(&mut out, time_ms);
     let written = String::from_utf8_lossy(&out).replace('T', " ");
     format!("timestamp '{}'", written.trim_end_matches('Z'))
 }
 
-/// Adds the table `referred`: the events, with the host of an external referrer in the column `referrer`. It is the only table
-/// with the hosts that are not external, because their list is long.
-pub(super) fn add_referrers(sql: &mut String, site: &SiteFacts) {
+/// Adds the table `referred`. It has the events, and the column `referrer` with the host of an external referrer. No
+/// other table tests whether a host is external, because the list of hosts is long.
+pub(crate) fn add_referrers(sql: &mut String, site: &SiteFacts) {
     let _ = write!(
         sql,
         ",\nreferred as (select *, if({}, referrerHost, null) as referrer from events)",
@@ -126,7 +126,7 @@ pub(super) fn add_referrers(sql: &mut String, site: &SiteFacts) {
     );
 }
 
-/// Returns the condition that the referrer host is neither of the site nor ignored by it.
+/// Returns the condition that the referrer host is external.
 fn is_external(site: &SiteFacts) -> String {
     let host = "regexp_replace(referrerHost, '^www[.]', '')";
     let others = site.own_hosts.iter().chain(&site.ignored_referrers);
@@ -149,10 +149,12 @@ fn is_external(site: &SiteFacts) -> String {
     condition
 }
 
-/// Adds the events before `to` with the numbers of their visits, and the visits, as the tables `numbered_NAME` and
-/// `visits_NAME`. The table `referred` exists.
-pub(super) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
-    let (to, exposure, reach_days) = (instant(to_ms), text(EXPOSURE_EVENT), VISIT_REACH_MS / DAY_MS);
+/// Adds the table `numbered_NAME`, with the events before `to_ms` and the numbers of their visits, and the table
+/// `visits_NAME`, with the visits. They read the table `referred`.
+pub(crate) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
+    let to = instant(to_ms);
+    let exposure = text(EXPOSURE_EVENT);
+    let reach_days = VISIT_REACH_MS / DAY_MS;
     let _ = write!(
         sql,
         ",
@@ -180,7 +182,7 @@ visits_{name} as (
 }
 
 /// Returns a condition for each filter that selects events or visits.
-pub(super) fn event_conditions(filters: &Filters) -> Vec<String> {
+pub(crate) fn event_conditions(filters: &Filters) -> Vec<String> {
     let lists = [
         ("v.visit_source", &filters.source),
         ("v.visit_campaign", &filters.campaign),
@@ -193,10 +195,11 @@ pub(super) fn event_conditions(filters: &Filters) -> Vec<String> {
     lists.map(|(column, values)| format!("{column} in ({})", texts(values))).collect()
 }
 
-/// Adds the events of a range with their visits, as the table `counted_NAME`.
+/// Adds the table `counted_NAME`, with the events of a range and their visits.
 fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters) {
     add_visits(sql, name, range.end);
-    let (from, to) = (instant(range.start), instant(range.end));
+    let from = instant(range.start);
+    let to = instant(range.end);
     let _ = write!(
         sql,
         ",
@@ -224,15 +227,16 @@ counted_{name} as (
     sql.push(')');
 }
 
-/// Returns the table `buckets` with the first instants of buckets.
-pub(super) fn buckets_table(buckets: &[i64]) -> String {
+/// Returns the table `buckets`. It has the first instant of each bucket.
+pub(crate) fn buckets_table(buckets: &[i64]) -> String {
     let instants = buckets.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>();
     format!("buckets as (select * from (values {}) b(t))", instants.join(", "))
 }
 
-/// Adds the table `series` with the numbers of each bucket.
+/// Adds the table `series`. It has the numbers of each bucket.
 fn add_series(sql: &mut String, buckets: &[i64], range: &Range<i64>) {
-    let (from, buckets) = (instant(range.start), buckets_table(buckets));
+    let from = instant(range.start);
+    let buckets = buckets_table(buckets);
     let _ = write!(
         sql,
         ",

@@ -1,91 +1,33 @@
-//! Questions: the parameters of a request or of the command line, checked and resolved.
+//! Questions about page views: parses the parameters of a request or of the command line, and checks them.
 
 use std::ops::Range;
 
 use super::calendar::{Unit, Zone};
-use super::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
-use super::format::TextColumn;
-use super::zones::ZonesQuestion;
 use crate::events::variants::is_key;
+use crate::insights::columns::format::TextColumn;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
 
-/// Rows of a list without `limit`.
-pub(super) const LIMIT_DEFAULT: usize = 10;
-/// Most rows of a list: all pages of most sites, in a table that a spreadsheet opens at once. With values of 60 bytes
-/// they take 1.2 MB as JSON and 0.7 MB as CSV. A larger `limit` gets 400. A longer list is for `parallax export`.
+/// Most rows of a list if the question has no `limit`.
+pub(crate) const LIMIT_DEFAULT: usize = 10;
+/// Most rows of a list. Most sites have fewer pages. With values of 60 bytes, a list takes 1.2 MB as JSON and 0.7 MB
+/// as CSV. A larger `limit` gets 400. `parallax export` writes longer lists.
 pub const LIMIT_MAX: usize = 10_000;
-/// Bytes of the values of a list. With 10,000 rows, its JSON takes 2.7 MB, and the admin address has 4 MiB for unsent
-/// responses: a larger one would stop all other answers while it is sent. Further rows are counted in `more`.
+/// Most bytes of the values of a list. The JSON of 10,000 rows with so many bytes takes 2.7 MB. The admin address has
+/// 4 MiB for unsent responses, and a response that takes all of it would delay all others. `more` counts the rows that
+/// are left out.
 pub const LIST_BYTES_MAX: usize = 2 << 20;
-/// Days of a range without `from` and `to`.
+/// Days of a range if the question has neither `from` nor `to`.
 const DAYS_DEFAULT: i64 = 30;
-/// Minutes of a live answer.
+/// Minutes of the range of a live answer.
 const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
-/// All parameters of the questions, beside `site`.
+/// All parameters of the questions except `site`.
 pub const PARAM_NAMES: [&str; 15] = [
     "from", "to", "by", "bots", "of", "limit", "contains", "page", "source", "campaign", "country", "device",
     "language", "event", "variant",
 ];
-/// A question about a site.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Query {
-    Views(Question),
-    Experiment(Box<ExperimentQuestion>),
-    Zones(ZonesQuestion),
-    Experiments(ExperimentsQuestion),
-}
-
-/// The endpoint of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Topic {
-    Views(Subject),
-    /// One experiment.
-    Experiment,
-    /// The list of experiments.
-    Experiments,
-    /// The zones of a page.
-    Zones,
-}
-
-impl Query {
-    /// Returns the range in milliseconds, half open.
-    pub(crate) fn range(&self) -> &Range<i64> {
-        match self {
-            Self::Views(question) => &question.range,
-            Self::Experiment(question) => &question.range,
-            Self::Experiments(question) => &question.range,
-            Self::Zones(question) => &question.range,
-        }
-    }
-
-    /// Reads the parameters of a question.
-    ///
-    /// # Errors
-    /// The first parameter that is refused.
-    pub(crate) fn parse<'p>(
-        topic: Topic,
-        pairs: impl Iterator<Item = (&'p str, &'p str)>,
-        zone: &Zone,
-        now_ms: i64,
-        site: KnownSite<'_>,
-    ) -> Result<Self, QuestionError> {
-        match topic {
-            Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
-            Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
-                .map(|question| Self::Experiment(Box::new(question))),
-            Topic::Zones => {
-                let zones = |page: &str| site.zones(page);
-                ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
-            }
-            Topic::Experiments => {
-                ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments()).map(Self::Experiments)
-            }
-        }
-    }
-}
 
 /// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +37,7 @@ pub enum Subject {
     Live,
 }
 
-/// The values by which `top` groups.
+/// The kind of value by which `top` groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Page,
@@ -134,7 +76,7 @@ impl Group {
         ("event", Self::Event),
     ];
 
-    /// Returns whether the value is one of the visit and not of the event.
+    /// Returns whether the value belongs to a visit. Otherwise it belongs to an event.
     pub(crate) fn is_of_visit(self) -> bool {
         matches!(
             self,
@@ -149,7 +91,8 @@ impl Group {
     }
 }
 
-/// Filters. Values of one filter mean "or", different filters mean "and". An empty filter accepts everything.
+/// The filters of a question. The values of one filter mean "or". Different filters mean "and". An empty filter
+/// accepts everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filters {
     pub page: Vec<String>,
@@ -159,23 +102,24 @@ pub struct Filters {
     pub device: Vec<String>,
     pub language: Vec<String>,
     pub event: Vec<String>,
-    /// `zone:key` of a shown variant.
+    /// Variants in the form `zone:key`.
     pub variant: Vec<String>,
 }
 
 impl Filters {
-    /// Adds a value to a filter. The path of a page gets the form of page events. Returns false if no filter has this name.
+    /// Adds a value to a filter. Normalizes the path of a page as page events do. Returns false if no filter has this
+    /// name.
     ///
     /// # Errors
     /// The value is refused.
-    pub(super) fn add(&mut self, name: &str, value: &str) -> Result<bool, QuestionError> {
+    pub(crate) fn add(&mut self, name: &str, value: &str) -> Result<bool, QuestionError> {
         let Some(filter) = self.by_name(name) else { return Ok(false) };
         check_filter(name, value)?;
         filter.push(if name == "page" { nfc::normalize(value).into_owned() } else { value.to_owned() });
         Ok(true)
     }
 
-    pub(super) fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
+    pub(crate) fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
         Some(match name {
             "page" => &mut self.page,
             "source" => &mut self.source,
@@ -189,7 +133,7 @@ impl Filters {
         })
     }
 
-    /// Returns the filters that select events by a text, with their columns.
+    /// Returns the filters that select events by one text column.
     pub(crate) fn event_filters(&self) -> [(TextColumn, &[String]); 3] {
         [
             (TextColumn::Path, &self.page),
@@ -208,12 +152,12 @@ impl Filters {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub subject: Subject,
-    /// The range in milliseconds, half open.
+    /// The range in milliseconds. Its end is exclusive.
     pub range: Range<i64>,
     pub by: Unit,
     pub of: Group,
     pub limit: usize,
-    /// Rows of `top` whose value contains this text in any case. Without it, all.
+    /// `top` lists only values that contain this text. It has the result of [`fold_case`]. `None` to list all values.
     pub contains: Option<String>,
     /// True if records of crawlers count too.
     pub bots: bool,
@@ -224,9 +168,9 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuestionError {
     pub kind: &'static ProblemKind,
-    /// The parameter at fault.
+    /// The parameter that is wrong.
     pub param: String,
-    /// A noun phrase for the expected value. A sentence if there is no actual value.
+    /// A noun phrase for the expected value. If `actual` is `None`, a sentence.
     pub expected: String,
     pub actual: Option<String>,
 }
@@ -235,8 +179,8 @@ impl QuestionError {
     /// Creates the error of a parameter with a wrong value.
     pub(crate) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
         let kind = if param == "limit" { problem::INVALID_LIMIT } else { problem::INVALID_PARAM };
-        let (param, expected) = (param.to_owned(), expected.to_owned());
-        Self { kind, param, expected, actual: Some(actual.to_owned()) }
+        let actual = Some(actual.to_owned());
+        Self { kind, param: param.to_owned(), expected: expected.to_owned(), actual }
     }
 
     /// Creates the error of a parameter that is given twice.
@@ -265,10 +209,10 @@ impl std::fmt::Display for QuestionError {
 }
 
 impl Question {
-    /// Reads the parameters of a question. Unknown parameters are ignored, and so are empty ones.
+    /// Parses the parameters of a question. Ignores unknown parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is refused.
+    /// The first parameter that is wrong.
     pub fn parse<'p>(
         subject: Subject,
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
@@ -301,8 +245,8 @@ impl Question {
 
     fn with_range(
         mut self,
-        from: Option<&str>,
-        to: Option<&str>,
+        from_text: Option<&str>,
+        to_text: Option<&str>,
         zone: &Zone,
         now_ms: i64,
     ) -> Result<Self, QuestionError> {
@@ -313,8 +257,8 @@ impl Question {
             return Ok(self);
         }
         let time = |name: &str, text: Option<&str>| text.map(|text| parse_time(name, text, zone)).transpose();
-        let end = time("to", to)?.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
-        let start = time("from", from)?.unwrap_or_else(|| match to {
+        let end = time("to", to_text)?.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
+        let start = time("from", from_text)?.unwrap_or_else(|| match to_text {
             Some(_) => zone.midnight(zone.day_of(end) - DAYS_DEFAULT),
             None => zone.last_days(now_ms, DAYS_DEFAULT).start,
         });
@@ -322,7 +266,7 @@ impl Question {
             return Err(QuestionError::invalid(
                 "from",
                 "a time before 'to'",
-                from.unwrap_or("30 days before now"),
+                from_text.unwrap_or("30 days before now"),
             ));
         }
         self.range = start..end;
@@ -337,8 +281,11 @@ impl Question {
     }
 }
 
-/// Returns the value of a parameter. A repeated one is refused.
-pub(super) fn single_value<'p>(
+/// Returns the value of a parameter.
+///
+/// # Errors
+/// The parameter is given twice.
+pub(crate) fn single_value<'p>(
     pairs: &[(&'p str, &'p str)],
     name: &str,
 ) -> Result<Option<&'p str>, QuestionError> {
@@ -347,12 +294,12 @@ pub(super) fn single_value<'p>(
     if values.next().is_some() { Err(QuestionError::repeated(name)) } else { Ok(first) }
 }
 
-pub(super) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, QuestionError> {
+pub(crate) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, QuestionError> {
     let expected = "a date or a time, such as '2026-01-05' or '2026-01-05T10:00'";
     zone.parse(text).ok_or_else(|| QuestionError::invalid(name, expected, text))
 }
 
-pub(super) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
+pub(crate) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
     match text {
         "hour" => Ok(Unit::Hour),
         "day" => Ok(Unit::Day),
@@ -366,24 +313,25 @@ fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionEr
     if subject != Subject::Top {
         return Ok(Group::Page);
     }
-    let found = Group::NAMES.into_iter().find(|(name, _)| Some(*name) == text);
-    found.map(|(_, group)| group).ok_or_else(|| {
+    let named = Group::NAMES.into_iter().find(|(name, _)| Some(*name) == text);
+    named.map(|(_, group)| group).ok_or_else(|| {
         let names = Group::NAMES.map(|(name, _)| name).join(", ");
         QuestionError::invalid("of", &format!("one of {names}"), text.unwrap_or_default())
     })
 }
 
-/// Returns a text in lower case, one character for one as in `lower` of DuckDB, so that the shown SQL selects the same rows.
-pub(super) fn fold_case(text: &str) -> String {
+/// Returns a text in lower case. Each character becomes one character, as in `lower` of DuckDB. So the SQL in an
+/// answer selects the same rows.
+pub(crate) fn fold_case(text: &str) -> String {
     text.chars().filter_map(|c| c.to_lowercase().next()).collect()
 }
 
-pub(super) fn parse_limit(text: &str, max: usize) -> Result<usize, QuestionError> {
-    let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
-    limit.ok_or_else(|| QuestionError::invalid("limit", &format!("a number from 1 to {max}"), text))
+pub(crate) fn parse_limit(text: &str, limit_max: usize) -> Result<usize, QuestionError> {
+    let limit = text.parse().ok().filter(|limit| (1..=limit_max).contains(limit));
+    limit.ok_or_else(|| QuestionError::invalid("limit", &format!("a number from 1 to {limit_max}"), text))
 }
 
-pub(super) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
+pub(crate) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
     (text == "include").then_some(true).ok_or_else(|| QuestionError::invalid("bots", "'include'", text))
 }
 

@@ -1,4 +1,4 @@
-//! The columns of a log: a column file for each sealed segment, and the tail in memory.
+//! Keeps the columns of a log: a column file for each sealed segment, and the columns of the active segment in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,35 +6,24 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::answer::{self, Answer, AnsweredLog};
-use super::ask::{Source, ask};
-use super::build::{ColumnBuilder, VisitorKey};
-use super::columns::Columns;
-use super::experiment::{answer_experiment, answer_experiments};
+use super::build::ColumnBuilder;
 use super::format::ColumnFileError;
-use super::installer::{BuiltFrom, ColumnInstaller};
+use super::installer::{ColumnInstaller, ColumnSource};
+use super::key::VisitorKey;
 use super::packing::BLOCK_ROWS;
-use super::question::Query;
-use super::scan::{Limits, ScanError};
-use super::sealed::{AnswerCache, Files};
-use super::site::SiteFacts;
-use super::unknown::add_unknown;
+use super::reader::Columns;
 use super::unstored::UnstoredColumns;
-use super::zones::{count_zones, write_zones};
-use crate::clock;
 use crate::log::{Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::{Disk, FileIdentity};
 
-/// The part of the memory of Insights that holds columns without a column file: one of this many.
+/// The memory for columns without a column file is the memory of Insights, divided by this number.
 const UNSTORED_SHARE: u64 = 8;
 
-/// The reason why a question has no answer.
+/// The reason why columns cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Scan(#[from] ScanError),
     #[error("{}: {source}", path.display())]
     Columns { path: PathBuf, source: ColumnFileError },
     #[error("{0} segments have no columns yet; retry later")]
@@ -46,15 +35,20 @@ pub struct ColumnStore {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
-    /// The columns of segments that are not written to any more, by first seq.
-    sealed: BTreeMap<u64, (u64, Columns)>,
+    /// The columns of the segments that are complete, by first seq.
+    sealed: BTreeMap<u64, SealedColumns>,
     unstored: Arc<UnstoredColumns>,
     tail: Option<Tail>,
-    cache: AnswerCache,
-    /// The last seq of the present columns.
+    /// The last seq of the columns.
     last_seq: u64,
-    /// Writes the columns that a question needs first. `None` keeps them in memory.
+    /// Writes the columns that a question needs to column files. `None` keeps them in memory.
     installer: Option<ColumnInstaller>,
+}
+
+/// The columns of a segment that is complete.
+struct SealedColumns {
+    last_seq: u64,
+    columns: Columns,
 }
 
 /// Returns true when the time of the question is over.
@@ -62,7 +56,7 @@ type IsOver<'l> = &'l dyn Fn() -> bool;
 
 /// The result of reading the records of a segment.
 enum TailRead {
-    /// The records were read to the end, from this file.
+    /// All records were read, from the segment file with this identity.
     Complete(FileIdentity),
     /// The time is over. A later call continues.
     Over,
@@ -74,12 +68,12 @@ enum TailRead {
 struct Tail {
     builder: ColumnBuilder,
     position: Option<SegmentPosition>,
-    /// The columns up to `position`; `None` after a change.
+    /// The columns up to `position`. `None` if records were added since then.
     columns: Option<Columns>,
 }
 
 impl ColumnStore {
-    /// Creates the store of the log in `directory`. It reads nothing before the first refresh. `memory_bytes` is the
+    /// Creates the store of the log in `directory`. The store is empty before the first refresh. `memory_bytes` is the
     /// memory of Insights.
     pub fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, memory_bytes: u64) -> Self {
         let bytes_max = memory_bytes / UNSTORED_SHARE;
@@ -91,13 +85,12 @@ impl ColumnStore {
             sealed: BTreeMap::new(),
             unstored: Arc::new(unstored),
             tail: None,
-            cache: AnswerCache::default(),
             last_seq: 0,
             installer: None,
         }
     }
 
-    /// Writes the columns that it builds to column files. Reports the damage that it meets.
+    /// Returns the store with an installer. It writes the columns that it builds to column files, and reports damage.
     #[must_use]
     pub fn with_installer(self, installer: ColumnInstaller) -> Self {
         let unstored = self.unstored.reporting_to(installer.known_damage().clone());
@@ -108,17 +101,16 @@ impl ColumnStore {
     pub fn clear(&mut self) {
         self.sealed.clear();
         self.unstored.clear();
-        self.cache.clear();
         self.tail = None;
     }
 
-    /// Returns the bytes of the columns in memory that have no column file.
+    /// Returns the number of bytes of the columns in memory that have no column file.
     pub fn unstored_bytes(&self) -> u64 {
         self.unstored.kept_bytes()
     }
 
-    /// Reads the records up to `last_seq`, which were acknowledged. Builds the columns of segments without a valid
-    /// column file, until `is_over` returns true.
+    /// Reads the records up to `last_seq`, which are acknowledged. Builds the columns of segments that have no valid
+    /// column file. Ends when `is_over` returns true.
     ///
     /// # Errors
     /// The log cannot be read, or the time is over.
@@ -126,8 +118,8 @@ impl ColumnStore {
         let path = self.directory.clone();
         let spans = segment_spans(&self.disk, &path).map_err(|source| StoreError::Io { path, source })?;
         self.sealed.retain(|first_seq, _| spans.iter().any(|span| span.first_seq == *first_seq));
-        for (at, span) in spans.iter().enumerate() {
-            let behind = || StoreError::Behind(spans.len() - at);
+        for (index, span) in spans.iter().enumerate() {
+            let behind = || StoreError::Behind(spans.len() - index);
             if is_over() {
                 return Err(behind());
             }
@@ -139,25 +131,25 @@ impl ColumnStore {
                 return Err(behind());
             }
         }
-        // Sealed segments are read to their ends.
+        // Sealed segments are read to their ends, which may be after `last_seq`.
         self.last_seq = spans.last().map_or(last_seq, |span| last_seq.max(span.first_seq - 1));
         Ok(())
     }
 
-    /// Returns false if the time is over.
+    /// Opens or builds the columns of a sealed segment. Returns false if the time is over.
     fn refresh_sealed(
         &mut self,
         span: SegmentSpan,
         last_seq: u64,
         is_over: IsOver,
     ) -> Result<bool, StoreError> {
-        let known = self.sealed.get(&span.first_seq).filter(|(last, _)| *last == last_seq);
-        if known.is_some_and(|(_, columns)| columns.is_stored()) {
+        let known = self.sealed.get(&span.first_seq).filter(|sealed| sealed.last_seq == last_seq);
+        if known.is_some_and(|sealed| sealed.columns.is_stored()) {
             return Ok(true);
         }
         let is_known = known.is_some();
         let path = self.directory.join(column_file_name(span.first_seq));
-        let columns = match Columns::open(&self.disk, &path, (span.first_seq, last_seq), self.key) {
+        let columns = match Columns::open(&self.disk, &path, span.first_seq, last_seq, self.key) {
             Ok(columns) => columns,
             // A missing or damaged file is built again.
             Err(_) if is_known => return Ok(true),
@@ -169,12 +161,12 @@ impl ColumnStore {
                 }
             }
         };
-        self.sealed.insert(span.first_seq, (last_seq, columns));
+        self.sealed.insert(span.first_seq, SealedColumns { last_seq, columns });
         Ok(true)
     }
 
-    /// Builds the columns of a sealed segment. If it is the tail, only its last records are read. Returns `None` if the
-    /// time is over.
+    /// Builds the columns of a sealed segment. If the tail already has records of the segment, only the other records
+    /// are read. Returns `None` if the time is over.
     fn build_sealed(
         &mut self,
         span: SegmentSpan,
@@ -184,20 +176,25 @@ impl ColumnStore {
         let generation = self.installer.as_ref().map(ColumnInstaller::generation);
         let mut tail = self.take_tail(span);
         let path = self.directory.join(column_file_name(span.first_seq));
-        let (bytes, segment) = match self.read_records(&mut tail, span, last_seq, is_over)? {
-            TailRead::Complete(segment) => (tail.builder.to_bytes(last_seq), Some(segment)),
-            TailRead::Deleted => (self.empty_tail(span).builder.to_bytes(last_seq), None),
+        let mut segment = None;
+        match self.read_records(&mut tail, span, last_seq, is_over)? {
+            TailRead::Complete(file) => segment = Some(file),
+            TailRead::Deleted => tail = self.empty_tail(span),
             TailRead::Over => {
                 self.tail = Some(tail);
                 return Ok(None);
             }
-        };
-        if let (Some(installer), Some(generation), Some(segment)) = (&self.installer, generation, segment) {
-            let built = BuiltFrom { first_seq: span.first_seq, segment, generation };
-            match installer.write_and_install(built, &bytes) {
+        }
+        let bytes = tail.builder.to_bytes(last_seq);
+        if let Some(installer) = &self.installer
+            && let Some(generation) = generation
+            && let Some(segment) = segment
+        {
+            let source = ColumnSource { first_seq: span.first_seq, segment, generation };
+            match installer.write_and_install(source, &bytes) {
                 Ok(true) => {
-                    let opened = Columns::open(&self.disk, &path, (span.first_seq, last_seq), self.key);
-                    return opened.map(Some).map_err(|source| StoreError::Columns { path, source });
+                    let columns = Columns::open(&self.disk, &path, span.first_seq, last_seq, self.key);
+                    return columns.map(Some).map_err(|source| StoreError::Columns { path, source });
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -212,9 +209,10 @@ impl ColumnStore {
     /// Forgets the columns that cannot be read, so that the next refresh opens or builds them. Deletes a column file
     /// only if its content is wrong.
     pub fn forget_unreadable(&mut self) {
-        self.sealed.retain(|first_seq, (_, columns)| {
+        self.sealed.retain(|first_seq, SealedColumns { columns, .. }| {
             let checked = columns.check();
-            if let (Err(error), Some(installer)) = (&checked, &self.installer)
+            if let Err(error) = &checked
+                && let Some(installer) = &self.installer
                 && columns.is_stored()
                 && error.is_damage()
             {
@@ -231,11 +229,12 @@ impl ColumnStore {
             .map_err(|source| StoreError::Columns { path, source })
     }
 
-    /// Takes the tail if it is of this segment, or an empty one.
+    /// Takes the tail if it is of this segment. Otherwise returns an empty tail.
     fn take_tail(&mut self, span: SegmentSpan) -> Tail {
         let is_of_span = |tail: &Tail| {
-            let is_valid =
-                span.next_seq.is_none_or(|next| tail.position.is_none_or(|at| at.next_seq <= next));
+            let is_valid = span
+                .next_seq
+                .is_none_or(|next| tail.position.is_none_or(|position| position.next_seq <= next));
             tail.builder.first_seq() == span.first_seq && is_valid
         };
         self.tail.take().filter(is_of_span).unwrap_or_else(|| self.empty_tail(span))
@@ -245,7 +244,7 @@ impl ColumnStore {
         Tail { builder: ColumnBuilder::new(span.first_seq, self.key), position: None, columns: None }
     }
 
-    /// Returns false if the time is over.
+    /// Reads the records of the active segment. Returns false if the time is over.
     fn refresh_tail(
         &mut self,
         span: SegmentSpan,
@@ -274,8 +273,8 @@ impl ColumnStore {
         is_over: IsOver,
     ) -> Result<TailRead, StoreError> {
         let failed = |source| StoreError::Io { path: self.directory.clone(), source };
-        let (disk, directory, damage) = (&self.disk, &self.directory, self.unstored.known_damage());
-        let mut records = match SegmentRecords::open(disk, directory, span, last_seq, damage) {
+        let damage = self.unstored.known_damage();
+        let mut records = match SegmentRecords::open(&self.disk, &self.directory, span, last_seq, damage) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TailRead::Deleted),
             other => other.map_err(failed)?,
         };
@@ -284,15 +283,17 @@ impl ColumnStore {
         {
             *tail = self.empty_tail(span);
         }
-        let (mut since_look, mut is_cut) = (0, false);
+        let mut unchecked_rows = 0;
+        let mut is_cut = false;
         let mut add = |batch: Records<'_>| {
             for (_, record) in batch.iter() {
                 tail.builder.add(&record);
-                since_look += 1;
+                unchecked_rows += 1;
             }
             tail.columns = None;
-            if since_look >= BLOCK_ROWS {
-                (since_look, is_cut) = (0, is_over());
+            if unchecked_rows >= BLOCK_ROWS {
+                unchecked_rows = 0;
+                is_cut = is_over();
             }
             if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -302,114 +303,35 @@ impl ColumnStore {
     }
 
     /// Returns the columns of all segments, in the order of their seqs.
-    fn columns(&self) -> Vec<&Columns> {
-        let sealed = self.sealed.values().map(|(_, columns)| columns);
-        sealed.chain(self.tail.iter().filter_map(|tail| tail.columns.as_ref())).collect()
+    pub fn columns(&self) -> Vec<&Columns> {
+        self.sealed().into_iter().chain(self.tail()).collect()
+    }
+
+    /// Returns the columns of the sealed segments, in the order of their seqs.
+    pub fn sealed(&self) -> Vec<&Columns> {
+        self.sealed.values().map(|sealed| &sealed.columns).collect()
+    }
+
+    /// Returns the columns of the active segment.
+    pub fn tail(&self) -> Option<&Columns> {
+        self.tail.as_ref()?.columns.as_ref()
+    }
+
+    /// Returns the last seq of the columns.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
     }
 
     /// Returns whether a record names the site.
     ///
     /// # Errors
     /// A column file is damaged.
-    pub fn knows_site(&self, site: &str) -> Result<bool, StoreError> {
+    pub fn knows_site(&self, site: &str) -> Result<bool, ColumnFileError> {
         for columns in self.columns() {
-            if columns.has_site(site).map_err(ScanError::from)? {
+            if columns.has_site(site)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
-
-    /// Answers a question over the records of the last refresh. Keeps the counts over sealed segments for the next
-    /// answer to the same question.
-    ///
-    /// # Errors
-    /// A column file is damaged, or the time is over.
-    pub fn answer(
-        &mut self,
-        query: &Query,
-        site: &SiteFacts,
-        now_ms: i64,
-        limits: &Limits<'_>,
-    ) -> Result<Answer, StoreError> {
-        let Self { sealed, tail, cache, last_seq, .. } = self;
-        let sealed: Vec<&Columns> = sealed.values().map(|(_, columns)| columns).collect();
-        let tail = tail.as_ref().and_then(|tail| tail.columns.as_ref());
-        Ok(answer_cached((&sealed, tail), cache, *last_seq, (query, site), now_ms, limits)?)
-    }
-
-    /// Returns how often counts over sealed segments were used again.
-    pub fn cache_hits(&self) -> u64 {
-        self.cache.hits()
-    }
-}
-
-/// Answers a question over columns in the order of their seqs, up to `seq`.
-///
-/// # Errors
-/// A column file is damaged, or the time is over.
-pub fn answer_over(
-    columns: &[&Columns],
-    seq: u64,
-    asked: (&Query, &SiteFacts),
-    now_ms: i64,
-    limits: &Limits<'_>,
-) -> Result<Answer, ScanError> {
-    let source = Source { files: Files { sealed: columns, tail: None }, cache: None };
-    answer_from(source, seq, asked, now_ms, limits)
-}
-
-/// Answers a question over the columns of sealed segments, in the order of their seqs, and of the active segment. Uses
-/// and keeps the counts over the sealed ones.
-///
-/// # Errors
-/// A column file is damaged, or the time is over.
-pub fn answer_cached(
-    (sealed, tail): (&[&Columns], Option<&Columns>),
-    cache: &mut AnswerCache,
-    seq: u64,
-    asked: (&Query, &SiteFacts),
-    now_ms: i64,
-    limits: &Limits<'_>,
-) -> Result<Answer, ScanError> {
-    let source = Source { files: Files { sealed, tail }, cache: Some(cache) };
-    answer_from(source, seq, asked, now_ms, limits)
-}
-
-fn answer_from(
-    mut source: Source<'_>,
-    seq: u64,
-    (query, site): (&Query, &SiteFacts),
-    now_ms: i64,
-    limits: &Limits<'_>,
-) -> Result<Answer, ScanError> {
-    let began = clock::instant();
-    let columns = source.files.all();
-    let mut since_ms = None;
-    for columns in &columns {
-        since_ms = columns.oldest_receipt_ms()?;
-        if since_ms.is_some() {
-            break;
-        }
-    }
-    let log = |took_ms| AnsweredLog { seq, since_ms, took_ms };
-    let took_ms = || clock::instant().duration_since(began).as_millis() as u64;
-    let mut answer = match query {
-        Query::Views(question) => {
-            let counted = ask(question, site, &mut source, now_ms, limits)?;
-            answer::write(question, site, &counted, log(took_ms()), now_ms)
-        }
-        Query::Experiment(question) => {
-            answer_experiment(&columns, (&**question, site), now_ms, &limits.for_rows(), &|| log(took_ms()))?
-        }
-        Query::Experiments(question) => {
-            answer_experiments(&columns, (question, site), &limits.for_rows(), &|| log(took_ms()))?
-        }
-        Query::Zones(question) => {
-            let counts = count_zones(&columns, question, site, limits)?;
-            write_zones(question, site, &counts, log(took_ms()))
-        }
-    };
-    add_unknown(&mut answer, &columns, query, limits)?;
-    Ok(answer)
 }

@@ -1,36 +1,36 @@
-//! All facts of each row, for `parallax check` and tests.
+//! Reads all facts of each row, for tests, and checks whole files, for `parallax check`.
 
 use super::amounts::Amount;
-use super::columns::{Columns, FilePart, OUT_OF_RANGE};
 use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
 use super::packing::PackedColumn;
+use super::reader::{Columns, FilePart};
 use crate::site::experiment_metrics::VALUE_PROPERTIES;
 
 /// All facts of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFacts {
     pub time_ms: i64,
-    /// The hash of the visitor; `None` without an ID.
+    /// The hash of the visitor. `None` for a record without an ID.
     pub visitor: Option<u64>,
-    /// The kind with its flags.
+    /// The kind of the record, and its flags.
     pub kind: i64,
-    /// Device, operating system and browser.
+    /// The agent number: device, operating system and browser.
     pub agent: i64,
-    /// The texts of the columns, in their order.
+    /// The texts, in the order of the columns.
     pub texts: [Option<String>; TextColumn::COUNT],
-    /// The amounts in units of 10^-4, in the order of their names.
+    /// The amounts, in the order of [`VALUE_PROPERTIES`].
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
-    /// The hashes of the anonymous ID and of the user that an identify event or an alias names for a tie. Without a user the
-    /// tie ends.
+    /// The hashes of the anonymous ID and of the user whose tie the record names. Without a user, the record ends the
+    /// tie of the anonymous ID.
     pub tie: Option<(u64, Option<u64>)>,
 }
 
 impl Columns {
-    /// Checks every section, without keeping its rows.
+    /// Checks every section. Keeps no rows.
     ///
     /// # Errors
     /// The first check that fails.
-    pub(super) fn check(&self) -> Result<(), ColumnFileError> {
+    pub(crate) fn check(&self) -> Result<(), ColumnFileError> {
         self.visitors()?;
         let whole = &FilePart::WHOLE;
         let columns = [
@@ -40,10 +40,10 @@ impl Columns {
             self.agents(whole)?,
             self.positions(whole)?,
         ];
-        columns.into_iter().try_for_each(check_column)?;
+        columns.into_iter().try_for_each(PackedColumn::check)?;
         for column in TextColumn::ALL {
             let texts = self.texts(column)?.len();
-            check_column(self.codes(column, texts, whole)?)?;
+            self.codes(column, texts, whole)?.check()?;
         }
         self.amounts()?;
         self.ties()?;
@@ -51,7 +51,7 @@ impl Columns {
         self.oldest_receipt_ms().map(drop)
     }
 
-    /// Reads every section, and checks every number. The rows are in the order of their seqs.
+    /// Reads the facts of all rows. The rows are in the order of their seqs.
     ///
     /// # Errors
     /// The first check that fails.
@@ -59,10 +59,10 @@ impl Columns {
         let visitors = self.visitors()?;
         let hash = |number: i64| Some(visitors[usize::try_from(number).ok()?.checked_sub(1)?]);
         let whole = &FilePart::WHOLE;
-        let row_visitors = read_column(self.row_visitors(whole)?)?;
-        let [times, kinds, agents] =
-            [self.times(whole)?, self.kinds(whole)?, self.agents(whole)?].map(read_column);
-        let (times, kinds, agents) = (times?, kinds?, agents?);
+        let row_visitors = self.row_visitors(whole)?.into_numbers()?;
+        let times = self.times(whole)?.into_numbers()?;
+        let kinds = self.kinds(whole)?.into_numbers()?;
+        let agents = self.agents(whole)?.into_numbers()?;
         let mut rows: Vec<RowFacts> = (0..self.rows())
             .map(|row| RowFacts {
                 time_ms: times[row],
@@ -76,7 +76,7 @@ impl Columns {
             .collect();
         for column in TextColumn::ALL {
             let texts = self.texts(column)?;
-            let codes = read_column(self.codes(column, texts.len(), whole)?)?;
+            let codes = self.codes(column, texts.len(), whole)?.into_numbers()?;
             for (row, code) in rows.iter_mut().zip(codes) {
                 let is_present = code != i64::from(CODE_ABSENT);
                 row.texts[column as usize] = is_present.then(|| texts[code as usize].clone());
@@ -87,7 +87,7 @@ impl Columns {
             rows[entry.row as usize].amounts[usize::from(entry.column)] = Some(amount);
         }
         self.oldest_receipt_ms()?;
-        let positions = read_column(self.positions(whole)?)?;
+        let positions = self.positions(whole)?.into_numbers()?;
         let mut in_order: Vec<(i64, RowFacts)> = positions.into_iter().zip(rows).collect();
         in_order.sort_by_key(|(position, _)| *position);
         let mut rows: Vec<RowFacts> = in_order.into_iter().map(|(_, row)| row).collect();
@@ -96,25 +96,5 @@ impl Columns {
             rows[tie.position as usize].tie = Some((hash(tie.anonymous), tie.user.map(hash)));
         }
         Ok(rows)
-    }
-}
-
-fn check_column(mut column: PackedColumn) -> Result<(), ColumnFileError> {
-    let mut numbers = vec![0];
-    while !numbers.is_empty() {
-        column.next_block(&mut numbers).ok_or(OUT_OF_RANGE)?;
-    }
-    Ok(())
-}
-
-/// Reads a column of all rows.
-pub(super) fn read_column(mut column: PackedColumn) -> Result<Vec<i64>, ColumnFileError> {
-    let (mut all, mut numbers) = (Vec::new(), Vec::new());
-    loop {
-        column.next_block(&mut numbers).ok_or(OUT_OF_RANGE)?;
-        if numbers.is_empty() {
-            return Ok(all);
-        }
-        all.extend_from_slice(&numbers);
     }
 }

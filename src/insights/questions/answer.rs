@@ -1,17 +1,17 @@
-//! Answers as JSON, and as the lines of CSV and of tables.
+//! Writes answers as JSON, as CSV and as tables.
 
 use std::ops::Range;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::ask::{CountedAnswer, Numbers, Series};
+use super::ask::{CountedAnswer, LivePage, Numbers, Series};
 use super::calendar::Zone;
 use super::count::{GroupTotals, Totals};
-use super::format::TextColumn;
 use super::question::Question;
 use super::site::SiteFacts;
 use super::sql;
 use crate::events::time;
+use crate::insights::columns::format::TextColumn;
 
 /// A cell of a line.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,48 +23,48 @@ pub enum Cell {
     Text(Option<String>),
 }
 
-/// An answer.
+/// The answer to a question.
 #[derive(Debug)]
 pub struct Answer {
     /// The JSON document.
     pub document: Json,
-    /// The names of the columns.
+    /// The column names, for CSV and tables.
     pub header: Vec<&'static str>,
     pub lines: Vec<Vec<Cell>>,
-    /// Sentences about the answer, which a table begins with.
+    /// Sentences about the answer. A table begins with them.
     pub notes: Vec<String>,
-    /// The answer has all events up to this seq.
+    /// The answer counts all events up to this seq.
     pub seq: u64,
 }
 
-/// The facts about the log that an answer states.
+/// The facts about the log in an answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AnsweredLog {
-    /// The last seq that the answer has.
+pub(crate) struct AnsweredLog {
+    /// The answer counts all events up to this seq.
     pub seq: u64,
     /// The receipt time of the oldest kept record, in milliseconds.
     pub since_ms: Option<i64>,
-    /// The time that the answer took, in milliseconds.
+    /// The time that the computation of the answer took, in milliseconds.
     pub took_ms: u64,
 }
 
-/// Writes an answer.
+/// Writes the answer to a question about page views.
 pub(crate) fn write(
     question: &Question,
     site: &SiteFacts,
-    counted: &CountedAnswer,
+    counted_answer: &CountedAnswer,
     log: AnsweredLog,
     now_ms: i64,
 ) -> Answer {
     let mut document = begin_document(&question.range, site, log);
-    let (header, lines) = add_numbers(&mut document, &counted.numbers, &site.zone);
+    let (header, lines) = add_numbers(&mut document, &counted_answer.numbers, &site.zone);
     let sql = sql::query(question, site, now_ms);
-    end_document(&mut document, &counted.other, counted.rows, log, sql);
+    end_document(&mut document, &counted_answer.other, counted_answer.rows, log, sql);
     Answer { document: Json::Object(document), header, lines, notes: Vec::new(), seq: log.seq }
 }
 
-/// Begins the document of an answer with the members that all have.
-pub(super) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: AnsweredLog) -> Map<String, Json> {
+/// Begins the document of an answer. Adds the first members, which are the same for all questions.
+pub(crate) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: AnsweredLog) -> Map<String, Json> {
     let mut document = Map::new();
     document.insert("seq".to_owned(), json!(log.seq.to_string()));
     document.insert("from".to_owned(), time_json(range.start));
@@ -74,19 +74,19 @@ pub(super) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: Answered
     document
 }
 
-/// Ends the document of an answer with the members that all have. `other` counts rows by text columns whose text is
-/// `(other)`.
-pub(super) fn end_document(
+/// Ends the document of an answer. Adds the last members, which are the same for all questions. `other` has for each
+/// text column the number of rows whose text is `(other)`.
+pub(crate) fn end_document(
     document: &mut Map<String, Json>,
     other: &[u64; TextColumn::COUNT],
     rows: u64,
     log: AnsweredLog,
     sql: String,
 ) {
-    let met = TextColumn::ALL.into_iter().zip(other).filter(|(_, rows)| **rows > 0);
-    let met: Map<_, _> = met.map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
-    if !met.is_empty() {
-        document.insert("other".to_owned(), Json::Object(met));
+    let columns = TextColumn::ALL.into_iter().zip(other).filter(|(_, rows)| **rows > 0);
+    let columns: Map<_, _> = columns.map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
+    if !columns.is_empty() {
+        document.insert("other".to_owned(), Json::Object(columns));
     }
     document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": rows }));
     document.insert("sql".to_owned(), json!(sql));
@@ -129,7 +129,7 @@ fn add_numbers(
         Numbers::Live { visitors, series, pages, more } => {
             document.insert("visitors".to_owned(), json!(visitors));
             let lines = add_series(document, series, zone, &[VISITORS, VIEWS, EVENTS]);
-            let page = |(value, visitors): &(String, u64)| json!({ "value": value, "visitors": visitors });
+            let page = |page: &LivePage| json!({ "value": page.path, "visitors": page.visitors });
             document.insert("pages".to_owned(), pages.iter().map(page).collect());
             document.insert("more".to_owned(), json!(more));
             lines
@@ -137,7 +137,7 @@ fn add_numbers(
     }
 }
 
-/// A member of a series: its name, and its number in the totals of a bucket.
+/// A member of a series: its name, and the function that returns its number from the totals of a bucket.
 type SeriesMember = (&'static str, fn(&Totals) -> u64);
 
 const VISITORS: SeriesMember = ("visitors", |totals| totals.visitors);
@@ -184,7 +184,7 @@ fn group_json(group: &GroupTotals) -> Map<String, Json> {
     numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))).collect()
 }
 
-pub(super) fn time_json(time_ms: i64) -> Json {
+pub(crate) fn time_json(time_ms: i64) -> Json {
     let mut out = Vec::new();
     time::write(&mut out, time_ms);
     Json::String(String::from_utf8_lossy(&out).into_owned())
@@ -196,7 +196,7 @@ impl Answer {
         write_csv(&self.header, &self.lines)
     }
 
-    /// Returns the notes, and the lines as a table for people. Numbers are aligned to the right.
+    /// Returns the notes, and the lines as a table for people to read. Numbers are aligned to the right.
     pub fn to_table(&self) -> String {
         let texts: Vec<Vec<String>> =
             self.lines.iter().map(|line| line.iter().map(table_cell).collect()).collect();
@@ -213,7 +213,7 @@ impl Answer {
         let header = self.header.iter().map(|name| (*name).to_owned()).collect();
         for line in [header].iter().chain(&texts) {
             let cells = line.iter().zip(&widths).enumerate().map(|(column, (text, width))| {
-                // The first column is the value or the time, the others are numbers.
+                // The first column is a value or a time. The others are aligned as numbers.
                 if column > 0 { format!("{text:>width$}") } else { format!("{text:<width$}") }
             });
             out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
@@ -234,19 +234,19 @@ pub(crate) fn write_csv(header: &[&str], lines: &[Vec<Cell>]) -> String {
     out
 }
 
-/// The first characters of a formula. A spreadsheet takes the full-width ones for the others.
+/// The characters that can begin a formula. A spreadsheet reads a full-width character like the ASCII one.
 const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Returns whether a spreadsheet may run a text as a formula. A spreadsheet removes blanks before it looks for one.
+/// Returns whether a spreadsheet may run a text as a formula. A spreadsheet ignores blanks before a formula.
 fn is_formula(text: &str) -> bool {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || INVISIBLE.contains(&c);
     text.starts_with(['\t', '\r']) || text.trim_start_matches(is_blank).starts_with(FORMULA_STARTS)
 }
 
-/// Characters without a width that Unicode does not count as white space: the byte order mark and its relatives.
+/// Characters without a width that Unicode does not count as white space, such as the byte order mark.
 const INVISIBLE: [char; 5] = ['\u{feff}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}'];
 
-/// Returns a cell of CSV. A text that a spreadsheet would run as a formula gets an apostrophe.
+/// Returns a cell of CSV. If a spreadsheet may run the text as a formula, an apostrophe precedes it.
 fn csv_cell(cell: &Cell) -> String {
     match cell {
         Cell::Number(number) => number.to_string(),
@@ -262,7 +262,7 @@ fn csv_cell(cell: &Cell) -> String {
     }
 }
 
-/// Returns a cell of a table. Control characters could change the terminal, so they are escaped.
+/// Returns a cell of a table. Escapes control characters, because they could change the state of the terminal.
 fn table_cell(cell: &Cell) -> String {
     match cell {
         Cell::Number(number) => number.to_string(),

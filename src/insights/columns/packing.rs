@@ -1,21 +1,21 @@
-//! Packed columns: blocks of 1,024 numbers, each with frame of reference and bit packing. [`super::format`]
-//! specifies the bytes.
+//! Writes and reads packed columns. Each block of 1,024 numbers has frame-of-reference encoding and bit packing.
+//! [`super::format`] specifies the bytes.
 
 use std::ops::{Range, RangeInclusive};
 
-use super::columns::OUT_OF_RANGE;
 use super::format::ColumnFileError;
 
-/// Numbers of a full block. A block that is full is packed at once, so a column in the making needs little memory.
+/// Numbers of a full block. The writer packs a block as soon as it is full, so an unfinished column needs little
+/// memory.
 pub(crate) const BLOCK_ROWS: usize = 1024;
-/// Bytes of a block's header: its base and its width.
+/// Bytes of the header of a block: its base and its width.
 const BLOCK_HEADER_BYTES: usize = 9;
-/// Most bits of a packed number, so that eight bytes hold it together with the seven bits before it.
+/// Most bits of a packed number. Eight bytes hold such a number, even if it begins in the middle of the first byte.
 const WIDTH_MAX: u32 = 56;
 
 /// A writer of one packed column.
 #[derive(Debug, Default, Clone)]
-pub(super) struct PackedWriter {
+pub(crate) struct PackedWriter {
     headers: Vec<u8>,
     packed: Vec<u8>,
     pending: Vec<i64>,
@@ -24,7 +24,7 @@ pub(super) struct PackedWriter {
 
 impl PackedWriter {
     /// Appends a number.
-    pub(super) fn push(&mut self, number: i64) {
+    pub(crate) fn push(&mut self, number: i64) {
         self.pending.push(number);
         self.rows += 1;
         if self.pending.len() == BLOCK_ROWS {
@@ -34,8 +34,9 @@ impl PackedWriter {
     }
 
     /// Appends the packed column to `out`.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let (mut headers, mut packed) = (Vec::new(), Vec::new());
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let mut headers = Vec::new();
+        let mut packed = Vec::new();
         if !self.pending.is_empty() {
             pack_block(&self.pending, &mut headers, &mut packed);
         }
@@ -45,20 +46,21 @@ impl PackedWriter {
     }
 
     /// Returns all numbers.
-    pub(super) fn numbers(&self) -> Vec<i64> {
-        let (mut numbers, mut at) = (Vec::with_capacity(self.rows), 0);
+    pub(crate) fn numbers(&self) -> Vec<i64> {
+        let mut numbers = Vec::with_capacity(self.rows);
+        let mut offset = 0;
         for header in self.headers.as_chunks::<BLOCK_HEADER_BYTES>().0 {
             let header = BlockHeader::parse(header);
-            let bytes = header.packed_bytes(BLOCK_ROWS);
-            unpack_block(&self.packed[at..at + bytes], BLOCK_ROWS, header, &mut numbers);
-            at += bytes;
+            let end = offset + header.packed_bytes(BLOCK_ROWS);
+            unpack_block(&self.packed[offset..end], BLOCK_ROWS, header, &mut numbers);
+            offset = end;
         }
         numbers.extend_from_slice(&self.pending);
         numbers
     }
 }
 
-/// Appends one block. `numbers` is not empty.
+/// Appends a block to `headers` and `out`. `numbers` is not empty.
 fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
     let base = numbers.iter().copied().min().unwrap_or_default();
     let range = numbers.iter().map(|number| number.wrapping_sub(base) as u64).max().unwrap_or_default();
@@ -69,7 +71,8 @@ fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
     if width == 0 {
         return;
     }
-    let (mut word, mut bits) = (0_u64, 0);
+    let mut word = 0_u64;
+    let mut bits = 0;
     for number in numbers {
         word |= (number.wrapping_sub(base) as u64) << bits;
         bits += width;
@@ -89,6 +92,7 @@ fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
 struct BlockHeader {
     /// The smallest number of the block.
     base: i64,
+    /// The bits of a packed number.
     width: u32,
 }
 
@@ -108,33 +112,34 @@ impl BlockHeader {
     }
 }
 
-/// The headers of a packed column, and the places of its blocks.
+/// The headers of a packed column, and the offsets of its blocks.
 #[derive(Debug)]
-pub(super) struct BlockHeaders {
+pub(crate) struct BlockHeaders {
     headers: Vec<BlockHeader>,
-    /// The offsets of the blocks in the column, and the end of the last one.
+    /// The offset of each block in the column, and the end of the last block.
     offsets: Vec<usize>,
     rows: usize,
 }
 
 impl BlockHeaders {
-    /// Returns the bytes of the headers of a column of `rows` numbers.
-    pub(super) fn bytes(rows: usize) -> usize {
+    /// Returns the length of all headers in bytes, for a column of `rows` numbers.
+    pub(crate) fn bytes(rows: usize) -> usize {
         rows.div_ceil(BLOCK_ROWS) * BLOCK_HEADER_BYTES
     }
 
-    /// Parses the headers at the begin of a column of `rows` numbers.
+    /// Parses the headers, which are the first bytes of a column of `rows` numbers.
     ///
     /// # Errors
     /// The column is too short, or a width is out of range.
-    pub(super) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
-        let bytes = column.get(..Self::bytes(rows)).ok_or(OUT_OF_RANGE)?;
+    pub(crate) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
+        let bytes = column.get(..Self::bytes(rows)).ok_or(ColumnFileError::OUT_OF_RANGE)?;
         let headers: Vec<_> =
             bytes.as_chunks::<BLOCK_HEADER_BYTES>().0.iter().map(BlockHeader::parse).collect();
         if headers.iter().any(|header| header.width > WIDTH_MAX) {
-            return Err(OUT_OF_RANGE);
+            return Err(ColumnFileError::OUT_OF_RANGE);
         }
-        let (mut offsets, mut end) = (vec![bytes.len()], bytes.len());
+        let mut end = bytes.len();
+        let mut offsets = vec![end];
         for (block, header) in headers.iter().enumerate() {
             end += header.packed_bytes(rows_of(rows, block));
             offsets.push(end);
@@ -143,31 +148,31 @@ impl BlockHeaders {
     }
 
     /// Returns the blocks that can have one of these numbers, which are sorted.
-    pub(super) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
-        let meets = |block: &usize| {
+    pub(crate) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
+        let may_have = |block: &usize| {
             let header = self.headers[*block];
             let from = numbers.partition_point(|number| *number < header.base);
             numbers.get(from).is_some_and(|number| *number <= header.largest())
         };
-        (0..self.headers.len()).filter(meets).collect()
+        (0..self.headers.len()).filter(may_have).collect()
     }
 
     /// Returns the blocks that can have a number from `first` to `last`.
-    pub(super) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
-        let meets = |block: &usize| {
+    pub(crate) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
+        let may_have = |block: &usize| {
             let header = self.headers[*block];
             header.base <= last && header.largest() >= first
         };
-        (0..self.headers.len()).filter(meets).collect()
+        (0..self.headers.len()).filter(may_have).collect()
     }
 
     /// Returns all blocks.
-    pub(super) fn all(&self) -> Vec<usize> {
+    pub(crate) fn all(&self) -> Vec<usize> {
         (0..self.headers.len()).collect()
     }
 
-    /// Returns the part of the column that has these blocks.
-    pub(super) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
+    /// Returns the byte range from the first to the last of these blocks.
+    pub(crate) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
         match (blocks.first(), blocks.last()) {
             (Some(first), Some(last)) => self.offsets[*first]..self.offsets[*last + 1],
             _ => 0..0,
@@ -179,18 +184,21 @@ impl BlockHeaders {
     }
 }
 
-/// Returns the rows of a block in a column of `rows` rows.
-fn rows_of(rows: usize, block: usize) -> usize {
-    (rows - block * BLOCK_ROWS).min(BLOCK_ROWS)
+/// Returns the number of rows in a block, for a column of `row_count` rows.
+fn rows_of(row_count: usize, block: usize) -> usize {
+    (row_count - block * BLOCK_ROWS).min(BLOCK_ROWS)
 }
 
-/// Blocks of a packed column that are read one after another.
+/// A reader of the blocks of a packed column.
 pub(crate) struct PackedColumn {
     headers: BlockHeaders,
-    /// A part of the column, and its offset in it.
+    /// A part of the bytes of the column.
     packed: Vec<u8>,
+    /// The offset of `packed` in the column.
     packed_offset: usize,
+    /// The blocks that are not read yet.
     blocks: std::vec::IntoIter<usize>,
+    /// The valid numbers.
     bounds: RangeInclusive<i64>,
 }
 
@@ -198,22 +206,22 @@ impl PackedColumn {
     /// Creates the reader of a whole column of `rows` numbers within `bounds`.
     ///
     /// # Errors
-    /// The bytes are not such a column.
-    pub(super) fn new(
+    /// The bytes are no column of `rows` numbers.
+    pub(crate) fn new(
         column: Vec<u8>,
         rows: usize,
         bounds: RangeInclusive<i64>,
     ) -> Result<Self, ColumnFileError> {
         let headers = BlockHeaders::parse(&column, rows)?;
         if headers.column_bytes() != column.len() {
-            return Err(OUT_OF_RANGE);
+            return Err(ColumnFileError::OUT_OF_RANGE);
         }
         let blocks = headers.all();
         Ok(Self { headers, packed: column, packed_offset: 0, blocks: blocks.into_iter(), bounds })
     }
 
-    /// Creates the reader of some blocks. `packed` is their part of the column.
-    pub(super) fn of_blocks(
+    /// Creates the reader of some blocks. `packed` has their bytes, from the first to the last block.
+    pub(crate) fn of_blocks(
         headers: BlockHeaders,
         packed: Vec<u8>,
         blocks: Vec<usize>,
@@ -223,50 +231,87 @@ impl PackedColumn {
         Self { headers, packed, packed_offset, blocks: blocks.into_iter(), bounds }
     }
 
-    /// Leaves out the blocks that are not in `blocks`.
-    pub(super) fn limit_to(&mut self, blocks: Vec<usize>) {
+    /// Limits the reader to these blocks.
+    pub(crate) fn limit_to(&mut self, blocks: Vec<usize>) {
         self.blocks = blocks.into_iter();
     }
 
-    pub(super) fn headers(&self) -> &BlockHeaders {
+    pub(crate) fn headers(&self) -> &BlockHeaders {
         &self.headers
     }
 
-    /// Unpacks the next block into `numbers`, which is cleared first. It is empty after the last block. Returns
-    /// `None` if a number is out of range.
-    pub(crate) fn next_block(&mut self, numbers: &mut Vec<i64>) -> Option<()> {
+    /// Unpacks the next block into `numbers`, which is cleared first. It is empty after the last block.
+    ///
+    /// # Errors
+    /// A number is out of range.
+    pub(crate) fn next_block(&mut self, numbers: &mut Vec<i64>) -> Result<(), ColumnFileError> {
         numbers.clear();
-        let Some(block) = self.blocks.next() else { return Some(()) };
-        let (header, rows) = (self.headers.headers[block], rows_of(self.headers.rows, block));
-        let (from, to) = (self.headers.offsets[block], self.headers.offsets[block + 1]);
-        let packed = self.packed.get(from - self.packed_offset..to - self.packed_offset)?;
+        let Some(block) = self.blocks.next() else { return Ok(()) };
+        let header = self.headers.headers[block];
+        let rows = rows_of(self.headers.rows, block);
+        let start = self.headers.offsets[block] - self.packed_offset;
+        let end = self.headers.offsets[block + 1] - self.packed_offset;
+        let packed = self.packed.get(start..end);
+        let packed = packed.ok_or(ColumnFileError::OUT_OF_RANGE)?;
         unpack_block(packed, rows, header, numbers);
         let is_within = self.bounds.contains(&header.base) && self.bounds.contains(&header.largest());
-        (is_within || numbers.iter().all(|number| self.bounds.contains(number))).then_some(())
+        let is_valid = is_within || numbers.iter().all(|number| self.bounds.contains(number));
+        if is_valid { Ok(()) } else { Err(ColumnFileError::OUT_OF_RANGE) }
+    }
+
+    /// Reads the numbers of all blocks.
+    ///
+    /// # Errors
+    /// A number is out of range.
+    pub(super) fn into_numbers(mut self) -> Result<Vec<i64>, ColumnFileError> {
+        let mut all = Vec::new();
+        let mut numbers = Vec::new();
+        loop {
+            self.next_block(&mut numbers)?;
+            if numbers.is_empty() {
+                return Ok(all);
+            }
+            all.extend_from_slice(&numbers);
+        }
+    }
+
+    /// Checks the numbers of all blocks.
+    ///
+    /// # Errors
+    /// A number is out of range.
+    pub(super) fn check(mut self) -> Result<(), ColumnFileError> {
+        let mut numbers = vec![0];
+        while !numbers.is_empty() {
+            self.next_block(&mut numbers)?;
+        }
+        Ok(())
     }
 }
 
 fn unpack_block(packed: &[u8], count: usize, header: BlockHeader, numbers: &mut Vec<i64>) {
-    let (base, width) = (header.base, header.width as usize);
+    let base = header.base;
+    let width = header.width as usize;
     if width == 0 {
         return numbers.extend(std::iter::repeat_n(base, count));
     }
     let mask = (1_u64 << width) - 1;
-    let number_at = |bit: usize, word: u64| base.wrapping_add((word >> (bit % 8) & mask) as i64);
-    // All words up to here have eight bytes.
-    let whole = ((packed.len().saturating_sub(8) * 8) / width).min(count);
-    numbers.extend((0..whole).map(|index| {
-        let (bit, mut word) = (index * width, [0; 8]);
+    let number = |bit: usize, word: u64| base.wrapping_add((word >> (bit % 8) & mask) as i64);
+    // For each number before this index, eight bytes can be read.
+    let fast_count = ((packed.len().saturating_sub(8) * 8) / width).min(count);
+    numbers.extend((0..fast_count).map(|index| {
+        let bit = index * width;
+        let mut word = [0; 8];
         word.copy_from_slice(&packed[bit / 8..bit / 8 + 8]);
-        number_at(bit, u64::from_le_bytes(word))
+        number(bit, u64::from_le_bytes(word))
     }));
-    let start = whole * width / 8;
+    let start = fast_count * width / 8;
     let last = &packed[start.min(packed.len())..];
     let mut padded = [0; 24];
     padded[..last.len().min(24)].copy_from_slice(&last[..last.len().min(24)]);
-    numbers.extend((whole..count).map(|index| {
-        let (bit, mut word) = (index * width, [0; 8]);
+    numbers.extend((fast_count..count).map(|index| {
+        let bit = index * width;
+        let mut word = [0; 8];
         word.copy_from_slice(&padded[bit / 8 - start..][..8]);
-        number_at(bit, u64::from_le_bytes(word))
+        number(bit, u64::from_le_bytes(word))
     }));
 }

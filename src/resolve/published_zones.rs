@@ -1,7 +1,9 @@
-//! The zones of a published page, with their rules.
+//! The zones of a published page with their rules, for Insights.
 
 use serde_json::{Value as Json, json};
 
+use super::path::RoutePath;
+use super::route;
 use crate::site::snapshot::format::{
     ArchivedCondition, ArchivedPage, ArchivedPart, ArchivedRule, ArchivedSite, ArchivedZone,
 };
@@ -10,26 +12,34 @@ use crate::site::snapshot::format::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedZone {
     pub zone: String,
-    /// True if the zone is in a variant of another zone.
+    /// True if the zone is inside a variant of another zone.
     pub nested: bool,
-    /// The rules with their conditions as authored. An experiment has its key and its variants.
+    /// The rules, with their conditions as the author wrote them. The rule of an experiment has its key and its
+    /// variants.
     pub rules: Vec<Json>,
-    /// True if chance alone chose the variants.
+    /// True if chance alone chooses the variant of a visitor.
     pub comparable: bool,
     /// The keys of the variants, `default` first.
     pub variants: Vec<String>,
 }
 
-/// Returns the zones of a page.
-pub(crate) fn published_zones(site: &ArchivedSite, page: &ArchivedPage) -> Vec<PublishedZone> {
-    let is_nested = |at: usize| {
-        !page.parts.iter().any(|part| matches!(part, ArchivedPart::Zone(index) if usize::from(*index) == at))
+/// Returns the zones of the page at a path. A redirect and an unknown path have none.
+pub(crate) fn zones_of(site: &ArchivedSite, path: &str) -> Vec<PublishedZone> {
+    let mut parsed = RoutePath::new();
+    let found = parsed.parse(path).ok().and_then(|()| route::find(site, &parsed));
+    let page = found.and_then(|(_, route)| route::page(site, route));
+    page.map_or_else(Vec::new, |page| zones_of_page(site, page))
+}
+
+fn zones_of_page(site: &ArchivedSite, page: &ArchivedPage) -> Vec<PublishedZone> {
+    let is_nested = |index: usize| {
+        !page.parts.iter().any(|part| matches!(part, ArchivedPart::Zone(zone) if usize::from(*zone) == index))
     };
     let zones = page.zones.iter().enumerate();
     zones
-        .map(|(at, zone)| PublishedZone {
+        .map(|(index, zone)| PublishedZone {
             zone: zone.name.to_string(),
-            nested: is_nested(at),
+            nested: is_nested(index),
             rules: zone.rules.iter().map(|rule| rule_json(site, zone, rule)).collect(),
             comparable: !zone.rules.is_empty() && zone.rules.iter().all(is_chance),
             variants: zone.variants.iter().map(|variant| variant.key.to_string()).collect(),
@@ -37,7 +47,7 @@ pub(crate) fn published_zones(site: &ArchivedSite, page: &ArchivedPage) -> Vec<P
         .collect()
 }
 
-/// Returns whether chance alone decides the rule. A condition of an experiment decides who gets `default`.
+/// Returns whether chance alone decides. The condition of an experiment decides which visitors see `default`.
 fn is_chance(rule: &ArchivedRule) -> bool {
     matches!(rule, ArchivedRule::Experiment { when, .. } if when.is_none())
 }

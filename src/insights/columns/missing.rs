@@ -1,20 +1,21 @@
-//! The builder of the column files that are missing or damaged.
+//! Builds the column files that are missing or damaged.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::build::{ColumnBuilder, VisitorKey};
-use super::columns::Columns;
-use super::installer::{BuiltFrom, ColumnInstaller};
+use super::build::ColumnBuilder;
+use super::installer::{ColumnInstaller, ColumnSource};
+use super::key::VisitorKey;
+use super::reader::Columns;
 use crate::log::{SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::Disk;
 
 /// The result of building one file.
-enum Built {
+enum BuildOutcome {
     Installed,
-    /// An erasure, retention or the end of the server makes the file useless.
+    /// An erasure or retention has changed the segment, or the server stops.
     Useless,
 }
 
@@ -26,12 +27,12 @@ pub struct MissingFiles {
     installer: ColumnInstaller,
     /// The erasure generation of `built_up_to`.
     generation: u64,
-    /// All segments that begin before this seq have a column file, unless one was deleted or is damaged.
+    /// All segments that begin before this seq had a column file at the last search.
     built_up_to: u64,
 }
 
-/// Passes a file that is written to the thread that gives it its name.
-pub(crate) type Install<'a> = &'a mut dyn FnMut(BuiltFrom) -> io::Result<bool>;
+/// Passes the source of a written file to the thread that gives the file its name. Returns whether it has the name.
+pub(crate) type Install<'a> = &'a mut dyn FnMut(ColumnSource) -> io::Result<bool>;
 
 impl MissingFiles {
     /// Creates the builder of the files in `directory`.
@@ -40,52 +41,54 @@ impl MissingFiles {
         Self { disk, directory: directory.to_owned(), key, installer, generation, built_up_to: 0 }
     }
 
-    /// Builds the missing files, from the oldest on. A segment whose file cannot be built does not keep the later ones
-    /// from theirs. `note_behind` gets the number of files that are missing. Ends early when `is_stopped` returns true.
+    /// Builds the missing files, the oldest file first. If a file cannot be built, continues with the later files.
+    /// Passes the number of missing files to `set_behind`. Ends early if `is_stopped` returns true.
     ///
     /// # Errors
-    /// The first I/O error. The other files were built.
+    /// The first I/O error. A full disk ends the build. After any other error the other files were built.
     pub fn build(
         &mut self,
         install: Install<'_>,
-        note_behind: &dyn Fn(u64),
+        set_behind: &dyn Fn(u64),
         is_stopped: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         let generation = self.installer.generation();
         if generation != self.generation {
-            (self.generation, self.built_up_to) = (generation, 0);
+            self.generation = generation;
+            self.built_up_to = 0;
         }
         let (missing, sealed_end) = self.missing()?;
         let mut behind = missing.len() as u64;
-        note_behind(behind);
-        let (mut failed, mut oldest_missing) = (Ok(()), None);
+        set_behind(behind);
+        let mut result = Ok(());
+        let mut oldest_missing = None;
         for (span, last_seq) in missing {
             if is_stopped() || !generation.is_multiple_of(2) {
-                return failed;
+                return result;
             }
             match self.build_file(span, last_seq, install, is_stopped) {
-                Ok(Built::Installed) => {
+                Ok(BuildOutcome::Installed) => {
                     behind -= 1;
-                    note_behind(behind);
+                    set_behind(behind);
                 }
-                Ok(Built::Useless) => oldest_missing = oldest_missing.or(Some(span.first_seq)),
+                Ok(BuildOutcome::Useless) => oldest_missing = oldest_missing.or(Some(span.first_seq)),
                 Err(error) => {
                     oldest_missing = oldest_missing.or(Some(span.first_seq));
                     let is_full = error.kind() == io::ErrorKind::StorageFull;
-                    failed = failed.and(Err(error));
+                    result = result.and(Err(error));
                     if is_full {
                         // The later files need room too.
-                        return failed;
+                        return result;
                     }
                 }
             }
         }
         self.built_up_to = oldest_missing.unwrap_or(sealed_end);
-        failed
+        result
     }
 
-    /// Returns the sealed segments without a sound column file, with their last seqs, and the seq after all sealed
-    /// segments.
+    /// Returns the sealed segments without a valid column file, with their last seqs. The second result is the seq
+    /// after all sealed segments.
     fn missing(&self) -> io::Result<(Vec<(SegmentSpan, u64)>, u64)> {
         let spans = segment_spans(&self.disk, &self.directory)?;
         let end = spans.iter().filter_map(|span| span.next_seq).max().unwrap_or(0);
@@ -95,8 +98,8 @@ impl MissingFiles {
             if self.installer.known_damage().knows(&name) {
                 return true;
             }
-            let (path, seqs) = (self.directory.join(name), (span.first_seq, *last_seq));
-            let is_usable = || match Columns::open(&self.disk, &path, seqs, self.key) {
+            let path = self.directory.join(name);
+            let is_usable = || match Columns::open(&self.disk, &path, span.first_seq, *last_seq, self.key) {
                 Ok(_) => true,
                 Err(error) => {
                     self.installer.report(span.first_seq, &error);
@@ -114,14 +117,14 @@ impl MissingFiles {
         last_seq: u64,
         install: Install<'_>,
         is_stopped: &dyn Fn() -> bool,
-    ) -> io::Result<Built> {
+    ) -> io::Result<BuildOutcome> {
         let generation = self.installer.generation();
         let mut builder = ColumnBuilder::new(span.first_seq, self.key);
         let Self { disk, directory, .. } = self;
         let mut records =
             match SegmentRecords::open(disk, directory, span, last_seq, self.installer.known_damage()) {
                 // Retention has deleted the segment.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Built::Useless),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BuildOutcome::Useless),
                 other => other?,
             };
         let is_useless = || is_stopped() || self.installer.generation() != generation;
@@ -130,10 +133,10 @@ impl MissingFiles {
             if is_useless() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         if is_useless() {
-            return Ok(Built::Useless);
+            return Ok(BuildOutcome::Useless);
         }
-        let built = BuiltFrom { first_seq: span.first_seq, segment: records.file(), generation };
-        let is_written = self.installer.write_built(built, &builder.to_bytes(last_seq))?;
-        Ok(if is_written && install(built)? { Built::Installed } else { Built::Useless })
+        let source = ColumnSource { first_seq: span.first_seq, segment: records.file(), generation };
+        let is_written = self.installer.write_built(source, &builder.to_bytes(last_seq))?;
+        Ok(if is_written && install(source)? { BuildOutcome::Installed } else { BuildOutcome::Useless })
     }
 }

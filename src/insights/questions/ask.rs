@@ -1,23 +1,28 @@
-//! Answers a question: chooses the times that are read, scans, and collects the numbers.
+//! Answers a question about page views: chooses the window of times to read, scans it, and collects the numbers.
 
 use std::ops::Range;
 
 use super::calendar::{Comparison, Unit};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
-use super::format::TextColumn;
+use super::limits::{Limits, ScanError};
+use super::part::Part;
 use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
-use super::rows::{Plan, Row, RowValue};
-use super::scan::{Limits, ScanError, ScanSummary};
-use super::sealed::{AnswerCache, Count, Counted, Files, count_all, count_cached};
+use super::row::Row;
+use super::row_reader::{Plan, RowValue};
+use super::scan::ScanSummary;
+use super::sealed::{AnswerCache, Count, CountResult, LogColumns, count_all, count_cached};
 use super::site::SiteFacts;
 use super::visits::{Selection, may_begin_earlier};
+use crate::insights::columns::format::TextColumn;
 use crate::limits::VISIT_TIMEOUT_MS;
 
-/// Time before a range that is read first to find the begin of a visit.
+/// Time before the range that is read to find the beginning of each visit. If a visit begins earlier, more time is
+/// read.
 const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
-/// The time before a range is multiplied by this until it is enough. A smaller number would read a long log more often.
+/// If a visit begins before the time that was read, that time is multiplied by this number. A smaller number
+/// would read a long log more often.
 const LOOK_BACK_GROWTH: i64 = 8;
-/// The pages of a live answer are those of the visitors with an event in its last minutes, this long.
+/// A live answer lists the last pages of visitors with an event in this time before the end of its range.
 pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 
 /// The numbers that answer a question.
@@ -25,11 +30,18 @@ pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 pub(crate) enum Numbers {
     Overview { totals: Totals, series: Series, comparison: Comparison, compared: [Totals; 2] },
     Top { rows: Vec<TopRow>, total: GroupTotals, more: usize },
-    Live { visitors: u64, series: Series, pages: Vec<(String, u64)>, more: usize },
+    Live { visitors: u64, series: Series, pages: Vec<LivePage>, more: usize },
 }
 
-/// A value and its numbers.
+/// A row of a list: a value and its numbers.
 pub(crate) type TopRow = (Option<String>, GroupTotals);
+
+/// A page of a live answer.
+#[derive(Debug)]
+pub(crate) struct LivePage {
+    pub path: String,
+    pub visitors: u64,
+}
 
 /// The numbers of each bucket.
 #[derive(Debug)]
@@ -39,24 +51,24 @@ pub(crate) struct Series {
     pub totals: Vec<Totals>,
 }
 
-/// The numbers, and the facts about the scan that produced them.
+/// The numbers of an answer, and the facts about the scan.
 #[derive(Debug)]
 pub(crate) struct CountedAnswer {
     pub numbers: Numbers,
-    /// Rows that were read.
+    /// The number of rows that were read.
     pub rows: u64,
-    /// Rows of the range by text columns whose text is `(other)`.
+    /// For each text column, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 /// The source of the rows of a question.
 pub(crate) struct Source<'s> {
-    pub files: Files<'s>,
-    /// Keeps the counts over sealed segments for the next question. `None` to keep nothing.
+    pub files: LogColumns<'s>,
+    /// Keeps the counts over sealed segments. `None` if they are not kept.
     pub cache: Option<&'s mut AnswerCache>,
 }
 
-/// Counts the answer to a question over all rows of the files.
+/// Counts the numbers that answer a question.
 ///
 /// # Errors
 /// A file is damaged, or the time is over.
@@ -83,7 +95,7 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
         bots: question.bots,
         filters: &question.filters,
         value: RowValue::Nothing,
-        value_part: (0, 1),
+        value_part: Part::WHOLE,
         needs_variants: false,
     }
 }
@@ -91,8 +103,9 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
 /// The counts of an overview.
 struct OverviewCount {
     counted: RangeCount,
-    /// The range of the comparison, if it is another one.
+    /// The count of the range that is compared. `None` if that is the range of the question.
     cut: Option<RangeCount>,
+    /// The count of the period before.
     before: RangeCount,
 }
 
@@ -151,10 +164,10 @@ fn overview(
     Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared }, summary))
 }
 
-/// The most frequent values of one part of the values.
+/// The most frequent values in one part of the values.
 struct TopPart {
     rows: Vec<TopRow>,
-    /// Values beside `rows`.
+    /// The number of values that are not in `rows`.
     more: usize,
     total: GroupTotals,
     summary: ScanSummary,
@@ -167,16 +180,18 @@ fn top(
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
     let parts = each_value_part(|part| top_part(question, site, source, limits, part))?;
-    let (mut all, mut more) = (Vec::new(), 0);
+    let mut rows = Vec::new();
+    let mut more = 0;
+    // Every part has the same total.
     let mut first = None;
     for part in parts {
-        all.extend(part.rows);
+        rows.extend(part.rows);
         more += part.more;
         first = first.or(Some((part.total, part.summary)));
     }
-    more += keep_first(&mut all, question);
+    more += keep_first(&mut rows, question);
     let (total, summary) = first.unwrap_or_default();
-    Ok((Numbers::Top { rows: all, total, more }, summary))
+    Ok((Numbers::Top { rows, total, more }, summary))
 }
 
 fn top_part(
@@ -184,34 +199,34 @@ fn top_part(
     site: &SiteFacts,
     source: &mut Source<'_>,
     limits: &Limits<'_>,
-    value_part: (u64, u64),
+    value_part: Part,
 ) -> Result<TopPart, ScanError> {
     let plan = Plan { value: RowValue::Of(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
-    // Counts of one part of the values are not kept.
-    let mut source =
-        Source { files: source.files, cache: source.cache.as_deref_mut().filter(|_| value_part.1 == 1) };
-    // A search selects rows after the count, so that all searches in a list share the kept counts.
+    // Counts over one part of the values are not kept.
+    let cache = source.cache.as_deref_mut().filter(|_| value_part.count == 1);
+    let mut source = Source { files: source.files, cache };
+    // `contains` selects rows after the count. So questions that differ only in it share the kept counts.
     let whole = Question { contains: None, ..question.clone() };
     let key = format!("{whole:?} {site:?}");
     let (mut summary, counted) = scan_visits(&mut source, &key, plan, limits, &make)?;
-    let is_met = |group: &GroupTotals| group.views + group.events + group.visitors + group.visits > 0;
+    let has_rows = |group: &GroupTotals| group.views + group.events + group.visitors + group.visits > 0;
     let texts = std::mem::take(&mut summary.values).texts;
     let groups = texts.iter().zip(&counted.groups).map(|(text, group)| (Some(text.to_string()), *group));
-    // The group without a value is in the first part.
-    let absent = (value_part.0 == 0).then_some((None, counted.absent));
-    let mut rows: Vec<TopRow> = groups.chain(absent).filter(|(_, group)| is_met(group)).collect();
-    if let Some(part) = &question.contains {
-        rows.retain(|(value, _)| value.as_ref().is_some_and(|value| fold_case(value).contains(part)));
+    // The first part has the row without a value.
+    let absent = value_part.is_first().then_some((None, counted.absent));
+    let mut rows: Vec<TopRow> = groups.chain(absent).filter(|(_, group)| has_rows(group)).collect();
+    if let Some(text) = &question.contains {
+        rows.retain(|(value, _)| value.as_ref().is_some_and(|value| fold_case(value).contains(text)));
     }
     let more = keep_first(&mut rows, question);
     Ok(TopPart { rows, more, total: counted.total, summary })
 }
 
-/// Orders the rows of a list, and drops those beyond the limit. Returns their number.
+/// Sorts the rows of a list, and drops the rows beyond the limit. Returns the number of dropped rows.
 fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
-    // Ties are in the order of their values. The group without one is the last of them.
+    // Rows with equal numbers are in the order of their values. The row without a value is the last of them.
     rows.sort_by(|(a, a_totals), (b, b_totals)| {
         let by_rank = b_totals.rank(question.of).cmp(&a_totals.rank(question.of));
         by_rank.then_with(|| (a.is_none(), a).cmp(&(b.is_none(), b)))
@@ -219,7 +234,8 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
     truncate(rows, question.limit, |(value, _)| value.as_ref().map_or(0, String::len))
 }
 
-/// Drops the rows of an ordered list beyond the limit, and those whose values do not fit. Returns their number.
+/// Drops the rows of a sorted list beyond the limit. Keeps fewer rows if their values exceed [`LIST_BYTES_MAX`].
+/// Returns the number of dropped rows.
 fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0;
     let fits = |row: &&T| {
@@ -232,15 +248,15 @@ fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usiz
     more
 }
 
-/// Asks for each part of the values. Divides them into more parts if those of one take too much memory.
-pub(super) fn each_value_part<T>(
-    mut ask: impl FnMut((u64, u64)) -> Result<T, ScanError>,
+/// Counts each part of the values. Doubles the number of parts if a part takes too much memory.
+pub(crate) fn each_value_part<T>(
+    mut count: impl FnMut(Part) -> Result<T, ScanError>,
 ) -> Result<Vec<T>, ScanError> {
-    let mut parts = 1;
+    let mut part_count = 1;
     loop {
-        match (0..parts).map(|part| ask((part, parts))).collect() {
-            Err(ScanError::TooManyValues) => parts *= 2,
-            asked => return asked,
+        match Part::all(part_count).map(&mut count).collect() {
+            Err(ScanError::TooManyValues) => part_count *= 2,
+            counts => return counts,
         }
     }
 }
@@ -248,15 +264,18 @@ pub(super) fn each_value_part<T>(
 fn live(
     question: &Question,
     site: &SiteFacts,
-    files: Files<'_>,
+    files: LogColumns<'_>,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
     let parts = each_value_part(|part| live_part(question, site, files, limits, part))?;
-    let (mut pages, mut more, mut first) = (Vec::new(), 0, None);
-    for (of_part, more_of_part, counted, summary) in parts {
-        pages.extend(of_part);
-        more += more_of_part;
-        first = first.or(Some((counted, summary)));
+    let mut pages = Vec::new();
+    let mut more = 0;
+    // Every part has the same counts of the range.
+    let mut first = None;
+    for part in parts {
+        pages.extend(part.pages);
+        more += part.more;
+        first = first.or(Some((part.counted, part.summary)));
     }
     more += keep_first_pages(&mut pages, question);
     let (counted, summary) = first.ok_or(ScanError::TooManyValues)?;
@@ -291,15 +310,21 @@ impl Count for LiveCount {
     }
 }
 
-/// The pages of one part of the values, the number of further pages, and the other numbers of a live answer.
-type LivePart = (Vec<(String, u64)>, usize, RangeCount, ScanSummary);
+/// The pages of a live answer in one part of the values.
+struct LivePart {
+    pages: Vec<LivePage>,
+    /// The number of pages that are not in `pages`.
+    more: usize,
+    counted: RangeCount,
+    summary: ScanSummary,
+}
 
 fn live_part(
     question: &Question,
     site: &SiteFacts,
-    files: Files<'_>,
+    files: LogColumns<'_>,
     limits: &Limits<'_>,
-    value_part: (u64, u64),
+    value_part: Part,
 ) -> Result<LivePart, ScanError> {
     let plan = Plan { value: RowValue::Of(Group::Page), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
@@ -308,31 +333,33 @@ fn live_part(
         counted: RangeCount::new(question.range.clone(), selection, buckets.clone()),
         last: LastPages::new(question.range.clone(), selection, question.range.end - RECENT_MS),
     };
-    // Few files meet the last minutes, so nothing is kept.
+    // Few files have rows in the last minutes, so the counts are not kept.
     let mut source = Source { files, cache: None };
     let (mut summary, LiveCount { counted, last }) = scan_visits(&mut source, "", plan, limits, &make)?;
     let texts = std::mem::take(&mut summary.values).texts;
     let pages = texts.iter().zip(&last.visitors).filter(|(_, visitors)| **visitors > 0);
-    let mut pages: Vec<(String, u64)> = pages.map(|(page, visitors)| (page.to_string(), *visitors)).collect();
+    let pages = pages.map(|(path, visitors)| LivePage { path: path.to_string(), visitors: *visitors });
+    let mut pages: Vec<LivePage> = pages.collect();
     let more = keep_first_pages(&mut pages, question);
-    Ok((pages, more, counted, summary))
+    Ok(LivePart { pages, more, counted, summary })
 }
 
-/// Orders the pages of a live answer, and drops those beyond the limit. Returns their number.
-fn keep_first_pages(pages: &mut Vec<(String, u64)>, question: &Question) -> usize {
-    pages.sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
-    truncate(pages, question.limit, |(page, _)| page.len())
+/// Sorts the pages of a live answer, and drops the pages beyond the limit. Returns the number of dropped pages.
+fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
+    pages.sort_by(|a, b| b.visitors.cmp(&a.visitors).then_with(|| a.path.cmp(&b.path)));
+    truncate(pages, question.limit, |page| page.path.len())
 }
 
-/// Scans, and reads more of the time before if the begin of a visit is needed and not found. `key` names the question.
+/// Scans the window of a plan. If the question needs the beginning of a visit that was not read, it scans again with a
+/// longer window. `key` names the question in the cache.
 fn scan_visits<C: Count>(
     source: &mut Source<'_>,
     key: &str,
     mut plan: Plan<'_>,
     limits: &Limits<'_>,
-    make: &dyn Fn() -> C,
+    new_count: &dyn Fn() -> C,
 ) -> Result<(ScanSummary, C), ScanError> {
-    let needs_begin =
+    let needs_start =
         plan.filters.select_visits() || matches!(plan.value, RowValue::Of(group) if group.is_of_visit());
     let files = source.files.all();
     let oldest_ms =
@@ -340,18 +367,18 @@ fn scan_visits<C: Count>(
     let earliest_ms = plan.window.start;
     let mut look_back_ms = LOOK_BACK_MS;
     loop {
-        if needs_begin {
+        if needs_start {
             plan.window.start = earliest_ms.saturating_sub(look_back_ms);
         }
         let range = earliest_ms + VISIT_TIMEOUT_MS..plan.window.end;
         let window_ms = plan.window.start;
-        let is_cut = |rows: &[Row]| needs_begin && may_begin_earlier(rows, &range, window_ms);
-        let Counted { summary, counts, is_cut } = match source.cache.as_deref_mut() {
+        let is_cut = |rows: &[Row]| needs_start && may_begin_earlier(rows, &range, window_ms);
+        let CountResult { summary, counts, is_cut } = match source.cache.as_deref_mut() {
             Some(cache) => {
                 let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
-                count_cached(source.files, &plan, limits, make, (cache, key), &is_cut)?
+                count_cached(source.files, &plan, limits, new_count, cache, key, &is_cut)?
             }
-            None => count_all(&files, &plan, limits, make(), &is_cut)?,
+            None => count_all(&files, &plan, limits, new_count(), &is_cut)?,
         };
         if !is_cut || oldest_ms.is_none_or(|oldest_ms| window_ms <= oldest_ms) {
             return Ok((summary, counts));

@@ -1,28 +1,29 @@
-//! The counts of the questions, from the rows of a scan.
+//! Counts the rows that a scan passes to a question.
 
 use std::ops::Range;
 
 use super::question::Group;
-use super::rows::{ACTION, PAGE, PERSONALIZED, Row};
+use super::row::{ACTION, PAGE, PERSONALIZED, Row};
 use super::sealed::Count;
 use super::values::{ELSEWHERE, NO_VALUE};
 use super::visits::{Selection, each_visit};
 
-/// The numbers of a range or of a bucket.
+/// The numbers of a range or of a bucket: visitors, visits, page views and other events.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub visitors: u64,
     pub visits: u64,
     pub views: u64,
     pub events: u64,
+    /// Visitors with a variant that is not `default`.
     pub personalized: u64,
 }
 
 impl Totals {
-    /// Adds the numbers by which `other` has grown since `earlier`.
-    fn add_growth(&mut self, other: &Self, earlier: &Self) {
+    /// Adds the numbers by which `other` has grown since `before`.
+    fn add_growth(&mut self, other: &Self, before: &Self) {
         self.combine(other, u64::wrapping_add);
-        self.combine(earlier, u64::wrapping_sub);
+        self.combine(before, u64::wrapping_sub);
     }
 
     fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
@@ -52,14 +53,14 @@ impl RangeCount {
         Self { range, selection, buckets, totals: Totals::default(), series }
     }
 
-    /// Counts the events of a visitor in this range, and in `cut`, which has the same start, the same end or
-    /// an earlier one, and no buckets.
+    /// Counts the events of a visitor in this range and in `cut`. `cut` has the same start and no buckets. Its end is
+    /// not later.
     pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut: &mut Self) {
-        let earlier = self.totals;
+        let totals_before = self.totals;
         self.add_visitor(rows);
-        // Without an event after the cut, both have the same numbers.
+        // If all events are in `cut`, both ranges get the same numbers.
         match rows.last().is_some_and(|last| last.time_ms() < cut.range.end) {
-            true => cut.totals.add_growth(&self.totals, &earlier),
+            true => cut.totals.add_growth(&self.totals, &totals_before),
             false => cut.add_visitor(rows),
         }
     }
@@ -68,7 +69,9 @@ impl RangeCount {
 impl Count for RangeCount {
     fn add_visitor(&mut self, rows: &[Row]) {
         let Self { range, selection, buckets, totals, series } = self;
-        let (mut has_page, mut is_personalized, mut page_bucket) = (false, false, None);
+        let mut has_page = false;
+        let mut is_personalized = false;
+        let mut page_bucket = None;
         let mut bucket_of = BucketFinder::new(buckets);
         each_visit(rows, range, *selection, &mut |visit| {
             if let Some(began_ms) = visit.began_in_range_ms() {
@@ -83,7 +86,7 @@ impl Count for RangeCount {
                     totals.views += 1;
                     if let Some(bucket) = bucket {
                         series[bucket].views += 1;
-                        // Rows are in the order of their times, so each bucket is met once.
+                        // Rows are in the order of their times. So a visitor counts once in each bucket.
                         series[bucket].visitors += u64::from(page_bucket != Some(bucket));
                         page_bucket = Some(bucket);
                     }
@@ -116,55 +119,61 @@ impl Count for RangeCount {
     }
 }
 
-/// Returns the index of the bucket that holds a time.
-pub(super) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
+/// Returns the index of the bucket that contains a time.
+pub(crate) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
     buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
 }
 
-/// A search for the buckets of times that mostly ascend.
+/// A search for the bucket of a time. It is fast if successive times are in the same bucket.
 struct BucketFinder<'b> {
     buckets: &'b [i64],
-    /// The times of the bucket that was found last.
+    /// The result of the last search.
+    bucket: Option<usize>,
+    /// The times in `bucket`.
     times: Range<i64>,
-    found: Option<usize>,
 }
 
 impl<'b> BucketFinder<'b> {
     fn new(buckets: &'b [i64]) -> Self {
-        Self { buckets, times: 0..0, found: None }
+        Self { buckets, bucket: None, times: 0..0 }
     }
 
     fn find(&mut self, time_ms: i64) -> Option<usize> {
         if !self.times.contains(&time_ms) {
             let next = self.buckets.partition_point(|start| *start <= time_ms);
-            self.found = next.checked_sub(1);
-            let start = self.found.map_or(i64::MIN, |bucket| self.buckets[bucket]);
+            self.bucket = next.checked_sub(1);
+            let start = self.bucket.map_or(i64::MIN, |bucket| self.buckets[bucket]);
             self.times = start..self.buckets.get(next).copied().unwrap_or(i64::MAX);
         }
-        self.found
+        self.bucket
     }
 }
 
-/// The numbers of a value.
+/// The numbers of a value by which a question groups.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupTotals {
     pub views: u64,
     pub events: u64,
     pub visitors: u64,
     pub visits: u64,
+    /// The number of the visitor that was counted last. Visitors are numbered from 1.
     last_visitor: u64,
+    /// The number of the visit that was counted last. Visits are numbered from 1.
     last_visit: u64,
 }
 
 impl GroupTotals {
-    fn add(&mut self, row: Row, counts_visitor: bool, (visitor, visit): (u64, Option<u64>)) {
+    /// Adds a row. Counts the visitor and the visit, unless they are absent or were counted before.
+    fn add(&mut self, row: Row, visitor: Option<u64>, visit: Option<u64>) {
         self.views += u64::from(row.has(PAGE));
         self.events += u64::from(row.has(ACTION));
-        if counts_visitor && self.last_visitor != visitor {
-            (self.visitors, self.last_visitor) = (self.visitors + 1, visitor);
+        if let Some(visitor) = visitor.filter(|visitor| self.last_visitor != *visitor) {
+            self.visitors += 1;
+            self.last_visitor = visitor;
         }
         if let Some(visit) = visit.filter(|visit| self.last_visit != *visit) {
-            (self.visits, self.last_visit) = (self.visits + 1, visit);
+            self.visits += 1;
+            self.last_visit = visit;
         }
     }
 
@@ -175,11 +184,11 @@ impl GroupTotals {
         self.visits = combine(self.visits, other.visits);
     }
 
-    /// Returns the number by which the values of a group are ordered: events, visits or page views.
+    /// Returns the number by which the values of a group are sorted: events, visits or page views.
     pub(crate) fn rank(&self, group: Group) -> u64 {
         match group {
             Group::Event => self.events,
-            of_visit if of_visit.is_of_visit() => self.visits,
+            group if group.is_of_visit() => self.visits,
             _ => self.views,
         }
     }
@@ -192,18 +201,28 @@ pub(crate) struct TopCount {
     selection: Selection,
     group: Group,
     pub total: GroupTotals,
-    /// By value.
+    /// The numbers of each value, by its number.
     pub groups: Vec<GroupTotals>,
-    /// The group without a value.
+    /// The numbers of the rows without a value.
     pub absent: GroupTotals,
+    /// The number of the last visitor.
     visitor: u64,
+    /// The number of the last visit.
     visit: u64,
 }
 
 impl TopCount {
     pub(crate) fn new(range: Range<i64>, selection: Selection, group: Group) -> Self {
-        let (total, absent) = Default::default();
-        Self { range, selection, group, total, groups: Vec::new(), absent, visitor: 0, visit: 0 }
+        Self {
+            range,
+            selection,
+            group,
+            total: GroupTotals::default(),
+            groups: Vec::new(),
+            absent: GroupTotals::default(),
+            visitor: 0,
+            visit: 0,
+        }
     }
 
     fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
@@ -225,7 +244,7 @@ impl Count for TopCount {
         *visitor += 1;
         each_visit(rows, range, *selection, &mut |visit| {
             *visit_number += 1;
-            let of_visit = match group {
+            let visit_value = match group {
                 Group::Exit => Some(visit.last_page_value()),
                 group if group.is_of_visit() => Some(visit.first_page_value()),
                 _ => None,
@@ -236,15 +255,14 @@ impl Count for TopCount {
                 if is_action && !row.has(ACTION) {
                     continue;
                 }
-                let counts_visitor = is_action || row.has(PAGE);
-                total.add(row, counts_visitor, (*visitor, visit_id));
-                let value = of_visit.unwrap_or(row.value);
-                let of_value = match value {
+                let visitor = (is_action || row.has(PAGE)).then_some(*visitor);
+                total.add(row, visitor, visit_id);
+                let group = match visit_value.unwrap_or(row.value) {
                     NO_VALUE => &mut *absent,
                     ELSEWHERE => continue,
                     value => entry(groups, value),
                 };
-                of_value.add(row, counts_visitor, (*visitor, visit_id));
+                group.add(row, visitor, visit_id);
             }
         });
     }
@@ -263,21 +281,21 @@ impl Count for TopCount {
 }
 
 fn entry(groups: &mut Vec<GroupTotals>, value: u32) -> &mut GroupTotals {
-    let at = value as usize;
-    if groups.len() <= at {
-        groups.resize(at + 1, GroupTotals::default());
+    let index = value as usize;
+    if groups.len() <= index {
+        groups.resize(index + 1, GroupTotals::default());
     }
-    &mut groups[at]
+    &mut groups[index]
 }
 
-/// The last pages of the visitors with a recent event.
+/// The number of visitors by the last page of each. Only visitors with a recent event count.
 #[derive(Debug)]
 pub(crate) struct LastPages {
     range: Range<i64>,
     selection: Selection,
-    /// Visitors with an event since this time count.
+    /// An event since this time is recent.
     since_ms: i64,
-    /// Visitors by value.
+    /// The number of visitors for each page, by the number of its value.
     pub visitors: Vec<u64>,
 }
 
@@ -297,7 +315,8 @@ impl LastPages {
 
 impl Count for LastPages {
     fn add_visitor(&mut self, rows: &[Row]) {
-        let (mut last_page, mut is_recent) = (NO_VALUE, false);
+        let mut last_page = NO_VALUE;
+        let mut is_recent = false;
         let since_ms = self.since_ms;
         each_visit(rows, &self.range, self.selection, &mut |visit| {
             for row in visit.events() {
@@ -308,9 +327,9 @@ impl Count for LastPages {
             }
         });
         if is_recent && ![NO_VALUE, ELSEWHERE].contains(&last_page) {
-            let at = last_page as usize;
-            self.visitors.resize(self.visitors.len().max(at + 1), 0);
-            self.visitors[at] += 1;
+            let index = last_page as usize;
+            self.visitors.resize(self.visitors.len().max(index + 1), 0);
+            self.visitors[index] += 1;
         }
     }
 

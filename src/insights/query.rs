@@ -1,0 +1,158 @@
+//! Questions of all kinds about a site: parses their parameters and answers them over columns.
+
+use std::ops::Range;
+
+use super::columns::reader::Columns;
+use super::experiment::{
+    ExperimentQuestion, ExperimentsQuestion, KnownSite, answer_experiment, answer_experiments,
+};
+use super::questions::answer::{self, Answer, AnsweredLog};
+use super::questions::ask::{Source, ask};
+use super::questions::calendar::Zone;
+use super::questions::limits::{Limits, ScanError};
+use super::questions::question::{Question, QuestionError, Subject};
+use super::questions::sealed::{AnswerCache, LogColumns};
+use super::questions::site::SiteFacts;
+use super::questions::unknown::{add_unknown, filter_values};
+use super::zones::{ZonesQuestion, count_zones, write_zones};
+use crate::clock;
+
+/// A question about a site.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Query {
+    Views(Question),
+    Experiment(Box<ExperimentQuestion>),
+    Zones(ZonesQuestion),
+    Experiments(ExperimentsQuestion),
+}
+
+/// The endpoint that a question is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topic {
+    Views(Subject),
+    /// One experiment.
+    Experiment,
+    /// The list of experiments.
+    Experiments,
+    /// The zones of a page.
+    Zones,
+}
+
+impl Query {
+    /// Returns the range in milliseconds. Its end is exclusive.
+    pub(crate) fn range(&self) -> &Range<i64> {
+        match self {
+            Self::Views(question) => &question.range,
+            Self::Experiment(question) => &question.range,
+            Self::Experiments(question) => &question.range,
+            Self::Zones(question) => &question.range,
+        }
+    }
+
+    /// Parses the parameters of a question.
+    ///
+    /// # Errors
+    /// The first parameter that is wrong.
+    pub(crate) fn parse<'p>(
+        topic: Topic,
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zone: &Zone,
+        now_ms: i64,
+        site: KnownSite<'_>,
+    ) -> Result<Self, QuestionError> {
+        match topic {
+            Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
+            Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
+                .map(|question| Self::Experiment(Box::new(question))),
+            Topic::Zones => {
+                let zones = |page: &str| site.zones(page);
+                ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
+            }
+            Topic::Experiments => {
+                ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments()).map(Self::Experiments)
+            }
+        }
+    }
+}
+
+/// Answers a question over the columns of all segments, in the order of their seqs. `seq` is the last seq of the
+/// columns.
+///
+/// # Errors
+/// A column file is damaged, or the question takes too much time or memory.
+pub fn answer_over(
+    columns: &[&Columns],
+    seq: u64,
+    query: &Query,
+    site: &SiteFacts,
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let files = LogColumns { sealed: columns, tail: None };
+    answer_from(Source { files, cache: None }, seq, query, site, now_ms, limits)
+}
+
+/// Answers a question like [`answer_over`]. Uses the counts over the sealed segments in `cache`, and keeps them there
+/// for the next answer.
+///
+/// # Errors
+/// As for [`answer_over`].
+pub fn answer_cached(
+    files: LogColumns<'_>,
+    cache: &mut AnswerCache,
+    seq: u64,
+    query: &Query,
+    site: &SiteFacts,
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    answer_from(Source { files, cache: Some(cache) }, seq, query, site, now_ms, limits)
+}
+
+fn answer_from(
+    mut source: Source<'_>,
+    seq: u64,
+    query: &Query,
+    site: &SiteFacts,
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let started_at = clock::instant();
+    let files = source.files.all();
+    let since_ms = oldest_receipt_ms(&files)?;
+    let log = || {
+        let took_ms = clock::instant().duration_since(started_at).as_millis() as u64;
+        AnsweredLog { seq, since_ms, took_ms }
+    };
+    let mut answer = match query {
+        Query::Views(question) => {
+            let counted = ask(question, site, &mut source, now_ms, limits)?;
+            answer::write(question, site, &counted, log(), now_ms)
+        }
+        Query::Experiment(question) => {
+            answer_experiment(&files, question, site, now_ms, &limits.for_rows(), &log)?
+        }
+        Query::Experiments(question) => answer_experiments(&files, question, site, &limits.for_rows(), &log)?,
+        Query::Zones(question) => {
+            let counts = count_zones(&files, question, site, limits)?;
+            write_zones(question, site, &counts, log())
+        }
+    };
+    let values = match query {
+        Query::Views(question) => filter_values(&question.filters),
+        Query::Experiment(question) => question.named_values(),
+        Query::Experiments(_) | Query::Zones(_) => Vec::new(),
+    };
+    add_unknown(&mut answer, &files, values, limits)?;
+    Ok(answer)
+}
+
+/// Returns the receipt time of the oldest record, in milliseconds.
+fn oldest_receipt_ms(files: &[&Columns]) -> Result<Option<i64>, ScanError> {
+    for file in files {
+        if let Some(oldest_ms) = file.oldest_receipt_ms()? {
+            return Ok(Some(oldest_ms));
+        }
+    }
+    Ok(None)
+}

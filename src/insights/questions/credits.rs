@@ -1,0 +1,433 @@
+//! Credits: the visitor to whom an event without an anonymous ID belongs.
+//!
+//! A server sends such an event with a user ID only. The event is credited to the anonymous ID of the latest tie of
+//! the user before the event. The tie must still hold: its anonymous ID is not tied to another user since then, and
+//! the tie has not ended. So an order that a server sends is in the visit that led to it.
+//!
+//! The order of ties and events is the order of their seqs. The ties of all files are read once. They give for each
+//! user the locations at which the credited visitor changes. A user counts only if a file that the question reads has
+//! such an event of the user, and if the set of wanted visitors needs the user.
+
+use std::collections::{HashMap, HashSet};
+
+use super::limits::{Limits, ScanError};
+use super::part::{PARTS_MAX, Part};
+use super::row_reader::Plan;
+use crate::events::identity;
+use crate::insights::columns::format::ColumnFileError;
+use crate::insights::columns::reader::{Columns, TieRow};
+
+/// Memory of a tie while ties are read, with the locations of its user. The tables are at least half full.
+const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
+/// Memory of a user in a set of users, which is at least half full.
+const USER_BYTES: u64 = 2 * 9;
+/// The tables may keep this many ended ties, so that few ties are not compacted all the time.
+const ENDED_TIES_MAX: usize = 1_024;
+
+/// The visitors whose rows are counted, as hashes.
+#[derive(Clone, Copy)]
+pub(crate) enum VisitorSet<'v> {
+    Part(Part),
+    /// In ascending order.
+    Hashes(&'v [u64]),
+}
+
+impl VisitorSet<'_> {
+    pub(crate) fn has(self, visitor: u64) -> bool {
+        match self {
+            Self::Part(part) => part.has(visitor),
+            Self::Hashes(hashes) => hashes.binary_search(&visitor).is_ok(),
+        }
+    }
+
+    fn has_all(self) -> bool {
+        matches!(self, Self::Part(Part::WHOLE))
+    }
+}
+
+/// The location of a row in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RowLocation {
+    /// The number of the file, counted from the oldest file of the log.
+    pub file: u32,
+    /// The position of the row in its file, in the order of the seqs.
+    pub position: u32,
+}
+
+/// A change of the visitor to whom the events of a user are credited.
+struct Credit {
+    /// The first location with this owner.
+    from: RowLocation,
+    /// The credited visitor. This is the user, if no tie holds.
+    owner: u64,
+}
+
+/// The credited visitors of users.
+#[derive(Default)]
+pub(crate) struct Credits {
+    /// For each user its credits, in the order of their locations.
+    by_user: HashMap<u64, Vec<Credit>>,
+    /// The owners of all credits.
+    owners: HashSet<u64>,
+    /// The number of credits in `by_user`.
+    count: usize,
+}
+
+impl Credits {
+    /// Reads the credits that concern the events of these visitors, or the events that are credited to them.
+    /// `counted_files` are the files whose rows are counted, and `files` are all files whose ties count. Returns
+    /// `None` if the credits do not fit in the memory.
+    ///
+    /// # Errors
+    /// A file is damaged, or the time is over.
+    pub(crate) fn read(
+        files: &[&Columns],
+        counted_files: &[&Columns],
+        visitors: VisitorSet<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<Option<Self>, ScanError> {
+        let Some(users) = users_alone(files, counted_files, visitors, limits)? else { return Ok(None) };
+        if users.is_empty() {
+            return Ok(Some(Self::default()));
+        }
+        let aliased = aliased_ids(files, &users, limits)?;
+        let mut ties = Ties::of_users(users, aliased);
+        let mut credits = Self::default();
+        for (number, file) in files.iter().enumerate() {
+            if (limits.is_over)() {
+                return Err(ScanError::TooExpensive);
+            }
+            credits.add_file(file, number as u32, &mut ties)?;
+            if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes {
+                return Ok(None);
+            }
+        }
+        Ok(Some(credits))
+    }
+
+    fn add_file(&mut self, file: &Columns, number: u32, ties: &mut Ties) -> Result<(), ColumnFileError> {
+        let file = &*file.opened()?;
+        let rows = file.ties()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let hashes = file.visitors()?;
+        for row in rows {
+            let hash = |visitor: u32| hashes[visitor as usize];
+            let anonymous = hash(row.anonymous);
+            let user = row.user.map(hash);
+            let previous_user = ties.user_of(anonymous);
+            if !identity::ties(row.is_alias, || previous_user.is_some()) {
+                continue;
+            }
+            match user {
+                Some(user) => ties.tie(anonymous, user),
+                None => ties.end(anonymous),
+            }
+            // No other event has this location, because the record at it is the tie.
+            let location = RowLocation { file: number, position: row.position };
+            for user in previous_user.into_iter().chain(user) {
+                self.add_credit(user, location, ties);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_credit(&mut self, user: u64, from: RowLocation, ties: &mut Ties) {
+        if !ties.counts(user) {
+            return;
+        }
+        let owner = ties.owner(user);
+        let credits = self.by_user.entry(user).or_default();
+        if credits.last().map_or(user, |last| last.owner) != owner {
+            credits.push(Credit { from, owner });
+            self.count += 1;
+            self.owners.insert(owner);
+        }
+    }
+
+    /// Returns whether no event is credited to another visitor.
+    pub(crate) fn are_empty(&self) -> bool {
+        self.by_user.is_empty()
+    }
+
+    /// Returns whether a row of this visitor can be credited to another visitor, or the other way round.
+    pub(crate) fn concern(&self, visitor: u64) -> bool {
+        self.by_user.contains_key(&visitor) || self.owners.contains(&visitor)
+    }
+
+    /// Returns the visitor to whom an event of `visitor` at a location is credited.
+    pub(crate) fn owner(&self, visitor: u64, location: RowLocation) -> u64 {
+        let Some(credits) = self.by_user.get(&visitor) else { return visitor };
+        let passed = credits.partition_point(|credit| credit.from <= location);
+        passed.checked_sub(1).map_or(visitor, |last| credits[last].owner)
+    }
+
+    /// Returns the users that are not in `visitors`, but have an event that is credited to one of them. The order is
+    /// ascending.
+    pub(crate) fn users_of_others(&self, visitors: VisitorSet<'_>) -> Vec<u64> {
+        let has_owner = |credits: &[Credit]| credits.iter().any(|credit| visitors.has(credit.owner));
+        let users = self.by_user.iter().filter(|(user, credits)| !visitors.has(**user) && has_owner(credits));
+        let mut users: Vec<u64> = users.map(|(user, _)| *user).collect();
+        users.sort_unstable();
+        users
+    }
+
+    /// Iterates over the visitors to whom an event of a user can be credited.
+    pub(crate) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
+        self.by_user.get(&user).into_iter().flatten().map(|credit| credit.owner)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (self.count + self.owners.len()) as u64 * TIE_BYTES
+    }
+}
+
+/// The files of a scan.
+#[derive(Clone, Copy)]
+pub(crate) struct ScannedFiles<'f> {
+    /// The files before `files`. Only their ties count.
+    pub earlier: &'f [&'f Columns],
+    pub files: &'f [&'f Columns],
+}
+
+impl<'f> ScannedFiles<'f> {
+    /// Creates the files of a scan that reads the whole log.
+    pub(crate) fn all(files: &'f [&'f Columns]) -> Self {
+        Self { earlier: &[], files }
+    }
+
+    /// Reads the credits that concern these visitors. Returns `None` if the credits do not fit in the memory of
+    /// `limits`.
+    pub(crate) fn credits(
+        self,
+        visitors: VisitorSet<'_>,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<Option<Credits>, ScanError> {
+        let files: Vec<&Columns> = self.earlier.iter().chain(self.files).copied().collect();
+        let counted = self.files.iter().copied().filter(|file| file.may_have_rows_in(&plan.window));
+        Credits::read(&files, &counted.collect::<Vec<_>>(), visitors, limits)
+    }
+
+    /// Doubles `part_count` until the credits of each part fit in their memory. Returns the number of parts, and the
+    /// credits of the first part. Hashes divide the users evenly. So if the first part fits in half of the memory,
+    /// each other part fits in the memory.
+    pub(crate) fn parts_with_credits(
+        self,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+        mut part_count: u64,
+    ) -> Result<(u64, Credits), ScanError> {
+        let limits = limits.for_credits();
+        let half = Limits { memory_bytes: limits.memory_bytes / 2, is_over: limits.is_over };
+        loop {
+            let first_part = VisitorSet::Part(Part { number: 0, count: part_count });
+            if let Some(credits) = self.credits(first_part, plan, &half)? {
+                return Ok((part_count, credits));
+            }
+            if part_count >= PARTS_MAX {
+                return Err(ScanError::TooLarge);
+            }
+            part_count *= 2;
+        }
+    }
+
+    /// Returns the visitors of the files, and the visitors to whom their events can be credited. `None` if the credits
+    /// do not fit in their memory.
+    pub(crate) fn visitors(
+        self,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<Option<Vec<u64>>, ScanError> {
+        let credits = self.credits(VisitorSet::Part(Part::WHOLE), plan, &limits.for_credits())?;
+        let Some(credits) = credits else { return Ok(None) };
+        let mut visitors = Vec::new();
+        for file in self.files {
+            let file_visitors = file.visitors()?;
+            visitors.extend(file_visitors.iter().flat_map(|visitor| credits.owners_of(*visitor)));
+            visitors.extend(file_visitors);
+        }
+        Ok(Some(visitors))
+    }
+}
+
+/// Returns the users of events without an anonymous ID, if they are in `visitors` or a tie has named them with one of
+/// the visitors. `None` if the users do not fit in the memory.
+fn users_alone(
+    files: &[&Columns],
+    counted_files: &[&Columns],
+    visitors: VisitorSet<'_>,
+    limits: &Limits<'_>,
+) -> Result<Option<HashSet<u64>>, ScanError> {
+    let mut users = HashSet::new();
+    let mut tied = None;
+    let are_too_many = |users: &HashSet<u64>| users.len() as u64 * USER_BYTES > limits.memory_bytes;
+    for file in counted_files {
+        let file = &*file.opened()?;
+        let alone = file.users_alone()?;
+        if alone.is_empty() {
+            continue;
+        }
+        let tied = match &mut tied {
+            Some(tied) => tied,
+            // A question without such events reads no ties.
+            none => none.insert(users_tied(files, visitors, limits)?),
+        };
+        let hashes = file.visitors()?;
+        let alone = alone.into_iter().map(|visitor| hashes[visitor as usize]);
+        users.extend(alone.filter(|user| visitors.has(*user) || tied.contains(user)));
+        if are_too_many(tied) || are_too_many(&users) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(users))
+}
+
+/// Returns the users that a tie names with one of these visitors. Stops when the users take more than the memory.
+/// Returns no users if `visitors` has all visitors, because the caller then needs none.
+fn users_tied(
+    files: &[&Columns],
+    visitors: VisitorSet<'_>,
+    limits: &Limits<'_>,
+) -> Result<HashSet<u64>, ScanError> {
+    let mut users = HashSet::new();
+    if visitors.has_all() {
+        return Ok(users);
+    }
+    for file in files {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        let file = &*file.opened()?;
+        let rows = file.ties()?;
+        let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
+        let hash = |visitor: u32| hashes[visitor as usize];
+        let rows = rows.iter().filter(|row| visitors.has(hash(row.anonymous)));
+        users.extend(rows.filter_map(|row| row.user.map(hash)));
+        if users.len() as u64 * USER_BYTES > limits.memory_bytes {
+            break;
+        }
+    }
+    Ok(users)
+}
+
+/// Returns the anonymous IDs that an alias names together with one of these users.
+fn aliased_ids(
+    files: &[&Columns],
+    users: &HashSet<u64>,
+    limits: &Limits<'_>,
+) -> Result<HashSet<u64>, ScanError> {
+    let mut aliased = HashSet::new();
+    for file in files {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        let file = &*file.opened()?;
+        let rows: Vec<_> = file.ties()?.into_iter().filter(|row| row.is_alias).collect();
+        let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
+        let hash = |visitor: u32| hashes[visitor as usize];
+        let counts = |row: &TieRow| row.user.is_some_and(|user| users.contains(&hash(user)));
+        aliased.extend(rows.iter().filter(|row| counts(row)).map(|row| hash(row.anonymous)));
+    }
+    Ok(aliased)
+}
+
+/// The tie of an anonymous ID.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Tie {
+    /// A later tie has a higher number.
+    number: u64,
+    user: u64,
+}
+
+/// The ties of anonymous IDs to users at one location in the log. IDs are hashes.
+#[derive(Default)]
+struct Ties {
+    /// The users whose ties count.
+    users: HashSet<u64>,
+    /// The anonymous IDs that an alias names together with one of `users`. Their ties to other users are kept too.
+    aliased: HashSet<u64>,
+    /// For each anonymous ID the tie that holds.
+    current: HashMap<u64, Tie>,
+    /// For each user the number and the anonymous ID of each tie, the latest last. Some ties have ended.
+    by_user: HashMap<u64, Vec<(u64, u64)>>,
+    /// The number of ties in `by_user`.
+    kept: usize,
+    /// The number of the latest tie.
+    latest: u64,
+}
+
+impl Ties {
+    /// Creates the ties of these users.
+    fn of_users(users: HashSet<u64>, aliased_ids: HashSet<u64>) -> Self {
+        Self { users, aliased: aliased_ids, ..Self::default() }
+    }
+
+    /// Returns the user of an anonymous ID. A user that does not count is returned only for an ID in `aliased`.
+    fn user_of(&self, anonymous_id: u64) -> Option<u64> {
+        self.current.get(&anonymous_id).map(|tie| tie.user)
+    }
+
+    fn counts(&self, user: u64) -> bool {
+        self.users.contains(&user)
+    }
+
+    /// Ties an anonymous ID to a user.
+    fn tie(&mut self, anonymous_id: u64, user: u64) {
+        self.latest += 1;
+        if !self.counts(user) && !self.aliased.contains(&anonymous_id) {
+            return self.end(anonymous_id);
+        }
+        self.current.insert(anonymous_id, Tie { number: self.latest, user });
+        if !self.counts(user) {
+            return;
+        }
+        let ties = self.by_user.entry(user).or_default();
+        match ties.last_mut() {
+            // Repeated identify events of one device need one entry.
+            Some(last) if last.1 == anonymous_id => *last = (self.latest, anonymous_id),
+            _ => {
+                ties.push((self.latest, anonymous_id));
+                self.kept += 1;
+            }
+        }
+        if self.kept > 2 * self.current.len() + ENDED_TIES_MAX {
+            self.compact();
+        }
+    }
+
+    /// Ends the tie of an anonymous ID.
+    fn end(&mut self, anonymous_id: u64) {
+        self.current.remove(&anonymous_id);
+    }
+
+    fn compact(&mut self) {
+        let current = &self.current;
+        self.by_user.retain(|user, ties| {
+            ties.retain(|(number, anonymous)| {
+                current.get(anonymous) == Some(&Tie { number: *number, user: *user })
+            });
+            !ties.is_empty()
+        });
+        self.kept = self.by_user.values().map(Vec::len).sum();
+    }
+
+    /// Returns the visitor to whom an event of `user` at this location is credited.
+    fn owner(&mut self, user: u64) -> u64 {
+        let Some(ties) = self.by_user.get_mut(&user) else { return user };
+        while let Some((number, anonymous)) = ties.last() {
+            if self.current.get(anonymous) == Some(&Tie { number: *number, user }) {
+                return *anonymous;
+            }
+            ties.pop();
+            self.kept -= 1;
+        }
+        user
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let users = (self.users.len() + self.aliased.len()) as u64;
+        self.kept.max(self.current.len()) as u64 * TIE_BYTES + users * USER_BYTES
+    }
+}

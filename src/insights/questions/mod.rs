@@ -1,0 +1,26 @@
+//! Questions about all visitors of a site, and the parts that experiments and zones share with them.
+//!
+//! ```text
+//! parameters --question--> question --ask--> plan --scan, row_reader--> rows of each visitor --count, visits--> numbers
+//! numbers --answer--> JSON, CSV and tables; --sql--> a query that gives the same numbers over an export
+//! ```
+//!
+//! [`credits`] decides to which visitor an event of a user belongs. [`sealed`] keeps counts for the next answer.
+
+pub(crate) mod answer;
+pub(crate) mod ask;
+pub(crate) mod calendar;
+pub(crate) mod count;
+pub(crate) mod credits;
+pub(crate) mod limits;
+pub(crate) mod part;
+pub(crate) mod question;
+pub(crate) mod row;
+pub(crate) mod row_reader;
+pub(crate) mod scan;
+pub(crate) mod sealed;
+pub(crate) mod site;
+pub(crate) mod sql;
+pub(crate) mod unknown;
+pub(crate) mod values;
+pub(crate) mod visits;

@@ -1,0 +1,334 @@
+//! The counts of a question over the sealed segments, kept for the next answer.
+//!
+//! Every number is a sum over visitors. So new events change only the counts of the visitors in the tail, which is the
+//! columns of the active segment. The rows of these visitors in the sealed segments are kept. The next answer counts
+//! them again, together with the rows in the tail. So a visit that begins in a sealed segment and ends in the tail is
+//! exact, and late events are counted too. If a visitor appears in the tail later, its rows are read from the column
+//! files, and its counts are subtracted.
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::credits::ScannedFiles;
+use super::limits::{Limits, ScanError};
+use super::row::Row;
+use super::row_reader::Plan;
+use super::scan::{ScanSummary, scan, scan_into, scan_visitors};
+use super::values::Values;
+use crate::checksum::hash128;
+use crate::insights::columns::format::TextColumn;
+use crate::insights::columns::reader::Columns;
+
+/// The memory for counts over sealed segments is the memory of Insights, divided by this number. If the counts take
+/// more, the least recently used counts are dropped.
+const CACHE_SHARE: u64 = 8;
+/// Most new visitors of the tail whose rows are read one by one. If there are more, all rows are read again.
+const NEW_VISITORS_MAX: usize = 4_096;
+/// Memory of a visitor whose rows are kept, without the rows.
+const KEPT_VISITOR_BYTES: u64 = 64;
+
+/// Counts that can be added and subtracted.
+pub(crate) trait Count: Send + 'static {
+    /// Counts the events of a visitor.
+    fn add_visitor(&mut self, rows: &[Row]);
+
+    /// Adds the counts of visitors that were not added before.
+    fn add(&mut self, other: &Self);
+
+    /// Subtracts the counts of visitors that were added before.
+    fn subtract(&mut self, other: &Self);
+
+    /// Returns the memory that the counts take.
+    fn bytes(&self) -> u64;
+}
+
+/// The columns of a log.
+#[derive(Clone, Copy)]
+pub struct LogColumns<'f> {
+    /// The columns of the sealed segments, in the order of their seqs.
+    pub sealed: &'f [&'f Columns],
+    /// The columns of the active segment.
+    pub tail: Option<&'f Columns>,
+}
+
+impl<'f> LogColumns<'f> {
+    /// Returns the columns of all segments, in the order of their seqs.
+    pub(crate) fn all(self) -> Vec<&'f Columns> {
+        self.sealed.iter().copied().chain(self.tail).collect()
+    }
+
+    /// Returns a text that names the set of sealed segments.
+    pub(crate) fn sealed_name(self) -> String {
+        let seqs = self.sealed.iter().flat_map(|file| [file.header().first_seq, file.header().last_seq]);
+        let bytes: Vec<u8> = seqs.flat_map(u64::to_le_bytes).collect();
+        format!("{:032x}", hash128(&bytes))
+    }
+}
+
+/// A hasher for keys that are hashes already. The visitors of a part have the same upper bits, and a table compares
+/// the upper bits first. So it swaps the upper and the lower half.
+#[derive(Default)]
+struct IdentityHasher(u64);
+
+impl Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+type VisitorHashes = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
+type RowsByVisitor = HashMap<u64, Vec<Row>, BuildHasherDefault<IdentityHasher>>;
+
+/// The counts of a question over the sealed segments.
+struct SealedCount<C> {
+    /// The counts of the visitors that are not in `kept`.
+    counts: C,
+    /// The rows in the sealed segments of the visitors of the tail.
+    kept: RowsByVisitor,
+    kept_rows: u64,
+    values: Values,
+    rows: u64,
+    other: [u64; TextColumn::COUNT],
+    /// True if a visit in the sealed segments may begin before the rows that were read.
+    is_cut: bool,
+}
+
+/// The counts of the last questions over the sealed segments.
+#[derive(Default)]
+pub struct AnswerCache {
+    /// The least recently used entry is the first one.
+    entries: VecDeque<CacheEntry>,
+    hits: u64,
+}
+
+struct CacheEntry {
+    key: String,
+    bytes: u64,
+    /// A [`SealedCount`].
+    count: Box<dyn Any + Send>,
+}
+
+impl AnswerCache {
+    /// Drops all counts, because records were erased.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Returns the number of answers that have used kept counts.
+    pub fn hits(&self) -> u64 {
+        self.hits
+    }
+
+    fn take<C: Count>(&mut self, key: &str) -> Option<SealedCount<C>> {
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        let count = self.entries.remove(index)?.count.downcast().ok()?;
+        self.hits += 1;
+        Some(*count)
+    }
+
+    fn put<C: Count>(&mut self, key: String, count: SealedCount<C>, bytes_max: u64) {
+        let bytes = count.bytes() + key.len() as u64;
+        self.entries.push_back(CacheEntry { key, bytes, count: Box::new(count) });
+        let mut all: u64 = self.entries.iter().map(|entry| entry.bytes).sum();
+        while all > bytes_max
+            && let Some(dropped) = self.entries.pop_front()
+        {
+            all -= dropped.bytes;
+        }
+    }
+}
+
+/// Returns whether a visit of these rows may begin before the rows that were read.
+pub(crate) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
+
+/// The result of a count.
+pub(crate) struct CountResult<C> {
+    pub summary: ScanSummary,
+    pub counts: C,
+    /// True if a visit may begin before the rows that were read.
+    pub is_cut: bool,
+}
+
+/// Counts the rows of all files.
+///
+/// # Errors
+/// As for [`scan`].
+pub(crate) fn count_all<C: Count>(
+    files: &[&Columns],
+    plan: &Plan<'_>,
+    limits: &Limits<'_>,
+    mut counts: C,
+    is_cut: IsCut<'_>,
+) -> Result<CountResult<C>, ScanError> {
+    let mut has_cut = false;
+    let summary = scan(files, plan, limits, &mut |_, rows| {
+        has_cut = has_cut || is_cut(rows);
+        counts.add_visitor(rows);
+    })?;
+    Ok(CountResult { summary, counts, is_cut: has_cut })
+}
+
+/// Counts the rows of all files. Uses the counts over the sealed segments that `cache` has under `key`, and keeps them
+/// there. `key` names the question and the sealed segments.
+///
+/// # Errors
+/// As for [`scan`].
+pub(crate) fn count_cached<C: Count>(
+    files: LogColumns<'_>,
+    plan: &Plan<'_>,
+    limits: &Limits<'_>,
+    new_count: &dyn Fn() -> C,
+    cache: &mut AnswerCache,
+    key: String,
+    is_cut: IsCut<'_>,
+) -> Result<CountResult<C>, ScanError> {
+    let tail = ScannedFiles { earlier: files.sealed, files: files.tail.as_slice() };
+    let Some(tail_visitors) = tail.visitors(plan, limits)? else {
+        return count_all(&files.all(), plan, limits, new_count(), is_cut);
+    };
+    let tail_visitors = tail_visitors.into_iter().collect();
+    let bytes_max = limits.memory_bytes / CACHE_SHARE;
+    let scan = SealedScan { files: files.sealed, plan, limits };
+    let mut kept = cache.take::<C>(&key);
+    if let Some(count) = &mut kept
+        && !count.keep_visitors(&tail_visitors, &scan, new_count)?
+    {
+        kept = None;
+    }
+    let count = match kept {
+        Some(count) => Some(count),
+        None => SealedCount::read(&tail_visitors, &scan, new_count(), is_cut, bytes_max)?,
+    };
+    let Some(mut count) = count else {
+        return count_all(&files.all(), plan, limits, new_count(), is_cut);
+    };
+    let result = count.count_with(tail, plan, limits, new_count(), is_cut)?;
+    cache.put(key, count, bytes_max);
+    Ok(result)
+}
+
+/// A scan of the sealed segments.
+struct SealedScan<'s> {
+    files: &'s [&'s Columns],
+    plan: &'s Plan<'s>,
+    limits: &'s Limits<'s>,
+}
+
+impl<C: Count> SealedCount<C> {
+    /// Counts the sealed segments. Returns `None` if the rows of the visitors of the tail take too much memory.
+    fn read(
+        tail_visitors: &VisitorHashes,
+        sealed: &SealedScan<'_>,
+        mut counts: C,
+        is_cut: IsCut<'_>,
+        bytes_max: u64,
+    ) -> Result<Option<Self>, ScanError> {
+        if tail_visitors.len() as u64 * KEPT_VISITOR_BYTES > bytes_max {
+            return Ok(None);
+        }
+        let mut kept = RowsByVisitor::default();
+        let mut kept_rows = 0;
+        let mut has_cut = false;
+        let summary = scan(sealed.files, sealed.plan, sealed.limits, &mut |visitor, rows| {
+            has_cut = has_cut || is_cut(rows);
+            if !tail_visitors.contains(&visitor) {
+                return counts.add_visitor(rows);
+            }
+            kept_rows += rows.len() as u64;
+            if kept_rows * ROW_BYTES <= bytes_max {
+                kept.insert(visitor, rows.to_vec());
+            }
+        })?;
+        if kept_rows * ROW_BYTES > bytes_max {
+            return Ok(None);
+        }
+        for visitor in tail_visitors {
+            kept.entry(*visitor).or_default();
+        }
+        let ScanSummary { values, rows, other } = summary;
+        Ok(Some(Self { counts, kept, kept_rows, values, rows, other, is_cut: has_cut }))
+    }
+
+    /// Keeps the rows of the new visitors of the tail. Returns false if there are too many of them.
+    fn keep_visitors(
+        &mut self,
+        tail_visitors: &VisitorHashes,
+        sealed: &SealedScan<'_>,
+        new_count: &dyn Fn() -> C,
+    ) -> Result<bool, ScanError> {
+        let new = tail_visitors.iter().copied().filter(|visitor| !self.kept.contains_key(visitor));
+        let mut new: Vec<u64> = new.collect();
+        if new.len() > NEW_VISITORS_MAX {
+            return Ok(false);
+        }
+        new.sort_unstable();
+        let Self { counts, kept, kept_rows, values, .. } = self;
+        let SealedScan { files, plan, limits } = sealed;
+        let mut new_counts = new_count();
+        let rows_max = (limits.memory_bytes / CACHE_SHARE / ROW_BYTES) as usize;
+        let are_read = scan_visitors(files, plan, limits, &new, rows_max, values, &mut |visitor, rows| {
+            new_counts.add_visitor(rows);
+            *kept_rows += rows.len() as u64;
+            kept.insert(visitor, rows.to_vec());
+        })?;
+        if !are_read {
+            return Ok(false);
+        }
+        counts.subtract(&new_counts);
+        for visitor in new {
+            kept.entry(visitor).or_default();
+        }
+        Ok(true)
+    }
+
+    /// Counts the rows of the tail, together with the kept rows of the same visitors.
+    fn count_with(
+        &mut self,
+        tail: ScannedFiles<'_>,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+        mut counts: C,
+        is_cut: IsCut<'_>,
+    ) -> Result<CountResult<C>, ScanError> {
+        counts.add(&self.counts);
+        let mut has_cut = self.is_cut;
+        let values = std::mem::take(&mut self.values);
+        let mut summary = ScanSummary { values, rows: self.rows, other: self.other };
+        let mut counted = VisitorHashes::default();
+        let mut all_rows = Vec::new();
+        let kept = &self.kept;
+        scan_into(tail, plan, limits, &mut summary, &mut |visitor, rows| {
+            counted.insert(visitor);
+            all_rows.clear();
+            all_rows.extend_from_slice(kept.get(&visitor).map_or(&[], Vec::as_slice));
+            all_rows.extend_from_slice(rows);
+            // The sort is stable, and the rows of the tail have later seqs. So equal times stay in the order of the
+            // seqs.
+            all_rows.sort_by_key(|row| row.time_ms());
+            has_cut = has_cut || is_cut(&all_rows);
+            counts.add_visitor(&all_rows);
+        })?;
+        let others = kept.iter().filter(|(visitor, rows)| !rows.is_empty() && !counted.contains(visitor));
+        others.for_each(|(_, rows)| counts.add_visitor(rows));
+        let texts = summary.values.copy_texts();
+        self.values = std::mem::replace(&mut summary.values, texts);
+        Ok(CountResult { summary, counts, is_cut: has_cut })
+    }
+
+    fn bytes(&self) -> u64 {
+        let kept = self.kept.len() as u64 * KEPT_VISITOR_BYTES + self.kept_rows * ROW_BYTES;
+        self.counts.bytes() + kept + self.values.bytes()
+    }
+}
+
+/// Memory of a row that is kept.
+const ROW_BYTES: u64 = size_of::<Row>() as u64;

@@ -1,0 +1,89 @@
+//! Finds the values of filters and goals that no kept event has. Their count is 0, and often they are misspelled.
+
+use serde_json::json;
+
+use super::answer::Answer;
+use super::limits::{Limits, ScanError};
+use super::question::Filters;
+use super::row_reader::DIRECT;
+use crate::insights::columns::format::{CODE_FIRST, TextColumn};
+use crate::insights::columns::reader::Columns;
+
+/// A value that a parameter of a question names.
+pub(crate) struct NamedValue<'q> {
+    pub param: &'static str,
+    /// The value as the parameter has it.
+    pub value: &'q str,
+    /// The text that an event with the value has.
+    pub text: &'q str,
+    /// The columns that can have the text.
+    pub columns: &'static [TextColumn],
+}
+
+impl NamedValue<'_> {
+    fn is_in(&self, column: TextColumn, text: &str) -> bool {
+        match column {
+            TextColumn::Variants => text.split(',').any(|pair| pair == self.text),
+            _ => text == self.text,
+        }
+    }
+}
+
+/// Adds a note to an answer for each value that no kept event has. `(other)` in a column can stand for any text. So a
+/// value gets no note if the answer counts `(other)` in one of its columns.
+///
+/// # Errors
+/// A column file is damaged, or the time is over.
+pub(crate) fn add_unknown(
+    answer: &mut Answer,
+    files: &[&Columns],
+    mut values: Vec<NamedValue<'_>>,
+    limits: &Limits<'_>,
+) -> Result<(), ScanError> {
+    let has_other = |column: &TextColumn| !answer.document["other"][column.name()].is_null();
+    values.retain(|value| !value.columns.iter().any(has_other));
+    for file in files {
+        if values.is_empty() {
+            return Ok(());
+        }
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        let file = &*file.opened()?;
+        for column in TextColumn::ALL {
+            if values.iter().any(|value| value.columns.contains(&column)) {
+                let texts = file.texts(column)?;
+                let texts = texts.get(CODE_FIRST as usize..).unwrap_or_default();
+                values.retain(|value| {
+                    !value.columns.contains(&column) || !texts.iter().any(|text| value.is_in(column, text))
+                });
+            }
+        }
+    }
+    if values.is_empty() {
+        return Ok(());
+    }
+    let unknown = values.iter().map(|named| json!({ "filter": named.param, "value": named.value }));
+    answer.document["unknown"] = unknown.collect();
+    let note = |named: &NamedValue<'_>| format!("No kept event has the {} {:?}.", named.param, named.value);
+    answer.notes.extend(values.iter().map(note));
+    Ok(())
+}
+
+/// Returns the values of the filters. `device` is left out, because its values are checked when a question is read.
+pub(crate) fn filter_values(filters: &Filters) -> Vec<NamedValue<'_>> {
+    let by_text: [(&'static str, &[String], &'static [TextColumn]); 7] = [
+        ("page", &filters.page, &[TextColumn::Path]),
+        ("source", &filters.source, &[TextColumn::Source, TextColumn::ReferrerHost]),
+        ("campaign", &filters.campaign, &[TextColumn::Campaign]),
+        ("country", &filters.country, &[TextColumn::Country]),
+        ("language", &filters.language, &[TextColumn::Language]),
+        ("event", &filters.event, &[TextColumn::Event]),
+        ("variant", &filters.variant, &[TextColumn::Variants]),
+    ];
+    let values = by_text.into_iter().flat_map(|(param, values, columns)| {
+        values.iter().map(move |value| NamedValue { param, value, text: value, columns })
+    });
+    // A visit without a source is direct, and no text says so.
+    values.filter(|named| named.param != "source" || named.value != DIRECT).collect()
+}

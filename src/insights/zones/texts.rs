@@ -1,0 +1,108 @@
+//! The zones and variants in the texts of page events, as numbers.
+
+use std::collections::HashMap;
+
+use crate::insights::questions::limits::{Limits, VALUES_SHARE};
+use crate::insights::questions::values::Values;
+
+/// The variant of a zone that the event of a view does not name.
+pub(super) const DEFAULT: &str = "default";
+/// The texts of a question may take this much memory even if the memory of Insights is small.
+pub(super) const TEXTS_BYTES_MIN: u64 = 1 << 20;
+/// Memory of a zone or key without its name: its entries in two tables.
+const NAME_BYTES: u64 = 160;
+/// Memory of a variant in a text, and of its views.
+const VARIANT_BYTES: u64 = 64;
+
+/// Names and their numbers. Numbers are in the order in which the scan finds the names.
+#[derive(Default)]
+pub(super) struct NameNumbers {
+    pub numbers: HashMap<String, u32>,
+    pub names: Vec<String>,
+    bytes: u64,
+}
+
+impl NameNumbers {
+    pub(super) fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.to_owned());
+        self.bytes += NAME_BYTES + 2 * name.len() as u64;
+        number
+    }
+}
+
+/// A variant of a zone, as the numbers of their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Variant {
+    pub zone: u32,
+    pub key: u32,
+}
+
+/// The number of the key [`DEFAULT`].
+pub(super) const DEFAULT_KEY: u32 = u32::MAX;
+
+/// The zones and keys in the texts of page events.
+#[derive(Default)]
+pub(super) struct Texts {
+    pub zones: NameNumbers,
+    keys: NameNumbers,
+    /// The variants in each text, by the number of the text. `None` before a page event has the text. The variant
+    /// `default` is left out.
+    variants: Vec<Option<Vec<Variant>>>,
+    variant_bytes: u64,
+    bytes_max: u64,
+}
+
+impl Texts {
+    pub(super) fn new(limits: &Limits<'_>) -> Self {
+        let bytes_max = (limits.memory_bytes / VALUES_SHARE).max(TEXTS_BYTES_MIN);
+        Self { bytes_max, ..Self::default() }
+    }
+
+    /// Returns whether the texts take more than their memory. Anyone can send any text.
+    pub(super) fn is_full(&self) -> bool {
+        self.zones.bytes + self.keys.bytes + self.variant_bytes > self.bytes_max
+    }
+
+    /// Returns the variants in the text with this number.
+    pub(super) fn variants(&mut self, text: u32, values: &Values) -> &[Variant] {
+        let index = text as usize;
+        if self.variants.len() <= index {
+            self.variants.resize(index + 1, None);
+        }
+        if self.variants[index].is_none() {
+            self.variants[index] = Some(self.parse(&values.texts[index]));
+        }
+        self.variants[index].as_deref().unwrap_or_default()
+    }
+
+    fn parse(&mut self, text: &str) -> Vec<Variant> {
+        let mut variants: Vec<Variant> = Vec::new();
+        for (zone, key) in text.split(',').filter_map(|variant| variant.split_once(':')) {
+            let zone = self.zones.number(zone);
+            let key = if key == DEFAULT { DEFAULT_KEY } else { self.keys.number(key) };
+            // Only the first variant of a zone counts.
+            if !variants.iter().any(|other| other.zone == zone) {
+                variants.push(Variant { zone, key });
+            }
+        }
+        variants.retain(|variant| variant.key != DEFAULT_KEY);
+        self.variant_bytes += VARIANT_BYTES * variants.len() as u64;
+        variants
+    }
+
+    pub(super) fn key(&self, key: u32) -> &str {
+        if key == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key as usize] }
+    }
+
+    /// Returns the variant with these names. `None` if no event has the zone or the key.
+    pub(super) fn variant(&self, zone: &str, key: &str) -> Option<Variant> {
+        let zone = *self.zones.numbers.get(zone)?;
+        let key = if key == DEFAULT { DEFAULT_KEY } else { *self.keys.numbers.get(key)? };
+        Some(Variant { zone, key })
+    }
+}
