@@ -164,12 +164,12 @@ impl SitePublisher {
     }
 
     /// Prints the URLs of the changed pages of a new version.
-    fn report(&mut self, directory: CompiledDirectory, took: Duration) {
+    fn report(&mut self, directory: CompiledDirectory, duration: Duration) {
         let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. }, .. } = directory;
         let summary = format!(
             "site {site}, version {version}, {}, {} ms",
             counted(routes.len(), "route"),
-            took.as_millis()
+            duration.as_millis()
         );
         print_text(&format!("compiled: {summary}"));
         let changed: Vec<&String> = routes
