@@ -84,6 +84,7 @@ fn watch_site(watcher: &mut SourceWatcher, publisher: &mut SitePublisher) {
 }
 
 /// A site directory that is being edited, and its last version without errors.
+#[derive(Default)]
 struct SitePublisher {
     directory: PathBuf,
     /// The snapshot file to write.
@@ -102,16 +103,7 @@ struct SitePublisher {
 
 impl SitePublisher {
     fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
-        Self {
-            directory,
-            snapshot,
-            address: None,
-            files: Files::default(),
-            last_error: None,
-            site: String::new(),
-            version: 0,
-            routes: BTreeMap::new(),
-        }
+        Self { directory, snapshot, ..Self::default() }
     }
 
     /// Sets the address of the started server, and prints the URLs of the first version.

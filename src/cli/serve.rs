@@ -46,13 +46,9 @@ pub(super) fn run(
         tracing::info!(%url, "listening on the events address");
     }
     let url = format!("http://{}", running.addresses.listen);
-    tracing::info!(
-        %url,
-        snapshots = %snapshots.display(),
-        workers = running.workers,
-        driver = %running.driver.name(),
-        "serving"
-    );
+    let workers = running.workers;
+    let driver = running.driver.name();
+    tracing::info!(%url, snapshots = %snapshots.display(), workers, %driver, "serving");
     on_start(running.addresses.listen)?;
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }

@@ -139,7 +139,7 @@ impl SnapshotDirectory {
         &mut self,
         dir: &Path,
         touched_names: &HashSet<OsString>,
-        current_catalog: &CurrentCatalog,
+        catalog: &CurrentCatalog,
     ) -> io::Result<()> {
         let present = self.list_present(dir, touched_names)?;
         self.files.retain(|name, _| present.contains(name));
@@ -169,7 +169,7 @@ impl SnapshotDirectory {
         loop {
             let mut found = faults.clone();
             let chosen = self.select(&mut found);
-            if !self.activate(chosen, current_catalog) {
+            if !self.activate(chosen, catalog) {
                 self.list.set(self.list_files(&found.reasons));
                 self.log_rejections(found.lines);
                 self.log_superseded();
@@ -300,11 +300,7 @@ impl SnapshotDirectory {
     }
 
     /// Serves the snapshots in `chosen`. Returns whether they differ from the served ones.
-    fn activate(
-        &mut self,
-        chosen: BTreeMap<String, Arc<Snapshot>>,
-        current_catalog: &CurrentCatalog,
-    ) -> bool {
+    fn activate(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, catalog: &CurrentCatalog) -> bool {
         let is_same = chosen.len() == self.served.len()
             && chosen
                 .iter()
@@ -323,10 +319,10 @@ impl SnapshotDirectory {
             self.trim_versions();
         }
         self.observe_phases(&chosen);
-        let catalog = chosen.iter().map(|(site, snapshot)| {
+        let sites = chosen.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
         });
-        current_catalog.swap(Catalog::new(catalog).with_phases(Arc::clone(&self.phases)));
+        catalog.swap(Catalog::new(sites).with_phases(Arc::clone(&self.phases)));
         for (site, snapshot) in &chosen {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
                 self.metrics.record_activation();

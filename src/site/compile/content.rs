@@ -228,7 +228,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         mut self,
         collections: &Collections<'s>,
         conditions: &mut ConditionCompiler<'_>,
-        item_writer: &mut ItemWriter<'_, 's>,
+        writer: &mut ItemWriter<'_, 's>,
     ) -> Query {
         let params = self.compile_params();
         let conjuncts = self.parse_conjuncts(collections);
@@ -250,12 +250,12 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let scan = (!scanned.is_empty()).then(|| {
             let (columns, bounds) = index::build_columns(&params, &scanned, &entries);
             let at = format!("/{}/where", self.key);
-            let mut program = |conjuncts: &[Condition]| {
+            let mut compile = |conjuncts: &[Condition]| {
                 let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
                 conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
-            let residual = program(&scanned);
-            let program = program(&with_params);
+            let program = compile(&with_params);
+            let residual = compile(&scanned);
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
             Scan { params, program, residual, columns, bounds }
@@ -264,7 +264,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
 
         let items = placed.iter().map(|placed| Item {
             sort_key: placed.sort_key.clone(),
-            piece: item_writer.write_item(self.query, placed.number, placed.entry.item),
+            piece: writer.write_item(self.query, placed.number, placed.entry.item),
             fields: encode_field_values(placed.entry, &looked_at),
         });
         let mut query = Query {
@@ -279,9 +279,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
             index: known.index,
             scan,
         };
-        query.content = self.content_id(&query, &scanned, item_writer.pieces);
-        let largest =
-            query.items.iter().map(|item| item_writer.pieces.text(item.piece).len()).max().unwrap_or(0);
+        query.content = self.content_id(&query, &scanned, writer.pieces);
+        let largest = query.items.iter().map(|item| writer.pieces.text(item.piece).len()).max().unwrap_or(0);
         if largest > ITEM_BYTES_MAX {
             let expected =
                 format!("items of at most {ITEM_BYTES_MAX} bytes; use `select` to return fewer fields");

@@ -142,22 +142,22 @@ impl<'c> EmbeddedQueries<'c> {
     }
 
     /// Returns the index of the parameter `name` if the path gives its value.
-    pub(super) fn route_argument(&self, query_call: &QueryCall, name: &str) -> Option<usize> {
-        let param = params::index_of(self.queries?.get(query_call.query as usize)?, name)?;
-        matches!(query_call.arguments[param], Argument::Route(_)).then_some(param)
+    pub(super) fn route_argument(&self, call: &QueryCall, name: &str) -> Option<usize> {
+        let param = params::index_of(self.queries?.get(call.query as usize)?, name)?;
+        matches!(call.arguments[param], Argument::Route(_)).then_some(param)
     }
 
     /// Appends the first page of a query that does not depend on the path: items, `],"total":`, their number
     /// on all pages, `,"nextCursor":` and the cursor.
     pub(super) fn write_first_page(
         &mut self,
-        query_call: &QueryCall,
+        call: &QueryCall,
         location: &QueryLocation<'_>,
         pieces: &PieceBuilder,
         out: &mut Vec<u8>,
         diagnostics: &mut Diagnostics,
     ) {
-        let Some(query) = self.run(query_call, &BTreeMap::new()) else {
+        let Some(query) = self.run(call, &BTreeMap::new()) else {
             let expected = format!("a query that evaluates at most {QUERY_EVALUATIONS_MAX} items");
             let diagnostic =
                 Diagnostic::at_value(location.file, location.pointer, expected, "one that evaluates more");
@@ -169,33 +169,32 @@ impl<'c> EmbeddedQueries<'c> {
     /// Appends the results of a page's queries for these parts of the path.
     pub(super) fn write_found_items(
         &mut self,
-        query_calls: &[QueryCall],
+        calls: &[QueryCall],
         route: &BTreeMap<String, String>,
         pieces: &PieceBuilder,
         out: &mut Vec<u8>,
     ) {
-        for query_call in query_calls {
+        for call in calls {
             out.push(0);
-            if let Some(query) = self.run(query_call, route) {
+            if let Some(query) = self.run(call, route) {
                 self.write_items(query, pieces, out);
             }
         }
     }
 
     /// Appends the content IDs of the queries, which identify everything that they can return.
-    pub(super) fn write_content_ids(&self, query_calls: &[QueryCall], out: &mut Vec<u8>) {
-        for query in query_calls.iter().filter_map(|query_call| self.queries?.get(query_call.query as usize))
-        {
+    pub(super) fn write_content_ids(&self, calls: &[QueryCall], out: &mut Vec<u8>) {
+        for query in calls.iter().filter_map(|call| self.queries?.get(call.query as usize)) {
             out.extend_from_slice(&query.content);
         }
     }
 
     /// Runs a query. Returns `None` if a part of the path is not valid for its parameter, or if the query is
     /// too expensive.
-    fn run(&mut self, query_call: &QueryCall, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
-        let query = &self.queries?[query_call.query as usize];
+    fn run(&mut self, call: &QueryCall, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
+        let query = &self.queries?[call.query as usize];
         let mut values: ParamValues<'_> = NO_VALUES;
-        for ((param, argument), value) in query.params.iter().zip(&query_call.arguments).zip(&mut values) {
+        for ((param, argument), value) in query.params.iter().zip(&call.arguments).zip(&mut values) {
             *value = match argument {
                 Argument::Nothing => None,
                 Argument::Value(encoded) => Some(Value::decode(encoded)?),
@@ -224,14 +223,14 @@ impl<'c> EmbeddedQueries<'c> {
     }
 
     /// Returns the maximum number of items that one request evaluates for this query.
-    pub(super) fn evaluations_max(&self, query_call: &QueryCall) -> usize {
-        let query = self.queries.and_then(|queries| queries.get(query_call.query as usize));
+    pub(super) fn evaluations_max(&self, call: &QueryCall) -> usize {
+        let query = self.queries.and_then(|queries| queries.get(call.query as usize));
         query.map_or(0, evaluations_max)
     }
 
     /// Returns the maximum size of the query's first page, in bytes.
-    pub(super) fn bytes_max(&self, query_call: &QueryCall, pieces: &PieceBuilder) -> usize {
-        let Some(query) = self.queries.and_then(|queries| queries.get(query_call.query as usize)) else {
+    pub(super) fn bytes_max(&self, call: &QueryCall, pieces: &PieceBuilder) -> usize {
+        let Some(query) = self.queries.and_then(|queries| queries.get(call.query as usize)) else {
             return 0;
         };
         let mut items: Vec<usize> =

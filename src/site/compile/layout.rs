@@ -108,14 +108,14 @@ impl<'a, 's> PageCompiler<'a, 's> {
     /// Appends the results of a page's queries for these parts of the path.
     pub(super) fn write_found_items(
         &mut self,
-        query_calls: &[QueryCall],
+        calls: &[QueryCall],
         route: &BTreeMap<String, String>,
         out: &mut Vec<u8>,
     ) {
-        self.embedded_queries.write_found_items(query_calls, route, self.pieces, out);
+        self.embedded_queries.write_found_items(calls, route, self.pieces, out);
     }
 
-    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], query_calls: &[QueryCall]) {
+    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], calls: &[QueryCall]) {
         let Self { description, pieces, .. } = self;
         description.clear();
         let mut describe = |text: &[u8]| {
@@ -128,7 +128,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
                     Part::Piece(index) => describe(pieces.text(*index)),
                     Part::Zone(index) => describe(zones[usize::from(*index)].zone.name.as_bytes()),
                     Part::RouteValue(index, param) => {
-                        let argument = &query_calls[usize::from(*index)].arguments[usize::from(*param)];
+                        let argument = &calls[usize::from(*index)].arguments[usize::from(*param)];
                         describe(format!("{argument:?}").as_bytes());
                     }
                     Part::Query(index) => describe(&index.to_le_bytes()),
