@@ -424,7 +424,7 @@ pub mod site {
     }
 }
 pub mod scrub {
-    pub use crate::scrub::{Pace, Parts, Scrub, ScrubMetrics};
+    pub use crate::scrub::{Pace, Scrub, ScrubInputs, ScrubMetrics};
 }
 pub mod storage {
     pub use crate::storage::machine::memory_bytes as machine_memory_bytes;

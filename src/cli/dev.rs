@@ -84,6 +84,7 @@ fn watch_site(watcher: &mut SourceWatcher, publisher: &mut SitePublisher) {
 }
 
 /// A site directory that is being edited, and its last version without errors.
+#[derive(Default)]
 struct SitePublisher {
     directory: PathBuf,
     /// The snapshot file to write.
@@ -102,16 +103,7 @@ struct SitePublisher {
 
 impl SitePublisher {
     fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
-        Self {
-            directory,
-            snapshot,
-            address: None,
-            files: Files::default(),
-            last_error: None,
-            site: String::new(),
-            version: 0,
-            routes: BTreeMap::new(),
-        }
+        Self { directory, snapshot, ..Self::default() }
     }
 
     /// Sets the address of the started server, and prints the URLs of the first version.
@@ -164,12 +156,12 @@ impl SitePublisher {
     }
 
     /// Prints the URLs of the changed pages of a new version.
-    fn report(&mut self, directory: CompiledDirectory, took: Duration) {
+    fn report(&mut self, directory: CompiledDirectory, duration: Duration) {
         let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. }, .. } = directory;
         let summary = format!(
             "site {site}, version {version}, {}, {} ms",
             counted(routes.len(), "route"),
-            took.as_millis()
+            duration.as_millis()
         );
         print_text(&format!("compiled: {summary}"));
         let changed: Vec<&String> = routes

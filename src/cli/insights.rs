@@ -149,11 +149,11 @@ fn parse_pairs(question: QuestionName, params: &[String]) -> Result<Vec<(&str, &
     params.iter().map(|param| parse_pair(param, known)).collect()
 }
 
-fn parse_pair<'p>(param: &'p str, known: &[&str]) -> Result<(&'p str, &'p str), CliError> {
+fn parse_pair<'p>(param: &'p str, names: &[&str]) -> Result<(&'p str, &'p str), CliError> {
     let wrong = || format!("{param:?} is no parameter; write NAME=VALUE, such as from=2026-01-05");
     let (name, value) = param.split_once('=').ok_or_else(|| CliError::Usage(wrong()))?;
-    if name != "site" && !known.contains(&name) {
-        let names = known.join(", ");
+    if name != "site" && !names.contains(&name) {
+        let names = names.join(", ");
         return Err(CliError::Usage(format!("{name:?} is no parameter; the parameters are site, {names}")));
     }
     Ok((name, value))

@@ -104,17 +104,18 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "segment      {}, {bytes} bytes, {state}", path.display());
-    let _ = match (&summary.header, summary.format_version) {
-        (Some(header), Some(version)) => {
-            let created = format_time(header.created_ms);
-            writeln!(
-                out,
-                "header       format {version}, first seq {}, created {created}\nlog          {}",
-                header.first_seq, header.log_id
-            )
-        }
-        _ => writeln!(out, "header       damaged"),
-    };
+    if let Some(header) = &summary.header
+        && let Some(version) = summary.format_version
+    {
+        let created = format_time(header.created_ms);
+        let _ = writeln!(
+            out,
+            "header       format {version}, first seq {}, created {created}\nlog          {}",
+            header.first_seq, header.log_id
+        );
+    } else {
+        let _ = writeln!(out, "header       damaged");
+    }
     let _ = writeln!(out, "batches      {batches}, and {marks} watermarks");
     let _ = match summary.seqs {
         Some((first, last)) => writeln!(out, "records      {records}, seq {first} to {last}"),

@@ -48,8 +48,8 @@ const RENAMED: [(&str, &str); 4] = [
     ("log", "log-format"),
 ];
 
-fn new_name(old: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|(renamed, _)| *renamed == old).map(|(_, new)| *new)
+fn new_name(old_name: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(renamed, _)| *renamed == old_name).map(|(_, new)| *new)
 }
 
 /// Prefix of the environment variables of all settings.
@@ -95,8 +95,8 @@ fn unknown_variable(command: &Command, name: &str) -> String {
 }
 
 /// Returns the end of an error message: a question for the known name that is nearest to `name`, if one is near.
-fn nearest_hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    nearest(name, known).map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+fn nearest_hint<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, names).map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
 /// Returns the flags of `command` that are settings, with their long names as keys.

@@ -158,9 +158,9 @@ pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDire
     directory.compiled.warnings.add(diagnostic.with_title(title));
 }
 
-fn report_progress(bar: &Progress, what: &'static str, done: usize, all: usize) {
+fn report_progress(bar: &Progress, activity: &'static str, done: usize, all: usize) {
     if done == 1 {
-        bar.start(what, all as u64);
+        bar.start(activity, all as u64);
     }
     bar.set_done(done as u64);
 }

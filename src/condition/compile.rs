@@ -108,11 +108,11 @@ impl ProgramWriter<'_> {
     }
 
     /// Writes a node that is left out if none of its parameters has a value. Evaluation then continues at
-    /// `without`.
-    fn write_optional(&mut self, node: &Node, subject: Option<&Subject<'_>>, next: Successors, without: u32) {
-        if node.vanishes() && !skips_itself(node, next, without) {
+    /// `exit`.
+    fn write_optional(&mut self, node: &Node, subject: Option<&Subject<'_>>, next: Successors, exit: u32) {
+        if node.vanishes() && !skips_itself(node, next, exit) {
             let present = self.add_label();
-            self.write(Test::HasParam(node.param_bits()), Successors { holds: present, fails: without });
+            self.write(Test::HasParam(node.param_bits()), Successors { holds: present, fails: exit });
             self.place_label(present);
         }
         self.write_node(node, subject, next);
@@ -249,14 +249,14 @@ impl ProgramWriter<'_> {
     }
 }
 
-/// Returns whether a node that is left out already leads to `without`, so that it needs no `HasParam` of its
+/// Returns whether a node that is left out already leads to `exit`, so that it needs no `HasParam` of its
 /// own. The parts of an `$and` that are left out lead to `next.holds`, those of an `$or` to `next.fails`.
 /// Returning false is always correct and costs one operation.
-fn skips_itself(node: &Node, next: Successors, without: u32) -> bool {
+fn skips_itself(node: &Node, next: Successors, exit: u32) -> bool {
     match node {
-        Node::All(_) => without == next.holds,
-        Node::Any(_) => without == next.fails,
-        Node::Field { test, .. } | Node::Member { test, .. } => skips_itself(test, next, without),
+        Node::All(_) => exit == next.holds,
+        Node::Any(_) => exit == next.fails,
+        Node::Field { test, .. } | Node::Member { test, .. } => skips_itself(test, next, exit),
         _ => false,
     }
 }

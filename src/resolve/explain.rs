@@ -17,7 +17,7 @@ use crate::site::snapshot::format::{
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
 /// tried.
 pub(crate) fn explain(
-    deciding: &mut DecisionBuffers,
+    buffers: &mut DecisionBuffers,
     site: &ArchivedSite,
     page: &ArchivedPage,
     visitor: &Visitor<'_>,
@@ -25,7 +25,7 @@ pub(crate) fn explain(
     is_forced: &dyn Fn(&ArchivedZone) -> bool,
     patterns: &Patterns,
 ) -> (Json, Json) {
-    let document = deciding.document(site, visitor);
+    let document = buffers.document(site, visitor);
     let audiences = SiteAudiences(&site.audiences);
     let mut memo = Memo::default();
     let mut explainer = Explainer {
@@ -123,7 +123,7 @@ fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
     })
 }
 
-fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment) -> Json {
+fn experiment_json(experiment: &ArchivedExperiment, id: &str, assignment: Assignment) -> Json {
     let pair = |range: &ArchivedRange| [range.from, range.to].map(|end| without_residue(end.to_native()));
     let namespace = experiment.namespace.as_ref().map(|n| {
         let [from, to] = pair(&n.range);
@@ -133,7 +133,7 @@ fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment)
         "key": experiment.key.get(), "hash": bucket(experiment, id),
         "ranges": experiment.ranges.iter().map(pair).collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
-        "in": match place {
+        "in": match assignment {
             Assignment::Arm(_) => "range",
             Assignment::OutsideCoverage => "coverage",
             Assignment::OutsideNamespace => "namespace",

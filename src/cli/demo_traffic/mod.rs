@@ -110,8 +110,8 @@ pub(super) fn demo_traffic(args: &DemoTrafficArgs) -> Result<(), CliError> {
 fn send_batch(client: &Client, visits: &[Visit], routes: &[String]) -> Result<client::Receipt, CliError> {
     let mut events = Vec::new();
     for visit in visits {
-        let shown = client.decide(visit, visit.landing(routes))?;
-        events.extend(visit.events(routes, &shown));
+        let treatment = client.decide(visit, visit.landing(routes))?;
+        events.extend(visit.events(routes, &treatment));
     }
     client.send(&events)
 }

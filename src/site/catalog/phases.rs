@@ -115,9 +115,9 @@ impl Phases {
     }
 
     /// Begins a phase for each served experiment whose definition differs from its newest phase.
-    pub fn observe<'s>(&mut self, served: impl Iterator<Item = &'s ArchivedSite>, now_ms: i64) {
+    pub fn observe<'s>(&mut self, sites: impl Iterator<Item = &'s ArchivedSite>, now_ms: i64) {
         let mut current = BTreeSet::new();
-        for site in served.filter(|site| site.preview.is_none()) {
+        for site in sites.filter(|site| site.preview.is_none()) {
             for experiment in site.experiments.iter() {
                 let Some(phase) = Phase::begin(experiment, now_ms.max(0)) else { continue };
                 current.insert((site.site.get(), experiment.key.get()));
@@ -143,11 +143,11 @@ impl Phases {
 
     /// Drops phases until all fit their limits: first the oldest of those that are not served, then the newest of the
     /// served ones, so that no experiment seems to begin again.
-    fn trim(&mut self, current: &BTreeSet<(&str, &str)>) {
+    fn trim(&mut self, current_experiments: &BTreeSet<(&str, &str)>) {
         let mut order = Vec::new();
         for (site, experiments) in &self.by_site {
             for (key, phases) in experiments {
-                let is_current = current.contains(&(site.as_str(), key.as_str()));
+                let is_current = current_experiments.contains(&(site.as_str(), key.as_str()));
                 for (index, phase) in phases.iter().enumerate() {
                     let is_served = is_current && index + 1 == phases.len();
                     let age = if is_served { -phase.from_ms } else { phase.from_ms };

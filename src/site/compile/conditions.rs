@@ -161,13 +161,13 @@ impl<'s> ConditionCompiler<'s> {
 
 /// Parses the condition at `pointer` in `file`. Reports its errors as diagnostics.
 pub(super) fn parse_condition(
-    written: &Json,
+    condition: &Json,
     words: &dyn Vocabulary,
     file: &str,
     pointer: &str,
     diagnostics: &mut Diagnostics,
 ) -> Option<Condition> {
-    condition::parse_strict(written, words)
+    condition::parse_strict(condition, words)
         .map_err(|faults| {
             for ConditionError { pointer: inner, expected, actual, nearest } in faults {
                 let diagnostic = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, actual);
@@ -193,8 +193,8 @@ impl Vocabulary for ProfileVocabulary<'_> {
         Ok(field)
     }
 
-    fn expected_paths(&self, unknown: &str) -> String {
-        profile_fields::describe_paths(unknown)
+    fn expected_paths(&self, unknown_path: &str) -> String {
+        profile_fields::describe_paths(unknown_path)
     }
 
     fn group(&self, name: &str) -> Option<&[Json]> {

@@ -38,13 +38,13 @@ impl ConcretePath<'_> {
 pub(super) fn make_paths<'c>(
     file: &str,
     pattern: &str,
-    each: &EachItem,
+    each_item: &EachItem,
     collections: &'c Collections<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<ConcretePath<'c>> {
     let before = diagnostics.len();
-    check_params(file, pattern, each, diagnostics);
-    let condition = each.condition.as_ref().and_then(|written| {
+    check_params(file, pattern, each_item, diagnostics);
+    let condition = each_item.condition.as_ref().and_then(|written| {
         let condition = collections.parse_condition(written, None, file, "/each/where", diagnostics)?;
         Filter::new(&condition)
             .map_err(|reason| {
@@ -53,7 +53,7 @@ pub(super) fn make_paths<'c>(
             })
             .ok()
     });
-    let named = collections.find(&each.collection, file, "/each/collection", diagnostics);
+    let named = collections.find(&each_item.collection, file, "/each/collection", diagnostics);
     let Some((collection, entries)) = named.filter(|_| diagnostics.len() == before) else {
         return Vec::new();
     };
@@ -64,7 +64,7 @@ pub(super) fn make_paths<'c>(
         if !filter.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[])) {
             continue;
         }
-        let (path, values) = match make_path(pattern, each, entry) {
+        let (path, values) = match make_path(pattern, each_item, entry) {
             Ok(made) => made,
             Err((ItemPath(path), expected)) => {
                 diagnostics.add(unusable_value(collection.file, number, entry, path, expected));
@@ -83,8 +83,8 @@ pub(super) fn make_paths<'c>(
     made
 }
 
-/// Checks that `each` has a member for every parameter of the pattern, and no other members.
-fn check_params(file: &str, pattern: &str, each: &EachItem, diagnostics: &mut Diagnostics) {
+/// Checks that `each_item` has a member for every parameter of the pattern, and no other members.
+fn check_params(file: &str, pattern: &str, each_item: &EachItem, diagnostics: &mut Diagnostics) {
     let names: Vec<&str> = paths::param_names(pattern).collect();
     if names.is_empty() {
         let expected = "a path with parameters, such as `/blog/:slug`";
@@ -94,12 +94,12 @@ fn check_params(file: &str, pattern: &str, each: &EachItem, diagnostics: &mut Di
                 .with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
         );
     }
-    for name in names.iter().filter(|name| !each.params.contains_key(**name)) {
+    for name in names.iter().filter(|name| !each_item.params.contains_key(**name)) {
         let expected = format!("the member `{name}` with the item field for `{}`", display_param(name));
         let diagnostic = Diagnostic::at_value(file, "/each", expected, "none");
         diagnostics.add(diagnostic.with_title(format!("missing member `{name}`")));
     }
-    for name in each.params.keys().filter(|name| !names.contains(&name.as_str())) {
+    for name in each_item.params.keys().filter(|name| !names.contains(&name.as_str())) {
         let mut at = "/each".to_owned();
         push_token(&mut at, name);
         let expected = "`collection`, `where`, or a parameter of the path";
@@ -118,7 +118,7 @@ fn display_param(name: &str) -> String {
 /// Returns the path of an item and the values of the parameters.
 fn make_path<'e>(
     pattern: &str,
-    each: &'e EachItem,
+    each_item: &'e EachItem,
     entry: &Entry<'_>,
 ) -> Result<(String, ParamValues), (&'e ItemPath, String)> {
     let mut values = BTreeMap::new();
@@ -129,7 +129,7 @@ fn make_path<'e>(
             path.push_str(segment);
             continue;
         };
-        let from = &each.params[name];
+        let from = &each_item.params[name];
         let text = value_text(entry, &from.0).filter(|text| is_path_part(text, name == "*")).ok_or_else(|| {
             let expected = "a text or a whole number that can be part of a path: not empty, without `%`, `?` and `#`, not `*`, \
                             no leading `:`, and a `/` only between the parts of a `*`";
@@ -140,7 +140,7 @@ fn make_path<'e>(
         values.insert(name.to_owned(), text.into_owned());
     }
     if path.len() > ROUTE_BYTES_MAX {
-        let from = each.params.values().next().expect("a pattern has a parameter");
+        let from = each_item.params.values().next().expect("a pattern has a parameter");
         return Err((from, format!("values that generate a path of at most {ROUTE_BYTES_MAX} bytes")));
     }
     Ok((path, values))
@@ -176,10 +176,10 @@ fn item_value<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Value<'e>> {
     }
 }
 
-fn is_path_part(text: &str, rest: bool) -> bool {
+fn is_path_part(text: &str, is_rest: bool) -> bool {
     let is_segment = |segment: &str| !segment.is_empty() && segment != "*" && !segment.starts_with(':');
     !text.contains(['%', '?', '#'])
-        && if rest { text.split('/').all(is_segment) } else { !text.contains('/') && is_segment(text) }
+        && if is_rest { text.split('/').all(is_segment) } else { !text.contains('/') && is_segment(text) }
 }
 
 fn item_pointer(number: usize, path: &str) -> String {

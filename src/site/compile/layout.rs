@@ -108,14 +108,14 @@ impl<'a, 's> PageCompiler<'a, 's> {
     /// Appends the results of a page's queries for these parts of the path.
     pub(super) fn write_found_items(
         &mut self,
-        embedded: &[QueryCall],
+        calls: &[QueryCall],
         route: &BTreeMap<String, String>,
         out: &mut Vec<u8>,
     ) {
-        self.embedded_queries.write_found_items(embedded, route, self.pieces, out);
+        self.embedded_queries.write_found_items(calls, route, self.pieces, out);
     }
 
-    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], embedded: &[QueryCall]) {
+    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], calls: &[QueryCall]) {
         let Self { description, pieces, .. } = self;
         description.clear();
         let mut describe = |text: &[u8]| {
@@ -128,7 +128,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
                     Part::Piece(index) => describe(pieces.text(*index)),
                     Part::Zone(index) => describe(zones[usize::from(*index)].zone.name.as_bytes()),
                     Part::RouteValue(index, param) => {
-                        let argument = &embedded[usize::from(*index)].arguments[usize::from(*param)];
+                        let argument = &calls[usize::from(*index)].arguments[usize::from(*param)];
                         describe(format!("{argument:?}").as_bytes());
                     }
                     Part::Query(index) => describe(&index.to_le_bytes()),
@@ -406,11 +406,11 @@ impl LayoutCompiler<'_, '_, '_> {
         pointer: &str,
         expected: &str,
         actual: &str,
-        known: impl Iterator<Item = &'k str>,
+        names: impl Iterator<Item = &'k str>,
     ) {
         let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("{actual:?}"));
         let diagnostic = diagnostic.with_title(format!("unknown variant {actual:?}"));
-        self.diagnostics.add(diagnostic.with_nearest(nearest(actual, known)));
+        self.diagnostics.add(diagnostic.with_nearest(nearest(actual, names)));
     }
 
     fn wrong(&mut self, pointer: &str, title: &str, expected: String, actual: &str) {
@@ -451,14 +451,14 @@ fn list_zone_places(parts: &[Part], zones: &[CompiledZone]) -> Vec<ZonePlace> {
 fn add_zone_places(
     parts: &[Part],
     zones: &[CompiledZone],
-    within: Option<(u8, u8)>,
-    places: &mut Vec<ZonePlace>,
+    parent: Option<(u8, u8)>,
+    zone_places: &mut Vec<ZonePlace>,
 ) {
     for part in parts {
         if let Part::Zone(zone) = *part {
-            places.push(ZonePlace { zone, within });
+            zone_places.push(ZonePlace { zone, within: parent });
             for (index, variant) in zones[usize::from(zone)].zone.variants.iter().enumerate() {
-                add_zone_places(&variant.parts, zones, Some((zone, index as u8)), places);
+                add_zone_places(&variant.parts, zones, Some((zone, index as u8)), zone_places);
             }
         }
     }

@@ -10,21 +10,21 @@ const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the 
 const _: () = assert!(SEED_CHARS_MAX == 256, "the schema of `seed` has the same number");
 
 /// A member of the first zone that gives it.
-type Given<'s, T> = Option<(&'s str, &'s T)>;
+type FirstMember<'s, T> = Option<(&'s str, &'s T)>;
 
 /// The metrics of one experiment, each from the first zone that gives it.
 #[derive(Default)]
 pub(super) struct CollectedMetrics<'s> {
-    goal: Given<'s, String>,
-    value: Given<'s, ValueProperty>,
+    goal: FirstMember<'s, String>,
+    value: FirstMember<'s, ValueProperty>,
     /// The pointer of `value`.
     value_pointer: String,
-    cap: Given<'s, AuthoredCap>,
+    cap: FirstMember<'s, AuthoredCap>,
     /// The pointer of `cap`.
     cap_pointer: String,
-    guardrails: Given<'s, Vec<Guardrail>>,
-    planned: Given<'s, u64>,
-    window: Given<'s, String>,
+    guardrails: FirstMember<'s, Vec<Guardrail>>,
+    planned: FirstMember<'s, u64>,
+    window: FirstMember<'s, String>,
 }
 
 /// The zone whose metrics are added, and the sink for its errors.
@@ -76,7 +76,12 @@ impl Zone<'_, '_> {
     }
 
     /// Keeps the first value of a member, and reports another one.
-    fn agree<'s, T: PartialEq>(&mut self, member: &str, first: &mut Given<'s, T>, other: Given<'s, T>) {
+    fn agree<'s, T: PartialEq>(
+        &mut self,
+        member: &str,
+        first: &mut FirstMember<'s, T>,
+        other: FirstMember<'s, T>,
+    ) {
         let before = *first;
         *first = before.or(other);
         if let Some((file, first)) = before

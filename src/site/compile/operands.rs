@@ -187,10 +187,10 @@ fn check_page_path(file: &str, test: &FieldTest<'_>) -> Option<Diagnostic> {
 }
 
 /// Returns the path that page events have for an authored path or URL.
-fn recorded_path(written: &str, is_prefix: bool) -> String {
-    let path = match written.split_once("://") {
+fn recorded_path(authored_path: &str, is_prefix: bool) -> String {
+    let path = match authored_path.split_once("://") {
         Some((_, rest)) => &rest[rest.find('/').unwrap_or(rest.len())..],
-        None => written,
+        None => authored_path,
     };
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let path = if is_prefix { path } else { path.trim_end_matches('/') };

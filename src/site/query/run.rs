@@ -106,8 +106,8 @@ impl QueryRunner {
         genuine
     }
 
-    fn cursor_checksum(&self, place: &[u8]) -> u64 {
-        cursor::checksum_of([&self.signature[..], place])
+    fn cursor_checksum(&self, position: &[u8]) -> u64 {
+        cursor::checksum_of([&self.signature[..], position])
     }
 
     /// Finds the items of the page after the cursor, or of the first page.

@@ -115,9 +115,9 @@ impl Reader {
     }
 
     /// Adds a file to the source, and its diagnostics to those of the files before.
-    fn add_file(&mut self, file: &str, parsed: ParsedFile) {
+    fn add_file(&mut self, file: &str, parsed_file: ParsedFile) {
         let source = &mut self.source;
-        match parsed.content {
+        match parsed_file.content {
             FileContent::Site(site) => source.site = site,
             FileContent::Audiences(audiences) => source.audiences = audiences,
             FileContent::Groups(groups) => source.groups = groups,
@@ -128,7 +128,7 @@ impl Reader {
             }
             FileContent::Unexpected => {}
         }
-        self.diagnostics.append(parsed.diagnostics);
+        self.diagnostics.append(parsed_file.diagnostics);
     }
 
     fn require_site(&mut self, files: &Files) {

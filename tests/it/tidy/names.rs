@@ -7,17 +7,64 @@ use super::text::{line, words};
 use super::{File, files, ratchet};
 
 /// Present number of parameters with a name of `VAGUE_NAMES`. This constant may only fall.
-const VAGUELY_NAMED_PARAMS: usize = 167;
+const VAGUELY_NAMED_PARAMS: usize = 137;
 
 /// Present number of structs with a name of `VAGUE_STRUCTS`. This constant may only fall.
-const VAGUELY_NAMED_STRUCTS: usize = 3;
+const VAGUELY_NAMED_STRUCTS: usize = 2;
 
 /// Names that no parameter has: participles without a noun, prepositions, pronouns, and private words for a thing that
 /// has a common name.
 const VAGUE_NAMES: &[&str] = &[
-    "asked", "begin", "draft", "flaw", "found", "given", "held", "kept", "known", "left", "mistake",
-    "mistakes", "noted", "of", "one", "opened", "ours", "owed", "own", "place", "places", "rank", "standing",
-    "taken", "theirs", "wanted", "written",
+    "asked",
+    "begin",
+    "collected",
+    "deciding",
+    "described",
+    "draft",
+    "drawn",
+    "flaw",
+    "found",
+    "further",
+    "given",
+    "held",
+    "kept",
+    "known",
+    "left",
+    "listed",
+    "looked_at",
+    "mistake",
+    "mistakes",
+    "named",
+    "near",
+    "noted",
+    "of",
+    "one",
+    "opened",
+    "ours",
+    "owed",
+    "own",
+    "parsed",
+    "place",
+    "places",
+    "rank",
+    "restored",
+    "shown",
+    "standing",
+    "started",
+    "taken",
+    "tell",
+    "theirs",
+    "took",
+    "touched",
+    "tried",
+    "trouble",
+    "trusted",
+    "unknown",
+    "updated",
+    "wanted",
+    "what",
+    "without",
+    "written",
 ];
 
 /// Names of structs that say only that there are several members.

@@ -89,14 +89,14 @@ impl LayoutCompiler<'_, '_, '_> {
     }
 
     /// Writes a text of the props, with gaps for its references.
-    fn prop_text(&mut self, authored: &str, text: &str, pointer: &str) {
+    fn prop_text(&mut self, authored_text: &str, text: &str, pointer: &str) {
         let parts = split_text(text).ok();
         if self.has_item && parts.as_ref().is_none_or(|parts| parts.iter().any(names_item)) {
-            return self.malformed(pointer, authored);
+            return self.malformed(pointer, authored_text);
         }
         let parts = parts.unwrap_or_default();
         if !parts.iter().any(|part| matches!(part, TextPart::Value(_))) {
-            return json::write_minified(&mut self.text, authored);
+            return json::write_minified(&mut self.text, authored_text);
         }
         self.text.push(b'"');
         for part in parts {
@@ -125,13 +125,13 @@ impl LayoutCompiler<'_, '_, '_> {
 }
 
 impl PageCompiler<'_, '_> {
-    /// Returns the page of an item: `page` with filled gaps. Appends the values to `described`.
+    /// Returns the page of an item: `page` with filled gaps. Appends the values to `description`.
     pub(in crate::site::compile) fn compile_item_page(
         &mut self,
         page: &Page,
         gaps: &ItemGaps,
         concrete: &ConcretePath<'_>,
-        described: &mut Vec<u8>,
+        description: &mut Vec<u8>,
         diagnostics: &mut Diagnostics,
     ) -> Page {
         let mut own = page.clone();
@@ -148,8 +148,8 @@ impl PageCompiler<'_, '_> {
                 if let Err(diagnostic) = gap.write_value(concrete, &mut filled) {
                     diagnostics.add(*diagnostic);
                 }
-                described.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
-                described.extend_from_slice(&filled[start..]);
+                description.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
+                description.extend_from_slice(&filled[start..]);
                 value_bytes += filled.len() - start;
             }
             filled.extend_from_slice(&text[from..]);

@@ -89,14 +89,14 @@ impl<'r> PublishedPaths<'r> {
         &self,
         file: &str,
         pointer: &str,
-        authored: &str,
+        authored_text: &str,
         path: &str,
         title: String,
         warnings: &mut Diagnostics,
     ) {
         let expected = "a path that this site publishes";
         let diagnostic =
-            Diagnostic::at_value(file, pointer, expected, format!("{authored:?}")).with_title(title);
+            Diagnostic::at_value(file, pointer, expected, format!("{authored_text:?}")).with_title(title);
         // The search compares all paths. A report shows no more warnings than these.
         let is_shown = warnings.len() < DIAGNOSTICS_SHOWN_MAX;
         let nearest = if is_shown { nearest(path, self.literals.iter().copied()) } else { None };
