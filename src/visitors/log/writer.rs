@@ -25,8 +25,18 @@ use super::request_batch::RequestBatch;
 use super::segment_writer::SegmentWriter;
 use super::upkeep::Upkeep;
 use super::waiting::WaitingRecovery;
-use super::{FinalPosition, LogConsumer, LogError, Options};
+use super::{LogConsumer, LogError, Options};
 use crate::clock::Clock;
+
+/// The last seqs of a log whose writer has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinalPosition {
+    /// The last acknowledged seq.
+    pub last_seq: u64,
+    /// The last seq that survives a power cut. Less than `last_seq` only if the disk was still failing at the
+    /// end.
+    pub durable_seq: u64,
+}
 
 /// The writer of one log.
 pub struct LogWriter {

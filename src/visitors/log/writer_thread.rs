@@ -7,17 +7,7 @@ use std::thread::{self, JoinHandle};
 use crate::threads;
 
 use super::queue::Queue;
-use super::writer::LogWriter;
-
-/// The last seqs of a log whose writer has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FinalPosition {
-    /// The last acknowledged seq.
-    pub last_seq: u64,
-    /// The last seq that survives a power cut. Less than `last_seq` only if the disk was still failing at the
-    /// end.
-    pub durable_seq: u64,
-}
+use super::writer::{FinalPosition, LogWriter};
 
 /// A handle to a running writer thread.
 #[derive(Debug)]
