@@ -307,7 +307,7 @@ impl LogError {
 /// # Errors
 /// A file is of a later release, or an I/O error occurs.
 pub(crate) fn seq_range(disk: Arc<dyn Disk>, dir: &Path) -> Result<SeqRange, LogError> {
-    recover::seq_range(&LogDirectory::open_read_only(disk, dir))
+    reader::seq_range(&LogDirectory::open_read_only(disk, dir))
 }
 
 /// Returns the ID of the log in `dir`, a log directory or a copy of one. `None` if no segment states it.
@@ -378,7 +378,7 @@ impl LockedLog {
         if self.directory.creation_error().is_some() {
             return Ok(SeqRange { first: 1, last: 0, log_id: None });
         }
-        recover::seq_range(&self.directory)
+        reader::seq_range(&self.directory)
     }
 
     /// Returns the key of the digests in tombstones and entries of ownership. If the directory has none, draws

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::LogError;
 use super::directory::LogDirectory;
 use super::footer::Footer;
 use super::format::{Batch, Records};
 use super::scan;
 use super::verify::{Damage, LogScan, SegmentEntry, SegmentItem, SegmentReader};
+use super::{LogError, SeqRange};
 use crate::clock;
 use crate::limits::WATERMARK_AFTER_MS;
 use crate::storage::damage::KnownDamage;
@@ -27,6 +27,26 @@ use crate::storage::disk::Disk;
 /// An I/O error.
 pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Footer>> {
     scan::read_footer(&*disk.open(path)?)
+}
+
+/// Returns the range of seqs in the directory. Above the watermark, only consecutive whole batches count.
+pub(super) fn seq_range(directory: &LogDirectory) -> Result<SeqRange, LogError> {
+    let scan = LogScan::of_directory(directory)?;
+    let mut last = scan.durable_watermark;
+    if let Some(segment) = scan.segments.last() {
+        let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
+        let mut reader = SegmentReader::new(directory, segment, scan.durable_watermark).map_err(failed)?;
+        // A sealed segment has no records above the watermark.
+        while reader.footer().is_none()
+            && let Some(item) = reader.next().map_err(failed)?
+        {
+            if let SegmentItem::Batch { batch, .. } = item {
+                last = last.max(batch.records.seqs().end - 1);
+            }
+        }
+    }
+    let first = scan.segments.first().map_or(last + 1, |segment| segment.first_seq);
+    Ok(SeqRange { first, last, log_id: scan.log_id })
 }
 
 /// Interval of the looks whether a running server has stated that its last records are durable. It is a sleep of a

@@ -20,7 +20,7 @@ use super::format::{Batch, Header};
 use super::log_clock;
 use super::tombstones::InterruptedErasure;
 use super::verify::{Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in};
-use super::{LogConsumer, LogError, LogId, Options, SeqRange};
+use super::{LogConsumer, LogError, LogId, Options};
 use crate::clock::{Clock, LogClock};
 use crate::limits::SEQ_MAX;
 use crate::record::{TombstoneKey, key_and_time};
@@ -185,26 +185,6 @@ fn closed_times(segments: &[SegmentEntry], now_ms: i64) -> Vec<i64> {
     }
     times.reverse();
     times
-}
-
-/// Returns the range of seqs in the directory. Above the watermark, only consecutive whole batches count.
-pub(super) fn seq_range(directory: &LogDirectory) -> Result<SeqRange, LogError> {
-    let scan = LogScan::of_directory(directory)?;
-    let mut last = scan.durable_watermark;
-    if let Some(segment) = scan.segments.last() {
-        let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
-        let mut reader = SegmentReader::new(directory, segment, scan.durable_watermark).map_err(failed)?;
-        // A sealed segment has no records above the watermark.
-        while reader.footer().is_none()
-            && let Some(item) = reader.next().map_err(failed)?
-        {
-            if let SegmentItem::Batch { batch, .. } = item {
-                last = last.max(batch.records.seqs().end - 1);
-            }
-        }
-    }
-    let first = scan.segments.first().map_or(last + 1, |segment| segment.first_seq);
-    Ok(SeqRange { first, last, log_id: scan.log_id })
 }
 
 struct Recovery<'a> {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::super::active_segment::ActiveSegment;
 use super::super::directory::LogDirectory;
 use super::super::format::{Header, begin_batch, end_batch};
-use super::super::reader::{LogItem, LogReader};
+use super::super::reader::{self, LogItem, LogReader};
 use super::super::tombstones::InterruptedErasure;
 use super::super::verify::{Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader};
-use super::super::{LogError, LogId, SeqRange, log_clock, recover};
+use super::super::{LogError, LogId, SeqRange, log_clock};
 use crate::clock::Clock;
 use crate::limits::TOMBSTONES_PER_BATCH_MAX;
 use crate::record::{IdTag, Record, RecordKind, tombstone_owner, tombstone_payload, tombstone_tags};
@@ -59,7 +59,7 @@ pub(crate) struct TombstoneScan {
 /// A file is of a later release, or an I/O error occurs.
 pub(crate) fn scan_tombstones(disk: &Arc<dyn Disk>, dir: &Path) -> Result<TombstoneScan, LogError> {
     let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
-    let range = recover::seq_range(&directory)?;
+    let range = reader::seq_range(&directory)?;
     let LogScan { segments, damage, durable_watermark, .. } = LogScan::of_directory(&directory)?;
     let mut scan = TombstoneScan { range, tombstones: Vec::new(), damage };
     scan.damage.retain(|damage| matches!(damage.kind, DamageKind::Missing | DamageKind::Foreign));
@@ -135,7 +135,7 @@ pub(crate) fn append_to_copy(
 ) -> Result<(), LogError> {
     let directory = LogDirectory::lock(Arc::clone(disk), dir)?;
     let failed = |error| LogError::io(dir, error);
-    let last_seq = recover::seq_range(&directory)?.last;
+    let last_seq = reader::seq_range(&directory)?.last;
     let LogScan { segments, log_id, .. } = LogScan::of_directory(&directory)?;
     let erasure = InterruptedErasure::find(&directory).map_err(failed)?.filter(|erasure| erasure.is_begun);
     let tombstone_seq = (!tombstones.is_empty()).then_some(last_seq + 1);
