@@ -220,16 +220,14 @@ fn write_list<'a>(
     }
     let query_bytes = lists.queries.len() + lists.removed_queries.len();
     let after = std::str::from_utf8(&lists.after).unwrap_or_default();
-    let mut listed = 0;
     let mut last = "";
     let mut more = false;
-    for change in changes(context, options, after, is_continued) {
+    for (listed, change) in changes(context, options, after, is_continued).enumerate() {
         let bytes = body.len() + lists.redirects.len() + lists.removed.len() + query_bytes;
         if listed == options.limit || bytes > ROUTES_PAGE_BYTES_MAX {
             more = true;
             break;
         }
-        listed += 1;
         last = change.path();
         let variant_source = options.with_variants.then(|| (context.site(), context.pieces()));
         change.write(variant_source, body, &mut lists.redirects, &mut lists.removed);

@@ -113,7 +113,7 @@ pub fn add(
     version: u64,
     kept_versions: usize,
 ) -> Result<Option<Vec<SourceFile>>, PublishError> {
-    if let Some(present) = files.iter().find(|file| file.name == file.name) {
+    if let Some(present) = files.iter().find(|listed| listed.name == file.name) {
         return if present == file { Ok(None) } else { Err(PublishError::VersionTaken(file.name.clone())) };
     }
     let mut versions: Vec<_> = files.iter().filter_map(|file| version_of(&file.name, site)).collect();

@@ -167,7 +167,7 @@ pub(super) async fn accept<S: Service>(
                     RequestMeta { peer: peer.ip(), surface, connection, received_at: clock::instant() };
                 on_accept(stream, connection_meta, spare_fd.is_some(), &worker);
                 accepted_count += 1;
-                if accepted_count % ACCEPT_BURST_MAX == 0 {
+                if accepted_count.is_multiple_of(ACCEPT_BURST_MAX) {
                     yield_now().await;
                 }
             }

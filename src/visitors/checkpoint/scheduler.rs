@@ -284,7 +284,6 @@ impl CheckpointScheduler {
         self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
         let replaces_all = self.metrics.must_replace_all();
         let ties = known.copy();
-        let created_ms = created_ms;
         let key_check = ties.key_check;
         let header = Header { seq, created_ms, secret, cost_max, entries, log_id, evicted, key_check };
         self.erased_at_begin.clone_from(&ties.erased);

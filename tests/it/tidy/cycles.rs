@@ -50,6 +50,10 @@ const GROUPS: &[Group] = &[
             "one format in two files: the layout of a segment, and of its batches",
         )],
     },
+    Group { module: "insights::columns", parts: Parts::Files, joined: &[] },
+    Group { module: "insights::questions", parts: Parts::Files, joined: &[] },
+    Group { module: "insights::experiment", parts: Parts::Files, joined: &[] },
+    Group { module: "insights::zones", parts: Parts::Files, joined: &[] },
     Group { module: "record", parts: Parts::Files, joined: &[] },
     Group { module: "visitors::checkpoint", parts: Parts::Files, joined: &[] },
 ];
