@@ -24,10 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax::testing::clock::{SystemClock, instant, now_ms};
+use parallax::testing::log::{self, Ack, LogClient, Options, Records, Request, WriteOutcome, WriterThread};
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::{
-    self, Ack, LogClient, Options, Record, RecordKind, Records, Request, WriteOutcome, WriterThread,
-};
 
 use child::Child;
 use compiled::compiled;

@@ -28,10 +28,9 @@ use compiled::compiled;
 use folded::with_fold_input;
 use load::{Load, compare, pinned, print_comparison};
 use parallax::testing::clock::{SystemClock, now_ms};
+use parallax::testing::log::{self, Ack, LogClient, Options, Records, Request, WriteOutcome, WriterThread};
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::{
-    self, Ack, LogClient, Options, Record, RecordKind, Records, Request, WriteOutcome, WriterThread,
-};
 use site::site;
 
 const VISITORS: usize = 1_000_000;

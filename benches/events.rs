@@ -5,7 +5,7 @@ mod decoding;
 
 use decoding::{DecodeBench, EVENT};
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
+use parallax::testing::events::endpoint::EventEndpoint;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();

@@ -8,9 +8,8 @@ mod folding;
 
 use divan::{AllocProfiler, Bencher, black_box};
 use folding::{FoldBench, SECRET, record};
+use parallax::testing::record::{IdKind, RecordKind};
 use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
-use parallax::testing::visitors::log::RecordKind;
-use parallax::testing::visitors::log::bloom::IdKind;
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::profile::profile::Profile;
 use parallax::testing::visitors::store::table::Table;

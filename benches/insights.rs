@@ -12,10 +12,8 @@ use parallax::testing::insights::{
     Answer, AnswerCache, ColumnBuilder, Columns, Limits, LogColumns, Query, Question, SiteFacts, Subject,
     VisitorKey, Zone, answer_cached,
 };
+use parallax::testing::record::{Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{
-    Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo,
-};
 use serde_json::Value;
 
 /// Generated events. Test mode only checks that the benchmark works, so it writes fewer.

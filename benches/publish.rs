@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use compiled::compiled;
 use divan::Bencher;
-use parallax::testing::api::{Handler, Settings};
+use parallax::testing::api::{Handler, Service, Settings};
 use parallax::testing::clock::instant;
 use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;

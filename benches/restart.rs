@@ -15,16 +15,16 @@ use std::time::Duration;
 use folded::with_fold_input;
 use parallax::testing::clock::{Clock, SystemClock, instant, now_ms};
 use parallax::testing::limits::PROFILES_MEMORY_BYTES_DEFAULT;
+use parallax::testing::log::{
+    Ack, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Records, RecoveryReport, Request,
+};
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::checkpoint::CheckpointMetrics;
 use parallax::testing::visitors::checkpoint::directory::CheckpointDirectory;
 use parallax::testing::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
 use parallax::testing::visitors::checkpoint::scheduler::{self, build_checkpointer};
 use parallax::testing::visitors::live::ProfileTable;
-use parallax::testing::visitors::log::{
-    Ack, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Record, RecordKind, Records,
-    RecoveryReport, Request,
-};
 use parallax::testing::visitors::store::table::ENTRY_COST;
 use parallax::testing::visitors::ties::known::FoldState;
 

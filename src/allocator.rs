@@ -66,7 +66,8 @@ fn exit_without_memory(bytes: usize) -> ! {
             let _ = unsafe { libc::pause() };
         }
     }
-    let (mut line, mut digits) = ([0; LINE_BYTES_MAX], itoa::Buffer::new());
+    let mut line = [0; LINE_BYTES_MAX];
+    let mut digits = itoa::Buffer::new();
     let mut rest = &mut line[..];
     for text in [LINE_BEGIN, digits.format(bytes), LINE_END] {
         // The buffer has room for the longest number.

@@ -142,7 +142,8 @@ pub fn hash128_parts<const PARTS: usize>(parts: [&[u8]; PARTS]) -> u128 {
         parts.iter().for_each(|part| hasher.update(part));
         return hasher.digest128();
     }
-    let (mut text, mut end) = ([0; COPIED_BYTES_MAX], 0);
+    let mut text = [0; COPIED_BYTES_MAX];
+    let mut end = 0;
     for part in parts {
         text[end..end + part.len()].copy_from_slice(part);
         end += part.len();

@@ -89,10 +89,10 @@ impl ByteSize {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
         let units = || Self::UNITS.map(|(name, _)| name).join(", ");
+        if digits == 0 {
+            return Err(format!("expected a whole number, alone or with a unit: {}", units()));
+        }
         let factor = match Self::UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
-            _ if digits == 0 => {
-                return Err(format!("expected a whole number, alone or with a unit: {}", units()));
-            }
             Some((_, factor)) => *factor,
             None if unit.is_empty() => 1,
             None => return Err(format!("unknown unit {unit:?}, expected one of {}", units())),
@@ -403,7 +403,8 @@ fn zero_or_size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Valu
     move |text: &str| match ByteSize::parse(text)? {
         ByteSize(bytes) if bytes == 0 || range.contains(&bytes) => Ok(ByteSize(bytes)),
         _ => {
-            let (least, most) = (ByteSize(*range.start()), ByteSize(*range.end()));
+            let least = ByteSize(*range.start());
+            let most = ByteSize(*range.end());
             Err(format!("expected 0, or a size from {least} to {most}"))
         }
     }

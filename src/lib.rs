@@ -6,39 +6,53 @@
 //! published    site directory --compile--> snapshot file --copy into snapshots/--> sealed, mapped, verified --> catalog
 //! recorded     POST --decode--> record --queue--> log writer: append, fdatasync --> segment files (the log)
 //!              `--fold--> profiles (memory, checkpoints) --> acknowledged
-//! response     resolve(snapshot, profile, request) = bytes                          a pure function
+//! answered     resolve(snapshot, profile, request) = bytes                          a pure function
 //! ```
 //!
 //! Three nouns carry the design: the *snapshot* holds everything that a site published, the *log* everything
-//! that visitors did, and the *profile* is the fold of one visitor's records.
+//! that visitors did, and the *profile* is the fold of one visitor's records. `ARCHITECTURE.md` has a map of the
+//! code, the threads, and the way of a request, an event, a publication, a question and a message through the files.
 //!
-//! The directory of a site becomes one file ([`site::compile`]). The server copies it into sealed memory and
-//! verifies it ([`site::snapshot::open`]), selects the file to serve for each site
-//! ([`site::catalog::directory`]), and swaps one pointer ([`site::catalog::catalog`]). A [`worker`] receives
-//! a request, [`http`] parses it, [`api`] takes it to its endpoint, [`resolve`] decides and renders, and the
-//! worker sends the response from the buffer into which it was rendered. An event is decoded and validated
-//! ([`visitors::events`]) and queued as a record. It is acknowledged when the log writer ([`visitors::log`])
-//! has synced it and has folded it into the profile of its visitor ([`visitors`]).
+//! # Rooms
+//!
+//! | room | modules |
+//! |---|---|
+//! | published | [`site`]: source, compile, snapshot, catalog, query, typescript |
+//! | recorded | [`record`]: the types and bytes of one record. [`events`]: the body of a request to records. [`log`]: the append-only log. [`visitors`]: the fold of the log, its table and its checkpoints |
+//! | answered | [`condition`], [`resolve`], [`api`], [`http`], [`worker`] |
+//! | counted | [`insights`]: columns, questions, experiment, zones, statistics |
+//! | shared | `cluster`: several nodes that fold one stream |
+//! | delivered | `distribute`: the puller and the publisher of snapshots. `nats`: the connection that it shares with `cluster` |
+//! | around | [`cli`], [`server`], [`admin`], [`webhook`], [`scrub`] and the small modules below |
 //!
 //! # Floors
 //!
 //! A module uses only modules on lower floors. Modules on one floor do not use each other. An external crate
-//! is named only in its own directory. Tests check both rules.
+//! is named only in its own directory or files. The parts of a module do not use each other in a cycle. Tests check these
+//! rules (`tests/it/tidy/`).
 //!
 //! # Invariants
 //!
-//! * [`resolve`] and [`condition`] know no HTTP, no sockets and no clock. Time is a parameter.
-//! * A GET takes no lock, touches no file, and allocates nothing once the buffers of its connection exist. Explanations are the
-//!   exception.
-//! * Status 200 for an event means that it is on disk once, stays there, and is known to the next resolve. The log writer only
-//!   delays requests that wait for its acknowledgement.
+//! * [`resolve`] and [`condition`] know no HTTP, no sockets and no clock. Time is a parameter. [`record`] names no file, thread or
+//!   clock.
+//! * A GET takes no lock, touches no file, and allocates nothing once the buffers of its connection exist. Explanations and held
+//!   requests are the exceptions. `tests/allocations.rs` counts.
+//! * Status 200 for an event means that it is on disk once, stays there, and is known to the next resolve: it is appended, synced
+//!   (only with `--ack disk`), folded and acknowledged, in this order. After a failed append or sync, the writer never uses that
+//!   descriptor again. The log writer only delays requests that wait for its acknowledgement.
 //! * The table of visitors is exactly the fold of the log, or of a checkpoint and the records after it, evictions included.
+//! * The *watermark* is the greatest seq that is proven durable. Damage at or below it is loud: `parallax check` exits with 1, the
+//!   metric `parallax_log_damaged` is above 0, and a start writes an ERROR line. Damage above it is a torn tail, which is
+//!   quarantined and cut.
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and verified after that.
 //! * Every queue, buffer, table, loop and recursion has a bound, in [`limits`] or beside its only user.
 //! * Only `allocator.rs`, `server/memory.rs`, `site/snapshot/open.rs` and two files of `visitors/store/` have `unsafe`. Each block
 //!   has its proof.
+//! * All file operations of the log go through [`storage`], all time through [`clock`], all randomness through [`ids`], and all
+//!   starts of threads through [`threads`].
 //! * A public response contains no data of a visitor or of the client.
+//! * A panic in a handler closes one connection. A panic in the log writer ends the process.
 
 #![warn(unreachable_pub)]
 
@@ -64,18 +78,28 @@ mod resolve;
 // Floor 5: several nodes that fold one stream.
 #[cfg(feature = "cluster")]
 mod cluster;
+// Floor 5: the puller and the publisher of snapshots.
+#[cfg(feature = "cluster")]
+mod distribute;
+// Floor 4: the profiles folded from records.
+mod visitors;
 // Floor 4: messages about publications to a receiver.
 mod webhook;
-// Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.
-// Floor 3: visitors::events
-// Floor 3: visitors::ties
-// Floor 2: visitors::log
-mod visitors;
+// Floor 3: the body of a request to records.
+mod events;
 // Floor 3: published sites.
 mod site;
 // Floor 2: parsing and evaluation.
 mod condition;
+// Floor 2: the protocol.
 mod http;
+// Floor 2: the append-only log.
+mod log;
+// Floor 2: the connection to NATS.
+#[cfg(feature = "cluster")]
+mod nats;
+// Floor 1: the types and bytes of one record.
+mod record;
 // Floor 1: settings, counters, files, IDs, log lines, URLs.
 mod config;
 mod ids;
@@ -91,6 +115,7 @@ mod clock;
 mod country;
 mod json;
 mod limits;
+mod little_endian;
 mod nearest;
 mod nfc;
 mod percent;

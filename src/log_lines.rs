@@ -178,9 +178,11 @@ pub(crate) fn to_standard_error() -> io::Result<LogLines> {
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let (thread, backtrace) = (thread::current(), Backtrace::capture());
-    let (thread, place) = (thread.name().unwrap_or_default(), panic.location().map(tracing::field::display));
+    let thread = thread::current();
+    let thread = thread.name().unwrap_or_default();
+    let place = panic.location().map(tracing::field::display);
     let cause = panic.payload_as_str().unwrap_or_default();
+    let backtrace = Backtrace::capture();
     let backtrace =
         (backtrace.status() == BacktraceStatus::Captured).then(|| tracing::field::display(backtrace));
     tracing::error!(thread, place, cause, backtrace, "a thread panicked");
@@ -193,13 +195,11 @@ pub(crate) fn dropped() -> u64 {
 
 /// Writes the last text of the process to standard error, after the lines of the log.
 pub(crate) fn finish(text: Option<&str>) {
-    match (STANDARD_ERROR.get(), text) {
-        (Some(lines), text) => {
-            text.into_iter().for_each(|text| lines.push(format!("{text}\n").as_bytes(), false));
-            lines.flush();
-        }
+    if let Some(lines) = STANDARD_ERROR.get() {
+        text.into_iter().for_each(|text| lines.push(format!("{text}\n").as_bytes(), false));
+        lines.flush();
+    } else if let Some(text) = text {
         // Ignore the error: if standard error is closed, nobody can read the message.
-        (None, Some(text)) => drop(writeln!(io::stderr(), "{text}")),
-        (None, None) => {}
+        let _ = writeln!(io::stderr(), "{text}");
     }
 }

@@ -80,8 +80,8 @@ impl Counters {
     }
 
     /// Counts a response of the endpoint with this index: its status class, latency and size.
-    pub fn record_response(&mut self, endpoint: usize, class: usize, took: Duration, bytes: usize) {
-        self.latencies[endpoint][class].saturating_record(took.as_nanos() as u64);
+    pub fn record_response(&mut self, endpoint: usize, class: usize, duration: Duration, bytes: usize) {
+        self.latencies[endpoint][class].saturating_record(duration.as_nanos() as u64);
         self.sent_bytes += bytes as u64;
     }
 
@@ -119,7 +119,8 @@ impl Counters {
 
     /// Adds the counts of `other` and resets `other` to zero. Allocates nothing.
     fn drain_from(&mut self, other: &mut Self) {
-        let (ours, theirs) = (self.latencies.as_flattened_mut(), other.latencies.as_flattened_mut());
+        let ours = self.latencies.as_flattened_mut();
+        let theirs = other.latencies.as_flattened_mut();
         for (ours, theirs) in ours.iter_mut().zip(theirs).filter(|(_, theirs)| !theirs.is_empty()) {
             ours.add(&*theirs).expect("both have the same bounds");
             theirs.reset();
@@ -135,9 +136,9 @@ fn new_histogram() -> Histogram<u64> {
         .expect("the bounds are constants")
 }
 
-fn drain_counts(ours: &mut [u64], theirs: &mut [u64]) {
-    for (ours, theirs) in ours.iter_mut().zip(theirs) {
-        *ours += std::mem::take(theirs);
+fn drain_counts(totals: &mut [u64], counts: &mut [u64]) {
+    for (totals, counts) in totals.iter_mut().zip(counts) {
+        *totals += std::mem::take(counts);
     }
 }
 
@@ -179,9 +180,9 @@ impl Default for LatencyHistogram {
 
 impl LatencyHistogram {
     /// Records a duration.
-    pub fn record(&self, took: Duration) {
+    pub fn record(&self, duration: Duration) {
         let mut histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        histogram.saturating_record(took.as_nanos() as u64);
+        histogram.saturating_record(duration.as_nanos() as u64);
     }
 
     /// Returns a copy of the histogram.
@@ -272,15 +273,15 @@ impl PublishCounters {
         self.0[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts `new` rejections, and sets the number of present ones to `present`.
-    pub fn record_rejections(&self, new: usize, present: usize) {
-        self.0[1].fetch_add(new as u64, Ordering::Relaxed);
-        self.0[2].store(present as u64, Ordering::Relaxed);
+    /// Counts `new_count` rejections, and sets the number of present ones to `current_count`.
+    pub fn record_rejections(&self, new_count: usize, current_count: usize) {
+        self.0[1].fetch_add(new_count as u64, Ordering::Relaxed);
+        self.0[2].store(current_count as u64, Ordering::Relaxed);
     }
 
     /// Sets the number of files that are not served because of their lower version.
-    pub fn set_superseded(&self, present: usize) {
-        self.0[3].store(present as u64, Ordering::Relaxed);
+    pub fn set_superseded(&self, count: usize) {
+        self.0[3].store(count as u64, Ordering::Relaxed);
     }
 
     /// Returns the activated snapshots, all rejections, the present rejections, and the superseded files.
@@ -349,8 +350,8 @@ impl JobCounters {
     }
 
     /// Counts damaged places that an export skipped.
-    pub fn record_damage(&self, places: u64) {
-        self.0[1].fetch_add(places, Ordering::Relaxed);
+    pub fn record_damage(&self, count: u64) {
+        self.0[1].fetch_add(count, Ordering::Relaxed);
     }
 
     /// Returns the number of panics and the number of skipped damaged places.

@@ -22,13 +22,13 @@ pub(crate) fn decode_first_form_byte(text: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// Appends the decoded `text`. An invalid escape stays as it is.
-pub(crate) fn decode(text: &[u8], decoded: &mut Vec<u8>) {
-    decode_with(text, |rest| memchr(b'%', rest), decode_first_byte, decoded);
+pub(crate) fn decode(text: &[u8], out: &mut Vec<u8>) {
+    decode_with(text, |rest| memchr(b'%', rest), decode_first_byte, out);
 }
 
 /// Appends the decoded form-urlencoded `text`.
-pub(crate) fn decode_form(text: &[u8], decoded: &mut Vec<u8>) {
-    decode_with(text, |rest| memchr2(b'%', b'+', rest), decode_first_form_byte, decoded);
+pub(crate) fn decode_form(text: &[u8], out: &mut Vec<u8>) {
+    decode_with(text, |rest| memchr2(b'%', b'+', rest), decode_first_form_byte, out);
 }
 
 /// Decodes `text` with `first` at the places that `escape` finds, and copies the bytes between them.
@@ -36,16 +36,16 @@ fn decode_with(
     text: &[u8],
     escape: impl Fn(&[u8]) -> Option<usize>,
     first: impl Fn(&[u8]) -> Option<(u8, &[u8])>,
-    decoded: &mut Vec<u8>,
+    out: &mut Vec<u8>,
 ) {
     let mut rest = text;
     while let Some(at) = escape(rest) {
-        decoded.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(&rest[..at]);
         let Some((byte, behind)) = first(&rest[at..]) else { return };
-        decoded.push(byte);
+        out.push(byte);
         rest = behind;
     }
-    decoded.extend_from_slice(rest);
+    out.extend_from_slice(rest);
 }
 
 /// Appends `text` with every byte escaped that is not unreserved (RFC 3986 section 2.3).

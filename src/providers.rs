@@ -65,7 +65,8 @@ pub fn contains(host: &str) -> bool {
 fn first_slot(domain: &[u8]) -> Option<usize> {
     // Sets the bit by which lower case differs from upper case. It merges some other bytes too, which costs a comparison at most.
     let lower = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes) | 0x2020_2020);
-    let (first, last) = (domain.first_chunk()?, domain.last_chunk()?);
+    let first = domain.first_chunk()?;
+    let last = domain.last_chunk()?;
     let key = lower(first) << 32 | lower(last);
     // Multiplicative hashing with 2^64 divided by the golden ratio. The highest bits depend on all bytes.
     Some((key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - SLOT_BITS)) as usize)

@@ -4,15 +4,27 @@
 
 pub mod admin {
     pub use crate::admin::{AdminService, Metrics};
-    pub mod jobs {
-        pub use crate::admin::jobs::{JobOutput, JobResult, JobRunner};
+    pub mod slow_requests {
+        use std::os::unix::net::UnixStream;
+        use std::sync::Arc;
+
+        pub use crate::admin::slow_requests::{JobResult, SlowRequests};
+        pub use crate::insights::engine::{AnswerError, JobOutput, Output};
+        use crate::insights::engine::{InsightsClient, ReplySender};
+        use crate::metrics::JobCounters;
+
+        /// Returns a table for jobs alone, without the thread `insights`.
+        pub fn jobs_alone(wakeup_tx: UnixStream, job_counters: JobCounters) -> SlowRequests {
+            let (reply_sender, replies) = ReplySender::new(Arc::new(wakeup_tx));
+            SlowRequests::new(InsightsClient::without_thread(), replies, reply_sender, job_counters)
+        }
     }
     pub mod waiting {
         pub use crate::admin::waiting::{WAIT_MAX, WaitingQuestion, WaitingQuestions};
     }
 }
 pub mod api {
-    pub use crate::api::{EventSink, Handler, Poll, Settings, SharedBytes, SharedParts};
+    pub use crate::api::{EventSink, Handler, Poll, Service, Settings, SharedBytes, SharedParts};
     pub mod prepared_lists {
         pub use crate::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
     }
@@ -57,8 +69,8 @@ pub mod clock {
 #[cfg(feature = "cluster")]
 pub mod cluster {
     pub use crate::cluster::{
-        acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, leader,
-        message, old_records, order, own_log, producer, publish, pull, saved, seal, skew, state,
+        acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, message,
+        nodes, old_records, order, own_log, payloads, producer, saved, seal, skew, state,
     };
 }
 pub mod condition {
@@ -77,6 +89,51 @@ pub mod config {
         pub use crate::config::identity_keys::{IdentityKeys, UserRule};
     }
     pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts};
+}
+pub mod events {
+    pub mod decode {
+        pub use crate::events::decode::EventValidator;
+    }
+    pub mod document {
+        pub use crate::events::document::JsonParser;
+    }
+    pub mod endpoint {
+        pub use crate::events::endpoint::{EventEndpoint, PATHS};
+    }
+    pub mod export {
+        pub use crate::events::export::write_line;
+    }
+    pub mod identity {
+        pub use crate::events::identity::{NamedIds, Owner, Users};
+    }
+    pub mod ignored {
+        pub use crate::events::ignored::IGNORED_VALUES_NAMED_MAX;
+    }
+    pub mod ip {
+        pub use crate::events::ip::IpPolicy;
+    }
+    pub mod receipt {
+        pub use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
+    }
+    pub mod refusal {
+        pub use crate::events::refusal::{OwnedActual, Refusal};
+    }
+    pub mod request {
+        pub use crate::events::request::{BotPolicy, Environment, Policy, RequestFacts};
+    }
+    pub mod submission {
+        pub use crate::events::submission::Submission;
+    }
+    pub mod time {
+        pub use crate::events::time::{
+            CLOCK_SKEW_MS_MAX, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew,
+            parse, write,
+        };
+    }
+}
+#[cfg(feature = "cluster")]
+pub mod distribute {
+    pub use crate::distribute::{list, mirror, publish};
 }
 pub mod http {
     pub mod head_parser {
@@ -162,6 +219,8 @@ pub mod log_lines {
 pub mod limits {
     pub use crate::cli::contains::MATCHES_SHOWN_MAX;
     pub use crate::condition::value::VALUE_NESTING_MAX;
+    #[cfg(feature = "parquet")]
+    pub use crate::events::parquet::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
     pub use crate::limits::log_lines::{
         LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,
     };
@@ -198,13 +257,37 @@ pub mod limits {
     pub use crate::site::compile::index::{INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX};
     pub use crate::site::source::diagnostics::{DIAGNOSTICS_SHOWN_MAX, EXCERPT_CHARS_MAX};
     pub use crate::visitors::checkpoint::scheduler::{CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS};
-    #[cfg(feature = "parquet")]
-    pub use crate::visitors::events::parquet::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
     pub use crate::visitors::store::table::{COPY_PRESERVED_BYTES_MAX, RETIRED_BYTES, TABLE_ENTRY_BYTES_MAX};
     pub use crate::worker::busy_poll::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
 }
+pub mod log {
+    pub use crate::log::{
+        Ack, ClosedSegment, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, DurableBatch, EraseError,
+        EraseRule, Erasure, ErasureSummary, FinalPosition, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog,
+        LogClient, LogConsumer, LogDirectory, LogError, LogId, LogItem, LogMetrics, LogReader, LogWriter,
+        Options, PLACE_CHECK_MS, Queue, RecordResult, Records, RecoveryReport, RedactedIds, Request,
+        RequestBatch, SegmentWriter, SendError, Treatment, Upkeep, VisitorIds, WriteOutcome, WriterThread,
+        check_directory, check_file, inspect, open, parse_segment_name, read_footer, segment_name,
+    };
+    pub mod bloom {
+        pub use crate::log::bloom::may_contain;
+    }
+    pub mod queue {
+        pub use crate::log::queue::{QueueReceiver, channel};
+    }
+    pub mod format {
+        pub use crate::log::format::{
+            BATCH_HEADER_BYTES, BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
+            oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
+        };
+    }
+}
 pub mod metrics {
     pub use crate::metrics::{EventCounters, JobCounters, PublishCounters, Totals, WebhookCounters};
+}
+#[cfg(feature = "cluster")]
+pub mod nats {
+    pub use crate::nats::leader;
 }
 pub mod nearest {
     pub use crate::nearest::nearest;
@@ -217,6 +300,12 @@ pub mod nfc {
 }
 pub mod providers {
     pub use crate::providers::{SLOTS, contains, domains};
+}
+pub mod record {
+    pub use crate::record::{
+        Browser, ClientTimes, Code, Device, FoldInput, FoldInputBuilder, IdKind, IdTag, Os, RECORD_BYTES_MIN,
+        Record, RecordContext, RecordError, RecordKind, TombstoneKey, UserAgentInfo, VisitorId,
+    };
 }
 pub mod resolve {
     pub mod decide {
@@ -335,7 +424,7 @@ pub mod site {
     }
 }
 pub mod scrub {
-    pub use crate::scrub::{Pace, Parts, Scrub, ScrubMetrics};
+    pub use crate::scrub::{Pace, Scrub, ScrubInputs, ScrubMetrics};
 }
 pub mod storage {
     pub use crate::storage::machine::memory_bytes as machine_memory_bytes;
@@ -360,7 +449,5 @@ pub mod webhook {
     }
 }
 pub mod worker {
-    pub use crate::worker::{
-        BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, Service, UnsentBytes,
-    };
+    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, UnsentBytes};
 }

@@ -97,8 +97,8 @@ impl PageUrl {
         self.params.iter().filter_map(|(name, value)| Some((self.str_at(name)?, self.str_at(value)?)))
     }
 
-    fn str_at(&self, place: &Range<usize>) -> Option<&str> {
-        std::str::from_utf8(&self.decoded[place.clone()]).ok()
+    fn str_at(&self, range: &Range<usize>) -> Option<&str> {
+        std::str::from_utf8(&self.decoded[range.clone()]).ok()
     }
 }
 
@@ -173,9 +173,9 @@ pub fn is_ignored_referrer<'h>(
         || ignored_referrers.any(|ignored| is_covered(host, ignored))
 }
 
-/// Returns whether `own`, a host or `*.` and a domain, covers `host`.
-pub(crate) fn is_covered(host: &str, own: &str) -> bool {
-    let Some(domain) = own.strip_prefix("*.") else { return own.eq_ignore_ascii_case(host) };
+/// Returns whether `pattern`, a host or `*.` and a domain, covers `host`.
+pub(crate) fn is_covered(host: &str, pattern: &str) -> bool {
+    let Some(domain) = pattern.strip_prefix("*.") else { return pattern.eq_ignore_ascii_case(host) };
     let subdomain_bytes = host.len().checked_sub(domain.len());
     let end = subdomain_bytes.and_then(|at| Some((host.get(..at)?, host.get(at..)?)));
     end.is_some_and(|(before, end)| {

@@ -45,7 +45,8 @@ impl<'a> Decoder<'a> {
     /// Reads a varint near the end of the buffer, or one of more than 8 bytes.
     #[cold]
     fn long_number_bytewise(&mut self) -> Option<u64> {
-        let (mut number, mut shift) = (0, 0);
+        let mut number = 0;
+        let mut shift = 0;
         while shift < u64::BITS {
             let byte = self.byte()?;
             number |= u64::from(byte & 0x7F) << shift;

@@ -4,26 +4,26 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::config::identity_keys::UserRule;
+use parallax::testing::events::decode::EventValidator;
+use parallax::testing::events::document::JsonParser;
+use parallax::testing::events::endpoint::EventEndpoint;
+use parallax::testing::events::receipt::EventResults;
+use parallax::testing::events::request::{Environment, Policy, RequestFacts};
+use parallax::testing::events::submission::Submission;
+use parallax::testing::record::{Record, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
-use parallax::testing::visitors::events::decode::{
-    Environment, EventContext, EventValidator, Policy, Submission,
-};
-use parallax::testing::visitors::events::document::JsonParser;
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
-use parallax::testing::visitors::events::receipt::EventResults;
-use parallax::testing::visitors::log::{Record, UserAgentInfo};
 
 /// One event of about 500 bytes.
 pub const EVENT: &str = r#"{"type":"track","anonymousId":"507f191e-810c-4972-9de8-60ea00000000","messageId":"ajs-022bb90c-bbac-11e4-8dfc-aa07a5b093db","timestamp":"2026-01-05T09:59:58.123Z","event":"Product Viewed","properties":{"path":"/pricing","sku":"G-32","price":18.99,"quantity":1,"category":"Games"},"context":{"locale":"de-DE","library":{"name":"analytics.js","version":"2.11.1"},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}"#;
 
-const CONTEXT: EventContext<'static> = EventContext {
+const CONTEXT: RequestFacts<'static> = RequestFacts {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy {
-        bots: parallax::testing::visitors::events::decode::BotPolicy::Flag,
+        bots: parallax::testing::events::request::BotPolicy::Flag,
         honor_gpc: false,
-        ip: parallax::testing::visitors::events::ip::IpPolicy::None,
+        ip: parallax::testing::events::ip::IpPolicy::None,
     },
     received_ms: 1_767_607_200_000,
     is_preview: false,

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::sync::OnceLock;
 
+use parallax::testing::record::{FoldInput, Record, RecordKind};
 use parallax::testing::visitors::apply::ProfileUpdater;
-use parallax::testing::visitors::log::{FoldInput, Record, RecordKind};
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::Table;
 

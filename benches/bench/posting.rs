@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax::testing::api::{EventSink, Poll};
+use parallax::testing::api::{EventSink, Poll, Service};
 use parallax::testing::clock::Clock;
 use parallax::testing::http::request::{BufferedRequest, ParseOutcome, parse};
+use parallax::testing::log::{self, LogWriter, Options, Records};
 use parallax::testing::metrics::EventCounters;
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::live::ProfileTable;
-use parallax::testing::visitors::log::{self, LogWriter, Options, Records};
 use tempfile::TempDir;
 
 use crate::event::{DIGITS, event};
@@ -84,7 +84,7 @@ impl PostBench {
         handler.flush();
         writer.run_once();
         assert_eq!(handler.take_completion(), Some(token));
-        handler.complete(token, &BufferedRequest { bytes: request, close: false }, meta, out);
+        handler.finish(token, &BufferedRequest { bytes: request, close: false }, meta, out);
         out
     }
 }

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax::testing::log::{self, Ack, LogConsumer, LogWriter, Options, Queue, Records, Request};
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::live::ProfileTable;
-use parallax::testing::visitors::log::{
-    self, Ack, LogConsumer, LogWriter, Options, Queue, RecordKind, Records, Request,
-};
 use tempfile::TempDir;
 
 use crate::folding::{SECRET, record};
@@ -34,7 +33,7 @@ impl RecoveryBench {
             for number in first..first + RECORDS_PER_BATCH {
                 let kind = if number.is_multiple_of(2) { RecordKind::Page } else { RecordKind::Track };
                 let anon_id = format!("507f191e-810c-4972-9de8-60ea{:08}", number / 2);
-                let record = log::Record { key: number as u128 + 1, ..record(kind, &anon_id, number) };
+                let record = Record { key: number as u128 + 1, ..record(kind, &anon_id, number) };
                 request.push(&record).expect("within all bounds");
             }
             client.send(request).expect("the queue takes it");

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use parallax::testing::api::{EventSink, Handler, Settings};
+use parallax::testing::api::{EventSink, Handler, Service, Settings};
 use parallax::testing::http::head_parser::HeadParser;
 use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;

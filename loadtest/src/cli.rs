@@ -8,12 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-#[cfg(feature = "compare")]
-use crate::compare::CompareArgs;
 use crate::floor::{self, ExtraWork};
-use crate::prepared;
-#[cfg(feature = "compare")]
-use crate::prove::ProveArgs;
 use crate::turns::{ROUNDS_MIN, RunError};
 
 const AFTER_HELP: &str = "\
@@ -23,12 +18,11 @@ affects all of them. On a machine that does other work, trust the ratios and not
   cargo run --release -p loadtest -- resolve-forced
   cargo run --release -p loadtest -- resolve-decided --visitors 100000 --rounds 7
   cargo run --release -p loadtest -- variants --rate 20000    # open loop, for latency
-  cargo run --release -p loadtest --features compare -- compare    # with nginx and other servers
+  cargo run --release -p compare                              # with nginx and other servers
 
-Each run writes report.json to --out. A build with `--features compare` has the subcommands `compare` and `prove`
-and also writes report.html and pictures.";
+Each run writes report.json to --out.";
 
-/// Measure Parallax and its alternatives under the same load, and report the cost of each request.
+/// Measure Parallax under load, and report the cost of each request.
 #[derive(Debug, Parser)]
 #[command(name = "loadtest", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
 pub struct Cli {
@@ -80,24 +74,8 @@ pub enum Command {
     /// descriptors.
     #[command(name = "idle-10k")]
     Idle10k(IdleArgs),
-    /// Compare Parallax with nginx, h2o, haproxy, webdis with redis-server, workerd and Unleash Edge, as far
-    /// as installed.
-    ///
-    /// All servers send the same bytes: at full load, on one connection, and at half load. Further
-    /// comparisons: a page decided for known visitors, and events that are on disk before the response. The
-    /// configuration files written for the servers stay in --out. For a server that is not installed, the run
-    /// prints the command that installs it.
-    #[cfg(feature = "compare")]
-    Compare(CompareArgs),
     /// Run the bare server, the reference of the other plans: it sends the same bytes to every request.
     Floor(FloorArgs),
-    /// Run the prepared monoio server, the second reference of `compare`: the runtime of Parallax with a fixed
-    /// response.
-    Prepared(PreparedArgs),
-    /// Check the harness with loads of known cost and with other load generators; fails if a figure is out of
-    /// its bounds.
-    #[cfg(feature = "compare")]
-    Prove(ProveArgs),
 }
 
 /// The options of plans with known visitors.
@@ -172,27 +150,6 @@ impl FloorArgs {
         };
         let extra_work = ExtraWork { delay: Duration::from_micros(self.delay_us), sums: self.sums };
         floor::run(self.listen, response.leak(), extra_work)?;
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-#[derive(Args, Clone, Debug)]
-pub struct PreparedArgs {
-    /// Address to listen on.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub listen: SocketAddr,
-    /// File with the complete response, including the status line.
-    #[arg(long, value_name = "FILE")]
-    pub response: PathBuf,
-    /// Use epoll in place of io_uring.
-    #[arg(long)]
-    pub epoll: bool,
-}
-
-impl PreparedArgs {
-    /// Serves until the process ends.
-    pub fn serve(&self) -> Result<ExitCode, RunError> {
-        prepared::run(self.listen, std::fs::read(&self.response)?.leak(), self.epoll)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -61,8 +61,7 @@ impl Outcome {
 }
 
 /// Returns a window of one second with `completed` requests, each with a latency of 1 ms and `server_us` of
-/// CPU time.
-#[cfg(test)]
+/// CPU time. Only tests use it.
 pub fn sample(completed: u64, server_us: f64) -> Outcome {
     let mut latency_ns =
         Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS).expect("bounds that hold");

@@ -13,14 +13,14 @@ use serde_json::{Value as Json, json};
 use super::representation::Representation;
 use crate::clock;
 use crate::condition::{AudienceResults, Evaluator, Memo, OpenResult};
-use crate::insights::engine::{AnswerError, Task};
+use crate::events::time;
+use crate::insights::engine::{Output, TaskResult};
 use crate::insights::{Cell, write_csv};
+use crate::record::RecordContext;
 use crate::resolve::decide::SiteAudiences;
 use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
-use crate::visitors::events::time;
-use crate::visitors::log::RecordContext;
 use crate::visitors::lookup::ProfileReader;
 use crate::visitors::profile::profile::Profile;
 
@@ -88,19 +88,23 @@ impl AudienceCount {
         representation: Representation,
     ) -> Self {
         let counts = vec![(0, 0); snapshot.site().audiences.len()];
-        let (hash, began, at_ms) = (snapshot.hash(), clock::instant(), clock::now_ms());
-        let sizes = Sizes { hash, began, at_ms, profiles: 0, counts };
+        let sizes = Sizes {
+            hash: snapshot.hash(),
+            began: clock::instant(),
+            at_ms: clock::now_ms(),
+            profiles: 0,
+            counts,
+        };
         Self { snapshot, profiles, cache, representation, next_shard: 0, sizes, url: PageUrl::new() }
     }
-}
 
-impl Task for AudienceCount {
-    fn step(&mut self) -> Option<Result<String, AnswerError>> {
-        let (site, now) = (self.snapshot.site(), clock::instant());
+    /// Counts the profiles of the next shards. Returns the text after the last ones, or if the sizes are known.
+    pub(super) fn step(&mut self) -> Option<TaskResult> {
+        let site = &self.snapshot.site().site;
         if self.next_shard == 0
-            && let Some(sizes) = self.cache.get(&site.site, self.sizes.hash, now)
+            && let Some(sizes) = self.cache.get(site, self.sizes.hash, clock::instant())
         {
-            return Some(Ok(write(&self.snapshot, &sizes, self.representation)));
+            return Some(Ok(Output::ValidatedText(write(&self.snapshot, &sizes, self.representation))));
         }
         if !self.count_slice() {
             return None;
@@ -109,15 +113,14 @@ impl Task for AudienceCount {
         let counts = std::mem::take(&mut self.sizes.counts);
         let sizes = Arc::new(Sizes { hash, began, at_ms, profiles, counts });
         self.cache.put(&self.snapshot.site().site, &sizes);
-        Some(Ok(write(&self.snapshot, &sizes, self.representation)))
+        Some(Ok(Output::ValidatedText(write(&self.snapshot, &sizes, self.representation))))
     }
-}
 
-impl AudienceCount {
     /// Counts the profiles of the next shards. Returns true after the last one.
     fn count_slice(&mut self) -> bool {
         let Self { snapshot, profiles, next_shard, sizes, url, .. } = self;
-        let (pinned, mut entries) = (profiles.pin(), 0);
+        let pinned = profiles.pin();
+        let mut entries = 0;
         while entries < SLICE_ENTRIES {
             let mut add = |profile: &Profile<'_>| sizes.add(snapshot, profile, url);
             let Some(visited) = pinned.visit_shard(*next_shard, &mut add) else { return true };
@@ -149,8 +152,8 @@ impl Sizes {
             now_ms: self.at_ms,
             is_present: false,
         };
-        let (document, audiences) =
-            (VisitorContext::new(site, &visitor, url), SiteAudiences(&site.audiences));
+        let document = VisitorContext::new(site, &visitor, url);
+        let audiences = SiteAudiences(&site.audiences);
         let mut memo = Memo::default();
         let mut evaluator = Evaluator {
             document: &document,

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::metrics_text::MetricsText;
 use crate::clock;
 use crate::cluster::era::FOLD_VERSION;
+use crate::events::time;
 use crate::metrics::cluster::{ClusterMetrics, ClusterState, NodeStatus, NotReady};
-use crate::visitors::events::time;
 
 /// Age of an event that the stream has not returned from which the profiles count as stale, in ms.
 const STALE_MS: u64 = 50;

@@ -13,7 +13,7 @@ pub(super) const READY_PATH: &str = "/readyz";
 const JSON: &str = "application/json";
 
 /// The parts of the answer of `/readyz` that the metrics know.
-pub(super) struct Recording<'a> {
+pub(super) struct LogState<'a> {
     /// True if events can be recorded.
     pub(super) is_recording: bool,
     /// Adds the state of the node of a cluster to the members of an object. Returns the status of a node that is not
@@ -24,17 +24,17 @@ pub(super) struct Recording<'a> {
 /// Answers a request for one of the two paths. Returns whether it did.
 pub(super) fn handle(
     handler: &mut Handler,
-    starting: Option<&Startup>,
+    startup: Option<&Startup>,
     lifecycle: &Lifecycle,
-    recording: Recording<'_>,
+    log_state: LogState<'_>,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
     match request.path {
         ALIVE_PATH => handler.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
         READY_PATH => {
-            let reading = starting.map(|starting| &starting.progress);
-            write_readiness(handler, reading, lifecycle, recording, request, out);
+            let progress = startup.map(|startup| &startup.progress);
+            write_readiness(handler, progress, lifecycle, log_state, request, out);
         }
         _ => return false,
     }
@@ -47,35 +47,39 @@ pub(super) fn handle(
 /// snapshots and log are read, the public ones after that.
 fn write_readiness(
     handler: &mut Handler,
-    reading: Option<&StartupProgress>,
+    progress: Option<&StartupProgress>,
     lifecycle: &Lifecycle,
-    recording: Recording<'_>,
+    log_state: LogState<'_>,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
-    let Recording { is_recording, add_members } = recording;
+    let LogState { is_recording, add_members } = log_state;
     let sites = handler.catalog().sites().len();
-    let (listening, draining) = (lifecycle.is_accepting(), lifecycle.is_draining());
-    let mut members = json!({});
-    let not_ready = add_members(&mut members);
-    let (code, status) = match (draining, listening, sites, not_ready) {
-        (true, ..) => (503, "draining"),
-        (_, false, ..) => (503, "starting"),
-        (_, _, 0, _) => (503, "unpublished"),
-        (.., Some(status)) => (503, status),
-        _ if !is_recording && request.query.split('&').any(|param| param == "events=1") => {
-            (503, "not_recording")
-        }
-        _ => (200, "ready"),
+    let is_listening = lifecycle.is_accepting();
+    let is_draining = lifecycle.is_draining();
+    let must_record = || request.query.split('&').any(|param| param == "events=1");
+    let mut body = json!({ "ready": null, "status": null, "scanned": null, "listening": is_listening, "sites": sites,
+        "draining": is_draining, "recording": is_recording });
+    if let Some(progress) = progress {
+        body["reading"] = progress.to_json();
+    }
+    let node_status = add_members(&mut body);
+    let status = if is_draining {
+        "draining"
+    } else if !is_listening {
+        "starting"
+    } else if sites == 0 {
+        "unpublished"
+    } else if let Some(status) = node_status {
+        status
+    } else if !is_recording && must_record() {
+        "not_recording"
+    } else {
+        "ready"
     };
-    let scanned = reading.is_none_or(StartupProgress::is_scanned);
-    let mut body = json!({ "ready": code == 200, "status": status, "scanned": scanned, "listening": listening,
-        "sites": sites, "draining": draining, "recording": is_recording });
-    if let Some(reading) = reading {
-        body["reading"] = reading.to_json();
-    }
-    if let (Value::Object(body), Value::Object(members)) = (&mut body, &mut members) {
-        body.append(members);
-    }
+    let code = if status == "ready" { 200 } else { 503 };
+    body["ready"] = json!(code == 200);
+    body["status"] = json!(status);
+    body["scanned"] = json!(progress.is_none_or(StartupProgress::is_scanned));
     handler.write_text(request, code, JSON, &body.to_string(), out);
 }

@@ -6,37 +6,35 @@
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
-use super::questions::{QuestionQueue, Replied};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
+use super::slow_requests::SlowRequests;
+use super::visitors::write_job_output;
 use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::config::Ack;
 use crate::http::etag::Etag;
 use crate::http::request::{Method, Request};
 use crate::ids;
-use crate::insights::engine::{AnswerError, InsightsClient, QuestionRequest, Task};
+use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
 use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
+use crate::log::Queue;
 use crate::percent;
 use crate::problem::{self, Problem};
 use crate::site::catalog::catalog::Catalog;
 use crate::visitors::live::ProfileReaders;
-use crate::visitors::log::Queue;
 use crate::visitors::ownership::OwnershipSource;
 
 const PREFIX: &str = "/insights/";
-/// The first token of a question. The tokens below belong to jobs.
-const FIRST_TOKEN: usize = 1;
 /// The parameter of an overview that adds a list. It may repeat.
 const LIST: &str = "of";
 /// Most rows of such a list, so that the answer with all lists has at most some megabytes.
 const LIST_ROWS_MAX: usize = 100;
 
 /// The handler of the endpoints of Insights.
-pub struct InsightsHandler {
-    queue: QuestionQueue,
-    /// False if Insights is switched off. Then only errands run.
+pub(crate) struct InsightsHandler {
+    /// False if Insights is switched off. Then no question is asked.
     is_on: bool,
     log: Queue,
     ack: Ack,
@@ -47,17 +45,9 @@ pub struct InsightsHandler {
     salt: u64,
 }
 
-/// The rule for the caching of a response.
-pub(super) enum Caching {
-    NoStore,
-    /// With an ETag. The text is the beginning of its input, before the seq.
-    Validated(String),
-    /// With an ETag of the text.
-    OfText,
-}
-
 /// The result of reading a request.
-enum Begun {
+enum FirstStep {
+    /// The request waits in this slot.
     Waiting(usize),
     Unchanged(Etag),
     /// The answer is known at once.
@@ -66,15 +56,13 @@ enum Begun {
 
 impl InsightsHandler {
     pub(crate) fn new(
-        client: InsightsClient,
         is_on: bool,
         log: Queue,
         ack: Ack,
         source: OwnershipSource,
         profiles: ProfileReaders,
     ) -> Self {
-        let (queue, sizes, salt) = (QuestionQueue::new(client), SizeCache::default(), ids::random_u64());
-        Self { queue, is_on, log, ack, source, profiles, sizes, salt }
+        Self { is_on, log, ack, source, profiles, sizes: SizeCache::default(), salt: ids::random_u64() }
     }
 
     /// Returns whether the path is one of the endpoints.
@@ -83,38 +71,45 @@ impl InsightsHandler {
     }
 
     /// Answers a request, or passes its question to the thread `insights`.
-    pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
+    pub(super) fn handle(
+        &self,
+        requests: &mut SlowRequests,
+        handler: &mut Handler,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll {
         let mut decoded = Vec::new();
-        let refused = match self.ask(request, &mut decoded, handler.catalog()) {
-            Ok(Begun::Waiting(token)) => return Poll::Pending(token),
-            Ok(Begun::Unchanged(etag)) => {
+        let refused = match self.ask(requests, request, &mut decoded, handler.catalog()) {
+            Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
+            Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
                 return Poll::Ready(Outcome::default());
             }
-            Ok(Begun::Text(text)) => {
+            Ok(FirstStep::Text(text)) => {
                 write_text(handler, request, &text, out);
                 return Poll::Ready(Outcome::default());
             }
             Err(refused) => refused,
         };
         match refused {
-            Refused::Problem(problem) => Poll::Ready(handler.reject(request, &problem, out)),
-            Refused::Question(error) => Poll::Ready(handler.reject(request, &error.problem(), out)),
+            RequestError::Problem(problem) => Poll::Ready(handler.reject(request, &problem, out)),
+            RequestError::Question(error) => Poll::Ready(handler.reject(request, &error.problem(), out)),
         }
     }
 
     /// `decoded` is a buffer.
     fn ask<'a>(
-        &mut self,
+        &self,
+        requests: &mut SlowRequests,
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
         catalog: &Catalog,
-    ) -> Result<Begun, Refused<'a>> {
+    ) -> Result<FirstStep, RequestError<'a>> {
         if request.path == records::PATH {
-            return self.ask_for_records(request, decoded, catalog);
+            return self.ask_for_records(requests, request, decoded, catalog);
         }
         if &request.path[PREFIX.len()..] == audiences::NAME {
-            return self.ask_for_audiences(request, catalog);
+            return self.ask_for_audiences(requests, request, catalog);
         }
         let topic = topic_of(request)?;
         check_method(request)?;
@@ -128,7 +123,8 @@ impl InsightsHandler {
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
         let known = KnownSite { id: &site.site, published, phases: catalog.phases() };
         let parse = |topic, pairs: &[(&str, &str)]| {
-            Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known).map_err(Refused::Question)
+            Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known)
+                .map_err(RequestError::Question)
         };
         let representation = Representation::of(request);
         let questions = questions_of(topic, &pairs, representation, parse)?;
@@ -139,25 +135,23 @@ impl InsightsHandler {
         let seq = self.last_seq();
         let etag = etag_of(&etag_input, seq);
         if etag.is_matched_by(&request.headers) {
-            return Ok(Begun::Unchanged(etag));
+            return Ok(FirstStep::Unchanged(etag));
         }
-        let slot = self.queue.ask(questions, Caching::Validated(etag_input), seq)?;
-        Ok(Begun::Waiting(slot + FIRST_TOKEN))
+        Ok(FirstStep::Waiting(requests.ask(questions, etag_input, seq)?))
     }
 
     /// Returns a question after a text with everything that changes its answer, beside the seq.
-    fn key(&self, question: Query, site: &SiteFacts, now_ms: i64) -> (String, Box<QuestionRequest>) {
-        let comparison = site.zone.comparison(question.range(), now_ms);
+    fn key(&self, query: Query, site: &SiteFacts, now_ms: i64) -> (String, SiteQuestion) {
+        let comparison = site.zone.comparison(query.range(), now_ms);
         let metrics = self.log.metrics();
-        let (deleted, generation) = (metrics.deleted_segments(), metrics.generation().now());
-        let key = format!("{site:?} {deleted} {generation} {question:?} {comparison:?} ");
-        let (site, asked_at) = (site.clone(), clock::instant());
-        let asked = QuestionRequest { question, site, now_ms, asked_at, abandonment: Default::default() };
-        (key, Box::new(asked))
+        let deleted = metrics.deleted_segments();
+        let generation = metrics.generation().now();
+        let key = format!("{site:?} {deleted} {generation} {query:?} {comparison:?} ");
+        (key, SiteQuestion { query, site: site.clone(), now_ms })
     }
 
     /// Returns the seq of the last acknowledged event.
-    fn last_seq(&self) -> u64 {
+    pub(super) fn last_seq(&self) -> u64 {
         let metrics = self.log.metrics();
         match self.ack {
             Ack::Disk => metrics.durable_seq(),
@@ -166,38 +160,36 @@ impl InsightsHandler {
     }
 
     fn ask_for_records<'a>(
-        &mut self,
+        &self,
+        requests: &mut SlowRequests,
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
         catalog: &Catalog,
-    ) -> Result<Begun, Refused<'a>> {
-        let asked = RecordsRequest::parse(request, decoded)?;
-        self.check_site(&asked.site, catalog)?;
-        let errand = asked.errand(self.source.clone(), self.log.clone(), self.ack);
-        self.run(Box::new(errand), Caching::NoStore)
+    ) -> Result<FirstStep, RequestError<'a>> {
+        let request = RecordsRequest::parse(request, decoded)?;
+        self.check_site(&request.site, catalog)?;
+        let reader = request.reader(self.source.clone(), self.log.clone(), self.ack);
+        Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))
     }
 
     fn ask_for_audiences<'a>(
-        &mut self,
+        &self,
+        requests: &mut SlowRequests,
         request: &Request<'a>,
         catalog: &Catalog,
-    ) -> Result<Begun, Refused<'a>> {
+    ) -> Result<FirstStep, RequestError<'a>> {
         check_method(request)?;
         let pairs = parse_pairs(request.query)?;
         let site = single_site(&pairs)?;
         let representation = Representation::of(request);
         let Some(published) = catalog.by_site_id(site) else {
             self.check_site(site, catalog)?;
-            return Ok(Begun::Text(audiences::write_unpublished(representation)));
+            return Ok(FirstStep::Text(audiences::write_unpublished(representation)));
         };
-        let (profiles, sizes) = (self.profiles.reader(), self.sizes.clone());
-        let count = AudienceCount::new(published.snapshot(), profiles, sizes, representation);
-        self.run(Box::new(count), Caching::OfText)
-    }
-
-    fn run<'a>(&mut self, errand: Box<dyn Task>, caching: Caching) -> Result<Begun, Refused<'a>> {
-        let slot = self.queue.run(errand, caching)?;
-        Ok(Begun::Waiting(slot + FIRST_TOKEN))
+        let profiles = self.profiles.reader();
+        let mut count =
+            AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation);
+        Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
     }
 
     /// Checks that a published site or the log has the site ID.
@@ -212,7 +204,11 @@ impl InsightsHandler {
         }
     }
 
-    fn find_site<'a>(&self, pairs: &[(String, String)], catalog: &Catalog) -> Result<SiteFacts, Refused<'a>> {
+    fn find_site<'a>(
+        &self,
+        pairs: &[(String, String)],
+        catalog: &Catalog,
+    ) -> Result<SiteFacts, RequestError<'a>> {
         let site = single_site(pairs)?;
         if let Some(published) = catalog.by_site_id(site) {
             return Ok(SiteFacts::of(published.site()));
@@ -220,53 +216,53 @@ impl InsightsHandler {
         self.check_site(site, catalog)?;
         Ok(SiteFacts::unpublished(site))
     }
+}
 
-    /// Returns whether the token is one of a question.
-    pub(super) fn has_token(token: usize) -> bool {
-        token >= FIRST_TOKEN
-    }
-
-    /// Takes the replies that have arrived. Returns the token of a request that is ready.
-    pub(super) fn take_completion(&mut self) -> Option<usize> {
-        let seq = self.last_seq();
-        self.queue.take_ready(seq).map(|slot| slot + FIRST_TOKEN)
-    }
-
-    pub(super) fn is_ready(&self, token: usize) -> bool {
-        self.queue.is_ready(token - FIRST_TOKEN)
-    }
-
-    /// Forgets the client of a question.
-    pub(super) fn cancel(&mut self, token: usize) {
-        self.queue.abandon(token - FIRST_TOKEN);
-    }
-
-    /// Writes the response of a question that is answered.
-    pub(super) fn finish(
-        &mut self,
-        handler: &mut Handler,
-        token: usize,
-        request: &Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
-        let Some((caching, replies)) = self.queue.take(token - FIRST_TOKEN) else {
-            return Outcome::default();
-        };
-        let representation = Representation::of(request);
-        let (text, seq) = match replies {
-            Ok(replies) => text_of(&replies, representation),
-            Err(error) => return reject(handler, request, &error, out),
-        };
-        match caching {
-            Caching::NoStore => handler.write_varying(request, representation.media_type(), &text, out),
-            Caching::OfText => write_text(handler, request, &text, out),
-            Caching::Validated(input) => {
-                let etag = etag_of(&input, seq);
-                handler.write_validated(request, &etag, representation.media_type(), out, || &text);
-            }
+/// Writes the response of a request whose results have arrived. `etag_input` is the beginning of the input of its ETag, before
+/// the seq.
+pub(super) fn write_results(
+    handler: &mut Handler,
+    request: &Request<'_>,
+    etag_input: &str,
+    results: Result<Vec<Output>, AnswerError>,
+    out: &mut Vec<u8>,
+) -> Outcome {
+    let outputs = match results {
+        Ok(outputs) => outputs,
+        Err(error) => return reject(handler, request, &error, out),
+    };
+    let representation = Representation::of(request);
+    match &outputs[..] {
+        [Output::ValidatedText(text)] => write_text(handler, request, text, out),
+        [Output::UnstoredText(text)] => {
+            handler.write_varying(request, representation.media_type(), text, out);
         }
-        Outcome::default()
+        [Output::Job(output)] => write_job_output(handler, request, output, out),
+        outputs => write_answers(handler, request, etag_input, outputs, out),
     }
+    Outcome::default()
+}
+
+/// Writes the answers to questions. The ETag has the lowest seq of all answers, so that it matches only if the answers have the
+/// same events.
+fn write_answers(
+    handler: &mut Handler,
+    request: &Request<'_>,
+    etag_input: &str,
+    outputs: &[Output],
+    out: &mut Vec<u8>,
+) {
+    let answers = outputs.iter().filter_map(|output| match output {
+        Output::Answer(answer) => Some(&**answer),
+        _ => None,
+    });
+    let answers: Vec<&Answer> = answers.collect();
+    let [first, lists @ ..] = &answers[..] else { return };
+    let seq = lists.iter().map(|list| list.seq).fold(first.seq, u64::min);
+    let representation = Representation::of(request);
+    let text = answer_text(first, lists, representation);
+    let etag = etag_of(etag_input, seq);
+    handler.write_validated(request, &etag, representation.media_type(), out, || &text);
 }
 
 /// Writes a response with an ETag of its text.
@@ -275,26 +271,12 @@ fn write_text(handler: &mut Handler, request: &Request<'_>, text: &str, out: &mu
     handler.write_validated(request, &etag, Representation::of(request).media_type(), out, || text);
 }
 
-/// Returns the text of a response, and the seq of its ETag. That is the lowest seq of all answers, so that the ETag matches
-/// only if the answers have the same events.
-fn text_of(replies: &[Replied], representation: Representation) -> (String, u64) {
-    let answers: Vec<&Answer> = replies.iter().filter_map(Replied::answer).collect();
-    match (&answers[..], replies) {
-        ([first, lists @ ..], _) => {
-            let seq = answers.iter().map(|answer| answer.seq).min().unwrap_or_default();
-            (answer_text(first, lists, representation), seq)
-        }
-        ([], [Replied::Text(text), ..]) => (text.clone(), 0),
-        ([], _) => (String::new(), 0),
-    }
-}
-
-fn answer_text(first: &Answer, lists: &[&Answer], representation: Representation) -> String {
+fn answer_text(first_answer: &Answer, lists: &[&Answer], representation: Representation) -> String {
     match representation {
-        Representation::Csv => first.to_csv(),
-        Representation::Json if lists.is_empty() => first.document.to_string(),
+        Representation::Csv => first_answer.to_csv(),
+        Representation::Json if lists.is_empty() => first_answer.document.to_string(),
         Representation::Json => {
-            let mut document = first.document.clone();
+            let mut document = first_answer.document.clone();
             document["lists"] = lists.iter().map(|list| &list.document).cloned().collect();
             document.to_string()
         }
@@ -306,8 +288,8 @@ fn questions_of<'a>(
     topic: Topic,
     pairs: &[(String, String)],
     representation: Representation,
-    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<Query, Refused<'a>>,
-) -> Result<Vec<Query>, Refused<'a>> {
+    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<Query, RequestError<'a>>,
+) -> Result<Vec<Query>, RequestError<'a>> {
     let mut pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
     let mut lists: Vec<(&str, &str)> = Vec::new();
     if topic == Topic::Views(Subject::Overview) {
@@ -319,14 +301,14 @@ fn questions_of<'a>(
     pairs.retain(|(name, _)| *name != "by");
     for (number, list) in lists.iter().enumerate() {
         if lists[..number].contains(list) {
-            return Err(Refused::Question(QuestionError::repeated(LIST)));
+            return Err(RequestError::Question(QuestionError::repeated(LIST)));
         }
         let question = parse(Topic::Views(Subject::Top), &[&pairs[..], &[*list]].concat())?;
         if let Query::Views(list) = &question
             && list.limit > LIST_ROWS_MAX
         {
             let expected = "a number from 1 to 100 beside 'of'";
-            return Err(Refused::Question(QuestionError::invalid(
+            return Err(RequestError::Question(QuestionError::invalid(
                 "limit",
                 expected,
                 &list.limit.to_string(),
@@ -352,13 +334,13 @@ fn single_site<'a>(pairs: &[(String, String)]) -> Result<&str, Problem<'a>> {
     Ok(site)
 }
 
-/// The reason why a request has no question.
-pub(super) enum Refused<'a> {
+/// The error of a request without a task.
+pub(super) enum RequestError<'a> {
     Problem(Problem<'a>),
     Question(QuestionError),
 }
 
-impl<'a> From<Problem<'a>> for Refused<'a> {
+impl<'a> From<Problem<'a>> for RequestError<'a> {
     fn from(problem: Problem<'a>) -> Self {
         Self::Problem(problem)
     }
@@ -431,6 +413,9 @@ fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out
         AnswerError::Unreadable(cause) => {
             let detail = format!("The log cannot be read: {cause}.");
             handler.reject(request, &Problem::new(problem::DISK_UNAVAILABLE, &detail), out)
+        }
+        AnswerError::Job(JobError { kind, detail }) => {
+            handler.reject(request, &Problem::new(kind, detail), out)
         }
         AnswerError::Panicked => {
             let sentence = "The question failed unexpectedly; the server log has the cause.";

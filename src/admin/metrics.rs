@@ -13,6 +13,7 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
+use crate::log::Queue;
 use crate::log_lines;
 #[cfg(feature = "cluster")]
 use crate::metrics::PullCounters;
@@ -27,7 +28,6 @@ use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage;
 use crate::visitors::checkpoint;
 use crate::visitors::live::ProfileReaders;
-use crate::visitors::log::Queue;
 use crate::worker::Lifecycle;
 
 /// The sources of the metrics.
@@ -55,8 +55,10 @@ pub struct Metrics {
 pub struct ServerMetrics {
     /// The memory limit of each holder.
     pub memory: Vec<Term>,
-    /// The open connections of the public address, and their limit.
-    pub connections: (Lifecycle, usize),
+    /// Counts the open connections of the public address.
+    pub lifecycle: Lifecycle,
+    /// The limit of these connections.
+    pub connections_max: usize,
     /// The log.
     pub log: Queue,
     /// The sync times of the log.
@@ -84,15 +86,14 @@ impl Metrics {
     /// Returns the sources that exist before the log is read.
     pub fn at_startup(
         totals: &Totals,
-        publishing: PublishCounters,
-        webhook: &WebhookCounters,
+        publish_counters: PublishCounters,
+        webhook_counters: &WebhookCounters,
         budget: SnapshotBudget,
     ) -> Self {
-        let (totals, webhook) = (totals.clone(), webhook.clone());
         Self {
-            totals,
-            publishing,
-            webhook,
+            totals: totals.clone(),
+            publishing: publish_counters,
+            webhook: webhook_counters.clone(),
             #[cfg(feature = "cluster")]
             pulling: None,
             #[cfg(feature = "cluster")]
@@ -271,18 +272,17 @@ impl ServerMetrics {
     }
 
     fn write_connections(&self, page: &mut MetricsText) {
-        let (lifecycle, max) = &self.connections;
         page.metric(
             "parallax_connections",
             "gauge",
             "Open connections of the public address",
-            lifecycle.open_connections(),
+            self.lifecycle.open_connections(),
         );
         page.metric(
             "parallax_connections_max",
             "gauge",
             "Limit of open connections of the public address",
-            max,
+            self.connections_max,
         );
     }
 

@@ -10,16 +10,15 @@ mod cluster;
 mod console;
 mod health;
 mod insights;
-pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
 mod node_readiness;
 mod past_decision;
-mod questions;
 mod records;
 mod representation;
 mod security_headers;
 mod sites;
+pub(crate) mod slow_requests;
 pub(crate) mod startup;
 mod visitor_header;
 mod visitors;
@@ -28,17 +27,17 @@ pub(crate) mod waiting;
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
-pub(crate) use security_headers::WithSecurityHeaders;
+pub(crate) use slow_requests::SlowRequests;
 pub(crate) use visitors::VisitorHandler;
 
 use self::access::AccessRules;
 use self::startup::{DeferredParts, Startup};
-use crate::api::{Endpoint, Handler, Outcome, Poll};
+use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
 use crate::site::catalog::files::CurrentFiles;
-use crate::worker::{Lifecycle, Service};
+use crate::worker::Lifecycle;
 
 /// The service of the admin address.
 pub struct AdminService {
@@ -46,12 +45,19 @@ pub struct AdminService {
     lifecycle: Lifecycle,
     access: AccessRules,
     metrics: Metrics,
-    visitors: Option<VisitorHandler>,
-    insights: Option<InsightsHandler>,
+    /// `None` until startup has ended.
+    data: Option<DataHandlers>,
     /// The snapshot files as of the last scan.
     files: CurrentFiles,
     /// `None` after startup.
     startup: Option<Startup>,
+}
+
+/// The handlers of recorded data, and their requests that wait.
+pub(crate) struct DataHandlers {
+    pub visitors: VisitorHandler,
+    pub insights: InsightsHandler,
+    pub requests: SlowRequests,
 }
 
 impl AdminService {
@@ -60,8 +66,15 @@ impl AdminService {
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
         console::prepare();
         let access = AccessRules::new(token.as_deref());
-        let (visitors, insights, files, startup) = Default::default();
-        Self { handler, lifecycle, access, metrics, visitors, insights, files, startup }
+        Self {
+            handler,
+            lifecycle,
+            access,
+            metrics,
+            data: None,
+            files: CurrentFiles::default(),
+            startup: None,
+        }
     }
 
     /// Lists these snapshot files in the answers of `/sites`.
@@ -72,61 +85,23 @@ impl AdminService {
 
     /// Reports the progress of startup until the remaining parts arrive.
     #[must_use]
-    pub fn with_startup(self, starting: Startup) -> Self {
-        Self { startup: Some(starting), ..self }
+    pub(crate) fn with_startup(self, startup: Startup) -> Self {
+        Self { startup: Some(startup), ..self }
     }
 
     fn install_parts(&mut self) {
         let Some(Startup { parts, .. }) = &self.startup else { return };
-        let Ok(DeferredParts { make, metrics: read }) = parts.try_recv() else { return };
-        let (desk, visitors, insights) = make();
-        self.handler = desk;
-        self.insights = Some(insights);
-        self.visitors = Some(visitors.with_files(self.files.clone()));
-        self.metrics.server = Some(read);
+        let Ok(DeferredParts { make, metrics }) = parts.try_recv() else { return };
+        let (handler, data) = make();
+        self.handler = handler;
+        let visitors = data.visitors.with_files(self.files.clone());
+        self.data = Some(DataHandlers { visitors, ..data });
+        self.metrics.server = Some(metrics);
         self.startup = None;
     }
 
-    /// Answers a request for data whose client has access.
-    fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        if let Some(visitors) = self.visitors.as_mut().filter(|_| VisitorHandler::matches_path(request.path))
-        {
-            return visitors.handle(&mut self.handler, request, out);
-        }
-        if let Some(insights) = self.insights.as_mut().filter(|_| InsightsHandler::matches_path(request.path))
-        {
-            return insights.handle(&mut self.handler, request, out);
-        }
-        if request.path == sites::PATH {
-            return Poll::Ready(self.write_sites(request, out));
-        }
-        match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
-                self.handler.handle(request, meta, out)
-            }
-            _ => {
-                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
-                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
-                Poll::Ready(self.handler.reject(request, &problem, out))
-            }
-        }
-    }
-
-    fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
-        match sites::write(request, self.handler.catalog(), &self.files.load()) {
-            Ok((representation, text)) => {
-                self.handler.write_varying(request, representation.media_type(), &text, out);
-                Outcome::default()
-            }
-            Err(problem) => self.handler.reject(request, &problem, out),
-        }
-    }
-}
-
-impl Service for AdminService {
-    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        self.install_parts();
+    /// Answers a request, if its client has access and startup has ended.
+    fn dispatch(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
         if matches!(request.path, health::ALIVE_PATH | health::READY_PATH | metrics::PATH)
             && !matches!(request.method, Method::Get | Method::Head)
         {
@@ -139,7 +114,7 @@ impl Service for AdminService {
             &mut self.handler,
             self.startup.as_ref(),
             &self.lifecycle,
-            health::Recording { is_recording, add_members: &add_members },
+            health::LogState { is_recording, add_members: &add_members },
             request,
             out,
         ) || self.metrics.handle(&mut self.handler, request, out)
@@ -176,55 +151,94 @@ impl Service for AdminService {
         }
     }
 
+    /// Answers a request for data whose client has access.
+    fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
+            if VisitorHandler::matches_path(request.path) {
+                return visitors.handle(requests, &mut self.handler, request, out);
+            }
+            if InsightsHandler::matches_path(request.path) {
+                return insights.handle(requests, &mut self.handler, request, out);
+            }
+        }
+        if request.path == sites::PATH {
+            return Poll::Ready(self.write_sites(request, out));
+        }
+        match Endpoint::of(request.path) {
+            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
+                self.handler.handle(request, meta, out)
+            }
+            _ => {
+                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
+                Poll::Ready(self.handler.reject(request, &problem, out))
+            }
+        }
+    }
+
+    fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
+        match sites::write(request, self.handler.catalog(), &self.files.load()) {
+            Ok((representation, text)) => {
+                self.handler.write_varying(request, representation.media_type(), &text, out);
+                Outcome::default()
+            }
+            Err(problem) => self.handler.reject(request, &problem, out),
+        }
+    }
+}
+
+impl Service for AdminService {
+    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        self.install_parts();
+        let begin = out.len();
+        let poll = self.dispatch(request, meta, out);
+        security_headers::insert(out, begin);
+        poll
+    }
+
     fn finish(
         &mut self,
         token: usize,
         buffered: &BufferedRequest<'_>,
-        _arrival: &RequestMeta,
+        _meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        if InsightsHandler::has_token(token) {
-            let asked = self.insights.as_mut().zip(buffered.request());
-            return asked.map_or_else(Outcome::default, |(insights, request)| {
-                insights.finish(&mut self.handler, token, &request, out)
-            });
-        }
-        let asked = self.visitors.as_mut().zip(buffered.request());
-        asked.map_or_else(Outcome::default, |(visitors, request)| {
-            visitors.finish(&mut self.handler, &request, out)
-        })
+        let results = self.data.as_mut().and_then(|data| data.requests.take(token));
+        let Some(((etag_input, results), request)) = results.zip(buffered.request()) else {
+            return Outcome::default();
+        };
+        let begin = out.len();
+        let outcome = insights::write_results(&mut self.handler, &request, &etag_input, results, out);
+        security_headers::insert(out, begin);
+        outcome
     }
 
     fn is_ready(&self, token: usize) -> bool {
-        if InsightsHandler::has_token(token) {
-            return self.insights.as_ref().is_some_and(|insights| insights.is_ready(token));
-        }
-        self.visitors.as_ref().is_some_and(VisitorHandler::is_complete)
+        self.data.as_ref().is_some_and(|data| data.requests.is_ready(token))
     }
 
     fn take_completion(&mut self) -> Option<usize> {
-        let job = self.visitors.as_mut().and_then(|visitors| visitors.jobs().take_completion());
-        job.or_else(|| self.insights.as_mut()?.take_completion())
+        let DataHandlers { insights, requests, .. } = self.data.as_mut()?;
+        requests.take_ready(insights.last_seq())
     }
 
     fn cancel(&mut self, token: usize) {
-        if InsightsHandler::has_token(token) {
-            self.insights.iter_mut().for_each(|insights| insights.cancel(token));
-            return;
-        }
-        if let Some(visitors) = &mut self.visitors {
-            visitors.jobs().abandon();
+        if let Some(data) = &mut self.data {
+            data.requests.abandon(token);
         }
     }
 
-    fn reject(
+    fn reject_unparsed(
         &mut self,
         problem: &Problem<'_>,
         head: &RefusedHead<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) {
-        self.handler.reject_unparsed(problem, head, meta.surface, out);
+        let begin = out.len();
+        self.handler.reject_unparsed(problem, head, meta, out);
+        security_headers::insert(out, begin);
     }
 
     fn country_header(&self) -> Option<&str> {
@@ -232,7 +246,7 @@ impl Service for AdminService {
     }
 
     fn ends_with_client(&self, token: usize) -> bool {
-        InsightsHandler::has_token(token)
+        token != slow_requests::JOB_SLOT
     }
 
     fn tick(&mut self) {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use crate::events::time;
 use crate::percent;
+use crate::record::{RecordKind, UserAgentInfo};
 use crate::resolve::decide::DecisionBuffers;
 use crate::resolve::explain::explain;
 use crate::resolve::path::RoutePath;
@@ -21,8 +23,6 @@ use crate::site::catalog::versions::Versions;
 use crate::site::snapshot::format::ArchivedPage;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
-use crate::visitors::events::time;
-use crate::visitors::log::{RecordKind, UserAgentInfo};
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Cut, PastRecord};
 
@@ -74,14 +74,14 @@ pub(super) fn has_decision(record: &PastRecord) -> bool {
 pub(super) fn explain_record(
     record: &PastRecord,
     mut cuts: Vec<Cut>,
-    served: &ServedSnapshots,
+    snapshots: &ServedSnapshots,
     seq: u64,
 ) -> Json {
     let mut answer = json!({
         "seq": seq.to_string(), "type": record.kind.name(), "timestamp": time::to_text(record.timestamp_ms),
         "recorded": { "variants": record.variants, "experiments": record.experiments },
     });
-    let snapshot = served.served_at(record.timestamp_ms);
+    let snapshot = snapshots.served_at(record.timestamp_ms);
     if let Ok(snapshot) = &snapshot {
         answer["version"] = json!(snapshot.version());
     }
@@ -148,7 +148,7 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
     choice.write_canonical(page, &mut variants);
     let variants = String::from_utf8_lossy(&variants).into_owned();
     let (decisions, document) =
-        explain(&mut buffers, site, page, &visitor, (&choice, &|_| false), snapshot.patterns());
+        explain(&mut buffers, site, page, &visitor, &choice, &|_| false, snapshot.patterns());
     answer["differs"] = json!(differs(record, &variants, &experiments));
     answer["computed"] = json!({ "variants": variants, "experiments": experiments });
     answer["route"] = json!(record.path);

@@ -11,21 +11,19 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::insights::{Refused, parse_pairs};
+use super::insights::{RequestError, parse_pairs};
 use super::representation::Representation;
 use super::visitors::VisitorQuery;
 use crate::clock;
 use crate::config::Ack;
+use crate::events::export;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
-use crate::insights::engine::{AnswerError, Task};
+use crate::insights::engine::{AnswerError, Output, TaskResult};
 use crate::insights::{Cell, QuestionError, write_csv};
+use crate::log::{Queue, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans};
 use crate::problem::{self, Problem};
-use crate::visitors::events::export;
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{
-    Queue, Record, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans,
-};
+use crate::record::{IdKind, Record, VisitorId};
 use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
 
 pub(super) const PATH: &str = "/visitors/records";
@@ -44,7 +42,8 @@ const ATTEMPTS_MAX: u32 = 8;
 /// A request for a page.
 pub(super) struct RecordsRequest {
     pub site: String,
-    id: (IdKind, String),
+    id_kind: IdKind,
+    id: String,
     limit: usize,
     /// The page has only records below this seq.
     before: u64,
@@ -53,7 +52,10 @@ pub(super) struct RecordsRequest {
 
 impl RecordsRequest {
     /// Reads the parameters. `decoded` is a buffer.
-    pub(super) fn parse<'a>(request: &Request<'a>, decoded: &'a mut Vec<u8>) -> Result<Self, Refused<'a>> {
+    pub(super) fn parse<'a>(
+        request: &Request<'a>,
+        decoded: &'a mut Vec<u8>,
+    ) -> Result<Self, RequestError<'a>> {
         if !matches!(request.method, Method::Get | Method::Head) {
             return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD").into());
         }
@@ -71,70 +73,62 @@ impl RecordsRequest {
         })?;
         Ok(Self {
             site: visitor.site.to_owned(),
-            id: (visitor.id_kind, visitor.id.to_owned()),
+            id_kind: visitor.id_kind,
+            id: visitor.id.to_owned(),
             limit,
             before: parse_before(request.query)?,
             representation: Representation::of(request),
         })
     }
 
-    /// Returns the work of reading the page.
-    pub(super) fn errand(self, source: OwnershipSource, log: Queue, ack: Ack) -> impl Task + use<> {
-        RecordsErrand { request: self, source, log, ack }
+    /// Returns the reader of the page.
+    pub(super) fn reader(self, source: OwnershipSource, log: Queue, ack: Ack) -> PageReader {
+        PageReader { request: self, source, log, ack }
     }
 }
 
 /// Reads the parameter `before`. Only this endpoint has it.
-fn parse_before<'a>(query: &str) -> Result<u64, Refused<'a>> {
+fn parse_before<'a>(query: &str) -> Result<u64, RequestError<'a>> {
     let pairs = parse_pairs(query)?;
     let mut texts = pairs.iter().filter(|(name, text)| name == "before" && !text.is_empty());
     let Some((name, text)) = texts.next() else { return Ok(u64::MAX) };
     if texts.next().is_some() {
-        return Err(Refused::Question(QuestionError::repeated(name)));
+        return Err(RequestError::Question(QuestionError::repeated(name)));
     }
     let seq = text.parse().ok().filter(|seq| *seq > 0);
-    seq.ok_or_else(|| Refused::Question(QuestionError::invalid(name, "the seq of a record", text)))
+    seq.ok_or_else(|| RequestError::Question(QuestionError::invalid(name, "the seq of a record", text)))
 }
 
-/// The reading of a page.
-struct RecordsErrand {
+/// A reader of one page.
+pub(super) struct PageReader {
     request: RecordsRequest,
     source: OwnershipSource,
     log: Queue,
     ack: Ack,
 }
 
-impl Task for RecordsErrand {
+impl PageReader {
     /// Reads the page, again if an erasure changes the log meanwhile.
-    fn step(&mut self) -> Option<Result<String, AnswerError>> {
+    pub(super) fn read(&self) -> TaskResult {
         let mut attempts = 1;
         loop {
             let generation = self.log.metrics().generation().now();
             let page = self.read_page();
             if attempts == ATTEMPTS_MAX || self.log.metrics().generation().now() == generation {
-                let text = page.map(|page| page.write(self.request.representation));
-                return Some(text.map_err(|error| AnswerError::Unreadable(error.to_string())));
+                let page = page.map_err(|error| AnswerError::Unreadable(error.to_string()))?;
+                return Ok(Output::UnstoredText(page.write(self.request.representation)));
             }
             attempts += 1;
         }
     }
-}
 
-/// The reason why a page cannot be read.
-#[derive(Debug, thiserror::Error)]
-enum PageError {
-    #[error(transparent)]
-    Ownership(#[from] OwnershipError),
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-impl RecordsErrand {
     fn read_page(&self) -> Result<Page, PageError> {
-        let (began, end_seq) = (clock::instant(), self.end_seq());
-        let (source, (id_kind, id)) = (&self.source, &self.request.id);
+        let began = clock::instant();
+        let end_seq = self.end_seq();
+        let source = &self.source;
+        let RecordsRequest { site, id_kind, id, .. } = &self.request;
         let ownership = source.open()?;
-        let visitor = ownership.visitor(&self.request.site, *id_kind, id)?;
+        let visitor = ownership.visitor(VisitorId { site, id_kind: *id_kind, id })?;
         let may_match = visitor.segment_filter();
         let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
         let mut page = Page::new(self.request.limit);
@@ -191,23 +185,33 @@ impl RecordsErrand {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             other => other?,
         };
-        let (mut found, mut failed) = (NewestRecords::new(page), None);
+        let mut newest_records = NewestRecords::new(page);
+        let mut failure = None;
         records.read(&mut |batch| {
             for (seq, record) in batch.iter().take_while(|(seq, _)| *seq <= last_seq) {
                 match rule.exports(seq, &record) {
-                    Ok(true) => found.push(seq, &record),
+                    Ok(true) => newest_records.push(seq, &record),
                     Ok(false) => {}
                     Err(error) => {
-                        failed = Some(error);
+                        failure = Some(error);
                         return ControlFlow::Break(());
                     }
                 }
             }
             ControlFlow::Continue(())
         })?;
-        page.add(found);
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        page.add(newest_records);
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
+}
+
+/// The reason why a page cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum PageError {
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 /// A page: records as lines of an export, newest first.
@@ -234,10 +238,10 @@ impl Page {
     }
 
     /// Adds the records of the next older segment.
-    fn add(&mut self, newest: NewestRecords) {
-        self.bytes += newest.bytes;
-        self.lines.extend(newest.lines.into_iter().rev());
-        if newest.is_cut {
+    fn add(&mut self, newest_records: NewestRecords) {
+        self.bytes += newest_records.bytes;
+        self.lines.extend(newest_records.lines.into_iter().rev());
+        if newest_records.is_cut {
             self.end();
         }
     }

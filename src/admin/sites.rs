@@ -3,12 +3,12 @@
 use serde_json::{Value as Json, json};
 
 use super::representation::Representation;
+use crate::events::time;
 use crate::http::request::{Method, Request};
 use crate::insights::{Cell, write_csv};
 use crate::problem::Problem;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::catalog::files::{FileList, FileStatus};
-use crate::visitors::events::time;
 
 pub(super) const PATH: &str = "/sites";
 

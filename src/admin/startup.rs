@@ -8,14 +8,13 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::{Value as Json, json};
 
-use super::insights::InsightsHandler;
+use super::DataHandlers;
 use super::metrics::ServerMetrics;
-use super::visitors::VisitorHandler;
 use crate::api::Handler;
 
 /// The progress of startup. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct StartupProgress(Arc<ProgressState>);
+pub(crate) struct StartupProgress(Arc<ProgressState>);
 
 #[derive(Debug, Default)]
 struct ProgressState {
@@ -31,31 +30,31 @@ struct ProgressState {
 struct ProgressCounter([AtomicU64; 2]);
 
 impl ProgressCounter {
-    fn set(&self, done: u64, of: u64) {
+    fn set(&self, done: u64, total: u64) {
         self.0[0].store(done, Ordering::Relaxed);
-        self.0[1].store(of, Ordering::Relaxed);
+        self.0[1].store(total, Ordering::Relaxed);
     }
 
     fn to_json(&self) -> Json {
-        let [done, of] = [0, 1].map(|at| self.0[at].load(Ordering::Relaxed));
-        json!({ "done": done, "of": of })
+        let [done, total] = [0, 1].map(|index| self.0[index].load(Ordering::Relaxed));
+        json!({ "done": done, "of": total })
     }
 }
 
 impl StartupProgress {
     /// Records that the snapshots are scanned.
-    pub fn set_scanned(&self) {
+    pub(crate) fn set_scanned(&self) {
         self.0.is_scanned.store(true, Ordering::Relaxed);
     }
 
-    /// Records that `done` of `of` entries of the checkpoint are read.
-    pub fn set_visitors(&self, done: u64, of: u64) {
-        self.0.entries.set(done, of);
+    /// Records that `done` of `total` entries of the checkpoint are read.
+    pub(crate) fn set_visitors(&self, done: u64, total: u64) {
+        self.0.entries.set(done, total);
     }
 
-    /// Records that the log is read up to `seq`. Its last seq is `of`.
-    pub fn set_log(&self, seq: u64, of: u64) {
-        self.0.seqs.set(seq, of);
+    /// Records that the log is read up to `seq`. Its last seq is `last_seq`.
+    pub(crate) fn set_log(&self, seq: u64, last_seq: u64) {
+        self.0.seqs.set(seq, last_seq);
     }
 
     pub(super) fn is_scanned(&self) -> bool {
@@ -68,15 +67,15 @@ impl StartupProgress {
 }
 
 /// The parts of the admin service that exist only after snapshots and log are read.
-pub struct DeferredParts {
+pub(crate) struct DeferredParts {
     /// Creates the handlers, on the thread that uses them.
-    pub make: Box<dyn FnOnce() -> (Handler, VisitorHandler, InsightsHandler) + Send>,
+    pub make: Box<dyn FnOnce() -> (Handler, DataHandlers) + Send>,
     /// More sources for `/metrics`.
     pub metrics: ServerMetrics,
 }
 
 /// The state of the admin service during startup.
-pub struct Startup {
+pub(crate) struct Startup {
     /// The progress that `/readyz` reports.
     pub progress: StartupProgress,
     /// Receives the remaining parts, once.

@@ -8,29 +8,28 @@
 //! export skips damaged places of the log and reports them: `X-Damaged` counts those skipped for this part. It does
 //! not read segments whose filter lacks the visitor.
 
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::jobs::{JobError, JobOutput, JobResult, JobRunner};
 use super::past_decision::{self, ServedSnapshots};
+use super::slow_requests::{JobResult, SlowRequests};
 use crate::api::{Handler, Outcome, Poll};
+use crate::events::visitor::{is_anon_id, is_placeholder};
+use crate::events::{export, time};
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
+use crate::insights::engine::{JobError, JobOutput};
 use crate::limits::{EXPORT_PAGE_BYTES_TARGET, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
+use crate::log::{EraseError, ErasureSummary, LogItem, Queue};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
+use crate::record::{IdKind, VisitorId};
 use crate::resolve::visitor_context::profile_json;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, Eraser, ErasureError};
-use crate::visitors::events::export;
-use crate::visitors::events::time;
-use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::live::ProfileReaders;
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{EraseError, ErasureSummary, LogItem, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
 use crate::visitors::profile::last_context::LastContext;
@@ -44,7 +43,7 @@ const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
 /// The handler of the visitor endpoints.
-pub struct VisitorHandler {
+pub(crate) struct VisitorHandler {
     lookup: ProfileReader,
     profiles: ProfileReaders,
     /// The snapshot files as of the last scan.
@@ -52,7 +51,6 @@ pub struct VisitorHandler {
     /// Erases visitors on all nodes. `None` if the server is alone.
     cluster: Option<Arc<dyn ClusterErasure>>,
     eraser: Eraser,
-    jobs: JobRunner,
     counts: JobCounters,
     /// Buffer for parameters with escapes.
     decoded: Vec<u8>,
@@ -68,7 +66,20 @@ pub(super) struct VisitorQuery<'a> {
     since: u64,
 }
 
-/// The result of an action: a response body, or the token of a background job.
+/// The visitor of a job.
+struct NamedVisitor {
+    site: String,
+    id_kind: IdKind,
+    id: String,
+}
+
+impl NamedVisitor {
+    fn id(&self) -> VisitorId<'_> {
+        VisitorId { site: &self.site, id_kind: self.id_kind, id: &self.id }
+    }
+}
+
+/// The result of an action: a response body, or the slot of the request that waits for a job.
 enum ActionResult {
     Json(Json),
     Pending(usize),
@@ -98,16 +109,11 @@ impl Action {
 }
 
 impl VisitorHandler {
-    /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
-    pub fn new(
-        profiles: ProfileReaders,
-        eraser: Eraser,
-        wakeup: Arc<UnixStream>,
-        counts: JobCounters,
-    ) -> Self {
-        let jobs = JobRunner::new(wakeup, counts.clone());
-        let (lookup, files) = (profiles.reader(), CurrentFiles::default());
-        Self { lookup, profiles, files, eraser, jobs, counts, decoded: Vec::new(), cluster: None }
+    /// Creates the handler. `counts` counts damage.
+    pub(crate) fn new(profiles: ProfileReaders, eraser: Eraser, counts: JobCounters) -> Self {
+        let lookup = profiles.reader();
+        let files = CurrentFiles::default();
+        Self { lookup, profiles, files, eraser, counts, decoded: Vec::new(), cluster: None }
     }
 
     /// Explains pages of the past with the snapshots of these files.
@@ -128,12 +134,18 @@ impl VisitorHandler {
     }
 
     /// Answers a request, or starts a job for it.
-    pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
-        match self.run_action(request, handler.catalog()) {
+    pub(super) fn handle(
+        &mut self,
+        requests: &mut SlowRequests,
+        handler: &mut Handler,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll {
+        match self.run_action(requests, request, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
-            Ok(ActionResult::Pending(token)) => return Poll::Pending(token),
+            Ok(ActionResult::Pending(slot)) => return Poll::Pending(slot),
             Err(problem) => return Poll::Ready(handler.reject(request, &problem, out)),
         }
         Poll::Ready(Outcome::default())
@@ -141,105 +153,92 @@ impl VisitorHandler {
 
     fn run_action<'a>(
         &'a mut self,
+        requests: &mut SlowRequests,
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, profiles, files, eraser, jobs, counts, decoded, cluster } = self;
-        let act = Action::of(request)?;
-        let asked = VisitorQuery::parse(request.query, decoded)?;
-        if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
+        let Self { lookup, profiles, files, eraser, counts, decoded, cluster } = self;
+        let action = Action::of(request)?;
+        let query = VisitorQuery::parse(request.query, decoded)?;
+        if catalog.by_site_id(query.site).is_none() && !eraser.source.known.knows_site(query.site) {
             let sentence = "Neither a published site nor the log has site ID {}.";
-            let problem = Problem::with_value(problem::SITE_NOT_FOUND, sentence, asked.site);
+            let problem = Problem::with_value(problem::SITE_NOT_FOUND, sentence, query.site);
             return Err(problem.at(Param::Site.name()));
         }
-        match act {
+        let visitor = query.named_visitor();
+        match action {
             Action::Show => {
-                Ok(ActionResult::Json(visitor_json(lookup, (&eraser.log, cluster.as_deref()), &asked)))
+                Ok(ActionResult::Json(visitor_json(lookup, &eraser.log, cluster.as_deref(), &query)))
             }
             Action::Erase => {
-                let (eraser, site, id) = (eraser.clone(), asked.site.to_owned(), asked.id.to_owned());
-                let (id_kind, known_ids) = (asked.id_kind, asked.profile_ids(lookup));
-                let has_profile = asked.find_profile(&lookup.pin()).is_some();
+                let eraser = eraser.clone();
+                let known_ids = query.profile_ids(lookup);
+                let has_profile = query.find_profile(&lookup.pin()).is_some();
                 let cluster = cluster.clone();
                 let erase = move || match cluster {
-                    Some(cluster) => erase_in_cluster(&*cluster, &site, (id_kind, &id), known_ids),
-                    None if has_profile => erase_visitor(&eraser, &site, (id_kind, &id), known_ids),
-                    None => erase_if_known(&eraser, &site, (id_kind, &id), known_ids),
+                    Some(cluster) => erase_in_cluster(&*cluster, &visitor, known_ids),
+                    None if has_profile => erase_visitor(&eraser, &visitor, known_ids),
+                    None => erase_if_known(&eraser, &visitor, known_ids),
                 };
-                jobs.start(erase).map(ActionResult::Pending)
+                requests.start_job(erase).map(ActionResult::Pending)
             }
             Action::Export => {
-                let (source, since) = (eraser.source.clone(), asked.since);
-                let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
-                let (durable, counts) = (eraser.log.metrics().durable_seq(), counts.clone());
+                let source = eraser.source.clone();
+                let since = query.since;
+                let durable_seq = eraser.log.metrics().durable_seq();
+                let counts = counts.clone();
                 let export = move || {
-                    let output = export_visitor(&source, &site, (id_kind, &id), since, durable)?;
+                    let output = export_visitor(&source, &visitor, since, durable_seq)?;
                     counts.record_damage(output.damaged_places);
                     Ok(output)
                 };
-                jobs.start(export).map(ActionResult::Pending)
+                requests.start_job(export).map(ActionResult::Pending)
             }
             Action::Explain => {
                 let seq = parse_seq(request.query)?;
-                let served = ServedSnapshots::of(catalog.by_site_id(asked.site), files.load());
+                let snapshots = ServedSnapshots::of(catalog.by_site_id(query.site), files.load());
                 let mut refolder = Refolder {
                     source: eraser.source.clone(),
                     log: eraser.log.clone(),
                     profiles: profiles.reader(),
                     is_in_cluster: cluster.is_some(),
                 };
-                let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
-                let explain = move || explain_past(&mut refolder, &served, &site, (id_kind, &id), seq);
-                jobs.start(explain).map(ActionResult::Pending)
+                let explain = move || explain_past(&mut refolder, &snapshots, &visitor, seq);
+                requests.start_job(explain).map(ActionResult::Pending)
             }
         }
     }
+}
 
-    pub(super) fn jobs(&mut self) -> &mut JobRunner {
-        &mut self.jobs
-    }
-
-    pub(super) fn is_complete(&self) -> bool {
-        self.jobs.is_complete()
-    }
-
-    /// Answers the request whose job is done.
-    pub(super) fn finish(
-        &mut self,
-        handler: &mut Handler,
-        request: &Request<'_>,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
-        match self.jobs.take_result() {
-            Some(Ok(JobOutput { content_type: kind, text, next_since, damaged_places: damaged })) => {
-                let next_since = next_since.map(|seq| ("X-Next-Since: ", seq));
-                let damaged = (damaged > 0).then_some(("X-Damaged: ", damaged));
-                let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
-                handler.write_list_page(request, kind, &fields, &text, out);
-                Outcome::default()
-            }
-            Some(Err(JobError { kind, detail })) => {
-                handler.reject(request, &Problem::new(kind, &detail), out)
-            }
-            None => Outcome::default(),
-        }
-    }
+/// Writes the response of a job.
+pub(super) fn write_job_output(
+    handler: &mut Handler,
+    request: &Request<'_>,
+    output: &JobOutput,
+    out: &mut Vec<u8>,
+) {
+    let next_since = output.next_since.map(|seq| ("X-Next-Since: ", seq));
+    let damaged = (output.damaged_places > 0).then_some(("X-Damaged: ", output.damaged_places));
+    let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
+    handler.write_list_page(request, output.content_type, &fields, &output.text, out);
 }
 
 /// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one.
 /// With a cluster this holds for the position in the stream, and the seq is that of the own log.
 fn visitor_json(
     lookup: &mut ProfileReader,
-    (log, cluster): (&Queue, Option<&dyn ClusterErasure>),
-    asked: &VisitorQuery<'_>,
+    log: &Queue,
+    cluster: Option<&dyn ClusterErasure>,
+    query: &VisitorQuery<'_>,
 ) -> Json {
-    let (seq, position) = (log.metrics().last_seq(), cluster.map(ClusterErasure::position));
+    let seq = log.metrics().last_seq();
+    let position = cluster.map(ClusterErasure::position);
     let visitors = lookup.pin();
-    let profile = asked.find_profile(&visitors);
+    let profile = query.find_profile(&visitors);
     let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
     let document = profile_json(profile, profile.map_or(0, |profile| profile.visits()));
     let context = profile.and_then(|profile| profile.last_context()).map(|context| context_json(&context));
-    let mut body = json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
+    let mut body = json!({ "site": query.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
         "context": context, "profile": document });
     if let Some(position) = position {
         body["position"] = json!(position.to_string());
@@ -248,7 +247,8 @@ fn visitor_json(
 }
 
 fn context_json(context: &LastContext) -> Json {
-    let (agent, country) = (context.values.agent(), context.values.country());
+    let agent = context.values.agent();
+    let country = context.values.country();
     json!({
         "at": time::to_text(context.at_ms), "device": agent.device.name(), "os": agent.os.name(),
         "browser": agent.browser.name(), "country": country.as_ref().and_then(|code| str::from_utf8(code).ok()),
@@ -259,17 +259,17 @@ fn context_json(context: &LastContext) -> Json {
 /// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response.
 fn export_visitor(
     source: &OwnershipSource,
-    site: &str,
-    (id_kind, id): (IdKind, &str),
+    visitor: &NamedVisitor,
     since: u64,
     durable_seq: u64,
 ) -> JobResult {
     let reader = source.reader(since).map_err(unreadable)?;
     let ownership = source.open().map_err(unreadable)?;
-    let visitor = ownership.visitor(site, id_kind, id).map_err(unreadable)?;
+    let visitor = ownership.visitor(visitor.id()).map_err(unreadable)?;
     let mut reader = reader.with_durable_seq(durable_seq).with_filter(visitor.segment_filter());
     let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
-    let (mut lines, mut next_since) = (Vec::new(), None);
+    let mut lines = Vec::new();
+    let mut next_since = None;
     let mut damaged_places = 0;
     'all: while let Some(item) = reader.read_next().map_err(unreadable)? {
         let records = match item {
@@ -297,16 +297,15 @@ fn export_visitor(
 /// Explains the page of a record.
 fn explain_past(
     refolder: &mut Refolder,
-    served: &ServedSnapshots,
-    site: &str,
-    id: (IdKind, &str),
+    snapshots: &ServedSnapshots,
+    visitor: &NamedVisitor,
     seq: u64,
 ) -> JobResult {
-    let past = refolder.before(site, id, seq).map_err(unreadable)?;
+    let past = refolder.before(visitor.id(), seq).map_err(unreadable)?;
     let answer = match &past {
         Past::Lost(cut) => past_decision::explain_lost(seq, cut),
         Past::Found(record, cuts) if past_decision::has_decision(record) => {
-            past_decision::explain_record(record, cuts.clone(), served, seq)
+            past_decision::explain_record(record, cuts.clone(), snapshots, seq)
         }
         Past::Found(..) | Past::Unknown => {
             let detail = format!("The visitor has no page event and no exposure with the seq {seq}.");
@@ -333,27 +332,19 @@ fn unreadable(error: impl std::fmt::Display) -> JobError {
 }
 
 /// Erases a visitor. Returns after nothing of the visitor is left on disk.
-fn erase_visitor(
-    eraser: &Eraser,
-    site: &str,
-    asked: (IdKind, &str),
-    known_ids: Vec<(IdKind, String)>,
-) -> JobResult {
-    let erased = eraser.erase(site, asked, known_ids).map_err(|error| failed_erasure(&error))?;
-    Ok(erasure_output(&erasure_json(&erased)))
+fn erase_visitor(eraser: &Eraser, visitor: &NamedVisitor, known_ids: Vec<(IdKind, String)>) -> JobResult {
+    let summary = eraser.erase(visitor.id(), known_ids);
+    let summary = summary.map_err(|error| failed_erasure(&error))?;
+    Ok(erasure_output(&erasure_json(&summary)))
 }
 
 /// Erases a visitor without a profile, unless nothing of the ID is known. A mistyped ID would look erased otherwise.
-fn erase_if_known(
-    eraser: &Eraser,
-    site: &str,
-    (id_kind, id): (IdKind, &str),
-    known_ids: Vec<(IdKind, String)>,
-) -> JobResult {
-    if eraser.knows(site, (id_kind, id)).map_err(|error| failed_erasure(&error))? {
-        return erase_visitor(eraser, site, (id_kind, id), known_ids);
+fn erase_if_known(eraser: &Eraser, visitor: &NamedVisitor, known_ids: Vec<(IdKind, String)>) -> JobResult {
+    if eraser.knows(visitor.id()).map_err(|error| failed_erasure(&error))? {
+        return erase_visitor(eraser, visitor, known_ids);
     }
-    let name = if id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
+    let NamedVisitor { site, id_kind, id } = visitor;
+    let name = if *id_kind == IdKind::Anon { Param::AnonId.name() } else { Param::UserId.name() };
     let detail =
         format!("Site '{site}' has no record, profile or tie of {name} '{id}', and no erasure has named it.");
     Err(JobError { kind: problem::VISITOR_NOT_FOUND, detail })
@@ -363,8 +354,7 @@ fn erase_if_known(
 /// `pending` has the names of the other nodes that have not confirmed it within 10 s.
 fn erase_in_cluster(
     cluster: &dyn ClusterErasure,
-    site: &str,
-    asked: (IdKind, &str),
+    visitor: &NamedVisitor,
     known_ids: Vec<(IdKind, String)>,
 ) -> JobResult {
     let failed = |error| match error {
@@ -374,7 +364,7 @@ fn erase_in_cluster(
             detail: format!("The visitor is not erased on all nodes: {error}."),
         },
     };
-    let erased = cluster.erase(site, asked, known_ids).map_err(failed)?;
+    let erased = cluster.erase(visitor.id(), known_ids).map_err(failed)?;
     let mut output = erasure_json(&erased.summary);
     output["pending"] = json!(erased.pending);
     Ok(erasure_output(&output))
@@ -389,11 +379,11 @@ fn failed_erasure(error: &ErasureError) -> JobError {
     JobError { kind, detail: format!("The erasure failed: {error}; retry it.") }
 }
 
-fn erasure_json(erased: &ErasureSummary) -> Json {
+fn erasure_json(summary: &ErasureSummary) -> Json {
     let counts = json!({
-        "records": erased.records, "redacted": erased.redacted, "segments": erased.segments
+        "records": summary.records, "redacted": summary.redacted, "segments": summary.segments
     });
-    json!({ "erased": counts, "seq": erased.seq.to_string() })
+    json!({ "erased": counts, "seq": summary.seq.to_string() })
 }
 
 fn erasure_output(output: &Json) -> JobOutput {
@@ -432,7 +422,7 @@ impl<'a> VisitorQuery<'a> {
         let site = params
             .get(Param::Site)
             .ok_or(Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing."))?;
-        let (whose, id) = match (params.get(Param::AnonId), params.get(Param::UserId)) {
+        let (id_kind, id) = match (params.get(Param::AnonId), params.get(Param::UserId)) {
             (Some(id), None) => (IdKind::Anon, id),
             (None, Some(id)) => (IdKind::User, id),
             _ => {
@@ -446,16 +436,20 @@ impl<'a> VisitorQuery<'a> {
             let wrong = Problem::invalid_value(problem::INVALID_PARAM, "a site ID of at most 64 bytes", site);
             return Err(wrong.at(Param::Site.name()));
         }
-        check_id(whose, id)?;
+        check_id(id_kind, id)?;
         let since = params.get(Param::Since).map_or(Ok(0), |since| {
             let wrong = Problem::invalid_value(problem::INVALID_PARAM, "the seq of a record", since);
             since.parse().map_err(|_| wrong.at(Param::Since.name()))
         })?;
-        Ok(Self { site, id_kind: whose, id, since })
+        Ok(Self { site, id_kind, id, since })
     }
 
-    fn find_profile<'v>(&self, visitors: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
-        visitors.find(self.site, self.id_kind, self.id)
+    fn named_visitor(&self) -> NamedVisitor {
+        NamedVisitor { site: self.site.to_owned(), id_kind: self.id_kind, id: self.id.to_owned() }
+    }
+
+    fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
+        profiles.find(self.site, self.id_kind, self.id)
     }
 
     /// Returns the requested ID and the IDs in the profile that it leads to.

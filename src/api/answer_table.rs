@@ -74,7 +74,8 @@ impl AnswerKey {
     #[inline]
     pub(super) fn set(
         &mut self,
-        (kind, accepts_gzip): (AnswerKind, bool),
+        kind: AnswerKind,
+        accepts_gzip: bool,
         snapshot_hash: &[u8; 32],
         route_index: u32,
         choice: &[u8],
@@ -91,7 +92,8 @@ impl AnswerKey {
         choice_bytes.copy_from_slice(choice);
         experiments_bytes.copy_from_slice(experiments);
         self.slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
-        (self.length, self.kind) = (length, kind);
+        self.length = length;
+        self.kind = kind;
     }
 
     /// Returns the class of the response.
@@ -156,7 +158,7 @@ impl PreparedAnswer<'_> {
 
     /// Records the pieces as shared parts of a response that ends at `end`.
     #[cold]
-    pub(super) fn record_shared(&self, published: &PublishedSite, end: usize, shared: &mut SharedParts) {
+    pub(super) fn record_shared(&self, published_site: &PublishedSite, end: usize, shared: &mut SharedParts) {
         let pieces_bytes: u64 = self.pieces.iter().map(|[_, bytes]| bytes).sum();
         let begin = end - self.after_pieces.len() - pieces_bytes as usize;
         let ranges = self.pieces.iter().scan(0, |offset, range| {
@@ -164,7 +166,7 @@ impl PreparedAnswer<'_> {
             *offset += range[1] as usize;
             Some((at, *range))
         });
-        shared.push_pieces(published, begin, ranges);
+        shared.push_pieces(published_site, begin, ranges);
     }
 
     fn write_pieces(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
@@ -212,7 +214,8 @@ impl AnswerTable {
 
     /// Returns the answer of `key`.
     pub(super) fn get(&self, key: &AnswerKey) -> Option<PreparedAnswer<'_>> {
-        let (slot, bytes) = (&self.slots[key.slot], &self.bytes[key.slot]);
+        let slot = &self.slots[key.slot];
+        let bytes = &self.bytes[key.slot];
         let part = |from: u16, to: u16| &bytes[usize::from(from)..usize::from(to)];
         if part(0, slot.key_end) != key.bytes() {
             return None;
@@ -241,7 +244,8 @@ impl AnswerTable {
             written += part.len();
             written as u16
         });
-        let (shared_end, content_end) = (answer.shared_end as u16, answer.content_end as u16);
+        let shared_end = answer.shared_end as u16;
+        let content_end = answer.content_end as u16;
         let pieces = answer.pieces.len() as u8;
         self.slots[key.slot] = Slot { key_end, shared_end, content_end, pieces_at, end, pieces };
     }

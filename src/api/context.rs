@@ -6,6 +6,8 @@ use super::user_verifier::{UserIdPlace, UserVerifier, keys_of};
 use crate::clock;
 use crate::config::identity_keys::UserRule;
 use crate::country::country_code;
+use crate::events::time::parse_instant;
+use crate::events::visitor::{is_anon_id, is_placeholder};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::{Field, Headers};
@@ -18,6 +20,7 @@ use crate::limits::{
 };
 use crate::percent;
 use crate::problem::{self, Problem};
+use crate::record::{IdKind, RecordContext};
 use crate::resolve::path::{PathError, RoutePath};
 use crate::resolve::route;
 use crate::resolve::user_agent::UserAgentInfo;
@@ -25,10 +28,6 @@ use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::snapshot::pieces::Pieces;
-use crate::visitors::events::time::parse_instant;
-use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
-use crate::visitors::log::RecordContext;
-use crate::visitors::log::bloom::IdKind;
 
 /// A request to an endpoint of a published site.
 pub(super) struct RequestContext<'a> {
@@ -263,21 +262,21 @@ impl<'a> RequestContext<'a> {
     /// describe the operator. Returns the names of the replaced members.
     pub(super) fn take_recorded<'v>(
         &self,
-        recorded: &'v RecordContext,
+        recorded_context: &'v RecordContext,
         visitor: &mut Visitor<'v>,
     ) -> Vec<&'static str> {
         let is_missing = |param| self.params.get(param).is_none();
         let mut replaced = Vec::new();
-        if is_missing(Param::UserAgent) && recorded.has_agent() {
-            visitor.agent = recorded.agent();
+        if is_missing(Param::UserAgent) && recorded_context.has_agent() {
+            visitor.agent = recorded_context.agent();
             replaced.push("device");
         }
-        if is_missing(Param::Locale) && recorded.language().is_some() {
-            visitor.locale = recorded.language().map(str::as_bytes);
+        if is_missing(Param::Locale) && recorded_context.language().is_some() {
+            visitor.locale = recorded_context.language().map(str::as_bytes);
             replaced.push("locale");
         }
-        if is_missing(Param::Country) && recorded.country().is_some() {
-            visitor.country = recorded.country();
+        if is_missing(Param::Country) && recorded_context.country().is_some() {
+            visitor.country = recorded_context.country();
             replaced.push("country");
         }
         replaced
@@ -321,11 +320,11 @@ fn cors<'a>(site: &ArchivedSite, class: ResponseClass, request: &Request<'a>) ->
 
 /// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's
 /// behalf. It may not be UTF-8.
-pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
-    let agent = fields.get(Field::UserAgent)?;
+pub(super) fn visitor_user_agent<'a>(headers: &Headers<'a>) -> Option<&'a [u8]> {
+    let agent = headers.get(Field::UserAgent)?;
     let holds = |word: &str| agent.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
     let is_library = || HTTP_LIBRARIES.iter().any(|name| agent.starts_with(name.as_bytes()));
-    let is_a_visitors = agent.starts_with(b"Mozilla/") || !is_library() && is_of_browser(fields, holds);
+    let is_a_visitors = agent.starts_with(b"Mozilla/") || !is_library() && is_of_browser(headers, holds);
     is_a_visitors.then_some(agent)
 }
 
@@ -345,11 +344,11 @@ const HTTP_LIBRARIES: [&str; 12] = [
     "python-",
 ];
 
-/// Returns whether a browser or a crawler sent the request. `holds` searches a word in its User-Agent.
-fn is_of_browser(fields: &Headers<'_>, holds: impl Fn(&str) -> bool) -> bool {
-    fields.get(Field::Origin).is_some()
-        || fields.get(Field::SecFetchMode).is_some()
-        || ["bot", "crawl", "spider"].into_iter().any(holds)
+/// Returns whether a browser or a crawler sent the request. `predicate` searches a word in its User-Agent.
+fn is_of_browser(headers: &Headers<'_>, predicate: impl Fn(&str) -> bool) -> bool {
+    headers.get(Field::Origin).is_some()
+        || headers.get(Field::SecFetchMode).is_some()
+        || ["bot", "crawl", "spider"].into_iter().any(predicate)
 }
 
 /// Finds the site that a request names.

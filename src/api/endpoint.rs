@@ -1,9 +1,9 @@
 //! The public endpoints, and the endpoint of a request. Each path is matched here, once per request.
 
 use super::problem_page;
+use crate::events::endpoint::EventEndpoint;
 use crate::http::request::{Method, Request, Surface};
 use crate::problem::{Problem, ProblemKind, UNKNOWN_ENDPOINT};
-use crate::visitors::events::endpoint::EventEndpoint;
 
 /// An endpoint of the public interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,12 +155,12 @@ impl Endpoint {
 
     /// Returns whether a listener of `surface` serves the endpoint.
     fn is_served_at(self, surface: Surface) -> bool {
-        match surface {
-            _ if self == Self::Problem => true,
+        let is_of_surface = match surface {
             Surface::Public => true,
             Surface::Events => self.is_for_events(),
             Surface::Edge | Surface::Admin => !self.is_for_events(),
-        }
+        };
+        is_of_surface || self == Self::Problem
     }
 
     fn accepts(self, method: Method) -> bool {

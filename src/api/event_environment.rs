@@ -1,10 +1,10 @@
 //! The environment of the validation of events: the facts of the site, and tables and generators of the worker.
 
+use crate::events::request::Environment;
 use crate::ids::RequestIdGenerator;
 use crate::resolve::path::RoutePath;
 use crate::resolve::user_agent::{UserAgentCache, UserAgentInfo, UserAgentParser};
 use crate::site::snapshot::format::ArchivedSite;
-use crate::visitors::events::decode::Environment;
 
 /// The tables and generators that validation needs.
 pub(super) struct RequestEnvironment<'a> {

@@ -15,6 +15,16 @@ use super::scratch::{DecodeBuffers, ResponseBuffers, Scratch, Settings};
 use super::user_verifier::{UserIdPlace, keys_of};
 use crate::clock;
 use crate::config::identity_keys::UserRule;
+use crate::events::context::country;
+use crate::events::decode::EventValidator;
+use crate::events::document::JsonParser;
+use crate::events::endpoint::EventEndpoint;
+use crate::events::ip::IpPolicy;
+use crate::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
+use crate::events::refusal::Refusal;
+use crate::events::request::{BotPolicy, Policy, RequestFacts};
+use crate::events::submission::Submission;
+use crate::events::visitor::is_placeholder;
 use crate::http::authorization;
 use crate::http::body;
 use crate::http::cors::Cors;
@@ -23,19 +33,12 @@ use crate::http::forwarded;
 use crate::http::headers::Field;
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
+use crate::log::{self, Ack, Completion, LogClient, SendError};
 use crate::metrics::EventCounters;
 use crate::problem::{self, Problem};
+use crate::record::{Record, primary_language};
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::ArchivedSite;
-use crate::visitors::events::context::country;
-use crate::visitors::events::decode::{BotPolicy, EventContext, EventValidator, Policy, Submission};
-use crate::visitors::events::document::JsonParser;
-use crate::visitors::events::endpoint::EventEndpoint;
-use crate::visitors::events::ip::IpPolicy;
-use crate::visitors::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
-use crate::visitors::events::refusal::Refusal;
-use crate::visitors::events::visitor::is_placeholder;
-use crate::visitors::log::{self, Ack, Completion, LogClient, Record, SendError, primary_language};
 
 /// Pooled buffers, in requests: as many as connections that usually wait for one sync. Further buffers are freed.
 const POOLED_REQUESTS_MAX: usize = 1_024;
@@ -291,7 +294,8 @@ impl EventHandler<'_> {
         self,
         sink: &mut EventSink,
         token: usize,
-        (buffered, meta): (&BufferedRequest<'_>, &RequestMeta),
+        buffered: &BufferedRequest<'_>,
+        meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Self { date, catalog, scratch, .. } = self;
@@ -385,7 +389,7 @@ fn validate<'a, 'r: 'a>(
     let headers = &request.headers;
     let utf8 = |value| std::str::from_utf8(value).ok();
     let keys = published.site().verifies_users.then(|| settings.user_verifier.keys());
-    let context = EventContext {
+    let context = RequestFacts {
         site: &published.site().site,
         tracking_id: &published.site().tracking_id,
         policy: event_policy(published.site()),
@@ -448,7 +452,8 @@ fn find_site<'a>(
     // The names in the body are copied, because a problem that repeats them lives longer than the body.
     let body_tracking_id = submission.site_ref.tracking_id.map(|id| copy_into(id, tracking_id_buffer));
     let body_site = submission.site_ref.site.map(|site| copy_into(site, site_buffer));
-    let (query_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+    let query_id = params.get(Param::TrackingId);
+    let site = params.get(Param::Site);
     let write_key = params.get(Param::WriteKey).filter(|_| query_id.is_none());
     // If `site` is given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us, and
     // browsers send it with every request.

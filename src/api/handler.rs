@@ -8,7 +8,7 @@ use super::endpoint::{Endpoint, Outcome, PendingToken, Poll};
 use super::events::{EventHandler, EventRequest, EventSink};
 use super::held::HeldRequests;
 use super::library_settings::SettingsHandler;
-use super::problem::{write_problem, write_unframed_problem};
+use super::problem::write_problem;
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
 use super::shared_bytes::SharedParts;
@@ -16,20 +16,19 @@ use super::static_document::StaticDocument;
 use super::user_verifier::UserVerifier;
 use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
+use crate::events::endpoint::EventEndpoint;
 use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::etag::Etag;
 use crate::http::headers::Field;
 use crate::http::params::{Param, Params};
-use crate::http::refused_head::RefusedHead;
 use crate::http::request::{Method, Request, RequestMeta, Surface};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
 use crate::problem::Problem;
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog, PublishedSite};
-use crate::visitors::events::endpoint::EventEndpoint;
 use crate::visitors::lookup::ProfileReader;
 
 /// The request handler of one thread.
@@ -42,6 +41,16 @@ pub struct Handler {
     pub(super) event_sink: Option<EventSink>,
     /// The requests that wait for a publication; `None` if the handler holds none.
     pub(super) held: Option<HeldRequests>,
+}
+
+/// The head of a response that no cache may store.
+struct UnstoredHead<'a> {
+    status: u16,
+    /// Complete header lines.
+    lines: &'static [u8],
+    content_type: &'static str,
+    /// Fields with numbers.
+    fields: &'a [(&'static str, u64)],
 }
 
 /// An attempt to answer a request.
@@ -93,40 +102,7 @@ impl Handler {
         self
     }
 
-    /// Updates the `Date` line and the cached catalog pointer. Called once a second, so that an idle thread keeps
-    /// no old catalog alive.
-    pub fn tick(&mut self) {
-        self.date = DateLine::new(clock::now_s());
-        self.catalog_reader.load();
-    }
-
-    /// Returns the lower-case name of the country header, for the parser.
-    pub fn country_header(&self) -> Option<&str> {
-        self.settings.country_header.as_deref()
-    }
-
-    /// Appends the response to a request, or queues its events. In the second case [`Self::complete`] appends the
-    /// response later.
-    pub fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        // A rejected preflight would hide the reason from the page, so OPTIONS has no rate limit.
-        if request.method == Method::Options {
-            return Poll::Ready(self.handle_options(request, meta.surface, out));
-        }
-        let endpoint = Endpoint::of_request(request, meta.surface);
-        if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
-            let class = ResponseClass::of_request(request);
-            let audience = Audience::before_site_known(class, request.headers.get(Field::Origin));
-            write_problem(out, &problem, audience.into(), request, &self.date, &mut self.scratch);
-            return Poll::rejected(None, problem.kind);
-        }
-        match endpoint {
-            Ok(Endpoint::Events(event_endpoint)) => self.submit_events(request, meta, event_endpoint, out),
-            Ok(Endpoint::LibrarySettings) => Poll::Ready(self.handle_library_settings(request, meta, out)),
-            _ => self.handle_site(request, endpoint, meta, Attempt::First, out),
-        }
-    }
-
-    fn submit_events(
+    pub(super) fn submit_events(
         &mut self,
         request: &Request<'_>,
         meta: &RequestMeta,
@@ -143,7 +119,7 @@ impl Handler {
         }
     }
 
-    fn handle_library_settings(
+    pub(super) fn handle_library_settings(
         &mut self,
         request: &Request<'_>,
         meta: &RequestMeta,
@@ -151,7 +127,8 @@ impl Handler {
     ) -> Outcome {
         let Self { settings, date, catalog_reader, scratch, .. } = self;
         let mut cors = Cors::before_site_known(request.headers.get(Field::Origin));
-        let (ids, text) = (&mut scratch.response.ids, &mut scratch.plan.text);
+        let ids = &mut scratch.response.ids;
+        let text = &mut scratch.plan.text;
         let handler = SettingsHandler { settings, date, catalog: catalog_reader.load(), ids, text };
         let problem = handler.handle(request, meta, &mut cors, out).err();
         if let Some(problem) = &problem {
@@ -171,9 +148,9 @@ impl Handler {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, held, .. } = self;
         let mut stage = Stage::Started;
         // Outside of the closure, because a problem borrows from them.
-        let (mut object, mut arguments, mut params) =
-            (JsonObject::default(), QueryArguments::Missing, Params::default());
-        let (object, arguments, params) = (&mut object, &mut arguments, &mut params);
+        let object = &mut JsonObject::default();
+        let arguments = &mut QueryArguments::Missing;
+        let params = &mut Params::default();
         let matched = endpoint.as_ref().ok().copied();
         let result = endpoint.and_then(|endpoint| {
             if let Some(written) = handle_without_site(endpoint, request, date, scratch, out) {
@@ -260,7 +237,12 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.write_no_store_response(request, status, content_type, &[], text, out);
+        self.write_unstored(
+            request,
+            UnstoredHead { status, lines: b"", content_type, fields: &[] },
+            text,
+            out,
+        );
     }
 
     /// Appends one page of a list that no cache may store. `fields` are additional header fields, with names in
@@ -273,7 +255,12 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.write_no_store_response(request, 200, content_type, fields, text, out);
+        self.write_unstored(
+            request,
+            UnstoredHead { status: 200, lines: b"", content_type, fields },
+            text,
+            out,
+        );
     }
 
     /// Appends a private response with a weak validator, or a 304 if the client has it. `text` is not called for a
@@ -312,30 +299,18 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.write_unstored(request, content_type, (200, b"Vary: Accept\r\n", &[]), text, out);
+        let head = UnstoredHead { status: 200, lines: b"Vary: Accept\r\n", content_type, fields: &[] };
+        self.write_unstored(request, head, text, out);
     }
 
-    fn write_no_store_response(
-        &mut self,
-        request: &Request<'_>,
-        status: u16,
-        content_type: &'static str,
-        fields: &[(&'static str, u64)],
-        text: &str,
-        out: &mut Vec<u8>,
-    ) {
-        self.write_unstored(request, content_type, (status, b"", fields), text, out);
-    }
-
-    /// Appends a response with a status, finished lines, and fields with numbers.
     fn write_unstored(
         &mut self,
         request: &Request<'_>,
-        content_type: &'static str,
-        (status, lines, fields): (u16, &[u8], &[(&'static str, u64)]),
+        head: UnstoredHead<'_>,
         text: &str,
         out: &mut Vec<u8>,
     ) {
+        let UnstoredHead { status, lines, content_type, fields } = head;
         let mut head = ResponseHead::begin(out, status, &self.date);
         head.raw(b"Cache-Control: no-store\r\n");
         head.raw(lines);
@@ -350,34 +325,17 @@ impl Handler {
         }
     }
 
-    /// Moves the shared parts of the responses since the last call to `shared`.
-    pub(crate) fn take_shared_parts(&mut self, shared: &mut SharedParts) {
-        shared.append(&mut self.scratch.response.shared);
-    }
-
     /// Returns the present catalog.
     pub fn catalog(&mut self) -> &Catalog {
         self.catalog_reader.load()
     }
 
-    /// Appends a problem for bytes that are not a complete and valid request. The connection is closed after it.
-    pub fn reject_unparsed(
+    pub(super) fn handle_options(
         &mut self,
-        problem: &Problem<'_>,
-        head: &RefusedHead<'_>,
+        request: &Request<'_>,
         surface: Surface,
         out: &mut Vec<u8>,
-    ) {
-        let cors = match surface {
-            Surface::Admin => Cors::Nobody,
-            Surface::Public | Surface::Edge | Surface::Events => {
-                ResponseClass::of_refused(head).cors_before_site_known(head.origin)
-            }
-        };
-        write_unframed_problem(out, problem, cors, &self.date, &mut self.scratch.response.ids);
-    }
-
-    fn handle_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Outcome {
+    ) -> Outcome {
         let is_preflight = request.headers.get(Field::PreflightMethod).is_some();
         let endpoint = match request.path {
             "*" => Ok(None),
@@ -435,7 +393,7 @@ impl<'a> Stage<'a> {
                 Audience::before_site_known(class, request.headers.get(Field::Origin)).into()
             }
             Self::ParamsRead(endpoint, class, params) => {
-                audience_of_params((endpoint, class), params, request).into()
+                audience_of_params(endpoint, class, params, request).into()
             }
             Self::SiteFound(class, site) => context::problem_context(site.site(), class, request),
         }
@@ -444,7 +402,8 @@ impl<'a> Stage<'a> {
 
 /// Returns the audience of a problem with the site and the page that the parameters name.
 fn audience_of_params<'a>(
-    (endpoint, class): (Endpoint, ResponseClass),
+    endpoint: Endpoint,
+    class: ResponseClass,
     params: &Params<'a>,
     request: &'a Request<'a>,
 ) -> Audience<'a> {

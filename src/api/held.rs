@@ -29,7 +29,7 @@ struct HeldRequest {
     site: Box<str>,
     version: u64,
     /// The key of the client's address. `None` for a client on this machine.
-    client: Option<u64>,
+    client_key: Option<u64>,
     deadline: Instant,
     is_ready: bool,
 }
@@ -41,7 +41,7 @@ impl HeldRequests {
         &mut self,
         site: &str,
         version: u64,
-        client: Option<u64>,
+        client_key: Option<u64>,
         wait_s: u64,
     ) -> Option<usize> {
         let count = |is_counted: &dyn Fn(&HeldRequest) -> bool| {
@@ -49,12 +49,13 @@ impl HeldRequests {
         };
         let has_place = count(&|_| true) < HELD_REQUESTS_MAX
             && count(&|request| *request.site == *site) < HELD_REQUESTS_OF_SITE_MAX
-            && (client.is_none() || count(&|request| request.client == client) < HELD_REQUESTS_OF_CLIENT_MAX);
+            && (client_key.is_none()
+                || count(&|request| request.client_key == client_key) < HELD_REQUESTS_OF_CLIENT_MAX);
         if self.is_draining || !has_place {
             return None;
         }
         let deadline = clock::instant() + Duration::from_secs(wait_s);
-        let request = HeldRequest { site: site.into(), version, client, deadline, is_ready: false };
+        let request = HeldRequest { site: site.into(), version, client_key, deadline, is_ready: false };
         let token = self.free_tokens.pop().unwrap_or_else(|| {
             self.held.push(None);
             self.held.len() - 1

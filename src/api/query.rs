@@ -190,16 +190,16 @@ fn unused_params(query: &ArchivedQuery, arguments: &QueryArguments<'_>) -> u32 {
     unused
 }
 
-fn write_warnings(query: &ArchivedQuery, unused: u32, out: &mut Vec<u8>) {
+fn write_warnings(query: &ArchivedQuery, unused_params: u32, out: &mut Vec<u8>) {
     let mut separator: &[u8] = b",\"warnings\":[";
-    for (_, param) in query.params.iter().enumerate().filter(|(at, _)| unused >> at & 1 == 1) {
+    for (_, param) in query.params.iter().enumerate().filter(|(at, _)| unused_params >> at & 1 == 1) {
         out.extend_from_slice(separator);
         out.extend_from_slice(b"{\"code\":\"unused_parameter\",\"param\":");
         json::write_string(out, &param.name);
         out.push(b'}');
         separator = b",";
     }
-    if unused != 0 {
+    if unused_params != 0 {
         out.push(b']');
     }
 }

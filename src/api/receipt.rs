@@ -5,6 +5,7 @@
 use super::endpoint::Endpoint;
 use super::response::write_server_timing;
 use super::scratch::Scratch;
+use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::Field;
@@ -13,7 +14,6 @@ use crate::http::request::{Request, RequestMeta};
 use crate::http::request_id::{is_request_id, write_request_id};
 use crate::http::response::ResponseHead;
 use crate::problem::ProblemKind;
-use crate::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 
 /// The parts of a request on which its response depends.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,8 @@ impl<'a> ResponseParams<'a> {
 
     pub(super) fn to_owned(self) -> OwnedResponseParams {
         let Self { options, origin, request_id, .. } = self;
-        let (origin, request_id) = (origin.map(Box::from), request_id.map(Box::from));
+        let origin = origin.map(Box::from);
+        let request_id = request_id.map(Box::from);
         OwnedResponseParams { options, origin, request_id }
     }
 }
@@ -65,7 +66,8 @@ impl<'a> ResponseParams<'a> {
 impl OwnedResponseParams {
     /// Returns the parameters again. `close` says whether the connection ends after the response.
     pub(super) fn borrow(&self, close: bool) -> ResponseParams<'_> {
-        let (origin, request_id) = (self.origin.as_deref(), self.request_id.as_deref());
+        let origin = self.origin.as_deref();
+        let request_id = self.request_id.as_deref();
         ResponseParams { options: self.options, origin, request_id, close }
     }
 
@@ -99,11 +101,11 @@ impl EventResponse<'_> {
     pub(super) fn write_receipt(
         &self,
         results: &EventResults,
-        stored: StoreOutcome<'_>,
+        outcome: StoreOutcome<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) {
-        let is_visible = !matches!(stored, StoreOutcome::Stored(_, _, Some(false)));
+        let is_visible = !matches!(outcome, StoreOutcome::Stored(_, _, Some(false)));
         if self.params.options.minimal && results.are_all_recorded() && is_visible {
             let mut head = self.begin(204, scratch, out);
             self.write_timing(&mut head);
@@ -112,7 +114,7 @@ impl EventResponse<'_> {
         }
         let mut body = std::mem::take(&mut scratch.plan.text);
         body.clear();
-        results.write_receipt(stored, &mut body);
+        results.write_receipt(outcome, &mut body);
         let mut head = self.begin(200, scratch, out);
         if let Some(reason) = results.single_drop_reason() {
             head.field("X-Dropped: ", reason.name().as_bytes());
@@ -131,27 +133,27 @@ impl EventResponse<'_> {
     /// Appends the problem of a rejected request, and returns its kind.
     pub(super) fn write_problem(
         &self,
-        rejected: &RejectedRequest<'_>,
+        rejection: &RejectedRequest<'_>,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> &'static ProblemKind {
         let mut body = std::mem::take(&mut scratch.plan.text);
         body.clear();
-        let kind = rejected.kind();
+        let kind = rejection.kind();
         let begin = out.len();
         let mut head = self.begin(kind.status, scratch, out);
         head.raw(b"Content-Type: application/problem+json\r\n");
         let id = written_request_id(head.buffer(), begin);
-        rejected.write_problem(id.as_deref(), &mut body);
+        rejection.write_problem(id.as_deref(), &mut body);
         head.finish(body.len(), self.params.close).extend_from_slice(&body);
         scratch.plan.text = body;
         kind
     }
 }
 
-/// Returns the request ID from the head that begins at `begin`.
-fn written_request_id(out: &[u8], begin: usize) -> Option<String> {
-    let head = std::str::from_utf8(&out[begin..]).ok()?;
+/// Returns the request ID from the head that begins at `offset`.
+fn written_request_id(out: &[u8], offset: usize) -> Option<String> {
+    let head = std::str::from_utf8(&out[offset..]).ok()?;
     let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
     Some(id.to_owned())
 }

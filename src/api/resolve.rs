@@ -42,7 +42,7 @@ pub(super) fn handle<'a>(
                 true => (AnswerKind::DecidedLayout, decision_buffers.experiments.text()),
                 false => (AnswerKind::ForcedLayout, &[][..]),
             };
-            selection.set_answer_key(context, kind, (route_index, route), experiments, answer_key);
+            selection.set_answer_key(context, kind, route_index, route, experiments, answer_key);
             if response::write_prepared(context, answer_key.if_set(), buffers, out)? {
                 return Ok(());
             }

@@ -117,15 +117,21 @@ impl Body<'_> {
         }
     }
 
-    /// Records the shared parts of a body that begins at `begin`. Inlined, it would slow the responses that have none.
+    /// Records the shared parts of a body that begins at `offset`. Inlined, it would slow the responses that have none.
     #[inline(never)]
-    fn record_shared(&self, published: &PublishedSite, gzip: bool, begin: usize, shared: &mut SharedParts) {
+    fn record_shared(
+        &self,
+        published_site: &PublishedSite,
+        gzip: bool,
+        offset: usize,
+        shared: &mut SharedParts,
+    ) {
         match self {
             Self::Planned(plan, pieces) => {
-                shared.push_pieces(published, begin, plan.piece_ranges(*pieces, gzip));
+                shared.push_pieces(published_site, offset, plan.piece_ranges(*pieces, gzip));
             }
             Self::List(list) => {
-                shared.push(begin, SharedBytes::List { list: Arc::clone(list), is_gzip: gzip });
+                shared.push(offset, SharedBytes::List { list: Arc::clone(list), is_gzip: gzip });
             }
             Self::Text(_) => {}
         }
@@ -191,7 +197,8 @@ pub(super) fn write_prepared(
     let ResponseBuffers { answers, ids, shared, .. } = buffers;
     let begin = out.len();
     let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
-    let (class, etag) = (key.class(), answer.etag());
+    let class = key.class();
+    let etag = answer.etag();
     let (mut head, is_unchanged) = begin_head(context, class, Some(&etag), ids, out)?;
     let has_body = !is_unchanged && !context.is_head();
     if has_body && !context.request.close {
@@ -374,8 +381,8 @@ impl<'a> ResponseFields<'a> {
     }
 }
 
-fn vary(two_codings: bool, origin: bool) -> &'static [u8] {
-    match (two_codings, origin) {
+fn vary(has_two_codings: bool, varies_by_origin: bool) -> &'static [u8] {
+    match (has_two_codings, varies_by_origin) {
         (true, true) => b"Vary: Accept-Encoding, Origin\r\n",
         (true, false) => b"Vary: Accept-Encoding\r\n",
         (false, true) => b"Vary: Origin\r\n",
@@ -383,10 +390,10 @@ fn vary(two_codings: bool, origin: bool) -> &'static [u8] {
     }
 }
 
-/// Writes `Server-Timing` with the time since `started`. Writes nothing if the client did not ask for it.
-pub(super) fn write_server_timing(head: &mut ResponseHead<'_>, started: Option<Instant>) {
-    let Some(started) = started else { return };
-    let micros = clock::instant().duration_since(started).as_micros() as u64;
+/// Writes `Server-Timing` with the time since `start`. Writes nothing if the client did not ask for it.
+pub(super) fn write_server_timing(head: &mut ResponseHead<'_>, start: Option<Instant>) {
+    let Some(start) = start else { return };
+    let micros = clock::instant().duration_since(start).as_micros() as u64;
     head.raw(b"Server-Timing: total;dur=");
     json::write_number(head.buffer(), micros / 1000);
     let fraction = micros % 1000;

@@ -57,9 +57,9 @@ const fn default_limit(with_variants: bool) -> usize {
 /// Appends the list. Returns a token instead if the request is held by `held`. `client` returns the key of the client's address.
 pub(super) fn handle<'a>(
     context: &RequestContext<'a>,
-    prepared: &PreparedLists,
+    prepared_lists: &PreparedLists,
     held: Option<&mut HeldRequests>,
-    client: impl FnOnce() -> Option<u64>,
+    client_key: impl FnOnce() -> Option<u64>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>, Problem<'a>> {
@@ -69,10 +69,10 @@ pub(super) fn handle<'a>(
     if let Some(cursor) = context.params.get(Param::Cursor) {
         read_cursor(context, &options, cursor, &mut scratch.route_lists.after)?;
     }
-    if let Some(token) = held.and_then(|held| hold(context, &options, client, held)) {
+    if let Some(token) = held.and_then(|held| hold(context, &options, client_key, held)) {
         return Ok(Some(token));
     }
-    let list = find_or_prepare(context, &options, prepared, scratch);
+    let list = find_or_prepare(context, &options, prepared_lists, scratch);
     let Scratch { plan, response: buffers, .. } = scratch;
     let body = match &list {
         Some(list) => Body::List(list),
@@ -90,7 +90,7 @@ pub(super) fn handle<'a>(
 fn find_or_prepare(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
-    prepared: &PreparedLists,
+    prepared_lists: &PreparedLists,
     scratch: &mut Scratch,
 ) -> Option<Arc<PreparedList>> {
     let Scratch {
@@ -101,17 +101,17 @@ fn find_or_prepare(
     } = scratch;
     let key = list_key(context, options, &lists.after, etag_input);
     let is_usual = options.are_usual();
-    if let Some(list) = is_usual.then(|| prepared.get(key)).flatten() {
+    if let Some(list) = is_usual.then(|| prepared_lists.get(key)).flatten() {
         return Some(list);
     }
     let is_continued = context.params.get(Param::Cursor).is_some();
     let next = write_list(context, options, is_continued, lists, &mut plan.text);
-    let is_prepared = match next {
+    let is_prepared = if is_continued {
         // A cursor can begin at any route.
-        _ if is_continued => prepared.continues(key),
+        prepared_lists.continues(key)
+    } else {
         // The cursor has the number of the unknown version, of which there are many.
-        Some(_) => !matches!(options.since, Some((_, None))),
-        None => true,
+        next.is_none() || !matches!(options.since, Some((_, None)))
     };
     if !is_usual || !is_prepared {
         return None;
@@ -121,18 +121,18 @@ fn find_or_prepare(
     let text = &plan.text;
     let gzip = if text.len() > GZIP_ABOVE_BYTES { compressor.compress(text) } else { &[] };
     let list = Arc::new(PreparedList { text: text.as_slice().into(), gzip: gzip.into(), next_key });
-    prepared.insert(key, Arc::clone(&list));
+    prepared_lists.insert(key, Arc::clone(&list));
     Some(list)
 }
 
-/// Returns the key of the list that begins after the path `after`. Writes the input of its ETag.
+/// Returns the key of the list that begins after the path `last_path`. Writes the input of its ETag.
 fn list_key(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
-    after: &[u8],
+    last_path: &[u8],
     etag_input: &mut Vec<u8>,
 ) -> u128 {
-    write_etag_prefix(context, options, after, etag_input);
+    write_etag_prefix(context, options, last_path, etag_input);
     checksum::hash128(etag_input)
 }
 
@@ -141,13 +141,14 @@ fn list_key(
 fn hold(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
-    client: impl FnOnce() -> Option<u64>,
+    client_key: impl FnOnce() -> Option<u64>,
     held: &mut HeldRequests,
 ) -> Option<usize> {
-    let (wait_s, (since, _)) = (options.wait_s?, options.since?);
+    let wait_s = options.wait_s?;
+    let (version, _) = options.since?;
     let site = context.site();
-    if since == site.version.to_native() && context.request.body.is_empty() {
-        held.hold(&site.site, since, client(), wait_s)
+    if version == site.version.to_native() && context.request.body.is_empty() {
+        held.hold(&site.site, version, client_key(), wait_s)
     } else {
         None
     }
@@ -219,7 +220,9 @@ fn write_list<'a>(
     }
     let query_bytes = lists.queries.len() + lists.removed_queries.len();
     let after = std::str::from_utf8(&lists.after).unwrap_or_default();
-    let (mut listed, mut last, mut more) = (0, "", false);
+    let mut listed = 0;
+    let mut last = "";
+    let mut more = false;
     for change in changes(context, options, after, is_continued) {
         let bytes = body.len() + lists.redirects.len() + lists.removed.len() + query_bytes;
         if listed == options.limit || bytes > ROUTES_PAGE_BYTES_MAX {
@@ -228,8 +231,8 @@ fn write_list<'a>(
         }
         listed += 1;
         last = change.path();
-        let variants_of = options.with_variants.then(|| (context.site(), context.pieces()));
-        change.write(variants_of, body, &mut lists.redirects, &mut lists.removed);
+        let variant_source = options.with_variants.then(|| (context.site(), context.pieces()));
+        change.write(variant_source, body, &mut lists.redirects, &mut lists.removed);
     }
     let named = [
         ("redirects", &lists.redirects),
@@ -280,13 +283,13 @@ fn write_queries(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
     queries: &mut Vec<u8>,
-    removed: &mut Vec<u8>,
+    removed_queries: &mut Vec<u8>,
 ) {
     let now: &[ArchivedQuery] = &context.site().queries;
     let then = options.since.and_then(|(_, listed)| listed).map_or(&[][..], |listed| &listed.queries);
     for query in now {
-        let known = then.binary_search_by(|entry| (*entry.key).cmp(query.key.as_str()));
-        if known.is_ok_and(|at| then[at].content == query.content) {
+        let index = then.binary_search_by(|entry| (*entry.key).cmp(query.key.as_str()));
+        if index.is_ok_and(|at| then[at].content == query.content) {
             continue;
         }
         write_separator(queries);
@@ -300,8 +303,8 @@ fn write_queries(
     let is_gone =
         |entry: &&ContentEntry| now.binary_search_by(|query| query.key.as_str().cmp(&entry.key)).is_err();
     for entry in then.iter().filter(is_gone) {
-        write_separator(removed);
-        json::write_string(removed, &entry.key);
+        write_separator(removed_queries);
+        json::write_string(removed_queries, &entry.key);
     }
 }
 
@@ -319,10 +322,10 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Appends the entry to its list. With `variants_of`, the entry has its variants.
+    /// Appends the entry to its list. With `variant_source`, the entry has its variants.
     fn write(
         &self,
-        variants_of: Option<(&ArchivedSite, Pieces<'_>)>,
+        variant_source: Option<(&ArchivedSite, Pieces<'_>)>,
         routes: &mut Vec<u8>,
         redirects: &mut Vec<u8>,
         removed: &mut Vec<u8>,
@@ -334,7 +337,7 @@ impl<'a> Change<'a> {
             }
             Self::Published(route) => match &route.target {
                 ArchivedRouteTarget::Redirect(_) => write_entry(route, None, redirects),
-                ArchivedRouteTarget::Page(_) => write_entry(route, variants_of, routes),
+                ArchivedRouteTarget::Page(_) => write_entry(route, variant_source, routes),
             },
         }
     }
@@ -347,10 +350,14 @@ fn write_separator(list: &mut Vec<u8>) {
     }
 }
 
-fn write_entry(route: &ArchivedRoute, variants_of: Option<(&ArchivedSite, Pieces<'_>)>, list: &mut Vec<u8>) {
+fn write_entry(
+    route: &ArchivedRoute,
+    variant_source: Option<(&ArchivedSite, Pieces<'_>)>,
+    list: &mut Vec<u8>,
+) {
     write_separator(list);
     list.extend_from_slice(route.listing.as_bytes());
-    if let Some((site, pieces)) = variants_of
+    if let Some((site, pieces)) = variant_source
         && let Some(page) = route::page(site, route)
     {
         let text = pieces.text(page.combinations.to_native());
@@ -368,11 +375,11 @@ fn write_entry(route: &ArchivedRoute, variants_of: Option<(&ArchivedSite, Pieces
 fn changes<'a>(
     context: &RequestContext<'a>,
     options: &ListOptions<'a>,
-    after: &str,
+    last_path: &str,
     is_continued: bool,
 ) -> impl Iterator<Item = Change<'a>> {
     let prefix = &*options.prefix;
-    let is_after = |path: &str| if is_continued { path > after } else { path >= prefix };
+    let is_after = |path: &str| if is_continued { path > last_path } else { path >= prefix };
     let routes = &context.site().routes;
     let now = &routes[routes.partition_point(|r| !is_after(&r.path))..];
     let then = options.since.and_then(|(_, listed)| listed).map_or(&[][..], |l| &l.paths);
@@ -381,8 +388,8 @@ fn changes<'a>(
     let mut then = then.iter().take_while(move |p| p.key.starts_with(prefix)).peekable();
     std::iter::from_fn(move || {
         loop {
-            let (route, listed): (Option<&&ArchivedRoute>, Option<&&ContentEntry>) =
-                (now.peek(), then.peek());
+            let route: Option<&&ArchivedRoute> = now.peek();
+            let listed: Option<&&ContentEntry> = then.peek();
             let order = match (route, listed) {
                 (None, None) => return None,
                 (Some(_), None) => std::cmp::Ordering::Less,
@@ -393,7 +400,8 @@ fn changes<'a>(
                 std::cmp::Ordering::Less => return now.next().map(Change::Published),
                 std::cmp::Ordering::Greater => return then.next().map(|p| Change::Removed(&p.key)),
                 std::cmp::Ordering::Equal => {
-                    let (route, listed) = (now.next()?, then.next()?);
+                    let route = now.next()?;
+                    let listed = then.next()?;
                     if route.content != listed.content {
                         return Some(Change::Published(route));
                     }
@@ -404,9 +412,14 @@ fn changes<'a>(
 }
 
 /// Appends a cursor: the last listed path, and a checksum of it, the site and the other parameters.
-fn write_cursor(context: &RequestContext<'_>, options: &ListOptions<'_>, last: &str, body: &mut Vec<u8>) {
+fn write_cursor(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    last_path: &str,
+    body: &mut Vec<u8>,
+) {
     body.push(b'"');
-    cursor::encode(cursor_checksum(context, options, last.as_bytes()), last.as_bytes(), body);
+    cursor::encode(cursor_checksum(context, options, last_path.as_bytes()), last_path.as_bytes(), body);
     body.push(b'"');
 }
 
@@ -414,25 +427,25 @@ fn read_cursor<'a>(
     context: &RequestContext<'a>,
     options: &ListOptions<'_>,
     text: &'a str,
-    after: &mut Vec<u8>,
+    last_path: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let read = cursor::decode(text, ROUTE_BYTES_MAX, after);
-    let genuine = read.is_some_and(|read| read == cursor_checksum(context, options, after));
-    if genuine && std::str::from_utf8(after).is_ok() {
+    let read = cursor::decode(text, ROUTE_BYTES_MAX, last_path);
+    let genuine = read.is_some_and(|read| read == cursor_checksum(context, options, last_path));
+    if genuine && std::str::from_utf8(last_path).is_ok() {
         return Ok(());
     }
     let problem = Problem::invalid_value(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", text);
     Err(problem.at(Param::Cursor.name()))
 }
 
-fn cursor_checksum(context: &RequestContext<'_>, options: &ListOptions<'_>, last: &[u8]) -> u64 {
+fn cursor_checksum(context: &RequestContext<'_>, options: &ListOptions<'_>, last_path: &[u8]) -> u64 {
     let since = options.since.map_or(u64::MAX, |(version, _)| version).to_le_bytes();
     let parts: [&[u8]; 5] = [
         context.site().site.as_bytes(),
         options.prefix.as_bytes(),
         &since,
         &[u8::from(options.with_variants)],
-        last,
+        last_path,
     ];
     cursor::checksum_of(parts)
 }
@@ -440,7 +453,7 @@ fn cursor_checksum(context: &RequestContext<'_>, options: &ListOptions<'_>, last
 fn write_etag_prefix(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
-    after: &[u8],
+    last_path: &[u8],
     etag_input: &mut Vec<u8>,
 ) {
     etag_input.clear();
@@ -459,5 +472,5 @@ fn write_etag_prefix(
     etag_input.push(u8::from(options.with_variants));
     etag_input.extend_from_slice(&(options.prefix.len() as u64).to_le_bytes());
     etag_input.extend_from_slice(options.prefix.as_bytes());
-    etag_input.extend_from_slice(after);
+    etag_input.extend_from_slice(last_path);
 }

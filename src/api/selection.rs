@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::answer_table::{AnswerKey, AnswerKind};
 use super::context::{Inspection, RequestContext};
 use super::scratch::Scratch;
+use crate::events::time;
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::{self, Problem};
@@ -15,7 +16,6 @@ use crate::resolve::variants::{Choice, ForcedVariants, VariantsError};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedZone};
-use crate::visitors::events::time;
 use crate::visitors::lookup::ProfileReader;
 use crate::visitors::profile::last_context::LastContext;
 
@@ -50,14 +50,21 @@ pub(super) fn select_variants<'a>(
     let forced = parse_forced_variants(context, Param::Variants, text, page)?;
     let choice = decide::choose_forced(page, &forced);
     let explanation = inspection.explain.then(|| {
-        with_visitor(context, inspection, scratch, |visitor, recorded, buffers| {
-            explain_choice(context, page, (visitor, recorded), (&choice, &|_| true), buffers)
+        with_visitor(context, inspection, scratch, |visitor, origin, buffers| {
+            explain_choice(context, page, visitor, origin, &choice, &|_| true, buffers)
         })
     });
     let explanation = explanation.transpose()?.map(Box::new);
     let is_inspected = inspection.is_requested();
-    let (is_decided, is_crawler, forced) = (false, false, Some(forced));
-    Ok(Selection { page, choice, is_decided, is_crawler, forced, is_inspected, explanation })
+    Ok(Selection {
+        page,
+        choice,
+        is_decided: false,
+        is_crawler: false,
+        forced: Some(forced),
+        is_inspected,
+        explanation,
+    })
 }
 
 /// Decides for the visitor, except in the zones of `override`. Ignores `variants`.
@@ -76,14 +83,14 @@ pub(super) fn select_for_visitor<'a>(
         Some(text) => Some(parse_forced_variants(context, Param::Override, text, page)?),
         None => None,
     };
-    let decided = with_visitor(context, inspection, scratch, |visitor, recorded, buffers| {
+    let decided = with_visitor(context, inspection, scratch, |visitor, origin, buffers| {
         let patterns = context.published.patterns();
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
         let is_forced =
             |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
-        let explanation = inspection.explain.then(|| {
-            Box::new(explain_choice(context, page, (visitor, recorded), (&choice, &is_forced), buffers))
-        });
+        let explanation = inspection
+            .explain
+            .then(|| Box::new(explain_choice(context, page, visitor, origin, &choice, &is_forced, buffers)));
         (choice, visitor.agent.is_crawler, explanation)
     });
     let (choice, is_crawler, explanation) = decided?;
@@ -91,65 +98,68 @@ pub(super) fn select_for_visitor<'a>(
     Ok(Selection { page, choice, is_decided: true, is_crawler, forced, is_inspected, explanation })
 }
 
-/// Calls `then` with the visitor as the request and the profile describe it, now or at the time of `inspection`. For an
+/// Calls `callback` with the visitor as the request and the profile describe it, now or at the time of `inspection`. For an
 /// explanation on the admin address it also passes the origin of the recorded values.
 fn with_visitor<'a, R>(
     context: &RequestContext<'a>,
     inspection: Inspection,
     scratch: &mut Scratch,
-    then: impl FnOnce(&Visitor<'_>, Option<Box<Json>>, &mut DecisionBuffers) -> R,
+    callback: impl FnOnce(&Visitor<'_>, Option<Box<Json>>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
     let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, cookie, .. } = scratch;
     let ids = context.visitor_ids(cookie)?;
     let pinned = profiles.as_mut().map(ProfileReader::pin);
     // The profile is loaded into the cache while the request is read.
-    let known = pinned.as_ref().zip(ids.lookup_id()).map(|(pinned, (id_kind, id))| {
+    let lookup = pinned.as_ref().zip(ids.lookup_id()).map(|(pinned, (id_kind, id))| {
         let key = pinned.key(&context.site().site, id_kind, id);
         pinned.prefetch_word(key);
         (pinned, key)
     });
     let agent =
         context.user_agent().map(|agent| user_agent_cache.get_or_parse_bytes(user_agent_parser, agent));
-    if let Some((pinned, key)) = known {
+    if let Some((pinned, key)) = lookup {
         pinned.prefetch_record(key);
     }
     let mut visitor = context.visitor(ids, agent.unwrap_or_default(), inspection.now_ms);
-    let recorded;
+    let last_context;
     let origin = if inspection.takes_recorded {
-        recorded = known.and_then(|(pinned, key)| pinned.profile(key)?.last_context());
-        recorded.as_ref().map(|recorded| take_recorded(context, recorded, &mut visitor))
+        last_context = lookup.and_then(|(pinned, key)| pinned.profile(key)?.last_context());
+        last_context.as_ref().map(|last_context| take_recorded(context, last_context, &mut visitor))
     } else {
         None
     };
     // A crawler gets the baseline, also with the ID of a visitor.
     if !visitor.agent.is_crawler {
-        visitor.profile = known.and_then(|(pinned, key)| pinned.profile(key));
+        visitor.profile = lookup.and_then(|(pinned, key)| pinned.profile(key));
     }
-    Ok(then(&visitor, origin, decision_buffers))
+    Ok(callback(&visitor, origin, decision_buffers))
 }
 
 /// Replaces members of the visitor by recorded ones. Returns the origin of these.
 #[cold]
 fn take_recorded<'v>(
     context: &RequestContext<'_>,
-    recorded: &'v LastContext,
+    last_context: &'v LastContext,
     visitor: &mut Visitor<'v>,
 ) -> Box<Json> {
-    let members = context.take_recorded(&recorded.values, visitor);
-    Box::new(json!({ "at": time::to_text(recorded.at_ms), "members": members }))
+    let members = context.take_recorded(&last_context.values, visitor);
+    Box::new(json!({ "at": time::to_text(last_context.at_ms), "members": members }))
 }
 
 fn explain_choice(
     context: &RequestContext<'_>,
     page: &ArchivedPage,
-    (visitor, recorded): (&Visitor<'_>, Option<Box<Json>>),
-    choice: (&Choice, &dyn Fn(&ArchivedZone) -> bool),
+    visitor: &Visitor<'_>,
+    recorded_origin: Option<Box<Json>>,
+    choice: &Choice,
+    is_forced: &dyn Fn(&ArchivedZone) -> bool,
     buffers: &mut DecisionBuffers,
 ) -> (Json, Json) {
     let patterns = context.published.patterns();
-    let (decisions, mut document) = explain(buffers, context.site(), page, visitor, choice, patterns);
-    if let Some(recorded) = recorded {
-        document["recorded"] = *recorded;
+    let (decisions, mut document) =
+        explain(buffers, context.site(), page, visitor, choice, is_forced, patterns);
+    if let Some(origin) = recorded_origin {
+        document["recorded"] = *origin;
     }
     (decisions, document)
 }
@@ -249,7 +259,8 @@ impl Selection<'_> {
         &self,
         context: &RequestContext<'_>,
         kind: AnswerKind,
-        (index, route): (u32, &ArchivedRoute),
+        route_index: u32,
+        route: &ArchivedRoute,
         experiments: &[u8],
         key: &mut AnswerKey,
     ) {
@@ -260,8 +271,9 @@ impl Selection<'_> {
         if !has_key {
             return key.clear();
         }
-        let (choice, hash) = (self.choice.as_bytes(self.page), context.published.hash());
-        key.set((kind, context.accepts_gzip()), &hash, index, choice, experiments);
+        let choice = self.choice.as_bytes(self.page);
+        let hash = context.published.hash();
+        key.set(kind, context.accepts_gzip(), &hash, route_index, choice, experiments);
     }
 
     /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the

@@ -78,12 +78,12 @@ impl SharedParts {
     /// Adds pieces of a site, each with its offset from `begin`.
     pub(crate) fn push_pieces(
         &mut self,
-        published: &PublishedSite,
+        published_site: &PublishedSite,
         begin: usize,
         pieces: impl Iterator<Item = (usize, PieceRange)>,
     ) {
         for (offset, range) in pieces.filter(|(_, [_, bytes])| *bytes >= SHARED_PART_BYTES_MIN as u64) {
-            self.push(begin + offset, SharedBytes::Piece(published.snapshot(), range));
+            self.push(begin + offset, SharedBytes::Piece(published_site.snapshot(), range));
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn handle<'a>(
             let page = &context.site().pages[index.to_native() as usize];
             match combinations {
                 true => write_combinations(context, route, page, inspection, scratch, out),
-                false => write_decision(context, (route_index, route), page, inspection, scratch, out),
+                false => write_decision(context, route_index, route, page, inspection, scratch, out),
             }
         }
     }
@@ -50,7 +50,8 @@ fn includes_combinations<'a>(context: &RequestContext<'a>) -> Result<bool, Probl
 
 fn write_decision<'a>(
     context: &RequestContext<'a>,
-    (route_index, route): (u32, &ArchivedRoute),
+    route_index: u32,
+    route: &ArchivedRoute,
     page: &'a ArchivedPage,
     inspection: Inspection,
     scratch: &mut Scratch,
@@ -60,7 +61,7 @@ fn write_decision<'a>(
     let Scratch { plan, path, canonical, decision_buffers, answer_key, response: buffers, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
-    selection.set_answer_key(context, kind, (route_index, route), experiments, answer_key);
+    selection.set_answer_key(context, kind, route_index, route, experiments, answer_key);
     if response::write_prepared(context, answer_key.if_set(), buffers, out)? {
         return Ok(());
     }

@@ -32,21 +32,22 @@ impl<'a> Needle<'a> {
         (!text.is_empty()).then_some(Self { text })
     }
 
-    /// Reads `source` to its end and calls `found` with the offset of each occurrence, in order, without
+    /// Reads `source` to its end and calls `visit` with the offset of each occurrence, in order, without
     /// overlaps. Returns the number of bytes read. Holds 256 KiB and a few times the length of the text.
     ///
     /// # Errors
     /// Returns the error of `source`.
-    pub fn find_all(&self, source: &mut impl Read, found: &mut dyn FnMut(u64)) -> io::Result<u64> {
+    pub fn find_all(&self, source: &mut impl Read, visit: &mut dyn FnMut(u64)) -> io::Result<u64> {
         // An occurrence that begins before the last `longest` bytes of the window is complete in it.
         let longest = self.text.len() * ESCAPED_BYTES_MAX;
         let mut window = Vec::with_capacity(READ_CHUNK_BYTES + longest);
-        let (mut window_at, mut from) = (0, 0);
+        let mut window_at = 0;
+        let mut from = 0;
         loop {
             let read = source.by_ref().take(READ_CHUNK_BYTES as u64).read_to_end(&mut window)?;
             let until = if read == 0 { window.len() } else { window.len().saturating_sub(longest) };
             while let Some((at, length)) = self.find(&window, window_at, from, until) {
-                found(window_at + at as u64);
+                visit(window_at + at as u64);
                 from = at + length;
             }
             if read == 0 {

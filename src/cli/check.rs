@@ -12,12 +12,12 @@ use super::inspect::FileKind;
 use super::site_directory::counted;
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::events::time;
 use crate::insights::{ColumnFileError, Columns, parse_column_file_name};
+use crate::log::{self, CheckReport, DamageKind, InterruptedErasure, LogError};
 use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::events::time;
-use crate::visitors::log::{self, CheckReport, DamageKind, InterruptedErasure, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Verify every checksum of all snapshots, or of a log, its checkpoints, its column files, the served versions and the
@@ -65,8 +65,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
-        FileKind::Segment => summarize((0, 0), Some(check_log(path, log::check_file)?), 0),
-        FileKind::Checkpoint => summarize((0, 0), None, checkpoints::check_file(path)?),
+        FileKind::Segment => {
+            summarize(CheckedSnapshots::default(), Some(check_log(path, log::check_file)?), 0)
+        }
+        FileKind::Checkpoint => summarize(CheckedSnapshots::default(), None, checkpoints::check_file(path)?),
     }
 }
 
@@ -82,7 +84,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
         None
     };
     let checkpoints = checkpoints::check_directory(directory)?;
-    if snapshots.1 == 0 && log.is_none() && checkpoints.is_none() {
+    if snapshots.count == 0 && log.is_none() && checkpoints.is_none() {
         return Err(CliError::Input(format!(
             "nothing to check: {} has no snapshots, no log and no checkpoints",
             directory.display()
@@ -142,8 +144,16 @@ fn report(path: &Path, result: io::Result<Option<String>>, if_deleted: &str) -> 
     }
 }
 
-/// Checks the snapshots at `path` and prints a line for each. Returns the number of bad ones and of all.
-fn check_snapshots(path: &Path) -> Result<(usize, usize), CliError> {
+/// The snapshots of a directory.
+#[derive(Default)]
+struct CheckedSnapshots {
+    count: usize,
+    /// The number of those that are not sound.
+    wrong: usize,
+}
+
+/// Checks the snapshots at `path` and prints a line for each.
+fn check_snapshots(path: &Path) -> Result<CheckedSnapshots, CliError> {
     let checked = inspect_snapshot::check(path)
         .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
     for (file, result) in &checked {
@@ -151,7 +161,7 @@ fn check_snapshots(path: &Path) -> Result<(usize, usize), CliError> {
         print_line(&format!("{}: {line}", file.display()))?;
     }
     let wrong = checked.iter().filter(|(_, result)| result.is_err()).count();
-    Ok((wrong, checked.len()))
+    Ok(CheckedSnapshots { count: checked.len(), wrong })
 }
 
 /// Checks a log or a segment and prints its damage. Returns the number of damaged places.
@@ -196,11 +206,8 @@ fn describe_erasure(erasure: &InterruptedErasure) -> String {
     }
 }
 
-fn summarize(
-    (wrong, snapshots): (usize, usize),
-    log: Option<usize>,
-    checkpoints: usize,
-) -> Result<(), CliError> {
+fn summarize(snapshots: CheckedSnapshots, log: Option<usize>, checkpoints: usize) -> Result<(), CliError> {
+    let CheckedSnapshots { count: snapshots, wrong } = snapshots;
     let of_snapshots = (wrong > 0).then(|| format!("{wrong} of {snapshots} files are not sound"));
     let of_log = log.filter(|places| *places > 0).map(|n| format!("the log is damaged in {n} places"));
     let of_checkpoints = (checkpoints > 0).then(|| format!("{checkpoints} checkpoints are not sound"));

@@ -64,10 +64,12 @@ pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
 
 /// Describes the content of a checkpoint, as text or as JSON.
 pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
-    let opened = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
-    let (header, bytes, runs) = (*opened.header(), opened.bytes(), opened.parts().runs.len());
-    let (ranks, value_bytes) = count_entries(opened).map_err(|error| to_cli_error(path, error))?;
-    let [aliases, once, known] = ranks;
+    let reader = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
+    let header = *reader.header();
+    let bytes = reader.bytes();
+    let runs = reader.parts().runs.len();
+    let (counts, value_bytes) = count_entries(reader).map_err(|error| to_cli_error(path, error))?;
+    let [aliases, once, known] = counts;
     let made = format_time(header.created_ms);
     if as_json {
         let document = json!({
@@ -92,16 +94,18 @@ pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
 }
 
 /// Counts the entries by eviction class, and the bytes of all values.
-fn count_entries(opened: CheckpointReader) -> Result<([u64; 3], u64), CheckpointError> {
-    let (mut entries, mut ranks, mut bytes) = (opened.entries()?, [0; 3], 0);
+fn count_entries(reader: CheckpointReader) -> Result<([u64; 3], u64), CheckpointError> {
+    let mut entries = reader.entries()?;
+    let mut counts = [0; 3];
+    let mut bytes = 0;
     while let Some(entry) = entries.read_next()? {
-        let rank = match entry.class {
+        let class = match entry.class {
             EvictionClass::Pinned => 0,
             EvictionClass::SingleVisit => 1,
             EvictionClass::Returning => 2,
         };
-        ranks[rank] += 1;
+        counts[class] += 1;
         bytes += entry.value.len() as u64;
     }
-    Ok((ranks, bytes))
+    Ok((counts, bytes))
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::{CliError, print_line};
-use crate::cluster::connect::NatsSettings;
 use crate::cluster::found::{self, NewEra};
 use crate::cluster::operate::{self, StreamStatus};
 use crate::cluster::servers::{SyncSetting, sync_setting};
@@ -14,6 +13,7 @@ use crate::config::cluster::{
 };
 use crate::config::{ByteSize, size_parser};
 use crate::limits::PROFILES_MEMORY_BYTES_DEFAULT;
+use crate::nats::connect::NatsSettings;
 
 /// Keys in the duplicate window of an era, if none is given: 24 hours at 115 events per second.
 const DUPLICATES_MAX_DEFAULT: u64 = 10_000_000;
@@ -71,8 +71,8 @@ impl StreamArgs {
         refuse_userinfo("--cluster", &self.cluster)
             .and_then(|()| self.files.check())
             .map_err(CliError::Usage)?;
-        let (servers, files) = (server_addresses(&self.cluster), self.files.clone());
-        Ok(NatsSettings { servers, name: "control".to_owned(), files })
+        let servers = server_addresses(&self.cluster);
+        Ok(NatsSettings { servers, name: "control".to_owned(), files: self.files.clone() })
     }
 }
 

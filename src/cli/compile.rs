@@ -71,7 +71,7 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
         compiled.bytes.len(),
     ))?;
     if is_directory(&args.output) {
-        delete_older(&args.output, (&site, version), args.keep.unwrap_or(KEEP_DEFAULT))?;
+        delete_older(&args.output, &site, version, args.keep.unwrap_or(KEEP_DEFAULT))?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn output_path(args: &CompileArgs, site: &str, version: u64) -> Result<PathBuf, 
 ///
 /// # Errors
 /// Standard output cannot be written. A file that cannot be deleted is a warning: the new version is published.
-fn delete_older(directory: &Path, (site, version): (&str, u64), keep: u64) -> Result<(), CliError> {
+fn delete_older(directory: &Path, site: &str, version: u64, keep: u64) -> Result<(), CliError> {
     let names = list_snapshot_names(directory).unwrap_or_default();
     let names = names.iter().filter_map(|name| parse_name(name.to_str()?));
     let of_site = names.filter(|found| found.0 == site && found.1 <= version);

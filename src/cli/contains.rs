@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::{CliError, print_line};
 use crate::cli::byte_search::Needle;
+use crate::log::SeqLocator;
 use crate::storage::disk::RealDisk;
-use crate::visitors::log::SeqLocator;
 
 /// Number of matches that one search of a directory prints. The others are a count.
 pub const MATCHES_SHOWN_MAX: usize = 100;
@@ -63,7 +63,8 @@ pub fn search_all<E>(
     list: &mut dyn FnMut() -> Result<Vec<ListedFile>, E>,
     search: &mut dyn FnMut(&Path) -> Result<Option<u64>, E>,
 ) -> Result<SearchSummary, E> {
-    let (mut seen, mut summary) = (BTreeSet::new(), SearchSummary::default());
+    let mut seen = BTreeSet::new();
+    let mut summary = SearchSummary::default();
     loop {
         let mut files = list()?;
         files.retain(|file| !seen.contains(file));
@@ -86,7 +87,8 @@ fn list_files(path: &Path) -> Result<Vec<ListedFile>, CliError> {
     if !meta.is_dir() {
         return Ok(vec![ListedFile { path: path.to_owned(), inode: meta.ino() }]);
     }
-    let (mut files, mut directories) = (Vec::new(), vec![path.to_owned()]);
+    let mut files = Vec::new();
+    let mut directories = vec![path.to_owned()];
     while let Some(directory) = directories.pop() {
         let entries = fs::read_dir(&directory).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         for entry in entries.map_err(|error| search_error(&directory, &error))? {
@@ -102,12 +104,12 @@ fn list_files(path: &Path) -> Result<Vec<ListedFile>, CliError> {
     Ok(files)
 }
 
-/// Prints where the text occurs in a file, and adds the occurrences to `places`. Returns the file's size.
-fn search_file(path: &Path, needle: &Needle<'_>, places: &mut usize) -> io::Result<u64> {
+/// Prints where the text occurs in a file, and adds the occurrences to `occurrences`. Returns the file's size.
+fn search_file(path: &Path, needle: &Needle<'_>, occurrences: &mut usize) -> io::Result<u64> {
     let mut matches = Vec::new();
-    let room = MATCHES_SHOWN_MAX.saturating_sub(*places);
+    let room = MATCHES_SHOWN_MAX.saturating_sub(*occurrences);
     let bytes = needle.find_all(&mut File::open(path)?, &mut |at| {
-        *places += 1;
+        *occurrences += 1;
         if matches.len() < room {
             matches.push(at);
         }

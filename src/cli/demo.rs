@@ -54,11 +54,11 @@ pub(super) fn begin_phases(snapshot: &Path, data: &Path) -> io::Result<()> {
     storage::write_data_file(&path, &phases_file::encode(&phases))
 }
 
-fn collect_files(directory: &Dir<'static>, found: &mut Vec<(&'static str, &'static [u8])>) {
+fn collect_files(directory: &Dir<'static>, files: &mut Vec<(&'static str, &'static [u8])>) {
     for entry in directory.entries() {
         match entry {
-            DirEntry::Dir(inner) => collect_files(inner, found),
-            DirEntry::File(file) => found.extend(file.path().to_str().map(|path| (path, file.contents()))),
+            DirEntry::Dir(inner) => collect_files(inner, files),
+            DirEntry::File(file) => files.extend(file.path().to_str().map(|path| (path, file.contents()))),
         }
     }
 }

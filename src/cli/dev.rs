@@ -1,7 +1,7 @@
 //! `parallax dev`: serves a site directory, and compiles it again after each change.
 //!
 //! The server is that of `parallax serve`. A thread of its own watches the directory and publishes each version
-//! without mistakes into the snapshots directory of the server. After a mistake the last version stays.
+//! without errors into the snapshots directory of the server. After an error the last version stays.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -83,14 +83,15 @@ fn watch_site(watcher: &mut SourceWatcher, publisher: &mut SitePublisher) {
     }
 }
 
-/// A site directory that is being edited, and its last version without mistakes.
+/// A site directory that is being edited, and its last version without errors.
+#[derive(Default)]
 struct SitePublisher {
     directory: PathBuf,
     /// The snapshot file to write.
     snapshot: PathBuf,
     /// The server's address, when it is known.
     address: Option<SocketAddr>,
-    /// The files as they were read last, with or without mistakes.
+    /// The files as they were read last, with or without errors.
     files: Files,
     /// The error of the last reading or writing, so that it is printed once.
     last_error: Option<String>,
@@ -102,9 +103,7 @@ struct SitePublisher {
 
 impl SitePublisher {
     fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
-        let (files, routes) = Default::default();
-        let (address, last_error) = (None, None);
-        Self { directory, snapshot, address, files, last_error, site: String::new(), version: 0, routes }
+        Self { directory, snapshot, ..Self::default() }
     }
 
     /// Sets the address of the started server, and prints the URLs of the first version.
@@ -121,7 +120,7 @@ impl SitePublisher {
         }
     }
 
-    /// Compiles the files. Publishes them, or prints their mistakes.
+    /// Compiles the files. Publishes them, or prints their diagnostics.
     fn publish(&mut self, files: Files) {
         let begun = clock::instant();
         let version = clock::now_s().max(self.version + 1);
@@ -143,7 +142,8 @@ impl SitePublisher {
                 print_error(&format!("parallax: {text}"));
             }
         }
-        (self.files, self.last_error) = (files, None);
+        self.files = files;
+        self.last_error = None;
     }
 
     /// Prints an error, unless it is the last one again.
@@ -156,12 +156,12 @@ impl SitePublisher {
     }
 
     /// Prints the URLs of the changed pages of a new version.
-    fn report(&mut self, directory: CompiledDirectory, took: Duration) {
+    fn report(&mut self, directory: CompiledDirectory, duration: Duration) {
         let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. }, .. } = directory;
         let summary = format!(
             "site {site}, version {version}, {}, {} ms",
             counted(routes.len(), "route"),
-            took.as_millis()
+            duration.as_millis()
         );
         print_text(&format!("compiled: {summary}"));
         let changed: Vec<&String> = routes
@@ -172,7 +172,9 @@ impl SitePublisher {
         if let Some(address) = self.address {
             print_urls(address, &site, changed.into_iter());
         }
-        (self.site, self.version, self.routes) = (site, version, routes);
+        self.site = site;
+        self.version = version;
+        self.routes = routes;
     }
 }
 

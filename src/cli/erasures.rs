@@ -9,11 +9,11 @@ use clap::Args;
 use super::site_directory::counted;
 use super::{CliError, log_read_error, print_line};
 use crate::clock::{Clock, SystemClock};
+use crate::log::{self, LogError};
 use crate::storage::AtomicFile;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::{BackupError, is_of_node};
 use crate::visitors::erasure_list::{ErasureList, UnlistedError};
-use crate::visitors::log::{self, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Keep the list beside the backups, but not in the data directory. Write it again after each erasure, or every hour:

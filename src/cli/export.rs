@@ -14,12 +14,13 @@ use clap::{Args, ValueEnum};
 use super::output_file::{Interruption, OutputFile};
 use super::progress::Progress;
 use super::{CliError, log_read_error, print_line};
-use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::events::export::write_line;
+use crate::events::export::write_line;
 #[cfg(feature = "parquet")]
-use crate::visitors::events::parquet::Table;
-use crate::visitors::log::position::{self, LogPosition, PositionError, RecordChain};
-use crate::visitors::log::{self, LogError, LogId, LogItem, LogReader, Record, RecordKind, SeqRange};
+use crate::events::parquet::Table;
+use crate::log::position::{self, LogPosition, PositionError, RecordChain};
+use crate::log::{self, LogError, LogId, LogItem, LogReader, SeqRange};
+use crate::record::{Record, RecordKind};
+use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::verify::newest_checkpoint_seq;
 
 pub(super) const EXAMPLES: &str = "\
@@ -239,7 +240,8 @@ fn export_to_file(
     path: &Path,
     source: &mut ExportSource,
 ) -> Result<ExportSummary, CliError> {
-    let (progress, interruption) = (Progress::on_terminal(), Interruption::default());
+    let progress = Progress::on_terminal();
+    let interruption = Interruption::default();
     let written = OutputFile::create(path, &interruption).map_err(ExportError::from).and_then(|file| {
         let (summary, file) = export_records(args, source, file, &progress)?;
         file.commit()?;
@@ -261,7 +263,8 @@ fn export_to_file(
     };
     let position = source.log_id.and_then(|log_id| source.chain.position(log_id));
     let next = position.map_or(Since::Seq(source.chain.last_seq()), Since::Position);
-    let (path, records) = (path.display(), summary.records);
+    let path = path.display();
+    let records = summary.records;
     print_line(&format!("{path}: {records} records, {last}; continue with --since {next}"))?;
     Ok(summary)
 }

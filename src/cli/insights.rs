@@ -13,6 +13,7 @@ use crate::insights::{
     Query, ScanError, SiteFacts, Subject, Topic, ZONES_PARAM_NAMES, answer_over, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
+use crate::log::{self, LogError, LogReader};
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::catalog::phases::Phases;
@@ -20,7 +21,6 @@ use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::snapshot::format::ArchivedSite;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::log::{self, LogError, LogReader};
 use crate::{clock, storage};
 
 pub(super) const EXAMPLES: &str = "\
@@ -149,11 +149,11 @@ fn parse_pairs(question: QuestionName, params: &[String]) -> Result<Vec<(&str, &
     params.iter().map(|param| parse_pair(param, known)).collect()
 }
 
-fn parse_pair<'p>(param: &'p str, known: &[&str]) -> Result<(&'p str, &'p str), CliError> {
+fn parse_pair<'p>(param: &'p str, names: &[&str]) -> Result<(&'p str, &'p str), CliError> {
     let wrong = || format!("{param:?} is no parameter; write NAME=VALUE, such as from=2026-01-05");
     let (name, value) = param.split_once('=').ok_or_else(|| CliError::Usage(wrong()))?;
-    if name != "site" && !known.contains(&name) {
-        let names = known.join(", ");
+    if name != "site" && !names.contains(&name) {
+        let names = names.join(", ");
         return Err(CliError::Usage(format!("{name:?} is no parameter; the parameters are site, {names}")));
     }
     Ok((name, value))
@@ -165,7 +165,8 @@ fn open_store(
     site: &str,
     published: Option<&ArchivedSite>,
 ) -> Result<(ColumnStore, SiteFacts), CliError> {
-    let (directory, disk) = (&args.directory, Arc::new(RealDisk) as Arc<dyn Disk>);
+    let directory = &args.directory;
+    let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
     if !log::contains_log(&*disk, directory).map_err(failed)? {
         return Err(CliError::Input(format!(

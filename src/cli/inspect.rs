@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::events::time;
+use crate::log::format::SEGMENT_MAGIC;
+use crate::log::{self, Damage, SegmentSummary};
 use crate::site::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
 use crate::storage;
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::MAGIC as CHECKPOINT_MAGIC;
-use crate::visitors::events::time;
-use crate::visitors::log::format::SEGMENT_MAGIC;
-use crate::visitors::log::{self, Damage, SegmentSummary};
 
 pub(super) const EXAMPLES: &str = "\
   parallax inspect snapshots/shop-43.snapshot
@@ -104,17 +104,18 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "segment      {}, {bytes} bytes, {state}", path.display());
-    let _ = match (&summary.header, summary.format_version) {
-        (Some(header), Some(version)) => {
-            let created = format_time(header.created_ms);
-            writeln!(
-                out,
-                "header       format {version}, first seq {}, created {created}\nlog          {}",
-                header.first_seq, header.log_id
-            )
-        }
-        _ => writeln!(out, "header       damaged"),
-    };
+    if let Some(header) = &summary.header
+        && let Some(version) = summary.format_version
+    {
+        let created = format_time(header.created_ms);
+        let _ = writeln!(
+            out,
+            "header       format {version}, first seq {}, created {created}\nlog          {}",
+            header.first_seq, header.log_id
+        );
+    } else {
+        let _ = writeln!(out, "header       damaged");
+    }
     let _ = writeln!(out, "batches      {batches}, and {marks} watermarks");
     let _ = match summary.seqs {
         Some((first, last)) => writeln!(out, "records      {records}, seq {first} to {last}"),
@@ -132,7 +133,9 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
         let _ = writeln!(out, "site         {site}: {count}");
     }
     if let Some(footer) = &summary.footer {
-        let (entries, keys, filter) = (footer.index.len(), footer.keys.len(), footer.filter.len());
+        let entries = footer.index.len();
+        let keys = footer.keys.len();
+        let filter = footer.filter.len();
         let _ = writeln!(
             out,
             "footer       at {}: {entries} index entries, {keys} keys, a filter of {filter} bytes",

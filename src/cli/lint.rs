@@ -18,7 +18,8 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let directory = compile_files(&files, None, |_| Ok(0))?;
     let warnings = &directory.compiled.warnings;
     print_warnings(warnings, &files);
-    let (site, routes) = (directory.site, directory.compiled.routes.len());
-    let (routes, warnings) = (counted(routes, "route"), counted(warnings.len(), "warning"));
+    let site = directory.site;
+    let routes = counted(directory.compiled.routes.len(), "route");
+    let warnings = counted(warnings.len(), "warning");
     print_line(&format!("site {site}: {routes}, 0 errors, {warnings}"))
 }

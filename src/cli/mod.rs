@@ -43,8 +43,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::print_config::render_config;
 use self::settings::FileSettings;
+use crate::log::LogError;
 use crate::log_lines;
-use crate::visitors::log::LogError;
 
 /// Serves every visitor of a website their own version of a page, within microseconds.
 ///

@@ -25,8 +25,8 @@ impl Progress {
     }
 
     /// Starts a bar with a label and a number of steps.
-    pub(super) fn start(&self, what: &'static str, all: u64) {
-        self.0.set_message(what);
+    pub(super) fn start(&self, activity: &'static str, all: u64) {
+        self.0.set_message(activity);
         self.0.set_length(all);
     }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args};
 
 use super::{CliError, print_line};
-use crate::cluster::publish::{Change, NewSnapshot, PublishError, change_source};
-use crate::cluster::pull::list::{FILE_BYTES_MAX, SourceFile};
 use crate::config::cluster::{ConnectionFiles, SnapshotSource, parse_source, refuse_userinfo};
+use crate::distribute::list::{FILE_BYTES_MAX, SourceFile};
+use crate::distribute::publish::{Change, NewSnapshot, PublishError, change_source};
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget};
 
 /// Most versions of a site in a source. Each one takes memory on every node.
@@ -93,7 +93,8 @@ fn read_snapshot(path: &Path) -> Result<NewSnapshot, CliError> {
     let mut file = File::open(path).map_err(unreadable)?;
     let snapshot = Snapshot::open_file(&mut file, length, &SnapshotBudget::new(u64::MAX))
         .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
-    let (site, version) = (snapshot.site().site.to_string(), snapshot.version());
+    let site = snapshot.site().site.to_string();
+    let version = snapshot.version();
     let bytes = fs::read(path).map_err(unreadable)?;
     if bytes.len() as u64 != length {
         return Err(CliError::Input(format!(

@@ -9,11 +9,11 @@ use clap::Args;
 use super::check::check_directory;
 use super::site_directory::counted;
 use super::{CliError, log_read_error, print_line};
+use crate::events::time;
+use crate::log::{self, LogError};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::{self, BackupError, RestoreSummary};
 use crate::visitors::erasure_list::{ErasureList, ListError};
-use crate::visitors::events::time;
-use crate::visitors::log::{self, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Restore a backup, which `cp -r` made, also beside a running server, and serve it:
@@ -53,7 +53,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<(), CliError> {
     }
     check_directory(backup)?;
     let of_list = list.as_ref().map(|(_, list)| list);
-    let restored = backup::restore(&disk, (backup, directory), of_list)
+    let restored = backup::restore(&disk, backup, directory, of_list)
         .map_err(|error| to_cli_error(error, erasures.as_deref()))?;
     print_erasures(directory, &restored, list.as_ref())?;
     let RestoreSummary { log_id, files, bytes, .. } = restored;
@@ -90,23 +90,23 @@ fn to_cli_error(error: BackupError, erasures: Option<&Path>) -> CliError {
 /// Prints the erasures that were carried out, and since when erased visitors may be back.
 fn print_erasures(
     directory: &Path,
-    restored: &RestoreSummary,
+    summary: &RestoreSummary,
     list: Option<&ListFile<'_>>,
 ) -> Result<(), CliError> {
     let name = directory.display();
-    if let Some(erased) = restored.erased {
+    if let Some(erased) = summary.erased {
         let records = counted(erased.records as usize, "record");
-        let missing = counted(restored.missing_tombstones, "tombstone");
+        let missing = counted(summary.missing_tombstones, "tombstone");
         print_line(&format!(
             "{name}: appended {missing} that the backup lacked; erased {records}, and IDs in {} of other visitors",
             erased.redacted
         ))?;
     }
     let day = |ms: i64| time::to_text(ms).chars().take(DAY_CHARS).collect::<String>();
-    let since = restored.last_received_ms.map_or("at any time".to_owned(), |ms| {
+    let since = summary.last_received_ms.map_or("at any time".to_owned(), |ms| {
         format!("since {} (UTC), the day of the last record in the backup,", day(ms))
     });
-    if restored.is_of_node {
+    if summary.is_of_node {
         return print_line(&format!(
             "{name}: visitors who were erased {since} are in it until the node starts, which carries out the erasures of its \
              cluster of the last 90 days"
@@ -119,14 +119,14 @@ fn print_erasures(
         ));
     };
     let path = path.display();
-    if list.first_seq > restored.last_seq + 1 {
+    if list.first_seq > summary.last_seq + 1 {
         print_line(&format!(
             "{name}: visitors who were erased {since} may be back if their erasure has a seq before {}: retention had deleted these \
              tombstones before {path} was made; erase them again",
             list.first_seq
         ))?;
     }
-    let known_ms = restored.last_received_ms.map_or(list.made_ms, |ms| ms.max(list.made_ms));
+    let known_ms = summary.last_received_ms.map_or(list.made_ms, |ms| ms.max(list.made_ms));
     print_line(&format!(
         "{name}: visitors who were erased after {}, which {path} does not have, may be back; erase them again",
         time::to_text(known_ms)

@@ -33,10 +33,10 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     run(config, |_| Ok(()))
 }
 
-/// Serves until a signal. Calls `started` with the public address when the server accepts requests.
+/// Serves until a signal. Calls `on_start` with the public address when the server accepts requests.
 pub(super) fn run(
     config: Config,
-    started: impl FnOnce(SocketAddr) -> Result<(), CliError>,
+    on_start: impl FnOnce(SocketAddr) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     config.check().map_err(CliError::Usage)?;
     let snapshots = config.snapshots_directory().to_owned();
@@ -46,9 +46,10 @@ pub(super) fn run(
         tracing::info!(%url, "listening on the events address");
     }
     let url = format!("http://{}", running.addresses.listen);
-    let (snapshots, workers, driver) = (snapshots.display(), running.workers, running.driver.name());
-    tracing::info!(%url, %snapshots, workers, %driver, "serving");
-    started(running.addresses.listen)?;
+    let workers = running.workers;
+    let driver = running.driver.name();
+    tracing::info!(%url, snapshots = %snapshots.display(), workers, %driver, "serving");
+    on_start(running.addresses.listen)?;
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }
 

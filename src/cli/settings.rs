@@ -48,8 +48,8 @@ const RENAMED: [(&str, &str); 4] = [
     ("log", "log-format"),
 ];
 
-fn new_name(old: &str) -> Option<&'static str> {
-    RENAMED.iter().find(|(renamed, _)| *renamed == old).map(|(_, new)| *new)
+fn new_name(old_name: &str) -> Option<&'static str> {
+    RENAMED.iter().find(|(renamed, _)| *renamed == old_name).map(|(_, new)| *new)
 }
 
 /// Prefix of the environment variables of all settings.
@@ -95,8 +95,8 @@ fn unknown_variable(command: &Command, name: &str) -> String {
 }
 
 /// Returns the end of an error message: a question for the known name that is nearest to `name`, if one is near.
-fn nearest_hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    nearest(name, known).map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+fn nearest_hint<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, names).map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
 /// Returns the flags of `command` that are settings, with their long names as keys.
@@ -198,7 +198,8 @@ impl FileSettings {
             let at = error.span().map_or(0, |span| span.start);
             fault(at, &format!("invalid TOML: {}", error.message()))
         })?;
-        let (mut settings, mut faults) = (Self::default(), Vec::new());
+        let mut settings = Self::default();
+        let mut faults = Vec::new();
         for (key, value) in table.get_ref() {
             match parse_setting(command, key.get_ref(), value) {
                 Ok(values) => _ = settings.0.insert(key.get_ref().to_string(), values),
@@ -245,7 +246,8 @@ fn parse_setting(command: &Command, key: &str, value: &Spanned<DeValue>) -> Resu
             array.iter().map(|value| parse_value(command, arg, key, value.get_ref())).collect()
         }
         (true, other) => {
-            let (actual, form) = (describe_value(arg, other), ValueKind::of(arg).name());
+            let actual = describe_value(arg, other);
+            let form = ValueKind::of(arg).name();
             Err(format!("`{key}` is {actual}, expected an array, each {form}"))
         }
     }
@@ -278,8 +280,10 @@ fn expected_by_parser(command: &Command, arg: &Arg, key: &str, value: &str) -> O
         return None;
     }
     let choices: Vec<_> = allowed_values(arg);
+    if !choices.is_empty() {
+        return Some(format!("one of {}", choices.join(", ")));
+    }
     Some(match error.source() {
-        _ if !choices.is_empty() => format!("one of {}", choices.join(", ")),
         Some(reason) => format!("{} ({reason})", placeholder(arg)),
         None => placeholder(arg),
     })

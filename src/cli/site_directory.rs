@@ -64,7 +64,7 @@ pub(super) fn compile_files(
     Ok(CompiledDirectory { site, version, source, compiled })
 }
 
-fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics) {
+fn turn_into_preview(source: &mut Source, name: &str, diagnostics: &mut Diagnostics) {
     let Some(site) = source.site.take() else { return };
     match site.clone().into_preview(name) {
         Ok(preview) => source.site = Some(preview),
@@ -73,7 +73,8 @@ fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics
             let length = if member == "site" { site.site.len() } else { site.tracking_id.len() };
             let diagnostic =
                 Diagnostic::at_value("site.json", format!("/{member}"), expected, format!("{length}"));
-            mistakes.add(diagnostic.with_title(format!("`{member}` is too long for the preview `{name}`")));
+            diagnostics
+                .add(diagnostic.with_title(format!("`{member}` is too long for the preview `{name}`")));
             source.site = Some(site);
         }
     }
@@ -117,7 +118,8 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
             continue;
         };
         if other.1 == directory.site {
-            let (version, site) = (directory.version, &directory.site);
+            let version = directory.version;
+            let site = &directory.site;
             let expected = format!("a version above {}, or no such file", other.0);
             let diagnostic =
                 Diagnostic::at_value(&path.display().to_string(), "", expected, format!("version {version}"));
@@ -134,7 +136,8 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
 /// cannot serve it again.
 pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDirectory) {
     let Ok(old) = SnapshotId::read(output) else { return };
-    let (site, version) = (&directory.site, directory.version);
+    let site = &directory.site;
+    let version = directory.version;
     let (title, expected) = if old.site != *site {
         let title = format!(
             "site {site} replaces site {} in this file, so a server no longer finds version {} of it here",
@@ -155,9 +158,9 @@ pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDire
     directory.compiled.warnings.add(diagnostic.with_title(title));
 }
 
-fn report_progress(bar: &Progress, what: &'static str, done: usize, all: usize) {
+fn report_progress(bar: &Progress, activity: &'static str, done: usize, all: usize) {
     if done == 1 {
-        bar.start(what, all as u64);
+        bar.start(activity, all as u64);
     }
     bar.set_done(done as u64);
 }

@@ -28,8 +28,12 @@ impl SnapshotId {
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let snapshot = open_snapshot(path).map_err(|error| error.to_string())?;
         let site = snapshot.site();
-        let (site, tracking_id) = (site.site.to_string(), site.tracking_id.to_string());
-        Ok(Self { site, tracking_id, version: snapshot.version(), hash: snapshot.hash() })
+        Ok(Self {
+            site: site.site.to_string(),
+            tracking_id: site.tracking_id.to_string(),
+            version: snapshot.version(),
+            hash: snapshot.hash(),
+        })
     }
 }
 

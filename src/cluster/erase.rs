@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use super::follow::{OwnLog, is_same_record};
 use super::message::RunRecord;
 use super::producer::{Producer, ProducerId};
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 /// Maximum number of noted erasures. At the limit the oldest note is dropped. Its erasure has left the state,
 /// unless a node is away.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::visitors::log::EraseError;
+use crate::log::EraseError;
 
 /// Tombstones of one visitor in turn: each one names the IDs that the visitor got while the one before was
 /// under way. If the visitor has another ID after these, the client has to retry.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::audit::REACHABLE_MS;
 use super::erase_limits::{in_rounds, while_changed};
 use super::erasing::{ErasureProgress, append, random_id};
+use super::nodes::REACHABLE_MS;
 use super::seal::{self, SealKey};
 use crate::clock;
+use crate::log::{ClusterTombstone, EraseError, ErasureSummary, Tombstone, VisitorIds};
 use crate::metrics::cluster::{ClusterMetrics, ClusterState, NodeStatus};
+use crate::record::{IdKind, IdTag, VisitorId};
 use crate::visitors::apply::KeyHasher;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser, ErasureError};
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, IdTag, Tombstone, VisitorIds};
 use crate::visitors::ownership::Ownership;
 
 /// Time until this node has done an erasure: the stream returns the tombstone, and 10 GB of log are rewritten
@@ -34,13 +34,12 @@ pub(crate) struct ClusterEraser {
 impl ClusterErasure for ClusterEraser {
     fn erase(
         &self,
-        site: &str,
-        (id_kind, id): (IdKind, &str),
+        visitor_id: VisitorId<'_>,
         known_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasedInCluster, ClusterErasureError> {
         self.check_reachable()?;
         let find = |ownership: &Ownership| {
-            let visitor = ownership.visitor(site, id_kind, id)?;
+            let visitor = ownership.visitor(visitor_id)?;
             Ok(ownership.erased_ids(&visitor, known_ids.clone()))
         };
         let again = |last: &Round, unnamed: VisitorIds| {
@@ -48,7 +47,8 @@ impl ClusterErasure for ClusterEraser {
             next.summary.add_counts(&last.summary);
             Ok(next)
         };
-        let rounds = in_rounds(self.erase_round(&find)?, |last| self.unnamed_ids(site, last), again)?;
+        let rounds =
+            in_rounds(self.erase_round(&find)?, |last| self.unnamed_ids(visitor_id.site, last), again)?;
         let erased = rounds.ok_or(EraseError::Changed)?;
         let pending = self.progress.wait_confirmed(erased.id, OTHERS_TIMEOUT);
         Ok(ErasedInCluster { summary: erased.summary, pending })

@@ -30,9 +30,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::audit::{Erasure, Hex};
 use super::era::text;
 use super::erase::{ErasedRecord, ErasureNote, NotedErasures};
+use super::nodes::Erasure;
+use super::payloads::Hex;
 
 /// Name of the file.
 pub const ERASED_FILE: &str = "erased";

@@ -16,22 +16,21 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::audit::Erasure;
 use super::erase::{ErasedRecord, ErasureNote, NotedErasures};
 use super::erase_limits::{DoneErasures, while_busy};
 use super::erased_file::{self, ERASED_FILE};
 use super::message::dedup_key;
+use super::nodes::Erasure;
 use super::old_records;
 use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
+use crate::log::Erasure as StartingErasure;
+use crate::log::{ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Tombstone};
+use crate::record::Record;
 use crate::storage;
 use crate::threads;
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::log::Erasure as StartingErasure;
-use crate::visitors::log::{
-    ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Record, Tombstone,
-};
 use crate::visitors::ownership::{OrderOf, Ownership, OwnershipError, OwnershipRule, Relation};
 
 /// Pause after an erasure that failed, and between two attempts while another erasure runs.
@@ -367,7 +366,7 @@ impl ErasureThread {
     /// Appends another tombstone of the visitor of an erasure. Returns whether it is durable.
     fn erase_again(&self, eraser: &Eraser, erasure: &Erasure) -> bool {
         let key = random_id();
-        let payload = seal::payload_again(&self.seal, (erasure.id, &erasure.payload), key);
+        let payload = seal::payload_again(&self.seal, erasure.id, &erasure.payload, key);
         let Some(payload) = payload else { return false };
         let tombstone = ClusterTombstone { site: erasure.site.clone(), key, payload };
         match append(eraser, || eraser.log.append_tombstones(None, vec![tombstone.clone()])) {

@@ -4,12 +4,13 @@
 //! selected records into the table, one at a time, and evicts visitors after each. The filter is pure: it
 //! uses the state, the message, its position and its stream time.
 
-use super::audit::{Erasure, Forget, Heartbeat};
 use super::era::Era;
 use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, StreamMessage};
+use super::nodes::Erasure;
+use super::payloads::{Forget, Heartbeat};
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 /// Time by which the stream's clock may be ahead of the sender's, in ms: 10 minutes. A server whose clock
 /// jumps ahead would empty the duplicate window for ever, because the clock of a state never moves back.
@@ -171,7 +172,8 @@ impl Content {
 
 /// Applies a message to the state, whose position and clock have advanced.
 fn apply(state: &mut StreamState, message: Message, content: Content) -> Result<Step, NoEffect> {
-    let (id, clock_ms) = (message.header.producer_id, state.clock_ms);
+    let id = message.header.producer_id;
+    let clock_ms = state.clock_ms;
     if let Content::Forget(forget) = content {
         state.nodes.on_forget(&forget, clock_ms);
         return Ok(Step::Forget(forget));

@@ -11,12 +11,11 @@
 use std::collections::VecDeque;
 
 use super::filter::AcceptedRun;
+use super::message::RecordIdentity;
 use super::message::{RunRecord, StreamMessage, dedup_key, push_record};
 use super::producer::{Producer, ProducerId};
-use super::state::{
-    ChainPosition, ProducerEntry, RecordIdentity, SavedState, SeqMark, StreamState, next_chain,
-};
-use crate::visitors::log::{Record, RecordKind};
+use super::state::{ChainPosition, ProducerEntry, SavedState, SeqMark, StreamState, next_chain};
+use crate::record::{Record, RecordKind};
 
 /// Notes of a [`ReturnHistory`] in the time that retention keeps records at least: one in 10 minutes of a day.
 const RETURN_NOTES: i64 = 144;

@@ -6,7 +6,7 @@
 
 use super::follow::{OwnLog, OwnRecord};
 use super::message::{RUN_BYTES_MAX, push_record};
-use crate::visitors::log::{Record, RecordKind};
+use crate::record::{Record, RecordKind};
 
 /// Messages whose publication the engine has not acknowledged. With 16 the stream carries 20 to 29 MB/s; 8
 /// leave half of it to the other nodes. At the limit the forwarder waits.

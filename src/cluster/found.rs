@@ -9,10 +9,10 @@ use std::{fs, io};
 
 use tokio::runtime::Builder;
 
-use super::audit::Nodes;
-use super::connect::NatsSettings;
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
+use super::message::RecordIdentity;
 use super::message::{Encoder, dedup_key};
+use super::nodes::Nodes;
 use super::order::{ORDERS_PER_POSITION, Positions};
 use super::positions::POSITIONS_FILE;
 use super::producer::{Producer, ProducerId};
@@ -20,10 +20,12 @@ use super::restore::{all_ties, newest_own};
 use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
-use super::state::{ProducerEntry, RecordIdentity, SavedState};
+use super::state::{ProducerEntry, SavedState};
 use super::stream::{CONTROL, ClusterStream};
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;
+use crate::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, SeqRange};
+use crate::nats::connect::NatsSettings;
 use crate::storage::access;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::PRODUCER_FILE;
@@ -32,7 +34,6 @@ use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_nam
 use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
 use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, SeqRange};
 use crate::{clock, ids, storage};
 
 /// The settings of a new era.

@@ -13,7 +13,7 @@
 //! ```text
 //! OFFSET  SIZE  FIELD         MEANING
 //! 0       8     magic         FF 50 4C 58 4D 45 53 53 ("\xFFPLXMESS")
-//! 8       2     format        message format, 1. Each value implies one layout of records, that of visitors/log/format.rs
+//! 8       2     format        message format, 1. Each value implies one layout of records, that of log/format.rs
 //! 10      2     kind          1 run, 2 heartbeat, 3 forget, 4 era
 //! 12      4     count         of records; 0 in a message that is no run
 //! 16      16    era
@@ -30,7 +30,7 @@
 //! The payload of a run is its records, one after the other, as a segment has them. The key of a record is
 //! zero if it follows from site and message ID, because a hash does not compress. The reader computes it:
 //! [`RunRecord::key`]. The payload of an era is the JSON of [`super::era::Era`], those of heartbeats and
-//! forgotten nodes are [`super::audit::Heartbeat`] and [`super::audit::Forget`].
+//! forgotten nodes are [`super::payloads::Heartbeat`] and [`super::payloads::Forget`].
 //!
 //! # Checks on reading, in this order
 //!
@@ -48,9 +48,9 @@ use std::io;
 
 use super::era::EraId;
 use super::producer::ProducerId;
-use super::state::RecordIdentity;
 use crate::checksum::{crc32c, hash64, hash128_parts};
-use crate::visitors::log::Record;
+use crate::little_endian::{array_at, u16_at, u32_at, u64_at};
+use crate::record::Record;
 
 /// First bytes of a message.
 const MAGIC: [u8; 8] = *b"\xFFPLXMESS";
@@ -67,7 +67,7 @@ pub const RAW_BYTES_MAX: usize = 2 << 20;
 /// zstd's fastest positive level: 830 MB/s, ratio 7.4.
 const ZSTD_LEVEL: i32 = 1;
 const CRC_OFFSET: usize = 84;
-/// The bytes of the key in a record, as `visitors/log/format.rs` specifies them. The payload's length follows.
+/// The bytes of the key in a record, as `log/format.rs` specifies them. The payload's length follows.
 const KEY_RANGE: std::ops::Range<usize> = 24..44;
 
 /// The kind of a message.
@@ -188,47 +188,40 @@ impl Decoder {
             return Err(malformed("no header"));
         }
         let (header, compressed) = bytes.split_at(HEADER_BYTES);
-        if crc32c(&[&header[..CRC_OFFSET], compressed]) != u32::from_le_bytes(array(header, CRC_OFFSET)) {
+        if crc32c(&[&header[..CRC_OFFSET], compressed]) != u32_at(header, CRC_OFFSET) {
             return Err(malformed("wrong checksum"));
         }
-        let format = u16::from_le_bytes(array(header, 8));
+        let format = u16_at(header, 8);
         if format != FORMAT {
             return Err(MessageError::UnsupportedFormat(format));
         }
-        let kind = match u16::from_le_bytes(array(header, 10)) {
+        let kind = match u16_at(header, 10) {
             1 => Kind::Run,
             2 => Kind::Heartbeat,
             3 => Kind::Forget,
             4 => Kind::Era,
             _ => return Err(malformed("unknown kind")),
         };
-        let raw_bytes = u32::from_le_bytes(array(header, 80)) as usize;
+        let raw_bytes = u32_at(header, 80) as usize;
         let header = Header {
             kind,
-            count: u32::from_le_bytes(array(header, 12)),
-            era: EraId(array(header, 16)),
-            producer_id: ProducerId(array(header, 32)),
-            base_seq: u64::from_le_bytes(array(header, 48)),
-            first: u64::from_le_bytes(array(header, 56)),
-            sent_ms: i64::from_le_bytes(array(header, 64)),
+            count: u32_at(header, 12),
+            era: EraId(array_at(header, 16)),
+            producer_id: ProducerId(array_at(header, 32)),
+            base_seq: u64_at(header, 48),
+            first: u64_at(header, 56),
+            sent_ms: i64::from_le_bytes(array_at(header, 64)),
         };
         let is_counted = header.first.checked_add(u64::from(header.count)).is_some();
         if raw_bytes > RAW_BYTES_MAX || !is_counted || (header.count == 0) == (kind == Kind::Run) {
             return Err(malformed("a number is out of range"));
         }
         let payload = self.0.decompress(compressed, raw_bytes).map_err(|_| malformed("not a zstd frame"))?;
-        if payload.len() != raw_bytes || hash64(&payload).to_le_bytes() != array(bytes, 72) {
+        if payload.len() != raw_bytes || hash64(&payload).to_le_bytes() != array_at(bytes, 72) {
             return Err(malformed("wrong payload hash"));
         }
         Ok(Message { header, payload })
     }
-}
-
-/// Reads `N` bytes at `at`. Panics if `bytes` is shorter.
-pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(&bytes[at..at + N]);
-    array
 }
 
 /// A record of a run.
@@ -276,7 +269,9 @@ pub fn push_record(payload: &mut Vec<u8>, bytes: &[u8]) -> bool {
 
 /// Decodes the records of a run. Returns `None` if the payload is anything else.
 pub(super) fn decode_records<'a>(header: &Header, payload: &'a [u8]) -> Option<Vec<RunRecord<'a>>> {
-    let (mut offset, mut seq, mut records) = (0, header.first, Vec::new());
+    let mut offset = 0;
+    let mut seq = header.first;
+    let mut records = Vec::new();
     while offset < payload.len() {
         records.push(next_record(payload, &mut offset, &mut seq)?);
     }
@@ -291,4 +286,21 @@ pub(super) fn next_record<'a>(payload: &'a [u8], offset: &mut usize, seq: &mut u
     *offset += length;
     *seq += 1;
     Some(found)
+}
+
+/// The fields of a record that the running hash of its producer covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordIdentity {
+    pub length: u32,
+    pub received_ms: i64,
+    /// The dedup key. 0 if the record has none, for example because it is void.
+    pub key: u128,
+}
+
+impl RecordIdentity {
+    /// Returns the running hash after this record.
+    pub fn extend(&self, hash: u128) -> u128 {
+        let fields = [self.length.to_le_bytes().as_slice(), &self.received_ms.to_le_bytes()].concat();
+        hash128_parts([&hash.to_le_bytes(), &fields, &self.key.to_le_bytes()])
+    }
 }

@@ -1,8 +1,4 @@
-//! Several nodes: the distribution of snapshots, and the rules by which the nodes fold one stream of messages
-//! into equal tables of visitors.
-//!
-//! One thread ([`thread`]) runs everything that talks to other machines. [`pull`] fills the snapshots
-//! directory from one source, and [`publish`] changes the source. [`connect`] makes the connection to NATS.
+//! Several nodes: the rules by which they fold one stream of messages into equal tables of visitors.
 //!
 //! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
 //! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. [`node`] drives
@@ -20,8 +16,9 @@
 //! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
 //! | decides when a node that lacks messages is ready | [`join`] |
-//! | stores a message while the servers elect a leader | [`leader`] |
-//! | compares tables, knows the nodes, lists erasures | [`audit`] |
+//! | compares tables | [`audit`] |
+//! | knows the nodes, lists erasures | [`nodes`] |
+//! | specifies the payloads of heartbeats | [`payloads`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
 //! | finds records of a restored backup that retention had deleted | [`old_records`] |
@@ -40,7 +37,6 @@
 
 pub mod acknowledge;
 pub mod audit;
-pub(crate) mod connect;
 pub mod era;
 pub mod erase;
 pub mod erase_limits;
@@ -51,13 +47,12 @@ pub mod filter;
 pub mod follow;
 pub mod forward;
 pub mod join;
-pub mod leader;
 pub mod message;
+pub mod nodes;
 pub mod order;
 pub mod own_log;
+pub mod payloads;
 pub mod producer;
-pub mod publish;
-pub mod pull;
 pub mod saved;
 pub mod seal;
 pub mod skew;
@@ -75,4 +70,3 @@ pub(crate) mod servers;
 mod session;
 pub(crate) mod start;
 mod stream;
-pub(crate) mod thread;

@@ -34,12 +34,12 @@ use super::secret::ClusterKeys;
 use super::state::{SavedState, StreamState};
 use crate::clock::Clock;
 use crate::ids;
+use crate::log::{DurableBatch, Records};
 use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::storage;
 use crate::storage::disk::Disk;
 use crate::visitors::backup::PRODUCER_FILE;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::{DurableBatch, Records};
 
 /// Time between two writes of the file `producer` while records return, in ms.
 const PRODUCER_SAVE_MS: i64 = 60_000;
@@ -282,7 +282,7 @@ impl Node {
         true
     }
 
-    fn forward_one(&mut self, clock: &dyn Clock) -> Result<bool, crate::visitors::log::LogError> {
+    fn forward_one(&mut self, clock: &dyn Clock) -> Result<bool, crate::log::LogError> {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else {
             return Ok(false);
         };

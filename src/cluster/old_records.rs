@@ -4,11 +4,12 @@
 //! The ties that decide the owners of these records may be dropped on all nodes. So the records become void
 //! before the node sends a heartbeat.
 
-use super::audit::Nodes;
 use super::erasing::{ErasureCommand, ErasureDone};
+use super::nodes::Nodes;
 use super::producer::Producer;
+use crate::log::{EraseError, EraseRule, Treatment};
+use crate::record::{Record, RecordKind};
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::log::{EraseError, EraseRule, Record, RecordKind, Treatment};
 
 /// Returns the first own seq that this directory may have, as its heartbeats of any time say. Records that it
 /// sends under a later producer ID are others, and do not count.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use super::audit::{Forget, Heartbeat, Hex, REACHABLE_MS};
-use super::connect::NatsSettings;
 use super::era::Era;
 use super::link::MessageBytes;
 use super::message::{Decoder, Encoder, Kind, Message, StreamMessage};
+use super::nodes::REACHABLE_MS;
+use super::payloads::{Forget, Heartbeat, Hex};
 use super::stream::{CONTROL, ClusterStream, StreamInfo};
 use crate::clock;
+use crate::nats::connect::NatsSettings;
 
 /// Time before the newest message in which heartbeats are read: two of each node.
 const HEARTBEATS_SPAN: Duration = Duration::from_secs(25);
@@ -86,7 +87,8 @@ pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus,
         let era_position = published.as_ref().map_or(0, |published| published.position);
         let nodes = nodes(&stream, head.last).await?;
         let era = published.map(|published| published.era);
-        let (first, last) = (head.first, head.last);
+        let first = head.first;
+        let last = head.last;
         Ok(StreamStatus { era, era_position, first, last, replicas, server_version, nodes })
     })
 }
@@ -94,7 +96,8 @@ pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus,
 /// Returns the nodes that have a message in the stream.
 async fn nodes(stream: &ClusterStream, last: u64) -> Result<Vec<NodeStatus>, String> {
     let mut decoder = Decoder::new().map_err(|error| format!("cannot decode messages: {error}"))?;
-    let (mut nodes, mut newest_ms) = (Vec::new(), i64::MIN);
+    let mut nodes = Vec::new();
+    let mut newest_ms = i64::MIN;
     for (name, message) in stream.last_of_each_node().await? {
         let Ok(decoded) = decoder.decode(&message.bytes) else { continue };
         newest_ms = newest_ms.max(message.stream_ms);

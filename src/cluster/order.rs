@@ -23,7 +23,7 @@
 //! the entries after the position of its checkpoint, because the stream gives them again. Retention deletes
 //! entries with the records.
 
-use super::message::array;
+use crate::little_endian::u64_at;
 
 /// Records of a message that have an order of their own. A run has at most 256 KiB and a record at least 80
 /// bytes, so the index is below 3,277.
@@ -65,8 +65,8 @@ impl Positions {
     /// Decodes the file. Ignores a torn last entry.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let entry = |bytes: &[u8; ENTRY_BYTES]| PositionEntry {
-            first_seq: u64::from_le_bytes(array(bytes, 0)),
-            position: u64::from_le_bytes(array(bytes, 8)),
+            first_seq: u64_at(bytes, 0),
+            position: u64_at(bytes, 8),
         };
         // A tie may have been made after the last entry. One entry more does no harm.
         Self { entries: bytes.as_chunks().0.iter().map(entry).collect(), is_tied: true }

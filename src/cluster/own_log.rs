@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::follow::{OwnLog, OwnRecord};
+use crate::log::{LogError, LogItem, LogReader, Records};
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
-use crate::visitors::log::{LogError, LogItem, LogReader, Records};
 
 /// Bytes of records in memory, about 100,000 records. At the limit the oldest leave memory and are read from the log.
 pub(crate) const PENDING_BYTES_MAX: usize = 64 << 20;

@@ -46,9 +46,9 @@
 
 use std::ops::Range;
 
-use super::message::array;
 use crate::checksum::crc32c;
-use crate::visitors::log::LogId;
+use crate::little_endian::{array_at, u32_at, u64_at};
+use crate::log::LogId;
 
 const MAGIC: [u8; 8] = *b"\xFFPLXPROD";
 const FORMAT_VERSION: u32 = 1;
@@ -149,7 +149,7 @@ impl Producer {
         if content.len() < HEADER_BYTES
             || content[..8] != MAGIC
             || crc32c(&[content]).to_le_bytes() != *crc
-            || u32::from_le_bytes(array(content, 8)) != FORMAT_VERSION
+            || u32_at(content, 8) != FORMAT_VERSION
         {
             return None;
         }
@@ -157,12 +157,12 @@ impl Producer {
         let predecessors: Vec<Predecessor> = rest.chunks_exact(PREDECESSOR_BYTES).map(predecessor).collect();
         let is_whole = rest.len() == PREDECESSOR_BYTES * predecessors.len()
             && predecessors.len() <= PREDECESSORS_MAX
-            && u32::from_le_bytes(array(header, 12)) as usize == predecessors.len();
+            && u32_at(header, 12) as usize == predecessors.len();
         is_whole.then(|| Self {
-            id: ProducerId(array(header, 16)),
-            base_seq: u64::from_le_bytes(array(header, 32)),
-            returned_seq: u64::from_le_bytes(array(header, 40)),
-            returned_ms: i64::from_le_bytes(array(header, 48)),
+            id: ProducerId(array_at(header, 16)),
+            base_seq: u64_at(header, 32),
+            returned_seq: u64_at(header, 40),
+            returned_ms: i64::from_le_bytes(array_at(header, 48)),
             predecessors,
         })
     }
@@ -170,8 +170,8 @@ impl Producer {
 
 fn predecessor(bytes: &[u8]) -> Predecessor {
     Predecessor {
-        id: ProducerId(array(bytes, 0)),
-        base_seq: u64::from_le_bytes(array(bytes, 16)),
-        changed_ms: i64::from_le_bytes(array(bytes, 24)),
+        id: ProducerId(array_at(bytes, 0)),
+        base_seq: u64_at(bytes, 16),
+        changed_ms: i64::from_le_bytes(array_at(bytes, 24)),
     }
 }

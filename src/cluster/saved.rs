@@ -60,10 +60,11 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::{Erasure, NodeEntry, Nodes};
 use super::era::Era;
+use super::message::RecordIdentity;
+use super::nodes::{Erasure, NodeEntry, Nodes};
 use super::producer::ProducerId;
-use super::state::{PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARKS_MAX, SavedState, SeqMark};
+use super::state::{PRODUCERS_MAX, ProducerEntry, SEQ_MARKS_MAX, SavedState, SeqMark};
 
 const VERSION: u32 = 1;
 /// Longest JSON of an era. A longer one is damage.

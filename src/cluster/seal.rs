@@ -20,7 +20,8 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::hmac_sha256;
-use crate::visitors::log::{IdTag, VisitorIds};
+use crate::log::VisitorIds;
+use crate::record::IdTag;
 use crate::visitors::store::table::Key;
 
 /// Digests in one tombstone. More are in further ones.
@@ -78,7 +79,7 @@ pub fn payloads(
 ///
 /// # Panics
 /// Never: texts are JSON.
-pub fn payload_again(key: &SealKey, (id, payload): (u128, &str), new_id: u128) -> Option<String> {
+pub fn payload_again(key: &SealKey, id: u128, payload: &str, new_id: u128) -> Option<String> {
     let ids = open(key, id, payload)?;
     let payload: Payload = serde_json::from_str(payload).ok()?;
     let payload = Payload { sealed: seal(key, new_id, &ids), ..payload };

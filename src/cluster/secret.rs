@@ -3,7 +3,8 @@
 use super::era::EraId;
 use super::seal::SealKey;
 use crate::checksum::hmac_sha256;
-use crate::visitors::log::TombstoneKey;
+use crate::little_endian::array_at;
+use crate::record::TombstoneKey;
 
 /// The keys of a cluster.
 #[derive(Clone)]
@@ -34,5 +35,5 @@ impl ClusterKeys {
 }
 
 fn first_half(hash: [u8; 32]) -> [u8; 16] {
-    super::message::array(&hash, 0)
+    array_at(&hash, 0)
 }

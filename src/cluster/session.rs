@@ -17,11 +17,11 @@ use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
-use super::connect::NatsSettings;
 use super::link::{Command, EventKind, RECEIVED_BYTES_MAX, ThreadLink};
 use super::servers;
 use super::stream::{ClusterStream, received};
-use super::thread::RenewalRequests;
+use crate::nats::connect::NatsSettings;
+use crate::nats::thread::RenewalRequests;
 
 /// Pause after a session that failed. If the servers refuse each session at once, a node does not ask them
 /// all the time.
@@ -63,7 +63,8 @@ impl DeliveryWatch {
 
 /// Connects again and again, until the process ends.
 pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink, mut renewals: RenewalRequests) {
-    let (mut connection, mut renewed) = (0, None);
+    let mut connection = 0;
+    let mut renewed = None;
     loop {
         connection += 1;
         let client = match renewed.take() {
@@ -107,7 +108,9 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn new(settings: &'a SessionSettings, client: Client, connection: u64, link: &'a mut ThreadLink) -> Self {
         let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
-        let (messages, appends, watch) = (None, JoinSet::new(), DeliveryWatch::default());
+        let messages = None;
+        let appends = JoinSet::new();
+        let watch = DeliveryWatch::default();
         let renewing = JoinSet::new();
         Self { settings, client, stream, connection, link, messages, appends, watch, renewing }
     }
@@ -118,9 +121,11 @@ impl<'a> Session<'a> {
     /// The reason for which the session has ended without another client.
     async fn run(mut self, renewals: &mut RenewalRequests) -> Result<Client, String> {
         self.begin().await?;
-        let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
+        let mut looks = interval(LOOK_INTERVAL);
+        let mut end_looks = interval(END_INTERVAL);
         loop {
-            let (has_appends, is_reading) = (!self.appends.is_empty(), self.messages.is_some());
+            let has_appends = !self.appends.is_empty();
+            let is_reading = self.messages.is_some();
             let is_renewing = !self.renewing.is_empty();
             tokio::select! {
                 command = self.link.commands.recv() => match command {

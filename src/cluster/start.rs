@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use super::connect::NatsSettings;
 use super::era::FOLD_VERSION;
 use super::erasing::{self, ErasureProgress, ErasureThread};
 use super::join::Readiness;
@@ -19,13 +18,14 @@ use super::secret::ClusterKeys;
 use super::servers;
 use super::session::{self, SessionSettings};
 use super::stream::ClusterStream;
-use super::thread::{RenewalRequests, Task};
 use crate::clock;
 use crate::config::cluster::{ClusterConfig, TimeSpan, read_secret, server_addresses};
+use crate::log::{LogId, SeqRange};
 use crate::metrics::cluster::{ClusterMetrics, ClusterState, NotReady};
+use crate::nats::connect::NatsSettings;
+use crate::nats::thread::{RenewalRequests, Task};
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
-use crate::visitors::log::{LogId, SeqRange};
 
 /// Time limit of the checks at a start. After it the node starts alone.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
@@ -100,8 +100,10 @@ impl StartingNode {
     pub(crate) fn start(
         self,
         config: &ClusterConfig,
-        (disk, data): (Arc<dyn Disk>, &Path),
-        (log_id, last_seq): (LogId, u64),
+        disk: Arc<dyn Disk>,
+        data: &Path,
+        log_id: LogId,
+        last_seq: u64,
         cost_max: u64,
     ) -> std::io::Result<StartedNode> {
         let (producer, is_producer_saved) = load_producer(data, log_id);

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::Nodes;
 use super::era::Era;
-use super::message::StreamMessage;
+use super::message::{RecordIdentity, StreamMessage};
+use super::nodes::Nodes;
 use super::order::order;
 use super::producer::ProducerId;
-use crate::checksum::{digest, hash128_parts};
-use crate::visitors::log::DedupWindow;
+use crate::checksum::digest;
+use crate::little_endian::array_at;
+use crate::log::DedupWindow;
 
 /// Producer IDs in a state. Each has up to 24 KiB of seq marks, so all have at most 100 MB. At the limit
 /// messages of a new producer have no effect, on every node alike.
@@ -29,23 +30,6 @@ pub type Chain = [u8; 16];
 pub struct SeqMark {
     pub seq: u64,
     pub hash: u128,
-}
-
-/// The fields of a record that the running hash of its producer covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordIdentity {
-    pub length: u32,
-    pub received_ms: i64,
-    /// The dedup key. 0 if the record has none, for example because it is void.
-    pub key: u128,
-}
-
-impl RecordIdentity {
-    /// Returns the running hash after this record.
-    pub fn extend(&self, hash: u128) -> u128 {
-        let fields = [self.length.to_le_bytes().as_slice(), &self.received_ms.to_le_bytes()].concat();
-        hash128_parts([&hash.to_le_bytes(), &fields, &self.key.to_le_bytes()])
-    }
 }
 
 /// The progress of one producer.
@@ -247,5 +231,5 @@ fn window_of(era: &Era, hash_seed: u64) -> DedupWindow {
 /// another stream.
 pub fn next_chain(chain: &Chain, message: &StreamMessage<impl AsRef<[u8]>>) -> Chain {
     let (position, time) = (message.position.to_le_bytes(), message.stream_ms.to_le_bytes());
-    super::message::array(&digest(&[chain, &position, &time, message.bytes.as_ref()]), 0)
+    array_at(&digest(&[chain, &position, &time, message.bytes.as_ref()]), 0)
 }

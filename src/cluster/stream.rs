@@ -29,11 +29,11 @@ use serde::{Deserialize, Serialize};
 
 use super::era::Era;
 use super::follow::Head;
-use super::leader;
 use super::link::{MessageBytes, PublishedEra, StreamEnd};
 use super::message::StreamMessage;
 use super::skew::ClockReading;
 use crate::clock;
+use crate::nats::leader;
 
 /// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased
 /// visitor is gone from the stream after it.

@@ -157,8 +157,7 @@ fn type_name(value: Value) -> &'static str {
 
 /// Orders two versions by their sort keys. A value that is not a version counts as "0".
 fn version_order(actual: Value, expected: Value) -> Ordering {
-    let (actual, expected) = (version_text(&actual), version_text(&expected));
-    version_sort_key(actual.as_str()).cmp(version_sort_key(expected.as_str()))
+    version_sort_key(version_text(&actual).as_str()).cmp(version_sort_key(version_text(&expected).as_str()))
 }
 
 fn version_text<'a>(value: &Value<'a>) -> Text<'a> {

@@ -108,11 +108,11 @@ impl ProgramWriter<'_> {
     }
 
     /// Writes a node that is left out if none of its parameters has a value. Evaluation then continues at
-    /// `without`.
-    fn write_optional(&mut self, node: &Node, subject: Option<&Subject<'_>>, next: Successors, without: u32) {
-        if node.vanishes() && !skips_itself(node, next, without) {
+    /// `exit`.
+    fn write_optional(&mut self, node: &Node, subject: Option<&Subject<'_>>, next: Successors, exit: u32) {
+        if node.vanishes() && !skips_itself(node, next, exit) {
             let present = self.add_label();
-            self.write(Test::HasParam(node.param_bits()), Successors { holds: present, fails: without });
+            self.write(Test::HasParam(node.param_bits()), Successors { holds: present, fails: exit });
             self.place_label(present);
         }
         self.write_node(node, subject, next);
@@ -177,9 +177,14 @@ impl ProgramWriter<'_> {
         subject: &Subject<'_>,
         next: Successors,
     ) {
-        let (of, is_length) = (subject.accessor.clone(), subject.is_length);
-        let source = source(subject.path, operand);
-        self.write(Test::Value { of, is_length, operator, check, source }, next);
+        let test = Test::Value {
+            of: subject.accessor.clone(),
+            is_length: subject.is_length,
+            operator,
+            check,
+            source: source(subject.path, operand),
+        };
+        self.write(test, next);
     }
 
     fn write_count(
@@ -195,9 +200,14 @@ impl ProgramWriter<'_> {
             return self.write_constant(next.fails);
         };
         let bounds = bounds.iter().map(|(operator, count)| CountBound { operator: *operator, count: *count });
-        let (code, name, bounds) = (*code, name.clone(), bounds.collect());
-        let source = source(subject.path, Some(operand));
-        self.write(Test::Count { code, name, within_ms, bounds, source }, next);
+        let test = Test::Count {
+            code: *code,
+            name: name.clone(),
+            within_ms,
+            bounds: bounds.collect(),
+            source: source(subject.path, Some(operand)),
+        };
+        self.write(test, next);
     }
 
     /// Writes an operation after which evaluation always continues at `target`.
@@ -239,14 +249,14 @@ impl ProgramWriter<'_> {
     }
 }
 
-/// Returns whether a node that is left out already leads to `without`, so that it needs no `HasParam` of its
+/// Returns whether a node that is left out already leads to `exit`, so that it needs no `HasParam` of its
 /// own. The parts of an `$and` that are left out lead to `next.holds`, those of an `$or` to `next.fails`.
 /// Returning false is always correct and costs one operation.
-fn skips_itself(node: &Node, next: Successors, without: u32) -> bool {
+fn skips_itself(node: &Node, next: Successors, exit: u32) -> bool {
     match node {
-        Node::All(_) => without == next.holds,
-        Node::Any(_) => without == next.fails,
-        Node::Field { test, .. } | Node::Member { test, .. } => skips_itself(test, next, without),
+        Node::All(_) => exit == next.holds,
+        Node::Any(_) => exit == next.fails,
+        Node::Field { test, .. } | Node::Member { test, .. } => skips_itself(test, next, exit),
         _ => false,
     }
 }

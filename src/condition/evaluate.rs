@@ -259,8 +259,8 @@ where
         false
     }
 
-    fn value(&self, of: &'a ArchivedAccessor, element: Value<'a>) -> Option<Value<'a>> {
-        match of {
+    fn value(&self, accessor: &'a ArchivedAccessor, element: Value<'a>) -> Option<Value<'a>> {
+        match accessor {
             ArchivedAccessor::Field { code, name } => self.document.get(code.to_native(), name),
             ArchivedAccessor::Member(name) => element.get_path(name),
             ArchivedAccessor::Element => Some(element),

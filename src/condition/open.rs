@@ -51,7 +51,8 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> OpenEvaluation<'_, 'a, '_,
     fn evaluate(&mut self, operations: &'a [ArchivedOperation]) -> OpenResult {
         let mut is_reached = vec![false; operations.len()];
         is_reached[0] = true;
-        let (mut may_hold, mut may_fail) = (false, false);
+        let mut may_hold = false;
+        let mut may_fail = false;
         // Every operation comes after those that lead to it.
         for (at, operation) in operations.iter().enumerate() {
             if !is_reached[at] {

@@ -157,20 +157,20 @@ impl Parser<'_> {
     /// Parses a bound of a `$count`. Without `within` the profile has the exact count, so any bound can be
     /// decided. With `within` only the kept times are counted, so a bound that needs more times than are kept
     /// is an error.
-    fn parse_bound(&mut self, key: &str, source: &Json, in_window: bool) -> Option<(Operator, u64)> {
+    fn parse_bound(&mut self, key: &str, source: &Json, is_windowed: bool) -> Option<(Operator, u64)> {
         let known = COUNT_MEMBERS.contains(&key).then(|| Operator::from_name(key)).flatten();
         let Some(operator) = known else {
             self.reject_with_hint("a comparison operator or within", key, nearest(key, COUNT_MEMBERS));
             return None;
         };
         let max = match operator {
-            _ if !in_window => u64::MAX,
-            Operator::Gte | Operator::Lt => TIMES_KEPT,
-            _ => TIMES_KEPT - 1,
+            Operator::Gte | Operator::Lt if is_windowed => TIMES_KEPT,
+            _ if is_windowed => TIMES_KEPT - 1,
+            _ => u64::MAX,
         };
         let Some(bound) = source.as_u64().filter(|bound| *bound <= max) else {
             let reason = format!(" up to {max}, since only the last {TIMES_KEPT} times are kept");
-            let reason = if in_window { reason } else { String::new() };
+            let reason = if is_windowed { reason } else { String::new() };
             self.reject(&format!("a whole number{reason}"), source);
             return None;
         };

@@ -95,39 +95,39 @@ impl Condition {
         Some(ParamBound { path: &field.name, param: index, is_lower })
     }
 
-    /// Calls `tell` for each parameter that is compared by equality, with each of its values that equals the
+    /// Calls `visit` for each parameter that is compared by equality, with each of its values that equals the
     /// value in the document `root`: as a text, as a number, or both. This document cannot distinguish any
     /// other values of the parameter.
-    pub fn each_equal_value(&self, root: Value<'_>, tell: &mut dyn FnMut(u16, Json)) {
-        self.root.each_equal_value(root, None, tell);
+    pub fn each_equal_value(&self, root: Value<'_>, visit: &mut dyn FnMut(u16, Json)) {
+        self.root.each_equal_value(root, None, visit);
     }
 }
 
-fn split_conjuncts(node: Node, into: &mut Vec<Node>) {
+fn split_conjuncts(node: Node, conjuncts: &mut Vec<Node>) {
     match node {
-        Node::All(nodes) => nodes.into_iter().for_each(|node| split_conjuncts(node, into)),
+        Node::All(nodes) => nodes.into_iter().for_each(|node| split_conjuncts(node, conjuncts)),
         Node::Field { path, field, test } => match *test {
-            Node::All(tests) => into.extend(tests.into_iter().map(|test| Node::Field {
+            Node::All(tests) => conjuncts.extend(tests.into_iter().map(|test| Node::Field {
                 path: path.clone(),
                 field: field.clone(),
                 test: Box::new(test),
             })),
-            test => into.push(Node::Field { path, field, test: Box::new(test) }),
+            test => conjuncts.push(Node::Field { path, field, test: Box::new(test) }),
         },
-        node => into.push(node),
+        node => conjuncts.push(node),
     }
 }
 
 impl Node {
-    fn each_param(&self, tell: &mut dyn FnMut(Operator, u16)) {
+    fn each_param(&self, visit: &mut dyn FnMut(Operator, u16)) {
         match self {
             Node::Never | Node::Audience(_) | Node::Test { .. } => {}
-            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_param(tell)),
-            Node::Not(node) | Node::Element(node) => node.each_param(tell),
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_param(visit)),
+            Node::Not(node) | Node::Element(node) => node.each_param(visit),
             Node::Field { test, .. } | Node::Member { test, .. } | Node::Size { test, .. } => {
-                test.each_param(tell);
+                test.each_param(visit);
             }
-            Node::Param { operator, index } => tell(*operator, *index),
+            Node::Param { operator, index } => visit(*operator, *index),
         }
     }
 
@@ -150,49 +150,55 @@ impl Node {
     }
 
     /// Visits the fields. The test of a field contains no other fields.
-    fn each_field<'n>(&'n self, tell: &mut dyn FnMut(&'n Field)) {
+    fn each_field<'n>(&'n self, visit: &mut dyn FnMut(&'n Field)) {
         match self {
-            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_field(tell)),
-            Node::Not(node) => node.each_field(tell),
-            Node::Field { field, .. } => tell(field),
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_field(visit)),
+            Node::Not(node) => node.each_field(visit),
+            Node::Field { field, .. } => visit(field),
             _ => {}
         }
     }
 
-    fn each_field_mut(&mut self, tell: &mut dyn FnMut(&mut Field)) {
+    fn each_field_mut(&mut self, visit: &mut dyn FnMut(&mut Field)) {
         match self {
             Node::All(nodes) | Node::Any(nodes) => {
-                nodes.iter_mut().for_each(|node| node.each_field_mut(tell))
+                nodes.iter_mut().for_each(|node| node.each_field_mut(visit))
             }
-            Node::Not(node) => node.each_field_mut(tell),
-            Node::Field { field, .. } => tell(field),
+            Node::Not(node) => node.each_field_mut(visit),
+            Node::Field { field, .. } => visit(field),
             _ => {}
         }
     }
 
-    fn each_equal_value(&self, root: Value<'_>, subject: Option<Value<'_>>, tell: &mut dyn FnMut(u16, Json)) {
-        match (self, subject) {
-            (Node::Never | Node::Audience(_) | Node::Test { .. }, _) => {}
-            (Node::All(nodes) | Node::Any(nodes), _) => {
-                nodes.iter().for_each(|node| node.each_equal_value(root, subject, tell));
+    fn each_equal_value(
+        &self,
+        root: Value<'_>,
+        subject: Option<Value<'_>>,
+        visit: &mut dyn FnMut(u16, Json),
+    ) {
+        match self {
+            Node::Never | Node::Audience(_) | Node::Test { .. } => {}
+            Node::All(nodes) | Node::Any(nodes) => {
+                nodes.iter().for_each(|node| node.each_equal_value(root, subject, visit));
             }
-            (Node::Not(node), _) => node.each_equal_value(root, subject, tell),
-            (Node::Field { field, test, .. }, _) => {
-                test.each_equal_value(root, root.get_path(&field.name), tell)
+            Node::Not(node) => node.each_equal_value(root, subject, visit),
+            Node::Field { field, test, .. } => test.each_equal_value(root, root.get_path(&field.name), visit),
+            Node::Member { name, test, .. } => {
+                test.each_equal_value(root, subject.and_then(|value| value.get_path(name)), visit);
             }
-            (Node::Member { name, test, .. }, _) => {
-                test.each_equal_value(root, subject.and_then(|value| value.get_path(name)), tell);
+            Node::Size { test, .. } => {
+                if let Some(Value::Array(items)) = subject {
+                    test.each_equal_value(root, Some(Value::Number(items.len() as f64)), visit);
+                }
             }
-            (Node::Size { test, .. }, Some(Value::Array(items))) => {
-                test.each_equal_value(root, Some(Value::Number(items.len() as f64)), tell);
+            Node::Element(test) => {
+                if let Some(Value::Array(items)) = subject {
+                    items.iter().for_each(|item| test.each_equal_value(root, Some(item), visit));
+                }
             }
-            (Node::Element(test), Some(Value::Array(items))) => {
-                items.iter().for_each(|item| test.each_equal_value(root, Some(item), tell));
-            }
-            (Node::Size { .. } | Node::Element(_), _) => {}
-            (Node::Param { operator, index }, _) => {
+            Node::Param { operator, index } => {
                 let actual = subject.unwrap_or(Value::Null);
-                equal_values(*operator, actual).into_iter().flatten().for_each(|value| tell(*index, value));
+                equal_values(*operator, actual).into_iter().flatten().for_each(|value| visit(*index, value));
             }
         }
     }

@@ -187,10 +187,12 @@ impl Parser<'_> {
             self.reject_operator(path);
             return Node::Never;
         }
-        let expected = match nearest {
-            _ if path.contains('*') => STRAY_WILDCARD.to_owned(),
-            Some(_) => "a path of a known field".to_owned(),
-            None => self.vocabulary.expected_paths(path),
+        let expected = if path.contains('*') {
+            STRAY_WILDCARD.to_owned()
+        } else if nearest.is_some() {
+            "a path of a known field".to_owned()
+        } else {
+            self.vocabulary.expected_paths(path)
         };
         let never = self.reject_with_hint(&expected, path, nearest);
         self.parse_test(operand, Subject { path, kind: None });

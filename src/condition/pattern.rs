@@ -66,12 +66,12 @@ impl Patterns {
 }
 
 /// Checks an author's expression and returns the source for [`Patterns::new`].
-pub(super) fn prepare_source(written: &str, caseless: bool) -> Result<String, PatternError> {
-    if written.len() > PATTERN_BYTES_MAX {
-        return Err(PatternError::TooLong { bytes: written.len() });
+pub(super) fn prepare_source(expression: &str, caseless: bool) -> Result<String, PatternError> {
+    if expression.len() > PATTERN_BYTES_MAX {
+        return Err(PatternError::TooLong { bytes: expression.len() });
     }
     let mut source = String::from(if caseless { "(?i)" } else { "" });
-    push_ascii_classes(written, &mut source);
+    push_ascii_classes(expression, &mut source);
     build_dfa(&source)?;
     Ok(source)
 }
@@ -81,9 +81,9 @@ pub(super) fn prepare_source(written: &str, caseless: bool) -> Result<String, Pa
 /// The classes of Unicode would make the tables a hundred times as large, and a dense DFA does not support
 /// Unicode word boundaries. Classes can be nested, so the replacements for classes are valid both inside and
 /// outside of `[]`. A boundary inside `[]` is not replaced, so the parser rejects it.
-fn push_ascii_classes(written: &str, source: &mut String) {
+fn push_ascii_classes(expression: &str, source: &mut String) {
     let mut classes = 0_usize;
-    let mut chars = written.chars().peekable();
+    let mut chars = expression.chars().peekable();
     while let Some(char) = chars.next() {
         if char == '\\' {
             let escaped = chars.next();
@@ -136,8 +136,8 @@ fn dfa_config() -> dense::Config {
 
 /// Extracts the reason. The parser's message shows the position in several lines and has the reason in the
 /// last one.
-fn syntax_error(drawn: &str) -> PatternError {
-    let reason = drawn.lines().next_back().unwrap_or_default();
+fn syntax_error(message: &str) -> PatternError {
+    let reason = message.lines().next_back().unwrap_or_default();
     PatternError::Syntax(reason.trim_start_matches("error: ").to_owned())
 }
 

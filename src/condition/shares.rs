@@ -19,7 +19,8 @@ pub fn authored_shares(ranges: &[BucketRange]) -> Option<(Vec<f64>, f64)> {
     let (last_start, last_end) = *ranges.last()?;
     let mut weights = Vec::with_capacity(ranges.len());
     for pair in ranges.windows(2) {
-        let (start, next) = (pair[0].0, pair[1].0);
+        let start = pair[0].0;
+        let next = pair[1].0;
         weights.push(shortest(next - start, &weights, |weight| start + weight == next)?);
     }
     let shown = ranges.iter().zip(&weights).find(|(_, weight)| **weight > 0.0);
@@ -37,11 +38,12 @@ pub fn authored_shares(ranges: &[BucketRange]) -> Option<(Vec<f64>, f64)> {
     are_shares.then_some((weights, coverage))
 }
 
-/// Returns the first of the known numbers for which `is_right` is true, or else the shortest decimal number beside `near`.
-fn shortest(near: f64, known: &[f64], is_right: impl Fn(f64) -> bool) -> Option<f64> {
-    let decimals = (0..=SHARE_DIGITS_MAX).map(|digits| format!("{near:.digits$}").parse().unwrap_or(near));
-    let neighbours = [near, near.next_down(), near.next_up()];
-    let found = known.iter().copied().chain(decimals).chain(neighbours).find(|number| is_right(*number));
+/// Returns the first of the known numbers for which `is_right` is true, or else the shortest decimal number beside `target`.
+fn shortest(target: f64, candidates: &[f64], is_right: impl Fn(f64) -> bool) -> Option<f64> {
+    let decimals =
+        (0..=SHARE_DIGITS_MAX).map(|digits| format!("{target:.digits$}").parse().unwrap_or(target));
+    let neighbours = [target, target.next_down(), target.next_up()];
+    let found = candidates.iter().copied().chain(decimals).chain(neighbours).find(|number| is_right(*number));
     // A residue below 0 prints as -0.
     found.map(|number| number + 0.0)
 }

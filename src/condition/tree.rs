@@ -142,14 +142,14 @@ pub fn find_overlong_chain(conditions: &[Condition]) -> Option<usize> {
 }
 
 /// Does the same with the audiences that each audience names.
-pub(super) fn find_overlong(named: &[Vec<u16>]) -> Option<usize> {
+pub(super) fn find_overlong(audiences: &[Vec<u16>]) -> Option<usize> {
     // After n rounds, chains of up to n + 1 audiences have their full length. On a loop the lengths keep
     // growing.
-    let mut lengths = vec![1; named.len()];
+    let mut lengths = vec![1; audiences.len()];
     for _ in 0..AUDIENCE_CHAIN_MAX {
         let length = |index: &u16| lengths.get(usize::from(*index)).copied().unwrap_or(0);
-        let longest = |named: &Vec<u16>| 1 + named.iter().map(length).max().unwrap_or(0);
-        lengths = named.iter().map(longest).collect();
+        let longest = |audiences: &Vec<u16>| 1 + audiences.iter().map(length).max().unwrap_or(0);
+        lengths = audiences.iter().map(longest).collect();
     }
     lengths.iter().position(|length| *length > AUDIENCE_CHAIN_MAX)
 }

@@ -211,7 +211,8 @@ fn check_readable(flag: &str, path: &Path) -> Result<(), String> {
 pub(crate) fn read_secret(path: &Path) -> Result<[u8; CLUSTER_SECRET_BYTES], String> {
     let bytes = read_private("--cluster-secret", path, CLUSTER_SECRET_BYTES)?;
     <[u8; CLUSTER_SECRET_BYTES]>::try_from(bytes).map_err(|bytes| {
-        let (path, length) = (path.display(), bytes.len());
+        let path = path.display();
+        let length = bytes.len();
         let length = if length > CLUSTER_SECRET_BYTES { "more".to_owned() } else { length.to_string() };
         format!(
             "--cluster-secret {path} has {length} bytes, expected {CLUSTER_SECRET_BYTES}; create it with \

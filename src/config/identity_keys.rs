@@ -71,8 +71,8 @@ impl IdentityKeys {
 
 /// Returns the site and the key of a line.
 fn parse_line(line: &str) -> Result<(&str, &str), String> {
-    let mut words = line.split_ascii_whitespace();
-    let (Some(site), Some(key), None) = (words.next(), words.next(), words.next()) else {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [site, key] = words[..] else {
         return Err("expected the ID of a site, a blank, and a key".to_owned());
     };
     let lengths = IDENTITY_KEY_CHARS_MIN..=IDENTITY_KEY_CHARS_MAX;

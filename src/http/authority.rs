@@ -4,7 +4,8 @@ use std::net::Ipv6Addr;
 
 /// The bytes of a `reg-name`: unreserved, pct-encoded and sub-delims (RFC 3986 section 3.2.2).
 const IS_REG_NAME_BYTE: [bool; 256] = {
-    let (mut is_name, others) = ([false; 256], b"-._~%!$&'()*+,;=");
+    let mut is_name = [false; 256];
+    let others = b"-._~%!$&'()*+,;=";
     let mut at = 0;
     while at < others.len() {
         is_name[others[at] as usize] = true;

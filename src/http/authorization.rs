@@ -4,15 +4,15 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Returns the user of Basic credentials, decoded into `decoded`, which is cleared first. Returns `None` if
+/// Returns the user of Basic credentials, decoded into `buffer`, which is cleared first. Returns `None` if
 /// the field has another scheme, is malformed, or has an empty user.
-pub(crate) fn basic_user<'a>(authorization: &[u8], decoded: &'a mut Vec<u8>) -> Option<&'a str> {
+pub(crate) fn basic_user<'a>(authorization: &[u8], buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     let (scheme, credentials) = authorization.split_at_checked(b"Basic ".len())?;
-    decoded.clear();
+    buffer.clear();
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
         return None;
     }
-    STANDARD.decode_vec(credentials.trim_ascii(), decoded).ok()?;
-    let user = decoded.split(|b| *b == b':').next()?;
+    STANDARD.decode_vec(credentials.trim_ascii(), buffer).ok()?;
+    let user = buffer.split(|b| *b == b':').next()?;
     std::str::from_utf8(user).ok().filter(|user| !user.is_empty())
 }

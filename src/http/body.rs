@@ -17,21 +17,18 @@ use crate::problem::{self, Problem};
 /// The byte order mark in UTF-8. Some clients on Windows send it before JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Returns the text of a request body. A compressed body is decompressed into `inflated`. A byte order mark at the
+/// Returns the text of a request body. A compressed body is decompressed into `body`. A byte order mark at the
 /// start is skipped.
 ///
 /// # Errors
 /// `unsupported_type`, `unsupported_encoding`, `body_too_large`, `malformed_json`.
-pub(crate) fn decode_text<'a>(
-    request: &Request<'a>,
-    inflated: &'a mut Vec<u8>,
-) -> Result<&'a str, Problem<'a>> {
+pub(crate) fn decode_text<'a>(request: &Request<'a>, body: &'a mut Vec<u8>) -> Result<&'a str, Problem<'a>> {
     let content_type = ContentType::parse(request.headers.get(Field::ContentType))?;
     let bytes = match request.headers.get(Field::ContentEncoding).map(<[u8]>::trim_ascii) {
         None | Some(b"") => request.body,
         Some(coding) if coding.eq_ignore_ascii_case(b"identity") => request.body,
         Some(coding) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
-            inflate(request.body, inflated)?
+            inflate(request.body, body)?
         }
         Some(coding) => {
             let sentence = "The content encoding {} is not supported; use gzip or none.";
@@ -39,10 +36,10 @@ pub(crate) fn decode_text<'a>(
         }
     };
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    if let ContentType::Form(named) = content_type
+    if let ContentType::Form(content_type) = content_type
         && !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
     {
-        return Err(unsupported_type(named));
+        return Err(unsupported_type(content_type));
     }
     simdutf8::basic::from_utf8(bytes)
         .map_err(|_| Problem::new(problem::MALFORMED_JSON, "The body is not UTF-8."))
@@ -58,21 +55,23 @@ enum ContentType<'a> {
 }
 
 impl<'a> ContentType<'a> {
-    fn parse(named: Option<&'a [u8]>) -> Result<Self, Problem<'a>> {
-        let Some(named) = named else { return Ok(Self::Json) };
-        let essence = named.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    fn parse(content_type: Option<&'a [u8]>) -> Result<Self, Problem<'a>> {
+        let Some(content_type) = content_type else { return Ok(Self::Json) };
+        let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
         let is = |known: &[u8]| known.eq_ignore_ascii_case(essence);
-        match essence {
-            _ if is(b"application/json") || is(b"text/plain") || is(b"") => Ok(Self::Json),
-            _ if is(b"application/x-www-form-urlencoded") => Ok(Self::Form(named)),
-            _ => Err(unsupported_type(named)),
+        if is(b"application/json") || is(b"text/plain") || is(b"") {
+            Ok(Self::Json)
+        } else if is(b"application/x-www-form-urlencoded") {
+            Ok(Self::Form(content_type))
+        } else {
+            Err(unsupported_type(content_type))
         }
     }
 }
 
-fn unsupported_type(named: &[u8]) -> Problem<'_> {
+fn unsupported_type(content_type: &[u8]) -> Problem<'_> {
     let sentence = "The content type {} is not supported; use application/json, text/plain or none.";
-    problem_with_value(problem::UNSUPPORTED_TYPE, sentence, named)
+    problem_with_value(problem::UNSUPPORTED_TYPE, sentence, content_type)
 }
 
 fn problem_with_value<'a>(
@@ -83,9 +82,9 @@ fn problem_with_value<'a>(
     Problem::with_value(kind, sentence, std::str::from_utf8(value).unwrap_or("(not UTF-8)"))
 }
 
-fn inflate<'a>(content: &[u8], inflated: &'a mut Vec<u8>) -> Result<&'a [u8], Problem<'a>> {
-    match gzip::inflate(content, inflated) {
-        Ok(()) => Ok(inflated),
+fn inflate<'a>(content: &[u8], body: &'a mut Vec<u8>) -> Result<&'a [u8], Problem<'a>> {
+    match gzip::inflate(content, body) {
+        Ok(()) => Ok(body),
         Err(InflateError::TooLarge) => {
             let sentence = "The decompressed body is larger than 524288 bytes.";
             Err(Problem::new(problem::BODY_TOO_LARGE, sentence))

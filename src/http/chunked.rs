@@ -51,9 +51,9 @@ impl ChunkedDecoder {
     pub(crate) fn decode(
         &mut self,
         bytes: &mut Vec<u8>,
-        begin: usize,
+        start: usize,
     ) -> Result<DecodeStatus, Problem<'static>> {
-        let mut at = begin + self.decoded_bytes;
+        let mut at = start + self.decoded_bytes;
         let progress = loop {
             let rest = &bytes[at..];
             match self.state {
@@ -73,7 +73,7 @@ impl ChunkedDecoder {
                 }
                 State::Data(left) => {
                     let here = left.min(rest.len());
-                    bytes.copy_within(at..at + here, begin + self.decoded_bytes);
+                    bytes.copy_within(at..at + here, start + self.decoded_bytes);
                     self.decoded_bytes += here;
                     at += here;
                     if here < left {
@@ -99,7 +99,7 @@ impl ChunkedDecoder {
                 },
             }
         };
-        bytes.drain(begin + self.decoded_bytes..at);
+        bytes.drain(start + self.decoded_bytes..at);
         Ok(progress)
     }
 }

@@ -23,27 +23,28 @@ impl ForwardedFor<'_> {
     }
 }
 
-/// Returns whether the peer is one of the `trusted` proxies.
-pub(crate) fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
+/// Returns whether the peer is one of the `trusted_networks` proxies.
+pub(crate) fn is_trusted(peer: IpAddr, trusted_networks: &[IpNet]) -> bool {
     let peer = peer.to_canonical();
-    trusted.iter().any(|net| net.contains(&peer))
+    trusted_networks.iter().any(|net| net.contains(&peer))
 }
 
-/// Returns the client address of a request, as far as the `trusted` proxies report it. Returns `None` for a
+/// Returns the client address of a request, as far as the `trusted_networks` proxies report it. Returns `None` for a
 /// client on this machine, and for a trusted proxy that reports no client. If a proxy reports a text that is no
 /// address, this is the address of the peer: a client that can cause such a text must not be without a limit.
 pub(crate) fn client_address(
     peer: IpAddr,
-    forwarded: &ForwardedFor<'_>,
-    trusted: &[IpNet],
+    forwarded_for: &ForwardedFor<'_>,
+    trusted_networks: &[IpNet],
 ) -> Option<IpAddr> {
     let peer = peer.to_canonical();
-    if !is_trusted(peer, trusted) {
+    if !is_trusted(peer, trusted_networks) {
         return Some(peer).filter(|peer| !peer.is_loopback());
     }
     // A loopback address in the list is one more hop: a proxy's own machine.
-    let is_hop = |address: IpAddr| is_trusted(address, trusted) || address.is_loopback();
-    let mut reported = forwarded.nearest_first().map(|address| address.map(|address| address.to_canonical()));
+    let is_hop = |address: IpAddr| is_trusted(address, trusted_networks) || address.is_loopback();
+    let mut reported =
+        forwarded_for.nearest_first().map(|address| address.map(|address| address.to_canonical()));
     let client = reported.find(|address| !address.is_some_and(is_hop))?;
     Some(client.unwrap_or(peer))
 }

@@ -45,8 +45,9 @@ struct CachedSection {
 impl HeadParser {
     /// Creates a parser, and allocates all memory that it needs.
     pub fn new(country_header: Option<&str>) -> Self {
-        let (index, body_framing) = (FieldIndex::default(), BodyFraming::Length(0));
+        let body_framing = BodyFraming::Length(0);
         let fields = CheckedFields { body_framing, close: false, expects_continue: false };
+        let index = FieldIndex::default();
         let empty = CachedSection { length: 0, bytes: [0; SECTION_BYTES_MAX], index, fields };
         Self { country_header: country_header.map(Box::from), sections: vec![empty; SECTIONS_CACHED].into() }
     }
@@ -104,7 +105,8 @@ impl CachedSection {
         self.length = 0;
         if let Some(bytes) = self.bytes.get_mut(..length) {
             bytes.copy_from_slice(headers.section);
-            (self.length, self.index) = (length, headers.index);
+            self.length = length;
+            self.index = headers.index;
             self.fields = CheckedFields { body_framing, close, expects_continue };
         }
     }

@@ -266,11 +266,13 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Returns whether a field name, which is a token, equals `wanted` in any case. `wanted` has only lower-case
+/// Returns whether a field name, which is a token, equals `lower_name` in any case. `lower_name` has only lower-case
 /// letters and hyphens. Bit 0x20, which distinguishes the cases, is set in all of them. No other byte of a
 /// token becomes one of them when that bit is set.
-fn is_header<const LENGTH: usize>(name: &str, wanted: &[u8; LENGTH]) -> bool {
+fn is_header<const LENGTH: usize>(name: &str, lower_name: &[u8; LENGTH]) -> bool {
     let name: Option<&[u8; LENGTH]> = name.as_bytes().try_into().ok();
     // `fold` has no early return, so that it compiles to a few wide comparisons.
-    name.is_some_and(|name| name.iter().zip(wanted).fold(0, |other, (a, b)| other | ((a | 0x20) ^ b)) == 0)
+    name.is_some_and(|name| {
+        name.iter().zip(lower_name).fold(0, |other, (a, b)| other | ((a | 0x20) ^ b)) == 0
+    })
 }

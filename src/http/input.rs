@@ -140,7 +140,8 @@ impl ReadBuffer {
     /// body the buffer grows in steps as bytes arrive, so a client that only announces a large body costs no
     /// more than one that sends a head.
     pub fn capacity_wanted(&self) -> usize {
-        let (held, capacity) = (self.pending().len(), self.buffer.capacity());
+        let held = self.pending().len();
+        let capacity = self.buffer.capacity();
         match &self.body {
             None if held < READ_BUFFER_BYTES => READ_BUFFER_BYTES,
             None => HEAD_BYTES_MAX,

@@ -93,7 +93,8 @@ pub(crate) fn prefers_minimal(prefer: &[u8]) -> bool {
     prefer.split(|b| *b == b',').any(|item| {
         let preference = item.split(|b| *b == b';').next().unwrap_or_default();
         let mut parts = preference.splitn(2, |b| *b == b'=').map(<[u8]>::trim_ascii);
-        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let name = parts.next().unwrap_or_default();
+        let value = parts.next().unwrap_or_default();
         let quoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
         name.eq_ignore_ascii_case(b"return") && quoted.unwrap_or(value).eq_ignore_ascii_case(b"minimal")
     })

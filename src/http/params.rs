@@ -75,13 +75,13 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Parses `query`. Values with escapes are decoded into `decoded`, which is cleared first.
+    /// Parses `query`. Values with escapes are decoded into `buffer`, which is cleared first.
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub fn parse(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+    pub fn parse(query: &'a str, buffer: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         let mut params = Self::default();
-        params.read(query, decoded)?;
+        params.read(query, buffer)?;
         Ok(params)
     }
 
@@ -89,13 +89,14 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub(crate) fn read(&mut self, query: &'a str, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
-        decoded.clear();
+    pub(crate) fn read(&mut self, query: &'a str, buffer: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
+        buffer.clear();
         // Many queries have no escape at all. Then names and values need no check for escapes.
         let has_escapes = short_search::contains(query.as_bytes(), *b"%+");
         let mut escaped = 0;
         for pair in Pairs::new(query) {
-            let (name, value) = (&query.as_bytes()[pair.name], &query[pair.value]);
+            let name = &query.as_bytes()[pair.name];
+            let value = &query[pair.value];
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if self.values[param as usize].replace(value).is_some() {
                 return Err(repeated_param(param));
@@ -103,22 +104,22 @@ impl<'a> Params<'a> {
             escaped |= u32::from(has_escapes && is_escaped(value.as_bytes())) << param as u32;
         }
         if escaped != 0 {
-            self.decode(escaped, decoded)?;
+            self.decode(escaped, buffer)?;
         }
         Ok(())
     }
 
     /// Decodes the values of the parameters whose bits are set.
-    fn decode(&mut self, escaped: u32, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
+    fn decode(&mut self, escaped: u32, buffer: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         let mut ends = [0; NAMES.len()];
         for at in set_bits(escaped) {
-            percent::decode_form(self.values[at].unwrap_or_default().as_bytes(), decoded);
-            ends[at] = decoded.len();
+            percent::decode_form(self.values[at].unwrap_or_default().as_bytes(), buffer);
+            ends[at] = buffer.len();
         }
-        let decoded = &decoded[..];
+        let buffer = &buffer[..];
         let mut from = 0;
         for at in set_bits(escaped) {
-            self.values[at] = Some(utf8(&decoded[from..ends[at]])?);
+            self.values[at] = Some(utf8(&buffer[from..ends[at]])?);
             from = ends[at];
         }
         Ok(())
@@ -179,9 +180,9 @@ pub(crate) struct EncodedName<'a> {
 }
 
 impl EncodedName<'_> {
-    /// Returns whether the name decodes to `plain`.
-    pub(crate) fn is(self, plain: &str) -> bool {
-        if self.is_escaped { decodes_to(self.text.as_bytes(), plain) } else { self.text == plain }
+    /// Returns whether the name decodes to `name`.
+    pub(crate) fn is(self, name: &str) -> bool {
+        if self.is_escaped { decodes_to(self.text.as_bytes(), name) } else { self.text == name }
     }
 }
 
@@ -207,13 +208,13 @@ pub struct ParamGroup<'a> {
 const GROUP_PARAMS_MAX: usize = QUERY_PARAMS_MAX + 1;
 
 impl<'a> ParamGroup<'a> {
-    /// Parses the parameters of `group` in `query`. Escapes are decoded into `decoded`, which is cleared
+    /// Parses the parameters of `group` in `query`. Escapes are decoded into `buffer`, which is cleared
     /// first.
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub fn parse(query: &'a str, group: &'static str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        decoded.clear();
+    pub fn parse(query: &'a str, group: &'static str, buffer: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+        buffer.clear();
         let mut places = [(TextLocation::Borrowed(""), TextLocation::Borrowed("")); GROUP_PARAMS_MAX];
         let mut count = 0;
         for pair in Pairs::new(query) {
@@ -222,14 +223,14 @@ impl<'a> ParamGroup<'a> {
             }
             if let Some(name) = strip_group(&query[pair.name], group) {
                 let value = &query[pair.value];
-                places[count] = (TextLocation::of(name, decoded), TextLocation::of(value, decoded));
+                places[count] = (TextLocation::of(name, buffer), TextLocation::of(value, buffer));
                 count += 1;
             }
         }
-        let decoded = &decoded[..];
+        let buffer = &buffer[..];
         let mut read = Self { pairs: [("", ""); GROUP_PARAMS_MAX], count };
         for (pair, (name, value)) in read.pairs.iter_mut().zip(&places[..count]) {
-            *pair = (name.text(decoded)?, value.text(decoded)?);
+            *pair = (name.text(buffer)?, value.text(buffer)?);
         }
         match read.find_repeated() {
             Some(name) => {
@@ -316,19 +317,19 @@ enum TextLocation<'a> {
 }
 
 impl<'a> TextLocation<'a> {
-    fn of(value: &'a str, decoded: &mut Vec<u8>) -> Self {
+    fn of(value: &'a str, buffer: &mut Vec<u8>) -> Self {
         if !is_escaped(value.as_bytes()) {
             return Self::Borrowed(value);
         }
-        let from = decoded.len();
-        percent::decode_form(value.as_bytes(), decoded);
-        Self::Decoded(from, decoded.len())
+        let from = buffer.len();
+        percent::decode_form(value.as_bytes(), buffer);
+        Self::Decoded(from, buffer.len())
     }
 
-    fn text(self, decoded: &'a [u8]) -> Result<&'a str, Problem<'a>> {
+    fn text(self, buffer: &'a [u8]) -> Result<&'a str, Problem<'a>> {
         match self {
             TextLocation::Borrowed(text) => Ok(text),
-            TextLocation::Decoded(from, to) => utf8(&decoded[from..to]),
+            TextLocation::Decoded(from, to) => utf8(&buffer[from..to]),
         }
     }
 }
@@ -353,9 +354,9 @@ fn is_escaped(text: &[u8]) -> bool {
     text.iter().fold(false, |found, b| found | (*b == b'%') | (*b == b'+'))
 }
 
-fn decodes_to(name: &[u8], plain: &str) -> bool {
+fn decodes_to(name: &[u8], text: &str) -> bool {
     let mut rest = name;
-    plain.bytes().all(|wanted| {
+    text.bytes().all(|wanted| {
         let Some((byte, behind)) = percent::decode_first_form_byte(rest) else {
             return false;
         };

@@ -3,23 +3,23 @@
 
 use wide::u8x16;
 
-/// Returns the position of the first byte of `text` at or after `from` that is one of `wanted`. `from` is at most the
+/// Returns the position of the first byte of `text` at or after `from` that is one of `bytes`. `from` is at most the
 /// length of the text.
 #[inline]
-pub fn position<const WANTED: usize>(text: &[u8], from: usize, wanted: [u8; WANTED]) -> Option<usize> {
-    find(text, from, |block| match_mask(block, wanted))
+pub fn position<const WANTED: usize>(text: &[u8], from: usize, bytes: [u8; WANTED]) -> Option<usize> {
+    find(text, from, |block| match_mask(block, bytes))
 }
 
-/// Returns the position of the first byte of `text` at or after `from` that is one of `wanted` or not ASCII. `from` is at
+/// Returns the position of the first byte of `text` at or after `from` that is one of `bytes` or not ASCII. `from` is at
 /// most the length of the text.
 #[inline]
 pub fn position_or_non_ascii<const WANTED: usize>(
     text: &[u8],
     from: usize,
-    wanted: [u8; WANTED],
+    bytes: [u8; WANTED],
 ) -> Option<usize> {
     // The highest bit of each byte of a mask counts, and only a byte that is not ASCII has it.
-    find(text, from, |block| match_mask(block, wanted) | u8x16::new(block))
+    find(text, from, |block| match_mask(block, bytes) | u8x16::new(block))
 }
 
 /// Returns the position of the first byte of `text` at or after `from` whose highest bit is set in the mask of its block.
@@ -51,21 +51,21 @@ fn padded(text: &[u8]) -> [u8; 16] {
     block
 }
 
-/// Returns whether `text` has one of the bytes `wanted`.
+/// Returns whether `text` has one of `bytes`.
 #[inline]
-pub fn contains<const WANTED: usize>(text: &[u8], wanted: [u8; WANTED]) -> bool {
+pub fn contains<const WANTED: usize>(text: &[u8], bytes: [u8; WANTED]) -> bool {
     let (blocks, rest) = text.as_chunks::<16>();
-    let found = blocks.iter().fold(u8x16::ZERO, |found, block| found | match_mask(*block, wanted));
+    let found = blocks.iter().fold(u8x16::ZERO, |found, block| found | match_mask(*block, bytes));
     match text.last_chunk::<16>() {
         // The last 16 bytes overlap a block, so that no byte of a long text is compared alone.
-        Some(last) => (found | match_mask(*last, wanted)).any(),
-        None => rest.iter().any(|byte| wanted.contains(byte)),
+        Some(last) => (found | match_mask(*last, bytes)).any(),
+        None => rest.iter().any(|byte| bytes.contains(byte)),
     }
 }
 
-/// Returns a mask of the bytes of `block` that are in `wanted`.
+/// Returns a mask of the bytes of `block` that are in `bytes`.
 #[inline]
-fn match_mask<const WANTED: usize>(block: [u8; 16], wanted: [u8; WANTED]) -> u8x16 {
+fn match_mask<const WANTED: usize>(block: [u8; 16], bytes: [u8; WANTED]) -> u8x16 {
     let block = u8x16::new(block);
-    wanted.into_iter().fold(u8x16::ZERO, |found, byte| found | block.simd_eq(u8x16::splat(byte)))
+    bytes.into_iter().fold(u8x16::ZERO, |found, byte| found | block.simd_eq(u8x16::splat(byte)))
 }

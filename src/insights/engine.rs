@@ -1,11 +1,12 @@
 //! The threads of Insights in a server.
 //!
-//! The thread `insights` answers one question at a time, and gives finished column files their names. Further
-//! questions wait in the queue of the client. The thread `columns` builds the column files of sealed segments. It has
-//! the lowest priority and takes no lock.
+//! The thread `insights` answers one question at a time, does other tasks step by step, and gives finished column
+//! files their names. Further questions wait in the queue of the client. The thread `columns` builds the column files
+//! of sealed segments. It has the lowest priority and takes no lock.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,11 +26,12 @@ use super::questions::sealed::{AnswerCache, LogColumns};
 use super::questions::site::SiteFacts;
 use crate::clock;
 use crate::config::Ack;
+use crate::log::Queue;
 use crate::metrics::LatencyHistogram;
+use crate::problem::ProblemKind;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
-use crate::visitors::log::Queue;
 
 /// Longest time of one question. It begins when the thread takes the question, and includes the columns that are built
 /// for it. A question that takes longer is refused.
@@ -42,7 +44,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reason why a question has no answer.
 #[derive(Debug, Clone)]
-pub(crate) enum AnswerError {
+pub enum AnswerError {
     /// The question waited too long for other questions.
     NotBegun,
     /// The question takes more than its time.
@@ -57,6 +59,8 @@ pub(crate) enum AnswerError {
     Unreadable(String),
     /// The thread panicked while it answered.
     Panicked,
+    /// A job failed.
+    Job(JobError),
 }
 
 impl From<StoreError> for AnswerError {
@@ -79,38 +83,95 @@ impl From<ScanError> for AnswerError {
     }
 }
 
-/// The result of a question or of a task.
+/// The error of a job.
+#[derive(Debug, Clone)]
+pub struct JobError {
+    /// The problem that the client gets.
+    pub kind: &'static ProblemKind,
+    /// A noun phrase.
+    pub detail: String,
+}
+
+/// The output of a task.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// The answer to a question.
+    Answer(Arc<Answer>),
+    /// A text that a client may keep. Its ETag is that of the text.
+    ValidatedText(String),
+    /// A text that no cache may store.
+    UnstoredText(String),
+    /// The response of a job.
+    Job(JobOutput),
+}
+
+/// The response that a successful job makes.
+#[derive(Debug, Clone)]
+pub struct JobOutput {
+    /// The media type.
+    pub content_type: &'static str,
+    /// The body.
+    pub text: String,
+    /// The seq after which the next request continues, if the response was truncated.
+    pub next_since: Option<u64>,
+    /// Damaged places of the log that the job skipped.
+    pub damaged_places: u64,
+}
+
+/// The result of a task.
+pub(crate) type TaskResult = Result<Output, AnswerError>;
+
+/// The result of the task with this ID.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// The result of the last question that was sent.
-    Question(Result<Arc<Answer>, AnswerError>),
-    /// The result of the task with this ID.
-    Task(u64, Result<String, AnswerError>),
-}
-
-/// Work in steps that is no question. The thread answers a waiting question between two steps.
-pub(crate) trait Task: Send {
-    /// Does the next step. Returns the text of the reply after the last step.
-    fn step(&mut self) -> Option<Result<String, AnswerError>>;
-}
-
-/// A task for the thread.
-pub(crate) struct TaskRequest {
-    /// The reply has the same ID.
+pub(crate) struct Reply {
     pub id: u64,
-    pub task: Box<dyn Task>,
+    pub result: TaskResult,
+}
+
+/// Sends replies to the thread of the requests, and wakes it.
+#[derive(Debug, Clone)]
+pub(crate) struct ReplySender {
+    replies: Sender<Reply>,
+    wakeup_tx: Arc<UnixStream>,
+}
+
+impl ReplySender {
+    /// Creates a channel that writes a byte to `wakeup_tx` after each reply.
+    pub(crate) fn new(wakeup_tx: Arc<UnixStream>) -> (Self, Receiver<Reply>) {
+        let (replies, receiver) = channel();
+        (Self { replies, wakeup_tx }, receiver)
+    }
+
+    /// If the receiver is gone, the server stops. If the socket is full, the thread wakes anyway.
+    pub(crate) fn send(&self, reply: Reply) {
+        let _ = self.replies.send(reply);
+        drop((&*self.wakeup_tx).write(&[1]));
+    }
+}
+
+/// A task of the thread `insights`.
+pub(crate) struct Task {
+    /// The ID of its reply.
+    pub id: u64,
+    pub work: Work,
     pub asked_at: Instant,
     pub abandonment: Abandonment,
 }
 
-/// A question for the thread.
+pub(crate) enum Work {
+    /// A question. The next one may be asked after the reply.
+    Question(Box<SiteQuestion>),
+    /// Does the next step, and returns the result after the last one. The thread answers a question that waits after
+    /// each step. If the task is abandoned, it has no reply.
+    Steps(Box<dyn FnMut() -> Option<TaskResult> + Send>),
+}
+
+/// A question about a site.
 #[derive(Debug)]
-pub(crate) struct QuestionRequest {
-    pub question: Query,
+pub(crate) struct SiteQuestion {
+    pub query: Query,
     pub site: SiteFacts,
     pub now_ms: i64,
-    pub asked_at: Instant,
-    pub abandonment: Abandonment,
 }
 
 /// A flag that tells the thread that no client waits for the answer any more. Clones share the flag.
@@ -118,7 +179,7 @@ pub(crate) struct QuestionRequest {
 pub(crate) struct Abandonment(Arc<AtomicBool>);
 
 impl Abandonment {
-    /// Ends the computation of the answer.
+    /// Ends the task.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -129,40 +190,33 @@ impl Abandonment {
 }
 
 enum Message {
-    Question(Box<QuestionRequest>),
-    Task(TaskRequest),
+    Run(Task),
     /// The thread `columns` has written the column file of this segment. It waits for the result of the rename.
     Built(ColumnSource, Sender<io::Result<bool>>),
 }
 
-/// Asks questions and receives the answers.
+/// Passes tasks to the thread `insights`.
 pub(crate) struct InsightsClient {
     messages: Sender<Message>,
-    replies: Receiver<Reply>,
     metrics: Arc<InsightsMetrics>,
     /// When the client drops it, the thread `columns` ends, and then the thread `insights`.
     _stop: Sender<()>,
 }
 
 impl InsightsClient {
-    /// Asks a question. The caller asks the next question after the reply. Returns false if the thread has ended.
-    pub(crate) fn ask(&self, request: Box<QuestionRequest>) -> bool {
-        self.messages.send(Message::Question(request)).is_ok()
+    /// Creates a client without a thread.
+    pub(crate) fn without_thread() -> Self {
+        Self { messages: channel().0, metrics: Arc::default(), _stop: channel().0 }
     }
 
-    /// Starts a task. An abandoned task has no reply. Returns false if the thread has ended.
-    pub(crate) fn run(&self, request: TaskRequest) -> bool {
-        self.messages.send(Message::Task(request)).is_ok()
+    /// Starts a task. Returns false if the thread has ended.
+    pub(crate) fn run(&self, task: Task) -> bool {
+        self.messages.send(Message::Run(task)).is_ok()
     }
 
-    /// Counts questions and tasks that no client waits for any more.
-    pub(crate) fn count_abandoned(&self, questions: usize) {
-        self.metrics.abandoned.fetch_add(questions as u64, Ordering::Relaxed);
-    }
-
-    /// Returns the next reply that has arrived.
-    pub(crate) fn next_reply(&self) -> Option<Reply> {
-        self.replies.try_recv().ok()
+    /// Counts tasks that no client waits for any more.
+    pub(crate) fn count_abandoned(&self, tasks: usize) {
+        self.metrics.abandoned.fetch_add(tasks as u64, Ordering::Relaxed);
     }
 }
 
@@ -198,11 +252,10 @@ pub(crate) struct Resources {
     pub key: VisitorKey,
     pub log: Queue,
     pub ack: Ack,
-    /// Memory for answers over columns. With 0 no column file is built, and the thread runs only tasks.
+    /// Memory for answers over columns. With 0 no column file is built, and no question is asked.
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
-    /// Wakes the thread of the client after a reply.
-    pub wake: Box<dyn Fn() + Send>,
+    pub replies: ReplySender,
 }
 
 /// Starts the thread `insights`, and the thread `columns` if Insights is on. They end when the client is dropped.
@@ -212,7 +265,6 @@ pub(crate) struct Resources {
 pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
     // The client bounds the questions, and the thread `columns` waits for each of its messages.
     let (messages_tx, messages) = channel();
-    let (replies_tx, replies) = channel();
     let (stop_tx, stop) = channel();
     let Resources { disk, directory, key, log, memory_bytes, metrics, .. } = &resources;
     let installer = ColumnInstaller::new(Arc::clone(disk), directory, log.clone());
@@ -234,13 +286,12 @@ pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
         generation: 0,
         messages,
         tasks: VecDeque::new(),
-        replies: replies_tx,
     };
     threads::spawn("insights", move || engine.run())?;
     if is_on {
         threads::spawn("columns", move || builder.run())?;
     }
-    Ok(InsightsClient { messages: messages_tx, replies, metrics, _stop: stop_tx })
+    Ok(InsightsClient { messages: messages_tx, metrics, _stop: stop_tx })
 }
 
 /// The thread `insights`.
@@ -253,9 +304,8 @@ struct InsightsThread {
     /// The erasure generation of the store.
     generation: u64,
     messages: Receiver<Message>,
-    /// The tasks that are not done, oldest first.
-    tasks: VecDeque<TaskRequest>,
-    replies: Sender<Reply>,
+    /// The tasks with steps that are not done, oldest first.
+    tasks: VecDeque<Task>,
 }
 
 impl InsightsThread {
@@ -282,15 +332,15 @@ impl InsightsThread {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Question(request) => {
-                let answer = catch_unwind(AssertUnwindSafe(|| self.answer(&request)));
+            Message::Run(task) => {
+                let Work::Question(question) = &task.work else { return self.tasks.push_back(task) };
+                let answer = catch_unwind(AssertUnwindSafe(|| self.answer(question, &task.abandonment)));
                 let answer = answer.unwrap_or_else(|_| {
                     self.clear();
                     Err(panicked())
                 });
-                self.reply(Reply::Question(answer.map(Arc::new)), request.asked_at, &request.abandonment);
+                self.reply(&task, answer.map(|answer| Output::Answer(Arc::new(answer))));
             }
-            Message::Task(request) => self.tasks.push_back(request),
             Message::Built(source, result_tx) => {
                 // The builder has ended if the server stops.
                 let _ = result_tx.send(self.installer.install_built(source));
@@ -306,25 +356,25 @@ impl InsightsThread {
 
     /// Does one step of the oldest task that a client waits for.
     fn step_task(&mut self) {
-        self.tasks.retain(|request| !request.abandonment.is_set());
-        let Some(request) = self.tasks.front_mut() else { return };
-        let result = catch_unwind(AssertUnwindSafe(|| request.task.step()));
-        let Some(result) = result.unwrap_or_else(|_| Some(Err(panicked()))) else { return };
-        let Some(TaskRequest { id, asked_at, abandonment, .. }) = self.tasks.pop_front() else { return };
-        self.reply(Reply::Task(id, result), asked_at, &abandonment);
+        self.tasks.retain(|task| !task.abandonment.is_set());
+        let Some(Task { work: Work::Steps(step), .. }) = self.tasks.front_mut() else { return };
+        let result = catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| Some(Err(panicked())));
+        if let Some(result) = result
+            && let Some(task) = self.tasks.pop_front()
+        {
+            self.reply(&task, result);
+        }
     }
 
-    fn reply(&self, reply: Reply, asked_at: Instant, abandonment: &Abandonment) {
-        if !abandonment.is_set() {
-            self.resources.metrics.query_latency.record(clock::instant().duration_since(asked_at));
+    fn reply(&self, task: &Task, result: TaskResult) {
+        if !task.abandonment.is_set() {
+            self.resources.metrics.query_latency.record(clock::instant().duration_since(task.asked_at));
         }
-        // If the client is gone, the server stops, and there is no next message.
-        let _ = self.replies.send(reply);
-        (self.resources.wake)();
+        self.resources.replies.send(Reply { id: task.id, result });
     }
 
     /// Answers a question. Counts again if an erasure changes the log meanwhile.
-    fn answer(&mut self, request: &QuestionRequest) -> Result<Answer, AnswerError> {
+    fn answer(&mut self, question: &SiteQuestion, abandonment: &Abandonment) -> Result<Answer, AnswerError> {
         let started_at = clock::instant();
         let mut attempts = 1;
         loop {
@@ -333,7 +383,7 @@ impl InsightsThread {
                 self.clear();
                 self.generation = generation;
             }
-            let answer = self.count(request, started_at);
+            let answer = self.count(question, abandonment, started_at);
             let is_same = self.resources.log.metrics().generation().now() == generation;
             match answer {
                 Ok(_) if !is_same && attempts < ATTEMPTS_MAX => {}
@@ -349,20 +399,25 @@ impl InsightsThread {
         }
     }
 
-    fn count(&mut self, request: &QuestionRequest, started_at: Instant) -> Result<Answer, AnswerError> {
+    fn count(
+        &mut self,
+        question: &SiteQuestion,
+        abandonment: &Abandonment,
+        started_at: Instant,
+    ) -> Result<Answer, AnswerError> {
         let metrics = self.resources.log.metrics();
         let last_seq = match self.resources.ack {
             Ack::Disk => metrics.durable_seq(),
             Ack::Written => metrics.last_seq(),
         };
         let is_over =
-            || request.abandonment.is_set() || clock::instant().duration_since(started_at) > QUESTION_TIMEOUT;
+            || abandonment.is_set() || clock::instant().duration_since(started_at) > QUESTION_TIMEOUT;
         self.store.refresh(last_seq, &is_over)?;
         let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
-        let QuestionRequest { question, site, now_ms, .. } = request;
+        let SiteQuestion { query, site, now_ms } = question;
         let Self { store, cache, .. } = self;
         let columns = LogColumns { sealed: &store.sealed(), tail: store.tail() };
-        Ok(answer_cached(columns, cache, store.last_seq(), question, site, *now_ms, &limits)?)
+        Ok(answer_cached(columns, cache, store.last_seq(), query, site, *now_ms, &limits)?)
     }
 }
 

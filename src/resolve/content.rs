@@ -48,11 +48,12 @@ impl EmbeddedQueries<'_> {
         &self,
         site: &ArchivedSite,
         page: &ArchivedPage,
-        (embedded, param): (&ArchivedQueryCall, usize),
+        call: &ArchivedQueryCall,
+        param: usize,
         plan: &mut BodyPlan,
     ) {
-        let query = &site.queries[embedded.query.to_native() as usize];
-        let text = match &embedded.arguments[param] {
+        let query = &site.queries[call.query.to_native() as usize];
+        let text = match &call.arguments[param] {
             ArchivedArgument::Route(name) => route_text(page, self.path, name),
             ArchivedArgument::Nothing | ArchivedArgument::Value(_) => None,
         };
@@ -65,11 +66,11 @@ impl EmbeddedQueries<'_> {
         &mut self,
         site: &ArchivedSite,
         page: &ArchivedPage,
-        embedded: &ArchivedQueryCall,
+        call: &ArchivedQueryCall,
         plan: &mut BodyPlan,
     ) {
-        let query = &site.queries[embedded.query.to_native() as usize];
-        let found = bind_params(page, query, embedded, self.path).is_some_and(|values| {
+        let query = &site.queries[call.query.to_native() as usize];
+        let found = bind_params(page, query, call, self.path).is_some_and(|values| {
             self.search.set_query(&site.site, query, &values);
             let limit = query.limit.to_native() as usize;
             // `compile` rejects a page whose query may need too many evaluations.
@@ -96,11 +97,11 @@ fn route_text<'v>(page: &'v ArchivedPage, path: &'v RoutePath, name: &str) -> Op
 fn bind_params<'v>(
     page: &'v ArchivedPage,
     query: &'v ArchivedQuery,
-    embedded: &'v ArchivedQueryCall,
+    call: &'v ArchivedQueryCall,
     path: &'v RoutePath,
 ) -> Option<ParamValues<'v>> {
     let mut values = NO_VALUES;
-    for ((param, given), value) in query.params.iter().zip(embedded.arguments.iter()).zip(&mut values) {
+    for ((param, given), value) in query.params.iter().zip(call.arguments.iter()).zip(&mut values) {
         *value = match given {
             ArchivedArgument::Nothing => None,
             ArchivedArgument::Value(encoded) => Some(Value::decode(encoded)?),

@@ -171,16 +171,16 @@ impl Crawlers {
         self.texts.memory_usage() + self.signs.len() + starts.sum::<usize>()
     }
 
-    fn is_crawler(&self, agent: &str, found: Match) -> bool {
-        let Some(place) = found.pattern().as_usize().checked_sub(self.names) else { return true };
+    fn is_crawler(&self, agent: &str, sign_match: Match) -> bool {
+        let Some(index) = sign_match.pattern().as_usize().checked_sub(self.names) else { return true };
         let is_a = |signs: &[&str]| signs.iter().any(|sign| agent.contains(sign));
-        let is_meant = match self.signs[place] {
+        let is_meant = match self.signs[index] {
             Sign::Text => true,
-            Sign::Word => ends_word(agent, found),
-            Sign::Task => ends_word(agent, found) && !is_a(APP_SYSTEMS),
+            Sign::Word => ends_word(agent, sign_match),
+            Sign::Task => ends_word(agent, sign_match) && !is_a(APP_SYSTEMS),
             Sign::Contact => !is_a(APP_SYSTEMS) && !is_a(OTHER_SYSTEMS) && !is_a(READERS),
         };
-        is_meant && !is_exception(agent.as_bytes(), found)
+        is_meant && !is_exception(agent.as_bytes(), sign_match)
     }
 }
 
@@ -192,18 +192,18 @@ fn spellings(word: &str) -> [String; 3] {
 
 /// Returns whether a word ends where it was found: no lower-case letter follows, and no upper-case letter if the
 /// word is in upper case. So `Bot` ends in `BotCollector`, but not in `Bottle`, and `BOT` does not end in `BOTTLE`.
-fn ends_word(agent: &str, found: Match) -> bool {
+fn ends_word(agent: &str, sign_match: Match) -> bool {
     let bytes = agent.as_bytes();
-    let is_upper = bytes[found.end() - 1].is_ascii_uppercase();
+    let is_upper = bytes[sign_match.end() - 1].is_ascii_uppercase();
     let continues = |next: &u8| next.is_ascii_lowercase() || (is_upper && next.is_ascii_uppercase());
-    !bytes.get(found.end()).is_some_and(continues)
+    !bytes.get(sign_match.end()).is_some_and(continues)
 }
 
 /// Returns whether the text that was found is a part of an exception.
-fn is_exception(agent: &[u8], found: Match) -> bool {
+fn is_exception(agent: &[u8], sign_match: Match) -> bool {
     let covers = |exception: &&str| {
-        let first = found.end().saturating_sub(exception.len());
-        let mut starts = first..=found.start();
+        let first = sign_match.end().saturating_sub(exception.len());
+        let mut starts = first..=sign_match.start();
         starts.any(|at| {
             let text = agent.get(at..at + exception.len());
             text.is_some_and(|text| text.eq_ignore_ascii_case(exception.as_bytes()))

@@ -29,7 +29,7 @@ impl DecisionBuffers {
         Self { url: PageUrl::new(), experiments: DecidingExperiments::default() }
     }
 
-    /// Selects the variants for `visitor`, except in the zones that `forced` names. `patterns` are the snapshot's
+    /// Selects the variants for `visitor`, except in the zones that `forced_variants` names. `patterns` are the snapshot's
     /// regular expressions.
     pub(crate) fn decide(
         &mut self,
@@ -37,10 +37,10 @@ impl DecisionBuffers {
         page: &ArchivedPage,
         visitor: &Visitor<'_>,
         patterns: &Patterns,
-        forced: Option<&ForcedVariants<'_>>,
+        forced_variants: Option<&ForcedVariants<'_>>,
     ) -> Choice {
         self.experiments.clear();
-        let choice = self.choose(site, page, visitor, patterns, forced);
+        let choice = self.choose(site, page, visitor, patterns, forced_variants);
         self.experiments.write_text(site, page);
         choice
     }
@@ -51,11 +51,11 @@ impl DecisionBuffers {
         page: &ArchivedPage,
         visitor: &Visitor<'_>,
         patterns: &Patterns,
-        forced: Option<&ForcedVariants<'_>>,
+        forced_variants: Option<&ForcedVariants<'_>>,
     ) -> Choice {
-        let forced = |zone: u8| forced.and_then(|forced| forced.variant(zone));
+        let forced_variant = |zone: u8| forced_variants.and_then(|variants| variants.variant(zone));
         if visitor.agent.is_crawler {
-            return choose_zones(page, |index, _| forced(index).unwrap_or(DEFAULT_VARIANT));
+            return choose_zones(page, |index, _| forced_variant(index).unwrap_or(DEFAULT_VARIANT));
         }
         self.url.parse(visitor.url.filter(|_| site.sees_url));
         let document = VisitorContext::new(site, visitor, &self.url);
@@ -73,7 +73,9 @@ impl DecisionBuffers {
             },
             experiments: &mut self.experiments,
         };
-        choose_zones(page, |index, zone| forced(index).unwrap_or_else(|| decider.decide_zone(index, zone)))
+        choose_zones(page, |index, zone| {
+            forced_variant(index).unwrap_or_else(|| decider.decide_zone(index, zone))
+        })
     }
 
     /// Returns the complete visitor context, for explanations. A decision parses the URL only if the site's
@@ -89,8 +91,8 @@ impl DecisionBuffers {
 }
 
 /// Returns the forced variants that the page has, and `default` in the other zones.
-pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice {
-    choose_zones(page, |index, _| forced.variant(index).unwrap_or(DEFAULT_VARIANT))
+pub fn choose_forced(page: &ArchivedPage, forced_variants: &ForcedVariants<'_>) -> Choice {
+    choose_zones(page, |index, _| forced_variants.variant(index).unwrap_or(DEFAULT_VARIANT))
 }
 
 /// Calls `decide` with the index of every zone that is present, and the zone.

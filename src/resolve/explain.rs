@@ -17,14 +17,15 @@ use crate::site::snapshot::format::{
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
 /// tried.
 pub(crate) fn explain(
-    deciding: &mut DecisionBuffers,
+    buffers: &mut DecisionBuffers,
     site: &ArchivedSite,
     page: &ArchivedPage,
     visitor: &Visitor<'_>,
-    (choice, is_forced): (&Choice, &dyn Fn(&ArchivedZone) -> bool),
+    choice: &Choice,
+    is_forced: &dyn Fn(&ArchivedZone) -> bool,
     patterns: &Patterns,
 ) -> (Json, Json) {
-    let document = deciding.document(site, visitor);
+    let document = buffers.document(site, visitor);
     let audiences = SiteAudiences(&site.audiences);
     let mut memo = Memo::default();
     let mut explainer = Explainer {
@@ -39,10 +40,12 @@ pub(crate) fn explain(
         },
     };
     let decisions = choice.selected(page).map(|(zone, variant)| {
-        let (source, rules) = match visitor.agent.is_crawler {
-            _ if is_forced(zone) => ("forced", Vec::new()),
-            true => ("crawler", Vec::new()),
-            false => explainer.explain_zone(zone),
+        let (source, rules) = if is_forced(zone) {
+            ("forced", Vec::new())
+        } else if visitor.agent.is_crawler {
+            ("crawler", Vec::new())
+        } else {
+            explainer.explain_zone(zone)
         };
         json!({ "zone": zone.name.as_str(), "key": variant.key.get(), "source": source, "rules": rules })
     });
@@ -120,7 +123,7 @@ fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
     })
 }
 
-fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment) -> Json {
+fn experiment_json(experiment: &ArchivedExperiment, id: &str, assignment: Assignment) -> Json {
     let pair = |range: &ArchivedRange| [range.from, range.to].map(|end| without_residue(end.to_native()));
     let namespace = experiment.namespace.as_ref().map(|n| {
         let [from, to] = pair(&n.range);
@@ -130,7 +133,7 @@ fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment)
         "key": experiment.key.get(), "hash": bucket(experiment, id),
         "ranges": experiment.ranges.iter().map(pair).collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
-        "in": match place {
+        "in": match assignment {
             Assignment::Arm(_) => "range",
             Assignment::OutsideCoverage => "coverage",
             Assignment::OutsideNamespace => "namespace",

@@ -118,7 +118,8 @@ impl RoutePath {
             SplitPath { path: value, has_escapes: false, has_non_ascii: false, has_empty_segment: false };
         // One byte more than the limit shows that the path is too long.
         let bytes = &value.as_bytes()[..value.len().min(ROUTE_BYTES_MAX + 1)];
-        let (mut segment_start, mut search_from) = (1, 1);
+        let mut segment_start = 1;
+        let mut search_from = 1;
         while let Some(at) = short_search::position_or_non_ascii(bytes, search_from, *b"/%?#") {
             search_from = at + 1;
             match bytes[at] {

@@ -51,7 +51,10 @@ impl BodyPlan {
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.steps.clear();
-        (self.planned_text_bytes, self.piece_bytes, self.deflate_bytes, self.stored_blocks) = (0, 0, 0, 0);
+        self.planned_text_bytes = 0;
+        self.piece_bytes = 0;
+        self.deflate_bytes = 0;
+        self.stored_blocks = 0;
         self.longest_piece_bytes = 0;
     }
 
@@ -85,7 +88,7 @@ impl BodyPlan {
                 }
                 ArchivedPart::RouteValue(index, param) => {
                     let embedded = &page.embedded[usize::from(index.to_native())];
-                    holes.push_route_value(site, page, (embedded, usize::from(*param)), self);
+                    holes.push_route_value(site, page, embedded, usize::from(*param), self);
                 }
                 ArchivedPart::Query(index) => {
                     holes.push_query(site, page, &page.embedded[usize::from(index.to_native())], self);
@@ -175,7 +178,8 @@ impl BodyPlan {
         pieces: Pieces<'_>,
         gzip: bool,
     ) -> impl Iterator<Item = (usize, PieceRange)> {
-        let (mut from, mut at) = (0, if gzip { GZIP_HEADER.len() } else { 0 });
+        let mut from = 0;
+        let mut at = if gzip { GZIP_HEADER.len() } else { 0 };
         self.steps.iter().filter_map(move |step| match *step {
             Step::Text { end } => {
                 let bytes = end - std::mem::replace(&mut from, end);

@@ -15,7 +15,7 @@
 
 use super::crawlers::Crawlers;
 use crate::limits::USER_AGENT_BYTES_MAX;
-pub use crate::visitors::log::{Browser, Device, Os, UserAgentInfo};
+pub use crate::record::{Browser, Device, Os, UserAgentInfo};
 
 /// Number of User-Agents that a worker caches. Must be a power of two. A further one replaces another.
 /// Browsers freeze their User-Agents, so a few hundred account for nearly all traffic of a site. Takes 0.5

@@ -86,15 +86,17 @@ impl<'a> ForcedVariants<'a> {
     /// The reason why the string is not valid.
     pub fn parse(text: &'a str, page: &ArchivedPage) -> Result<Self, VariantsError> {
         let mut forced = Self { text, choice: Choice::empty(), has_unknown: false };
-        let (mut rest, mut count, mut is_repeated) = (text, 0, false);
+        let mut rest = text;
+        let mut count = 0;
+        let mut is_repeated = false;
         while !rest.is_empty() {
             let before = &text[..text.len() - rest.len()];
-            let (pair, after) = split_pair(rest).ok_or(VariantsError::Malformed)?;
+            let ((zone, key), after) = split_pair(rest).ok_or(VariantsError::Malformed)?;
             count += 1;
             if count > PAIRS_MAX {
                 return Err(VariantsError::TooManyPairs);
             }
-            is_repeated |= !forced.add(pair, before, page);
+            is_repeated |= !forced.add(zone, key, before, page);
             rest = match after.strip_prefix(',') {
                 Some("") => return Err(VariantsError::Malformed),
                 more => more.unwrap_or_default(),
@@ -104,7 +106,7 @@ impl<'a> ForcedVariants<'a> {
     }
 
     /// Adds a pair after those in `before`. Returns whether they do not have its zone.
-    fn add(&mut self, (zone, key): (&str, &str), before: &str, page: &ArchivedPage) -> bool {
+    fn add(&mut self, zone: &str, key: &str, before: &str, page: &ArchivedPage) -> bool {
         let Some(index) = find_zone(page, zone) else {
             self.has_unknown = true;
             return pairs(before).all(|(earlier, _)| earlier != zone);
@@ -137,7 +139,8 @@ impl<'a> ForcedVariants<'a> {
         let is_known = |zone: &str, key: &str| {
             find_zone(page, zone).is_some_and(|zone| find_variant(&page.zones[zone], key).is_some())
         };
-        let (mut unknown, mut count) = ([("", ""); PAIRS_MAX], 0);
+        let mut unknown = [("", ""); PAIRS_MAX];
+        let mut count = 0;
         for pair in pairs(self.text).filter(|(zone, key)| !is_known(zone, key)) {
             unknown[count] = pair;
             count += 1;
@@ -168,7 +171,8 @@ fn split_key(text: &str) -> Option<(&str, &str)> {
 
 /// The bytes of the name of a zone or the key of a variant.
 const IS_KEY_BYTE: [bool; 256] = {
-    let (mut is_key, mut byte) = ([false; 256], 0);
+    let mut is_key = [false; 256];
+    let mut byte = 0;
     while byte < 128 {
         is_key[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_' || byte as u8 == b'-';
         byte += 1;

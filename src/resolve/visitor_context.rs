@@ -8,10 +8,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::user_agent::UserAgentInfo;
 use crate::condition::{Document, Value};
+use crate::record::{Code, RecordContext, primary_language};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::{self, PageUrl};
-use crate::visitors::log::{Code, RecordContext, primary_language};
 use crate::visitors::profile::history::History;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::profile::touch::Touch;

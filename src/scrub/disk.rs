@@ -20,9 +20,9 @@ pub trait Pace: Send + Sync {
 /// A disk whose reads keep to a rate, and end when the server stops. Its files are read past the page cache. A file that
 /// was replaced or deleted cannot be read any more, so that it is closed, and its bytes become free, after one pause.
 #[derive(Clone)]
-pub(super) struct ScrubDisk(Arc<Shared>);
+pub(super) struct ScrubDisk(Arc<ScrubDiskState>);
 
-struct Shared {
+struct ScrubDiskState {
     disk: Arc<dyn Disk>,
     pace: Arc<dyn Pace>,
     bytes_per_second: u64,
@@ -38,7 +38,7 @@ impl ScrubDisk {
         metrics: Arc<ScrubMetrics>,
     ) -> Self {
         let is_stopped = AtomicBool::new(false);
-        Self(Arc::new(Shared { disk, pace, bytes_per_second, metrics, is_stopped }))
+        Self(Arc::new(ScrubDiskState { disk, pace, bytes_per_second, metrics, is_stopped }))
     }
 
     /// Waits. Returns false if the server stops.
@@ -131,15 +131,15 @@ impl DiskFile for ScrubFile {
     }
 
     /// Reads one chunk at most, and pauses for as long as it takes at the rate.
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         if self.disk.is_stopped() {
             return Err(io::Error::other("the server stops"));
         }
         if self.disk.identity(&self.path)? != self.file.identity()? {
             return Err(io::Error::other("the file was replaced"));
         }
-        let most = into.len().min(READ_CHUNK_BYTES);
-        let read = self.file.read_at(&mut into[..most], at)?;
+        let most = buffer.len().min(READ_CHUNK_BYTES);
+        let read = self.file.read_at(&mut buffer[..most], at)?;
         self.disk.0.metrics.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
         self.disk.wait(self.disk.pause_after(read));
         Ok(read)

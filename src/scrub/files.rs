@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::insights::{ColumnFileError, Columns, parse_column_file_name};
+use crate::log::{self, LogError, SECRET_FILE, parse_segment_name};
 use crate::storage::disk::{Disk, is_loss};
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::restore::check_content;
-use crate::visitors::log::{self, LogError, SECRET_FILE, parse_segment_name};
 
 /// A file that nothing is appended to any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,36 +78,37 @@ impl ScrubbedFile {
     /// # Errors
     /// The file does not exist, or cannot be read for a reason that says nothing about its bytes.
     pub(super) fn check(&self, disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Vec<Finding>> {
-        let (found, path) = (|offset, text| Finding { offset, text }, dir.join(&self.name));
+        let finding = |offset, text| Finding { offset, text };
+        let path = dir.join(&self.name);
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.name);
         let checked = match self.kind {
             Kind::Segment(first_seq, next_seq) => match log::check_sealed(disk, dir, first_seq, next_seq) {
                 Ok(damage) => {
-                    Ok(damage.iter().map(|damage| found(damage.offset, damage.to_string())).collect())
+                    Ok(damage.iter().map(|damage| finding(damage.offset, damage.to_string())).collect())
                 }
                 Err(LogError::Io { source, .. }) => Err(source),
                 // The start has read the header, so its version was another one.
-                Err(error) => Ok(vec![found(0, named(&error))]),
+                Err(error) => Ok(vec![finding(0, named(&error))]),
             },
             Kind::Secret => log::check_key(disk, dir).map(|damage| {
-                damage.into_iter().map(|damage| found(damage.offset, damage.to_string())).collect()
+                damage.into_iter().map(|damage| finding(damage.offset, damage.to_string())).collect()
             }),
             Kind::Checkpoint(seq) => match check_checkpoint(&**disk, &path, seq) {
                 Err(CheckpointError::Io(error)) => Err(error),
-                Err(error @ CheckpointError::Damaged { at, .. }) => Ok(vec![found(at, named(&error))]),
+                Err(error @ CheckpointError::Damaged { at, .. }) => Ok(vec![finding(at, named(&error))]),
                 // A start does not use a file of another log or release, and the next checkpoints replace it.
                 Ok(()) | Err(_) => Ok(Vec::new()),
             },
             Kind::Columns => match Columns::check_file(&**disk, &path) {
                 Err(ColumnFileError::Io(error)) => Err(error),
-                Err(error @ ColumnFileError::Damaged(_)) => Ok(vec![found(0, named(&error))]),
+                Err(error @ ColumnFileError::Damaged(_)) => Ok(vec![finding(0, named(&error))]),
                 // The server builds a file of another log or release again.
                 Ok(()) | Err(_) => Ok(Vec::new()),
             },
         };
         match checked {
             Err(error) if is_loss(&error) => {
-                Ok(vec![found(0, named(&format_args!("the disk has lost bytes: {error}")))])
+                Ok(vec![finding(0, named(&format_args!("the disk has lost bytes: {error}")))])
             }
             other => other,
         }

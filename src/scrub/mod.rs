@@ -54,8 +54,8 @@ impl ScrubMetrics {
     }
 }
 
-/// The parts of a server that the scrub needs.
-pub struct Parts {
+/// The inputs of the scrub, which are parts of a server.
+pub struct ScrubInputs {
     /// The disk with the data directory.
     pub disk: Arc<dyn Disk>,
     /// The data directory.
@@ -94,7 +94,7 @@ pub struct Scrub {
 }
 
 /// The result of reading one file.
-enum Reading {
+enum FileCheck {
     Complete(Vec<Finding>, FileIdentity),
     /// The file was deleted, or cannot be read now. The next pass reads it.
     Skipped,
@@ -103,10 +103,11 @@ enum Reading {
 
 impl Scrub {
     /// Continues where an earlier process stopped.
-    pub fn new(parts: Parts, pace: Arc<dyn Pace>) -> Self {
-        let Parts { disk, directory, clock, bytes_per_second, damage, metrics } = parts;
+    pub fn new(inputs: ScrubInputs, pace: Arc<dyn Pace>) -> Self {
+        let ScrubInputs { disk, directory, clock, bytes_per_second, damage, metrics } = inputs;
         let slow = ScrubDisk::new(Arc::clone(&disk), pace, bytes_per_second, Arc::clone(&metrics));
-        let (now, look) = (clock.monotonic(), Duration::from_millis(SCRUB_LOOK_MS));
+        let now = clock.monotonic();
+        let look = Duration::from_millis(SCRUB_LOOK_MS);
         let mut scrub = Self {
             disk,
             slow,
@@ -192,9 +193,9 @@ impl Scrub {
             return Ok(true);
         };
         match self.read(file) {
-            Reading::Complete(found, identity) => self.settle(file, &found, identity, false),
-            Reading::Skipped => {}
-            Reading::Stopped => return Ok(true),
+            FileCheck::Complete(found, identity) => self.settle(file, &found, identity, false),
+            FileCheck::Skipped => {}
+            FileCheck::Stopped => return Ok(true),
         }
         self.progress.read_up_to = Some(file.name.clone());
         Ok(true)
@@ -219,8 +220,9 @@ impl Scrub {
         self.progress.read_up_to = None;
         self.progress.completed_ms = Some(now_ms);
         self.note_completed();
-        let (bytes, damaged) = (self.metrics.read_bytes(), self.damage.count());
-        tracing::info!(read_bytes = bytes, damaged, "the scrub has read all files of the data directory");
+        let read_bytes = self.metrics.read_bytes();
+        let damaged = self.damage.count();
+        tracing::info!(read_bytes, damaged, "the scrub has read all files of the data directory");
         self.save();
     }
 
@@ -250,16 +252,16 @@ impl Scrub {
                 continue;
             };
             match self.read(file) {
-                Reading::Complete(found, identity) => self.settle(file, &found, identity, is_replaced),
-                Reading::Skipped => {}
-                Reading::Stopped => break,
+                FileCheck::Complete(found, identity) => self.settle(file, &found, identity, is_replaced),
+                FileCheck::Skipped => {}
+                FileCheck::Stopped => break,
             }
         }
         Ok(())
     }
 
     /// Reads a file to its end, from the beginning again if it was replaced meanwhile.
-    fn read(&self, file: &ScrubbedFile) -> Reading {
+    fn read(&self, file: &ScrubbedFile) -> FileCheck {
         let path = self.directory.join(&file.name);
         let slow = Arc::new(self.slow.clone()) as Arc<dyn Disk>;
         for _ in 0..SCRUB_ATTEMPTS_MAX {
@@ -271,7 +273,7 @@ impl Scrub {
             };
             let checked = file.check(&slow, &self.directory);
             if self.slow.is_stopped() {
-                return Reading::Stopped;
+                return FileCheck::Stopped;
             }
             match self.disk.identity(&path) {
                 Ok(found) if found != identity => continue,
@@ -279,33 +281,33 @@ impl Scrub {
                 Ok(_) => {}
             }
             return match checked {
-                Ok(found) => Reading::Complete(found, identity),
+                Ok(found) => FileCheck::Complete(found, identity),
                 Err(error) => self.skip(&path, &error),
             };
         }
-        Reading::Skipped
+        FileCheck::Skipped
     }
 
-    fn skip(&self, path: &Path, error: &io::Error) -> Reading {
+    fn skip(&self, path: &Path, error: &io::Error) -> FileCheck {
         if error.kind() != io::ErrorKind::NotFound {
             let path = path.display();
             tracing::warn!(%path, %error, "the scrub cannot read a file; the next pass reads it");
         }
-        Reading::Skipped
+        FileCheck::Skipped
     }
 
     /// Reports the damage of a file that was read to its end, and drops known damage that is not there any more.
-    fn settle(&mut self, file: &ScrubbedFile, found: &[Finding], identity: FileIdentity, is_replaced: bool) {
+    fn settle(&mut self, file: &ScrubbedFile, damage: &[Finding], identity: FileIdentity, is_replaced: bool) {
         let name = &file.name;
         let is_replaced = is_replaced || self.damaged.get(name).is_some_and(|known| *known != identity);
-        for Finding { offset, text } in found {
+        for Finding { offset, text } in damage {
             self.damage.report(name, *offset, text);
         }
-        let offsets: BTreeSet<u64> = found.iter().map(|finding| finding.offset).collect();
+        let offsets: BTreeSet<u64> = damage.iter().map(|finding| finding.offset).collect();
         if self.damage.settle(name, &offsets, is_replaced) {
             tracing::info!(file = %name, "known damage of a file is gone");
         }
-        if !found.is_empty() || self.damaged.contains_key(name) {
+        if !damage.is_empty() || self.damaged.contains_key(name) {
             self.damaged.insert(name.clone(), identity);
         }
     }

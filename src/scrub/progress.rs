@@ -9,8 +9,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::scrub::SCRUB_PROGRESS_BYTES_MAX;
+use crate::log::SCRUB_FILE;
 use crate::storage::disk::{Disk, append_all, read_full};
-use crate::visitors::log::SCRUB_FILE;
 
 /// Temporary name of the file. Other writers of the directory have names of their own.
 const TEMPORARY_FILE: &str = ".scrub";
@@ -53,7 +53,8 @@ pub(super) fn load(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Progress>> 
 /// # Errors
 /// The first I/O error.
 pub(super) fn save(disk: &dyn Disk, dir: &Path, progress: &Progress) -> io::Result<()> {
-    let (temporary, path) = (dir.join(TEMPORARY_FILE), dir.join(SCRUB_FILE));
+    let temporary = dir.join(TEMPORARY_FILE);
+    let path = dir.join(SCRUB_FILE);
     match disk.unlink(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{Pace, Parts, Scrub};
+use super::{Pace, Scrub, ScrubInputs};
 use crate::limits::scrub::SCRUB_STOP_MS;
 use crate::storage::lower_thread_priority;
 use crate::threads;
@@ -18,9 +18,9 @@ pub(crate) struct ScrubThread {
 }
 
 /// Pauses that end when the other end of the channel is dropped.
-struct UntilStopped(Mutex<Receiver<()>>);
+struct StopPace(Mutex<Receiver<()>>);
 
-impl Pace for UntilStopped {
+impl Pace for StopPace {
     fn wait(&self, pause: Duration) -> bool {
         let stopped = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout))
@@ -31,10 +31,10 @@ impl Pace for UntilStopped {
 ///
 /// # Errors
 /// The thread cannot be created.
-pub(crate) fn start(parts: Parts) -> io::Result<ScrubThread> {
+pub(crate) fn start(inputs: ScrubInputs) -> io::Result<ScrubThread> {
     let (stop, stopped) = channel();
     let (end, ended) = channel();
-    let mut scrub = Scrub::new(parts, Arc::new(UntilStopped(Mutex::new(stopped))));
+    let mut scrub = Scrub::new(inputs, Arc::new(StopPace(Mutex::new(stopped))));
     let run = move || {
         lower_thread_priority();
         while scrub.step() {}

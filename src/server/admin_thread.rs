@@ -3,14 +3,13 @@
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::event_log::{EventLog, wakeup_pair};
 use super::{BootError, bind, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
-use crate::admin::{AdminService, ServerMetrics, WithSecurityHeaders};
+use crate::admin::{AdminService, ServerMetrics};
 use crate::api::Handler;
 use crate::config::{Config, ConnectionLimits};
 use crate::http::request::Surface;
@@ -66,7 +65,7 @@ impl AdminThread {
             lifecycle: Lifecycle::default(),
             listeners: vec![(bind(address, "--admin")?, Surface::Admin)],
             wakeup_rx: Some(wakeup_rx),
-            make_service: move || WithSecurityHeaders(make_service().with_startup(startup)),
+            make_service: move || make_service().with_startup(startup),
         })?;
         let url = format!("http://{address}");
         tracing::info!(%url, "listening on the admin address");
@@ -81,10 +80,8 @@ impl AdminThread {
         make_handler: impl FnOnce() -> Handler + Send + 'static,
         metrics: ServerMetrics,
     ) -> Result<(), BootError> {
-        let wakeup_tx = Arc::new(self.wakeup_tx);
-        let insights = event_log.insights_handler(config, Arc::clone(&wakeup_tx))?;
-        let make_visitors = event_log.visitor_handler(wakeup_tx, metrics.jobs.clone());
-        let make = Box::new(move || (make_handler(), make_visitors(), insights));
+        let make_data = event_log.data_handlers(config, self.wakeup_tx, metrics.jobs.clone())?;
+        let make = Box::new(move || (make_handler(), make_data()));
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });
         Ok(())

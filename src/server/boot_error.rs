@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::log::LogError;
 use crate::visitors::checkpoint::restore::RestoreError;
-use crate::visitors::log::LogError;
 
 /// An error that prevents the start of a server.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use crate::log::LogId;
 use crate::storage::access::{AccessReport, restrict_directory};
 use crate::storage::{open_regular, write_data_file};
-use crate::visitors::log::LogId;
 
 /// Bytes that are read of a note. An ID and a line end take 33.
 const NOTE_BYTES_MAX: u64 = 64;
@@ -45,12 +45,13 @@ pub(super) fn restrict_access(directory: &Path) {
 }
 
 /// Warns if the directory has no log, or another one than at the last start: a disk that is not mounted looks like an empty
-/// directory. `found` is the ID of the log in it.
-pub(super) fn check_expected_log(directory: &Path, found: Option<LogId>) {
+/// directory. `log_id` is the ID of the log in it.
+pub(super) fn check_expected_log(directory: &Path, log_id: Option<LogId>) {
     let Some(note) = note_path(directory) else { return };
     let Some(expected) = read_note(&note) else { return };
-    let (directory, note) = (directory.display(), note.display());
-    match found {
+    let directory = directory.display();
+    let note = note.display();
+    match log_id {
         Some(found) if found == expected => {}
         Some(found) => tracing::warn!(
             %directory, %found, %expected, %note,

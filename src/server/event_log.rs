@@ -17,14 +17,19 @@ use std::time::Duration;
 use self::scrub::ScrubParts;
 use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
-use crate::admin::{InsightsHandler, VisitorHandler};
+use crate::admin::{DataHandlers, InsightsHandler, SlowRequests, VisitorHandler};
 use crate::api::EventSink;
 use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
+use crate::events::time;
 use crate::ids;
-use crate::insights::engine::{self, InsightsMetrics};
+use crate::insights::engine::{self, InsightsMetrics, ReplySender};
 use crate::insights::{VisitorKey, installer};
 use crate::limits::CHECKPOINT_STOP_MS;
+use crate::log::{
+    ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
+    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
+};
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
@@ -37,12 +42,7 @@ use crate::visitors::checkpoint::scheduler::{
 };
 use crate::visitors::checkpoint::writer::CheckpointWriter;
 use crate::visitors::erasure::{ClusterErasure, Eraser};
-use crate::visitors::events::time;
 use crate::visitors::live::{ProfileReaders, ProfileTable};
-use crate::visitors::log::{
-    ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
-    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
-};
 use crate::visitors::ownership::OwnershipSource;
 
 /// Time for which a start retries the lock on the data directory, in ms. A killed process can hold it for some
@@ -82,18 +82,16 @@ struct PreparedCheckpoints {
     stop_ms: Arc<AtomicU64>,
 }
 
-/// Prepares checkpoints of a table with this key and memory.
+/// Prepares checkpoints of a table.
 fn prepare_checkpoints(
     config: &Config,
     directory: CheckpointDirectory,
     state: CheckpointState,
-    (key, table_bytes, log_id): ([u8; 16], u64, LogId),
-    interval: Option<Duration>,
+    options: scheduler::Options,
 ) -> PreparedCheckpoints {
-    let log_bytes = config.checkpoint_bytes.0;
-    let options =
-        scheduler::Options { log_bytes, interval, ..scheduler::Options::new(key, table_bytes, log_id) };
-    let (stop_ms, metrics) = (Arc::clone(&options.stop_ms), Arc::<CheckpointMetrics>::default());
+    let options = scheduler::Options { log_bytes: config.checkpoint_bytes.0, ..options };
+    let stop_ms = Arc::clone(&options.stop_ms);
+    let metrics = Arc::<CheckpointMetrics>::default();
     let (scheduler, writer) = build_checkpointer(directory, options, state, Arc::clone(&metrics));
     PreparedCheckpoints { scheduler, writer, metrics, stop_ms }
 }
@@ -107,18 +105,31 @@ struct InsightsParts {
     memory_bytes: u64,
 }
 
+/// The progress of recovery.
+struct RecoveryProgress {
+    progress: StartupProgress,
+    /// The last seq of the log.
+    last_seq: u64,
+}
+
+impl RecoveryProgress {
+    fn record(&self, records: &Records<'_>) {
+        self.progress.set_log(records.seqs().end.saturating_sub(1), self.last_seq);
+    }
+}
+
 /// A log consumer: it folds records into profiles, and measures syncs and recovery.
 struct LogObserver {
     sync_latency: LatencyHistogram,
     profiles: ProfileTable,
-    /// The progress of recovery and the last seq of the log; `None` when recovery is done.
-    progress: Option<(StartupProgress, u64)>,
+    /// `None` when recovery is done.
+    progress: Option<RecoveryProgress>,
 }
 
 impl LogConsumer for LogObserver {
     fn consume(&mut self, records: Records<'_>) {
-        if let Some((progress, last)) = &self.progress {
-            progress.set_log(records.seqs().end.saturating_sub(1), *last);
+        if let Some(progress) = &self.progress {
+            progress.record(&records);
         }
         self.profiles.fold(records);
     }
@@ -131,25 +142,25 @@ impl LogConsumer for LogObserver {
         self.profiles.erase(visitor, seq);
     }
 
-    fn on_sync(&mut self, took: Duration) {
-        self.sync_latency.record(took);
+    fn on_sync(&mut self, latency: Duration) {
+        self.sync_latency.record(latency);
     }
 
-    fn on_recovery_progress(&mut self, done: usize, of: usize) {
-        if of > 1 && self.progress.is_some() {
-            tracing::info!(segments_done = done, segments = of, "reading the log");
+    fn on_recovery_progress(&mut self, done: usize, total: usize) {
+        if total > 1 && self.progress.is_some() {
+            tracing::info!(segments_done = done, segments = total, "reading the log");
         }
-        if done == of {
+        if done == total {
             self.progress = None;
         }
     }
 
-    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        self.profiles.on_idle(clock, durable)
+    fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
+        self.profiles.on_idle(clock, durable_seq)
     }
 
-    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        self.profiles.close(clock, durable);
+    fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
+        self.profiles.close(clock, durable_seq);
     }
 
     fn checkpointed_seq(&self) -> u64 {
@@ -171,7 +182,7 @@ impl EventLog {
     ) -> Result<Self, BootError> {
         #[cfg(feature = "cluster")]
         if let Some(servers) = &config.cluster.cluster {
-            return node::start((config, memory), servers, progress);
+            return node::start(config, memory, servers, progress);
         }
         Self::start_alone(config, memory, progress)
     }
@@ -184,32 +195,34 @@ impl EventLog {
     ) -> Result<Self, BootError> {
         let directory = &config.data;
         let data_error = |cause| BootError::of_data(directory, cause);
-        let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
+        let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
+        let clock = Arc::new(SystemClock::new());
         // 1. Lock the data directory and find the ends of the log.
         let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
-        let SeqRange { first, last, log_id } = range;
-        progress.set_log(0, last);
+        let last_seq = range.last;
+        progress.set_log(0, last_seq);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
         let profiles_bytes = memory.params().profiles_bytes;
-        let log_range = LogRange { first, log_id };
-        let restored = restore_profiles(config, &checkpoints, (log_range, profiles_bytes), progress)?;
+        let log_range = LogRange { first: range.first, log_id: range.log_id };
+        let restored = restore_profiles(config, &checkpoints, log_range, profiles_bytes, progress)?;
         let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
-        let (entries, hash_key) = (table.len(), secret.unwrap_or_else(ids::random_hash_key));
+        let entries = table.len();
+        let hash_key = secret.unwrap_or_else(ids::random_hash_key);
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
-        let (known, of_table) = (table.state().known, (hash_key, profiles_bytes, log_id));
-        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, None);
+        let known = table.state().known;
+        let options = scheduler::Options::new(hash_key, profiles_bytes, log_id);
+        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
         // 3. Replay the log after the checkpoint.
         let sync_latency = LatencyHistogram::default();
         let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-        progress.set_log(seq, last);
+        progress.set_log(seq, last_seq);
+        let table = table.with_checkpoints(checkpoints.scheduler);
         let observer = LogObserver {
             sync_latency: sync_latency.clone(),
-            profiles: table
-                .with_checkpoints(checkpoints.scheduler)
-                .with_tombstone_key(Some(tombstone_key.clone())),
-            progress: Some((progress.clone(), last)),
+            profiles: table.with_tombstone_key(Some(tombstone_key.clone())),
+            progress: Some(RecoveryProgress { progress: progress.clone(), last_seq }),
         };
         let options = Options {
             checkpointed_seq: seq,
@@ -226,11 +239,8 @@ impl EventLog {
         checkpoints.writer.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
         let damage = queue.metrics().damage().clone();
-        let eraser = Eraser {
-            log: queue.clone(),
-            source: OwnershipSource { disk, directory: directory.clone(), known, cluster: None, damage },
-            checkpoints: Arc::clone(&checkpoints.metrics),
-        };
+        let source = OwnershipSource { disk, directory: directory.clone(), known, cluster: None, damage };
+        let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
         resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
         Ok(Self {
             queue,
@@ -257,20 +267,42 @@ impl EventLog {
         let (wakeup_tx, wakeup_rx) = wakeup_pair()?;
         let wake: Wake = Arc::new(move || drop((&wakeup_tx).write(&[1])));
         current.on_change(Arc::clone(&wake));
-        let (client, counters) = (self.queue.client(wake), self.event_counters.clone());
+        let client = self.queue.client(wake);
+        let counters = self.event_counters.clone();
         Ok((move || EventSink::new(client, counters), wakeup_rx))
     }
 
-    /// Returns a constructor of the admin handler for visitors. Its jobs write to `wakeup_tx` when they
-    /// are done.
-    pub(super) fn visitor_handler(
+    /// Starts the threads of Insights, and returns a constructor of the admin handlers. The threads and the jobs of the
+    /// handlers wake the admin thread through `wakeup_tx`.
+    pub(super) fn data_handlers(
         &self,
-        wakeup_tx: Arc<UnixStream>,
+        config: &Config,
+        wakeup_tx: UnixStream,
         counters: JobCounters,
-    ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
-        let (profiles, eraser, cluster) =
-            (self.profiles.clone(), self.eraser.clone(), self.cluster_erasure());
-        move || VisitorHandler::new(profiles, eraser, wakeup_tx, counters).with_cluster(cluster)
+    ) -> Result<impl FnOnce() -> DataHandlers + Send + 'static, BootError> {
+        let (reply_sender, replies) = ReplySender::new(Arc::new(wakeup_tx));
+        let source = self.eraser.source.clone();
+        let resources = engine::Resources {
+            disk: Arc::clone(&source.disk),
+            directory: source.directory.clone(),
+            key: self.insights.key,
+            log: self.queue.clone(),
+            ack: config.ack,
+            memory_bytes: self.insights.memory_bytes,
+            metrics: Arc::clone(&self.insights.metrics),
+            replies: reply_sender.clone(),
+        };
+        let is_on = resources.memory_bytes > 0;
+        let client = engine::start(resources).map_err(BootError::Thread)?;
+        let profiles = self.profiles.clone();
+        let eraser = self.eraser.clone();
+        let cluster = self.cluster_erasure();
+        let insights = InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone());
+        let requests = SlowRequests::new(client, replies, reply_sender, counters.clone());
+        Ok(move || {
+            let visitors = VisitorHandler::new(profiles, eraser, counters).with_cluster(cluster);
+            DataHandlers { visitors, insights, requests }
+        })
     }
 
     /// Returns the erasure on all nodes. `None` if the server is alone.
@@ -286,39 +318,16 @@ impl EventLog {
         Arc::clone(&self.insights.metrics)
     }
 
-    /// Starts the threads of Insights, and returns the admin handler that asks them. They wake its thread through
-    /// `wakeup_tx`.
-    pub(super) fn insights_handler(
-        &self,
-        config: &Config,
-        wakeup_tx: Arc<UnixStream>,
-    ) -> Result<InsightsHandler, BootError> {
-        let source = self.eraser.source.clone();
-        let resources = engine::Resources {
-            disk: Arc::clone(&source.disk),
-            directory: source.directory.clone(),
-            key: self.insights.key,
-            log: self.queue.clone(),
-            ack: config.ack,
-            memory_bytes: self.insights.memory_bytes,
-            metrics: Arc::clone(&self.insights.metrics),
-            wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
-        };
-        let is_on = resources.memory_bytes > 0;
-        let client = engine::start(resources).map_err(BootError::Thread)?;
-        Ok(InsightsHandler::new(client, is_on, self.queue.clone(), config.ack, source, self.profiles.clone()))
-    }
-
     /// Ends the scrub, completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
-    /// longer than `left`.
+    /// longer than `time_left`.
     ///
     /// # Errors
     /// Acknowledged records are not synced.
-    pub(super) fn stop(self, left: Duration) -> Result<(), UnsyncedRecords> {
+    pub(super) fn stop(self, time_left: Duration) -> Result<(), UnsyncedRecords> {
         let began = clock::instant();
         self.scrub.stop();
-        let left = left.saturating_sub(clock::instant() - began);
-        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        let time_left = time_left.saturating_sub(clock::instant() - began);
+        let left_ms = u64::try_from(time_left.as_millis()).unwrap_or(u64::MAX);
         self.checkpoint_stop_ms.store(left_ms.min(CHECKPOINT_STOP_MS), Ordering::Relaxed);
         match self.writer.stop() {
             Ok(stopped) if stopped.durable_seq < stopped.last_seq => {
@@ -389,13 +398,14 @@ pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
 fn restore_profiles(
     config: &Config,
     checkpoints: &CheckpointDirectory,
-    (log, profiles_bytes): (LogRange, u64),
+    log: LogRange,
+    profiles_bytes: u64,
     progress: &StartupProgress,
 ) -> Result<RestoredTable, BootError> {
-    let mut on_progress = |done: u64, of: u64| {
-        progress.set_visitors(done, of);
+    let mut on_progress = |done: u64, total: u64| {
+        progress.set_visitors(done, total);
         if done.is_multiple_of(LOG_EVERY_ENTRIES) {
-            tracing::info!(entries_done = done, entries = of, "reading the checkpoint");
+            tracing::info!(entries_done = done, entries = total, "reading the checkpoint");
         }
     };
     let restored = restore(checkpoints, log, profiles_bytes, &mut on_progress);

@@ -11,7 +11,7 @@ use crate::limits::{
     PROFILES_MEMORY_BYTES_DEFAULT, PROFILES_MEMORY_BYTES_MIN, RESPONSES_DEFAULT,
     SNAPSHOTS_MEMORY_BYTES_DEFAULT, SNAPSHOTS_MEMORY_BYTES_MIN, SNAPSHOTS_SHARE_DEFAULT, VERSIONS_DEFAULT,
 };
-use crate::visitors::log::DedupWindow;
+use crate::log::DedupWindow;
 use crate::visitors::store::table::memory_bytes_max;
 
 /// The machine that a server runs on.

@@ -47,7 +47,7 @@ use self::puller::Renewal;
 use self::reload::{Reload, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
-use crate::api::{Handler, Settings};
+use crate::api::{Handler, Service, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
 use crate::limits::{
@@ -132,17 +132,23 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let cpus = worker::available_cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
     let memory = plan_memory(&config, workers);
-    let (current, budget) = (CurrentCatalog::default(), SnapshotBudget::new(memory.params().snapshots_bytes));
+    let current = CurrentCatalog::default();
+    let budget = SnapshotBudget::new(memory.params().snapshots_bytes);
     let snapshots = SnapshotDirectory::new(budget.clone());
-    let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
+    let lifecycle = Lifecycle::default();
+    let totals = Totals::new(ENDPOINT_COUNTERS);
     let users = UserKeys::read(&config, &current)?;
-    let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config, &users));
+    let agents = Arc::new(UserAgentParser::new());
+    let settings = handler_settings(&config, &users);
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
-    let (webhook_counters, renewal) = (WebhookCounters::default(), Renewal::default());
+    let webhook_counters = WebhookCounters::default();
+    let renewal = Renewal::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
     let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
-    let (token, admin_lifecycle, files) = (admin_token(&config), lifecycle.clone(), snapshots.files());
+    let token = admin_token(&config);
+    let admin_lifecycle = lifecycle.clone();
+    let files = snapshots.files();
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
     let limits = admin_connection_limits(&config, &memory);
@@ -160,7 +166,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
 
     // 5. Complete the admin thread.
     let connections_max = connections_max(&config, &memory, workers)?;
-    let metrics = server_metrics(&memory, (lifecycle.clone(), connections_max), &event_log);
+    let metrics = server_metrics(&memory, lifecycle.clone(), connections_max, &event_log);
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     admin.finish_startup(&config, &event_log, make_handler, metrics)?;
 
@@ -168,8 +174,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let connections = connection_limits(&config, &memory, connections_max);
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
-        let own = bind_public(&addresses)?;
-        listeners.extend(clone_listeners(&own)?);
+        let worker_listeners = bind_public(&addresses)?;
+        listeners.extend(clone_listeners(&worker_listeners)?);
         let (make_sink, wakeup_rx) = event_log.event_sink(&current)?;
         let make_handler = profiled_handler_factory(&settings, &current, &agents, &event_log);
         start_thread(WorkerConfig {
@@ -180,7 +186,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
             connections,
             totals: totals.clone(),
             lifecycle: lifecycle.clone(),
-            listeners: own,
+            listeners: worker_listeners,
             wakeup_rx: Some(wakeup_rx),
             make_service: move || make_handler().with_event_sink(make_sink()).with_waiting_clients(),
         })?;
@@ -198,7 +204,9 @@ fn handler_factory(
     current: &CurrentCatalog,
     agents: &Arc<UserAgentParser>,
 ) -> impl FnOnce() -> Handler + Send + use<> {
-    let (settings, current, agents) = (settings.clone(), current.clone(), Arc::clone(agents));
+    let settings = settings.clone();
+    let current = current.clone();
+    let agents = Arc::clone(agents);
     move || Handler::new(settings, &current, agents)
 }
 
@@ -217,14 +225,16 @@ fn profiled_handler_factory(
 /// Collects the sources of the metrics that exist only after the log is read.
 fn server_metrics(
     memory: &MemoryPlan,
-    connections: (Lifecycle, usize),
+    lifecycle: Lifecycle,
+    connections_max: usize,
     event_log: &EventLog,
 ) -> ServerMetrics {
-    let terms = memory.terms(connections.1);
+    let terms = memory.terms(connections_max);
     memory.log(&terms);
     ServerMetrics {
         memory: terms,
-        connections,
+        lifecycle,
+        connections_max,
         log: event_log.queue.clone(),
         sync_latency: event_log.sync_latency.clone(),
         event_counters: event_log.event_counters.clone(),
@@ -295,10 +305,10 @@ fn plan_memory(config: &Config, workers: usize) -> MemoryPlan {
 }
 
 /// Returns the connection limits of one worker on the public address.
-fn connection_limits(config: &Config, memory: &MemoryPlan, max: usize) -> ConnectionLimits {
+fn connection_limits(config: &Config, memory: &MemoryPlan, connections_max: usize) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
-        max,
+        max: connections_max,
         closes_waiting: false,
         memory_bytes_max: memory.responses_bytes_per_worker,
         body_memory_bytes_max: memory.bodies_bytes_per_worker,
@@ -380,8 +390,8 @@ impl RunningServer {
     /// Acknowledged records may be lost, because the disk failed until the end.
     pub fn serve_until_signal(mut self) -> Result<(), UnsyncedRecords> {
         let signals = &mut self.signals;
-        let meant = signals.forever().take_while(|signal| !is_stop(*signal));
-        for _ in meant.filter(|signal| *signal == SIGHUP) {
+        let signals_before_stop = signals.forever().take_while(|signal| !is_stop(*signal));
+        for _ in signals_before_stop.filter(|signal| *signal == SIGHUP) {
             self.reload.run();
         }
         // 1. Stop accepting.
@@ -432,7 +442,8 @@ fn bind_public(addresses: &Addresses) -> Result<Vec<(TcpListener, Surface)>, Boo
 fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAddress>), BootError> {
     let failed = |address, flag| move |cause| BootError::Address { address, flag, cause };
     let claim = |address, flag| worker::bind_exclusive(address).map_err(failed(address, flag));
-    let (listen, admin) = (claim(config.listen, "--listen")?, claim(config.admin, "--admin")?);
+    let listen = claim(config.listen, "--listen")?;
+    let admin = claim(config.admin, "--admin")?;
     let events = config.events_listen.map(|address| claim(address, "--events-listen")).transpose()?;
     let events_listen = events.as_ref().map(|claim| claim.address);
     let addresses = Addresses { listen: listen.address, events_listen, admin: admin.address };
@@ -446,7 +457,7 @@ fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAd
 }
 
 /// Starts a serving thread and waits until it accepts connections.
-fn start_thread<S: worker::Service, M: FnOnce() -> S + Send + 'static>(
+fn start_thread<S: Service, M: FnOnce() -> S + Send + 'static>(
     config: WorkerConfig<M>,
 ) -> Result<(), BootError> {
     let (started_tx, started_rx) = sync_channel(1);

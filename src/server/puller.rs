@@ -12,12 +12,13 @@ mod with_cluster {
     use super::super::BootError;
     use super::super::event_log::EventLog;
     use crate::admin::Metrics;
-    use crate::cluster::{pull, thread};
     use crate::config::Config;
+    use crate::distribute::pull;
     use crate::metrics::PullCounters;
+    use crate::nats::thread;
     use crate::site::catalog::files::CurrentFiles;
 
-    pub(in crate::server) use crate::cluster::thread::Renewal;
+    pub(in crate::server) use crate::nats::thread::Renewal;
 
     /// Creates the task on the thread `cluster`.
     pub(in crate::server) type MakeTask = Box<dyn FnOnce() -> thread::Task + Send>;
@@ -25,14 +26,14 @@ mod with_cluster {
     /// Checks the settings of the puller, and adds its counters to the metrics.
     pub(in crate::server) fn prepare(
         config: &Config,
-        states: CurrentFiles,
+        files: CurrentFiles,
         metrics: Metrics,
         renewal: &Renewal,
     ) -> Result<(Metrics, Option<MakeTask>), BootError> {
         let metrics = metrics.with_node(config.cluster.cluster.is_some());
         let counters = PullCounters::default();
-        let place = (config.snapshots_directory(), states);
-        let task = pull::task(&config.cluster, place, counters.clone(), renewal.requests());
+        let directory = config.snapshots_directory();
+        let task = pull::task(&config.cluster, directory, files, counters.clone(), renewal.requests());
         match task.map_err(BootError::Puller)? {
             Some(task) => Ok((metrics.with_puller(counters), Some(Box::new(task)))),
             None => Ok((metrics, None)),
@@ -76,7 +77,7 @@ mod without_cluster {
 
     pub(in crate::server) fn prepare(
         _config: &Config,
-        _states: CurrentFiles,
+        _files: CurrentFiles,
         metrics: Metrics,
         _renewal: &Renewal,
     ) -> Result<(Metrics, Option<MakeTask>), BootError> {

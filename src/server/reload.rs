@@ -41,7 +41,8 @@ impl UserKeys {
     pub(super) fn read(config: &Config, current: &CurrentCatalog) -> Result<Self, BootError> {
         let keys = config.read_identity_keys().map_err(BootError::IdentityKeys)?;
         let verifier = Arc::new(UserVerifier::new(keys));
-        let (reviewer, catalog) = (Arc::clone(&verifier), current.clone());
+        let reviewer = Arc::clone(&verifier);
+        let catalog = current.clone();
         current.on_change(Arc::new(move || reviewer.review(&catalog.load())));
         Ok(Self { path: config.identity_keys.clone(), verifier, current: current.clone() })
     }

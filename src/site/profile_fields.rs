@@ -132,16 +132,16 @@ pub fn find_field(path: &str) -> Result<Field, Option<String>> {
     Ok(Field { code: *field as u16, name: name.to_owned(), kind: *kind })
 }
 
-/// Describes the paths that an author who wrote `unknown` can use: those with the same first part, else the
+/// Describes the paths that an author who wrote `unknown_path` can use: those with the same first part, else the
 /// first parts of all.
-pub(crate) fn describe_paths(unknown: &str) -> String {
+pub(crate) fn describe_paths(unknown_path: &str) -> String {
     let first_part = |path: &'static str| path.split_inclusive('.').next().unwrap_or(path);
     let written = |path: &str| match path.strip_suffix('.') {
         Some(before) => format!("{before}.<name>"),
         None => path.replace('*', "<name>"),
     };
     let same: Vec<String> = field_paths()
-        .filter(|(path, _)| path.contains('.') && unknown.starts_with(first_part(path)))
+        .filter(|(path, _)| path.contains('.') && unknown_path.starts_with(first_part(path)))
         .map(|(path, _)| written(path))
         .collect();
     if !same.is_empty() {

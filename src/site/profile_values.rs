@@ -2,9 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use jiff::civil::Date;
+
 use super::profile_fields::ProfileField;
 use crate::country::country_code;
-use crate::visitors::log::primary_language;
+use crate::record::primary_language;
 
 /// The type of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,28 +141,12 @@ impl ValueList {
 /// Returns whether the text is a date of the calendar, such as 2026-01-05.
 pub(crate) fn is_date(text: &str) -> bool {
     let form = text.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
-    if !form.eq(*b"0000-00-00") {
-        return false;
-    }
-    let [year, month, day] = [&text[..4], &text[5..7], &text[8..]].map(|part| part.parse().unwrap_or(0));
-    (1..=days_in_month(year, month)).contains(&day)
+    form.eq(*b"0000-00-00") && text.parse::<Date>().is_ok()
 }
 
 /// Returns whether the text is the beginning of a date, up to the year or the month. Dates are in order with it.
 pub(crate) fn is_date_prefix(text: &str) -> bool {
     matches!(text.len(), 4 | 7) && is_date(&format!("{text}{}", &"0000-01-01"[text.len()..]))
-}
-
-/// Returns the number of days of a month, or 0 if there is no such month.
-fn days_in_month(year: u16, month: u16) -> u16 {
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    }
 }
 
 /// Returns the date of a text such as `1.12.2026`, `2026-12-1`, `2026/12/01` or `2026-12-01T09:00`. Returns `None` if
@@ -170,14 +156,16 @@ fn rewrite_date(text: &str) -> Option<String> {
         return Some(date.to_owned());
     }
     let parts: Vec<&str> = text.split(['.', '-', '/']).collect();
-    let [first, second, third] = parts[..] else { return None };
-    let number = |part: &str| part.trim().parse::<u16>().ok();
-    let (first_number, second_number, third_number) = (number(first)?, number(second)?, number(third)?);
-    let (year, month, day) = match () {
-        () if first.len() == 4 => (first_number, second_number, third_number),
-        () if text.contains('.') || first_number > 12 => (third_number, second_number, first_number),
-        () if second_number > 12 => (third_number, first_number, second_number),
-        () => return None,
+    let numbers: Vec<u16> = parts.iter().map(|part| part.trim().parse().ok()).collect::<Option<_>>()?;
+    let [first, second, third] = numbers[..] else { return None };
+    let [year, month, day] = if parts[0].len() == 4 {
+        [first, second, third]
+    } else if text.contains('.') || first > 12 {
+        [third, second, first]
+    } else if second > 12 {
+        [third, first, second]
+    } else {
+        return None;
     };
     Some(format!("{year:04}-{month:02}-{day:02}")).filter(|date| is_date(date))
 }

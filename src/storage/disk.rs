@@ -93,9 +93,9 @@ pub trait DiskFile: Send + Sync {
     /// Truncates the reserved bytes that no append has overwritten.
     fn trim(&mut self) -> io::Result<()>;
 
-    /// Reads at most `into.len()` bytes at offset `at`. Returns the number of bytes read. 0 means the end of
+    /// Reads at most `buffer.len()` bytes at offset `at`. Returns the number of bytes read. 0 means the end of
     /// the file.
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
 
     /// Makes the file's bytes and length durable. Callers must not call it again after it failed: the kernel
     /// may have dropped the pages and marked them clean, so a second call could succeed without writing
@@ -122,14 +122,14 @@ pub(crate) fn append_all(file: &mut dyn DiskFile, bytes: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// Reads from offset `at` until `into` is full or the file ends. Returns the number of bytes read.
+/// Reads from offset `at` until `buffer` is full or the file ends. Returns the number of bytes read.
 ///
 /// # Errors
 /// The system's error.
-pub(crate) fn read_full(file: &dyn DiskFile, into: &mut [u8], at: u64) -> io::Result<usize> {
+pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
-    while filled < into.len() {
-        match retry_interrupted(|| file.read_at(&mut into[filled..], at + filled as u64))? {
+    while filled < buffer.len() {
+        match retry_interrupted(|| file.read_at(&mut buffer[filled..], at + filled as u64))? {
             0 => break,
             read => filled += read,
         }
@@ -163,7 +163,8 @@ const COPY_CHUNK_BYTES: usize = 256 * 1024;
 /// # Errors
 /// The first I/O error of either file.
 pub(crate) fn copy_range(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
-    let (mut at, mut buffer) = (range.start, vec![0; COPY_CHUNK_BYTES]);
+    let mut at = range.start;
+    let mut buffer = vec![0; COPY_CHUNK_BYTES];
     loop {
         let wanted = range.end.saturating_sub(at).min(COPY_CHUNK_BYTES as u64) as usize;
         let read = read_full(from, &mut buffer[..wanted], at)?;
@@ -309,8 +310,8 @@ impl DiskFile for RealFile {
         self.file.set_len(self.end)
     }
 
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        self.file.read_at(into, at)
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, at)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {

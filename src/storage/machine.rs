@@ -41,7 +41,8 @@ fn group_limits(root: &Path) -> Vec<u64> {
 /// of `/proc/self/cgroup`. Version 2 has one hierarchy, which has no name in the line. Of version 1 it is the one of the memory.
 fn group_of(line: &str) -> Option<(&'static str, &'static str, PathBuf)> {
     let mut fields = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (fields.next()?, fields.next()?);
+    let controllers = fields.next()?;
+    let path = fields.next()?;
     let (top, file) = match controllers {
         "" => ("", "memory.max"),
         names if names.split(',').any(|name| name == "memory") => ("memory", "memory.limit_in_bytes"),

@@ -39,22 +39,22 @@ impl UncachedFile {
         }
     }
 
-    fn read_direct(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+    fn read_direct(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let skipped = at as usize % DIRECT_ALIGN_BYTES;
-        let length = (skipped + into.len()).next_multiple_of(DIRECT_ALIGN_BYTES);
-        let mut buffer = vec![0; length + DIRECT_ALIGN_BYTES];
-        let begin = buffer.as_ptr().align_offset(DIRECT_ALIGN_BYTES);
-        let aligned = &mut buffer[begin..begin + length];
+        let length = (skipped + buffer.len()).next_multiple_of(DIRECT_ALIGN_BYTES);
+        let mut blocks = vec![0; length + DIRECT_ALIGN_BYTES];
+        let start = blocks.as_ptr().align_offset(DIRECT_ALIGN_BYTES);
+        let aligned = &mut blocks[start..start + length];
         let read = self.file.read_at(aligned, at - skipped as u64)?;
-        let found = aligned[..read].get(skipped..).unwrap_or_default();
-        let found = &found[..found.len().min(into.len())];
-        into[..found.len()].copy_from_slice(found);
-        Ok(found.len())
+        let bytes = aligned[..read].get(skipped..).unwrap_or_default();
+        let bytes = &bytes[..bytes.len().min(buffer.len())];
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        Ok(bytes.len())
     }
 
-    fn read_and_drop(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        self.drop_pages(at, into.len())?;
-        let read = self.file.read_at(into, at)?;
+    fn read_and_drop(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        self.drop_pages(at, buffer.len())?;
+        let read = self.file.read_at(buffer, at)?;
         self.drop_pages(at, read)?;
         Ok(read)
     }
@@ -79,11 +79,11 @@ impl DiskFile for UncachedFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        let most = into.len().min(DIRECT_READ_BYTES_MAX);
-        let into = &mut into[..most];
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let most = buffer.len().min(DIRECT_READ_BYTES_MAX);
+        let buffer = &mut buffer[..most];
         if self.is_direct.load(Ordering::Relaxed) {
-            match self.read_direct(into, at) {
+            match self.read_direct(buffer, at) {
                 // The file system opens a file with the flag, and does not read with it.
                 Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                     fcntl_setfl(&self.file, OFlags::empty())?;
@@ -92,7 +92,7 @@ impl DiskFile for UncachedFile {
                 other => return other,
             }
         }
-        self.read_and_drop(into, at)
+        self.read_and_drop(buffer, at)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {

@@ -29,69 +29,11 @@ pub mod checkpoint {
         pub use crate::visitors::checkpoint::writer::CheckpointWriter;
     }
 }
-pub mod events {
-    pub mod decode {
-        pub use crate::visitors::events::decode::{
-            BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
-        };
-    }
-    pub mod document {
-        pub use crate::visitors::events::document::JsonParser;
-    }
-    pub mod endpoint {
-        pub use crate::visitors::events::endpoint::{EventEndpoint, PATHS};
-    }
-    pub mod export {
-        pub use crate::visitors::events::export::write_line;
-    }
-    pub mod ignored {
-        pub use crate::visitors::events::ignored::IGNORED_VALUES_NAMED_MAX;
-    }
-    pub mod ip {
-        pub use crate::visitors::events::ip::IpPolicy;
-    }
-    pub mod receipt {
-        pub use crate::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
-    }
-    pub mod refusal {
-        pub use crate::visitors::events::refusal::{OwnedActual, Refusal};
-    }
-    pub mod time {
-        pub use crate::visitors::events::time::{
-            CLOCK_SKEW_MS_MAX, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew,
-            parse, write,
-        };
-    }
-}
-pub mod identity {
-    pub use crate::visitors::events::identity::{NamedIds, Owner, Users};
-}
 pub mod erasure {
     pub use crate::visitors::erasure::{Eraser, ErasureError};
 }
 pub mod live {
     pub use crate::visitors::live::{ProfileReaders, ProfileTable};
-}
-pub mod log {
-    pub use crate::visitors::log::{
-        Ack, Browser, ClientTimes, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device,
-        DurableBatch, EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput,
-        FoldInputBuilder, IdTag, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer,
-        LogError, LogId, LogItem, LogReader, LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record,
-        RecordContext, RecordError, RecordKind, RecordResult, Records, RecoveryReport, RedactedIds, Request,
-        SendError, TombstoneKey, Treatment, UserAgentInfo, VisitorIds, WriteOutcome, WriterThread,
-        check_directory, check_file, inspect, open, parse_segment_name, read_footer, segment_name,
-    };
-    pub mod bloom {
-        pub use crate::visitors::log::bloom::{IdKind, may_contain};
-    }
-    pub mod format {
-        pub use crate::visitors::log::RECORD_BYTES_MIN;
-        pub use crate::visitors::log::format::{
-            BATCH_HEADER_BYTES, BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
-            oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
-        };
-    }
 }
 pub mod lookup {
     pub use crate::visitors::lookup::ProfileReader;

@@ -21,10 +21,9 @@ use super::profile::event::Event;
 use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
 use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
-use crate::visitors::events::identity::{self, NamedOwner};
-use crate::visitors::log::bloom::{IdKind, hash_parts};
-use crate::visitors::log::fold_input::FoldParts;
-use crate::visitors::log::{Record, RecordKind};
+use crate::events::identity::{self, NamedOwner};
+use crate::record::fold_input::FoldParts;
+use crate::record::{IdKind, Record, RecordKind, hash_parts};
 use crate::visitors::ties::lost::LostAliases;
 
 /// A keyed hasher that turns IDs into the keys of a table.
@@ -235,7 +234,7 @@ impl<'p> SiteTable<'p> {
             _ => {}
         }
         let is_linked_to_other = |anon_id: &&str, user_id: &&str| self.is_linked_to_other(anon_id, user_id);
-        Some(match identity::named_owner((record.anon_id, record.user_id), false, is_linked_to_other)? {
+        Some(match identity::named_owner(record.anon_id, record.user_id, false, is_linked_to_other)? {
             NamedOwner::User(user_id) => RecordOwner::User(user_id),
             NamedOwner::HolderOf(anon_id) => RecordOwner::Anonymous(anon_id),
         })

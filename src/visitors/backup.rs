@@ -9,16 +9,17 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::log::format as segment;
+use crate::log::{
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
+    TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
+};
+use crate::record::TombstoneKey;
 use crate::storage::disk::{Disk, DiskFile, append_all, copy_range, list_if_present, read_full};
 use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::erasure_list::ErasureList;
-use crate::visitors::log::format as segment;
-use crate::visitors::log::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
-    TombstoneKey, TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
-};
 use crate::visitors::restored_erasures::{self, UnfinishedError};
 
 /// Suffix of the directory while it is being written.
@@ -106,7 +107,8 @@ pub(crate) enum BackupError {
 /// The target is not empty, the list is of another log, or an I/O error occurs.
 pub(crate) fn restore(
     disk: &Arc<dyn Disk>,
-    (backup, target): (&Path, &Path),
+    backup: &Path,
+    target: &Path,
     list: Option<&ErasureList>,
 ) -> Result<RestoreSummary, BackupError> {
     if !list_if_present(&**disk, target).map_err(io_error(target))?.is_empty() {
@@ -126,7 +128,7 @@ pub(crate) fn restore(
         missing_tombstones: missing.len(),
         erased: None,
     };
-    copy_files(&**disk, (backup, &unfinished), &mut summary)?;
+    copy_files(&**disk, backup, &unfinished, &mut summary)?;
     if !summary.is_of_node {
         let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
         let failed = |cause| BackupError::Unfinished { dir: unfinished.clone(), cause };
@@ -176,7 +178,8 @@ pub(crate) fn is_of_node(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
 /// left there. Counts them in `summary`.
 fn copy_files(
     disk: &dyn Disk,
-    (backup, unfinished): (&Path, &Path),
+    backup: &Path,
+    unfinished: &Path,
     summary: &mut RestoreSummary,
 ) -> Result<(), BackupError> {
     disk.create_directory(unfinished).map_err(io_error(unfinished))?;

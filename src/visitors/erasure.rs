@@ -14,12 +14,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::checkpoint::{CheckpointMetrics, CheckpointRequest};
-use super::log::bloom::IdKind;
-use super::log::{
-    EraseError, ErasureStarted, ErasureSummary, IdTag, LogItem, Queue, Tombstone, VisitorIds, may_have_erased,
-};
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use crate::clock;
+use crate::log::{
+    EraseError, ErasureStarted, ErasureSummary, LogItem, Queue, Tombstone, VisitorIds, may_have_erased,
+};
+use crate::record::{IdKind, IdTag, VisitorId};
 
 /// Time limit for a checkpoint: enough for 4 GiB at 100 MB/s and a second try. After it the erasure fails, and
 /// the client has to retry.
@@ -99,8 +99,7 @@ pub(crate) trait ClusterErasure: Send + Sync {
     /// A known node is away, or the log fails.
     fn erase(
         &self,
-        site: &str,
-        id: (IdKind, &str),
+        visitor_id: VisitorId<'_>,
         known_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasedInCluster, ClusterErasureError>;
 
@@ -149,14 +148,13 @@ impl Eraser {
     /// finishes it.
     pub fn erase(
         &self,
-        site: &str,
-        (id_kind, id): (IdKind, &str),
+        visitor_id: VisitorId<'_>,
         profile_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasureSummary, ErasureError> {
         let mut attempts = 1;
         loop {
             let ownership = self.source.open()?;
-            let ids = ownership.erased_ids(&ownership.visitor(site, id_kind, id)?, profile_ids.clone());
+            let ids = ownership.erased_ids(&ownership.visitor(visitor_id)?, profile_ids.clone());
             let requested =
                 Requested { site: ids.site.clone(), owner: ids.owner, hashes: ids.hashes.clone() };
             match self.log.erase(ids)?.begin() {
@@ -171,10 +169,10 @@ impl Eraser {
     ///
     /// # Errors
     /// The disk fails.
-    pub(crate) fn knows(&self, site: &str, (id_kind, id): (IdKind, &str)) -> Result<bool, ErasureError> {
+    pub(crate) fn knows(&self, visitor_id: VisitorId<'_>) -> Result<bool, ErasureError> {
         let ownership = self.source.open()?;
         let OwnershipSource { disk, directory, .. } = &self.source;
-        let visitor = ownership.visitor(site, id_kind, id)?;
+        let visitor = ownership.visitor(visitor_id)?;
         if visitor.has_ties() {
             return Ok(true);
         }
@@ -190,8 +188,7 @@ impl Eraser {
                 }
             }
         }
-        let asked = (site, id_kind, id);
-        Ok(may_have_erased(Arc::clone(disk), directory, ownership.key(), asked)
+        Ok(may_have_erased(Arc::clone(disk), directory, ownership.key(), visitor_id)
             .map_err(OwnershipError::from)?)
     }
 

@@ -30,11 +30,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::crc32c;
+use crate::events::time;
+use crate::log::{Damage, ListedTombstone, LogError, LogId, TombstoneScan, scan_tombstones};
+use crate::record::{IdTag, TombstoneKey};
 use crate::storage::disk::Disk;
-use crate::visitors::events::time;
-use crate::visitors::log::{
-    Damage, IdTag, ListedTombstone, LogError, LogId, TombstoneKey, TombstoneScan, scan_tombstones,
-};
 
 /// The format version of the file.
 const VERSION: u32 = 1;
@@ -169,7 +168,8 @@ impl ErasureList {
                 erased: tombstone.named.iter().map(IdTag::to_string).collect(),
             }));
         }
-        let (tombstones, crc) = (self.tombstones.len().to_string(), crc32c(&[text.as_bytes()]));
+        let tombstones = self.tombstones.len().to_string();
+        let crc = crc32c(&[text.as_bytes()]);
         text + &line(serde_json::to_string(&EndLine { tombstones, crc32c: format!("{crc:08x}") }))
     }
 

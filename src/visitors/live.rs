@@ -15,8 +15,8 @@ use super::profile::profile::Profile;
 use super::store::table::{EvictionClass, Key, Table, TableReaders};
 use crate::checksum::hash128_parts;
 use crate::clock::Clock;
-use crate::visitors::log::bloom::{IdKind, id_hash};
-use crate::visitors::log::{IdTag, Record, RecordKind, Records, TombstoneKey, VisitorIds, tombstone_tags};
+use crate::log::{Records, VisitorIds};
+use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey, id_hash, tombstone_tags};
 use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::{FoldState, KnownTies, OrderRules};
 
@@ -212,7 +212,8 @@ impl ProfileTable {
         &mut self,
         tombstone: &Record<'_>,
         order: u64,
-        (keys, hashes): (&[Key], &HashSet<u64>),
+        keys: &[Key],
+        hashes: &HashSet<u64>,
     ) {
         let Some(site) = tombstone.site else { return };
         for key in keys {
@@ -274,11 +275,17 @@ impl ProfileTable {
     ///
     /// # Errors
     /// A check fails, or the file cannot be read. The table has a part of the visitors then.
-    pub(crate) fn reload(&mut self, opened: CheckpointReader, cost_max: u64) -> Result<(), CheckpointError> {
+    pub(crate) fn reload(
+        &mut self,
+        checkpoint: CheckpointReader,
+        cost_max: u64,
+    ) -> Result<(), CheckpointError> {
         self.clear();
         let secret = self.updater.hasher().secret();
-        let (seq, lost, sites) = (opened.header().seq, opened.lost_aliases()?, opened.sites()?);
-        let mut entries = opened.entries()?;
+        let seq = checkpoint.header().seq;
+        let lost = checkpoint.lost_aliases()?;
+        let sites = checkpoint.sites()?;
+        let mut entries = checkpoint.entries()?;
         while let Some(kept) = entries.read_next()? {
             self.table.put(kept.key, kept.value, kept.class);
         }
@@ -359,13 +366,13 @@ impl ProfileTable {
         &mut self,
         site: &str,
         hashes: &HashSet<u64>,
-        named: &HashSet<IdTag>,
+        named_tags: &HashSet<IdTag>,
         key: &TombstoneKey,
     ) {
         self.erase_where(&|of_site, id_kind, id| {
             of_site == site
                 && hashes.contains(&id_hash(site, id_kind, id))
-                && named.contains(&key.tag(site, id_kind, id))
+                && named_tags.contains(&key.tag(site, id_kind, id))
         });
     }
 

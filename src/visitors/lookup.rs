@@ -6,7 +6,7 @@
 use super::apply::KeyHasher;
 use super::profile::profile::{Profile, decode_alias};
 use super::store::table::{Key, PinnedReader, TableReader};
-use crate::visitors::log::bloom::IdKind;
+use crate::record::IdKind;
 
 /// A reader of the table of visitors, for one thread.
 pub struct ProfileReader {

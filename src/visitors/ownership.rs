@@ -18,10 +18,11 @@ pub(crate) use self::source::OrderOf;
 pub use self::source::OwnershipSource;
 use super::checkpoint::reader::CheckpointError;
 use super::checkpoint::sections::TieIndex;
-use super::events::identity::{Owner, Users};
-use super::log::bloom::{IdKind, id_hash, may_contain_hash};
-use super::log::{IdTag, LogError, Tombstone, TombstoneKey, VisitorIds};
 use super::ties::{TieEntry, users_around};
+use crate::events::identity::{Owner, Users};
+use crate::log::bloom::may_contain_hash;
+use crate::log::{LogError, Tombstone, VisitorIds};
+use crate::record::{IdKind, IdTag, TombstoneKey, VisitorId, id_hash};
 
 /// The entries of ownership as of one moment.
 pub struct Ownership {
@@ -69,7 +70,8 @@ pub struct Visitor {
 impl Ownership {
     /// Returns the IDs of a visitor for an erasure. `known_ids` are IDs that the visitor may have.
     pub fn erased_ids(&self, visitor: &Visitor, mut known_ids: Vec<(IdKind, String)>) -> VisitorIds {
-        let (site, named) = (&visitor.site, visitor.named());
+        let site = &visitor.site;
+        let named = visitor.named();
         known_ids.retain(|(id_kind, id)| named.binary_search(&self.tag(site, *id_kind, id)).is_ok());
         VisitorIds {
             site: site.clone(),
@@ -101,8 +103,10 @@ impl Ownership {
     ///
     /// # Errors
     /// The checkpoint is damaged, or cannot be read.
-    pub fn visitor(&self, site: &str, id_kind: IdKind, id: &str) -> Result<Visitor, OwnershipError> {
-        let (tag, hash) = (self.key.tag(site, id_kind, id), id_hash(site, id_kind, id));
+    pub fn visitor(&self, visitor_id: VisitorId<'_>) -> Result<Visitor, OwnershipError> {
+        let VisitorId { site, id_kind, id } = visitor_id;
+        let tag = self.key.tag(site, id_kind, id);
+        let hash = id_hash(site, id_kind, id);
         let present = match id_kind {
             IdKind::Anon => {
                 self.entries_of(tag)?.last().and_then(|entry| Some((entry.user?, entry.user_hash)))
@@ -238,8 +242,8 @@ impl Visitor {
 }
 
 /// Merges the entries of one anonymous ID.
-fn merge_entries(entries: &[TieEntry], others: &[TieEntry]) -> Arc<[TieEntry]> {
-    let all: BTreeSet<TieEntry> = entries.iter().chain(others).copied().collect();
+fn merge_entries(entries: &[TieEntry], other_entries: &[TieEntry]) -> Arc<[TieEntry]> {
+    let all: BTreeSet<TieEntry> = entries.iter().chain(other_entries).copied().collect();
     all.into_iter().collect()
 }
 

@@ -5,17 +5,15 @@
 //! expired, the server has evicted the visitor, or other nodes have records. Then the state is not known.
 
 use super::apply::{KeyHasher, ProfileUpdater};
-use super::log::bloom::IdKind;
-use super::log::fold_input::{FoldInput, FoldParts};
-use super::log::{
-    EraseRule, LogError, LogItem, Queue, Record, RecordContext, RecordKind, Records, segment_spans,
-};
 use super::lookup::ProfileReader;
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use super::profile::FoldCounts;
 use super::profile::profile::decode_alias;
 use super::store::table::Table;
 use crate::ids;
+use crate::log::{EraseRule, LogError, LogItem, Queue, Records, segment_spans};
+use crate::record::fold_input::{FoldInput, FoldParts};
+use crate::record::{IdKind, Record, RecordContext, RecordKind, VisitorId};
 
 /// Attempts to fold while the visitor is active, or while erasures change the log.
 const ATTEMPTS_MAX: u32 = 3;
@@ -81,16 +79,11 @@ impl Refolder {
     ///
     /// # Errors
     /// The log or the entries of ownership cannot be read.
-    pub(crate) fn before(
-        &mut self,
-        site: &str,
-        id: (IdKind, &str),
-        seq: u64,
-    ) -> Result<Past, OwnershipError> {
+    pub(crate) fn before(&mut self, visitor_id: VisitorId<'_>, seq: u64) -> Result<Past, OwnershipError> {
         let mut attempts = 1;
         loop {
             let generation = self.log.metrics().generation().now();
-            let fold = self.fold(site, id, seq)?;
+            let fold = self.fold(visitor_id, seq)?;
             let is_stable = generation == self.log.metrics().generation().now();
             if fold.is_complete && is_stable || attempts == ATTEMPTS_MAX {
                 return self.past(fold, seq);
@@ -99,53 +92,54 @@ impl Refolder {
         }
     }
 
-    fn fold(&mut self, site: &str, id: (IdKind, &str), seq: u64) -> Result<Refold, OwnershipError> {
-        let live = self.encoded_profile(site, id);
+    fn fold(&mut self, visitor_id: VisitorId<'_>, seq: u64) -> Result<Refold, OwnershipError> {
+        let live = self.encoded_profile(visitor_id);
         // Read after the profile, so that the log has all records of the profile up to here.
         let last_seq = self.log.metrics().last_seq();
         let reader = self.source.reader(0)?;
         let ownership = self.source.open()?;
-        let visitor = ownership.visitor(site, id.0, id.1)?;
+        let visitor = ownership.visitor(visitor_id)?;
         let mut reader = reader.with_durable_seq(last_seq).with_filter(visitor.segment_filter());
         let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
         let mut fold = Refold::new(live);
         while let Some(item) = reader.read_next()? {
             match item {
                 LogItem::Damage(_) => fold.is_damaged = true,
-                LogItem::Records(records) => fold.add(&records, &mut rule, (site, id), seq)?,
+                LogItem::Records(records) => fold.add(&records, &mut rule, visitor_id, seq)?,
             }
         }
-        fold.end((site, id));
+        fold.end(visitor_id);
         Ok(fold)
     }
 
-    fn encoded_profile(&mut self, site: &str, (id_kind, id): (IdKind, &str)) -> Option<Vec<u8>> {
+    fn encoded_profile(&mut self, visitor_id: VisitorId<'_>) -> Option<Vec<u8>> {
+        let VisitorId { site, id_kind, id } = visitor_id;
         let pinned = self.profiles.pin();
         pinned.encoded_profile(pinned.key(site, id_kind, id)).map(<[u8]>::to_vec)
     }
 
-    fn past(&self, fold: Refold, seq: u64) -> Result<Past, OwnershipError> {
+    fn past(&self, refold: Refold, seq: u64) -> Result<Past, OwnershipError> {
         let oldest_seq = self.oldest_seq()?;
-        let cuts = self.cuts(&fold, oldest_seq);
-        match fold.found {
+        let cuts = self.cuts(&refold, oldest_seq);
+        match refold.found {
             Some(record) => Ok(Past::Found(record, cuts)),
             None => self.lost(seq, oldest_seq),
         }
     }
 
-    fn cuts(&self, fold: &Refold, oldest_seq: u64) -> Vec<Cut> {
+    fn cuts(&self, refold: &Refold, oldest_seq: u64) -> Vec<Cut> {
         let mut cuts = Vec::new();
-        if fold.found.as_ref().is_some_and(|record| record.is_redacted) {
+        if refold.found.as_ref().is_some_and(|record| record.is_redacted) {
             cuts.push(Cut::new(
                 "redacted",
                 "An erasure of another visitor has removed an ID and the payload of this record.",
             ));
         }
-        if fold.is_damaged {
+        if refold.is_damaged {
             cuts.push(Cut::new("damaged", "The log is damaged; run `parallax check`."));
         }
-        if !fold.is_complete {
-            cuts.push(match fold.has_redacted {
+        if !refold.is_complete {
+            cuts.push(match refold.has_redacted {
                 _ if self.is_in_cluster => Cut::new(
                     "nodes",
                     "The profile of the visitor has records of other nodes, which this node does not have.",
@@ -209,14 +203,14 @@ struct Refold {
 }
 
 impl Refold {
-    fn new(live: Option<Vec<u8>>) -> Self {
+    fn new(live_profile: Option<Vec<u8>>) -> Self {
         let secret = ids::random_hash_key();
         Self {
             table: Table::new(),
             updater: ProfileUpdater::new(secret),
             hasher: KeyHasher::new(secret),
             counts: FoldCounts::default(),
-            live,
+            live: live_profile,
             is_complete: false,
             is_damaged: false,
             has_redacted: false,
@@ -228,7 +222,7 @@ impl Refold {
         &mut self,
         records: &Records<'_>,
         rule: &mut OwnershipRule<'_>,
-        (site, id): (&str, (IdKind, &str)),
+        visitor_id: VisitorId<'_>,
         seq: u64,
     ) -> Result<(), OwnershipError> {
         for (at, record) in records.iter() {
@@ -236,11 +230,12 @@ impl Refold {
                 continue;
             }
             if at == seq && rule.relation(at, &record)? == Relation::Owned {
-                self.found = Some(Box::new(self.past_record(site, &record)));
+                self.found = Some(Box::new(self.past_record(visitor_id.site, &record)));
             }
             self.has_redacted |= record.is_redacted;
             self.apply(&record, rule);
-            let is_live = self.profile(site, id).is_some_and(|profile| self.live.as_deref() == Some(profile));
+            let is_live =
+                self.profile(visitor_id).is_some_and(|profile| self.live.as_deref() == Some(profile));
             self.is_complete |= is_live;
         }
         Ok(())
@@ -255,13 +250,13 @@ impl Refold {
     }
 
     /// Notes that there is no further record.
-    fn end(&mut self, (site, id): (&str, (IdKind, &str))) {
-        self.is_complete |= self.live.is_none() && self.profile(site, id).is_none();
+    fn end(&mut self, visitor_id: VisitorId<'_>) {
+        self.is_complete |= self.live.is_none() && self.profile(visitor_id).is_none();
     }
 
     fn past_record(&self, site: &str, record: &Record<'_>) -> PastRecord {
-        let anon_id = record.anon_id.map(|id| (IdKind::Anon, id));
-        let id = anon_id.or(record.user_id.map(|id| (IdKind::User, id)));
+        let anon_id = record.anon_id.map(|id| VisitorId { site, id_kind: IdKind::Anon, id });
+        let visitor_id = anon_id.or(record.user_id.map(|id| VisitorId { site, id_kind: IdKind::User, id }));
         let mut content = Vec::new();
         record.fold_input.unpack(&mut content);
         let touch =
@@ -281,12 +276,13 @@ impl Refold {
             context: record.context,
             touch: touch.unwrap_or_default(),
             payload: record.payload.to_owned(),
-            profile: id.and_then(|id| self.profile(site, id)).map(<[u8]>::to_vec),
+            profile: visitor_id.and_then(|visitor_id| self.profile(visitor_id)).map(<[u8]>::to_vec),
         }
     }
 
     /// Returns the encoded profile of an ID.
-    fn profile(&self, site: &str, (id_kind, id): (IdKind, &str)) -> Option<&[u8]> {
+    fn profile(&self, visitor_id: VisitorId<'_>) -> Option<&[u8]> {
+        let VisitorId { site, id_kind, id } = visitor_id;
         let value = self.table.get(self.hasher.key(site, id_kind, id))?;
         match decode_alias(value) {
             Some(user_key) => self.table.get(user_key),

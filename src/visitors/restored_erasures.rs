@@ -13,7 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
+use crate::events::identity;
 use crate::ids;
+use crate::log::{
+    self, ErasureSummary, ListedTombstone, LockedLog, LogConsumer, LogError, LogId, LogItem, LogReader,
+    Options, Records, SeqRange, TombstoneScan, VisitorIds, WriterThread,
+};
+use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey};
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::CheckpointMetrics;
@@ -22,14 +28,7 @@ use crate::visitors::checkpoint::reader::read_header;
 use crate::visitors::checkpoint::restore::{LogRange, RestoreError, RestoredTable, restore};
 use crate::visitors::checkpoint::scheduler::{Options as CheckpointOptions, build_checkpointer};
 use crate::visitors::erasure::{Eraser, ErasureError};
-use crate::visitors::events::identity;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{
-    self, ErasureSummary, IdTag, ListedTombstone, LockedLog, LogConsumer, LogError, LogId, LogItem,
-    LogReader, Options, Record, RecordKind, Records, SeqRange, TombstoneKey, TombstoneScan, VisitorIds,
-    WriterThread,
-};
 use crate::visitors::ownership::OwnershipSource;
 
 /// The reason why an erasure in the copy is not finished.
@@ -81,7 +80,8 @@ fn first_unfinished(disk: &Arc<dyn Disk>, dir: &Path, scan: &TombstoneScan) -> R
     }
     let reader = LogReader::open(Arc::clone(disk), dir, 0)?;
     let mut reader = reader.with_durable_seq(scan.range.last);
-    let (mut first, mut fold_input) = (None::<u64>, Vec::new());
+    let mut first = None::<u64>;
+    let mut fold_input = Vec::new();
     while let Some(item) = reader.read_next()? {
         let LogItem::Records(records) = item else { continue };
         for (seq, record) in records.iter() {

@@ -18,9 +18,10 @@ use super::checkpoint::reader::{CheckpointError, CheckpointReader};
 use super::checkpoint::restore::{LoadedFold, load_fold, newest_header_seq};
 use crate::checksum::hash64;
 use crate::limits::CHECKPOINT_GENERATIONS;
+use crate::log::{self, LogError, LogItem, LogReader, log_id};
+use crate::record::TombstoneKey;
 use crate::storage::disk::Disk;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::{self, LogError, LogItem, LogReader, TombstoneKey, log_id};
 use crate::visitors::store::table::{EvictionClass, Key, Table};
 use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::FoldState;
@@ -51,7 +52,8 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
                 checked.add_failure(seq, &CheckpointError::Foreign(header.log_id).to_string());
             }
             Ok(header) if header.seq == seq && is_of_node(&dir, seq) => {
-                let (name, entries) = (checkpoint_name(seq), header.entries);
+                let name = checkpoint_name(seq);
+                let entries = header.entries;
                 let reason = "it has the events of all nodes of a cluster";
                 checked
                     .lines
@@ -132,9 +134,9 @@ pub(crate) fn check_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Header, Ch
 }
 
 impl CheckReport {
-    fn add_failure(&mut self, seq: u64, what: &str) {
+    fn add_failure(&mut self, seq: u64, failure: &str) {
         self.failures += 1;
-        self.lines.push(format!("{}: {what}", checkpoint_name(seq)));
+        self.lines.push(format!("{}: {failure}", checkpoint_name(seq)));
     }
 }
 
@@ -149,7 +151,7 @@ fn compare(
     path: &Path,
     older: &Header,
     newer: &Header,
-    checked: &mut CheckReport,
+    report: &mut CheckReport,
 ) -> Result<(), LogError> {
     let dir = CheckpointDirectory::new(Arc::clone(disk), path);
     let opened = |header: &Header| CheckpointReader::open(&**disk, &dir.path_of(header.seq));
@@ -159,7 +161,7 @@ fn compare(
     };
     let names = format!("{} and {}", checkpoint_name(older.seq), checkpoint_name(newer.seq));
     if older.secret != newer.secret {
-        checked.add_failure(
+        report.add_failure(
             newer.seq,
             "its keys are hashed with another secret than those of the previous checkpoint",
         );
@@ -169,7 +171,7 @@ fn compare(
     let (live, _) = ProfileTable::from_table(table, state, newer.secret, newer.cost_max);
     let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), path)?);
     if let Some(reason) = fold_log(disk, path, &mut live, older.seq, newer.seq)? {
-        checked.lines.push(format!("{names}: not compared: {reason}"));
+        report.lines.push(format!("{names}: not compared: {reason}"));
         return Ok(());
     }
     let oldest_seq = dir.first_log_seq().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
@@ -178,15 +180,15 @@ fn compare(
         .and_then(|older| opened(newer).and_then(|newer| compare_with_fold(&older, newer, live, &rule)));
     match compared {
         Ok(differences) if differences.is_empty() => {
-            checked.lines.push(format!("{names}: the newer one matches the log between them"));
+            report.lines.push(format!("{names}: the newer one matches the log between them"));
         }
         Ok(differences) => {
             let what =
                 format!("it differs from a fold of the log from the previous checkpoint: {differences}");
-            checked.add_failure(newer.seq, &what);
+            report.add_failure(newer.seq, &what);
         }
         Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(fault) => checked.add_failure(newer.seq, &fault.to_string()),
+        Err(fault) => report.add_failure(newer.seq, &fault.to_string()),
     }
     Ok(())
 }
@@ -196,18 +198,18 @@ fn compare_with_log(
     disk: &Arc<dyn Disk>,
     path: &Path,
     newest: &Header,
-    checked: &mut CheckReport,
+    report: &mut CheckReport,
 ) -> Result<(), LogError> {
     let name = checkpoint_name(newest.seq);
     let not_compared = |reason: String| format!("{name}: not compared with the log alone: {reason}");
     if newest.evicted > 0 {
-        checked.lines.push(not_compared(format!("{} visitors were evicted", newest.evicted)));
+        report.lines.push(not_compared(format!("{} visitors were evicted", newest.evicted)));
         return Ok(());
     }
     let (live, _) = ProfileTable::new(newest.secret, newest.cost_max);
     let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), path)?);
     if let Some(reason) = fold_log(disk, path, &mut live, 0, newest.seq)? {
-        checked.lines.push(not_compared(reason));
+        report.lines.push(not_compared(reason));
         return Ok(());
     }
     let FoldState { visitors_evicted, .. } = live.state();
@@ -217,21 +219,21 @@ fn compare_with_log(
         Ok((compare_with_table(opened, &mut live.into_table())?, has_lost))
     });
     match compared {
-        _ if visitors_evicted > 0 => checked.lines.push(not_compared("its fold evicts visitors".to_owned())),
+        _ if visitors_evicted > 0 => report.lines.push(not_compared("its fold evicts visitors".to_owned())),
         // The order of the entries decides only which visitor is evicted next.
         Ok((differences, _)) if differences.has_same_entries() => {
-            checked.lines.push(format!("{name}: matches the log alone"));
+            report.lines.push(format!("{name}: matches the log alone"));
         }
         Ok((_, true)) => {
             let reason = "a user had more anonymous IDs than a profile keeps, and one of them moved on";
-            checked.lines.push(not_compared(reason.to_owned()));
+            report.lines.push(not_compared(reason.to_owned()));
         }
         Ok((differences, false)) => {
-            checked
+            report
                 .add_failure(newest.seq, &format!("it differs from a fold of the log alone: {differences}"));
         }
         Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(fault) => checked.add_failure(newest.seq, &fault.to_string()),
+        Err(fault) => report.add_failure(newest.seq, &fault.to_string()),
     }
     Ok(())
 }
@@ -241,7 +243,7 @@ fn compare_with_log(
 fn fold_log(
     disk: &Arc<dyn Disk>,
     path: &Path,
-    live: &mut ProfileTable,
+    profiles: &mut ProfileTable,
     since: u64,
     until: u64,
 ) -> Result<Option<String>, LogError> {
@@ -260,7 +262,7 @@ fn fold_log(
             Some(LogItem::Records(records)) => {
                 let records = records.before_seq(until + 1);
                 next = records.seqs().end;
-                live.fold(records);
+                profiles.fold(records);
             }
         }
     }
@@ -310,19 +312,19 @@ impl std::fmt::Display for Differences {
 /// the same rule for entries of ownership, because the log may have lost records since the checkpoint.
 fn compare_with_fold(
     older: &CheckpointReader,
-    opened: CheckpointReader,
-    live: ProfileTable,
+    newest: CheckpointReader,
+    profiles: ProfileTable,
     rule: &DropRule,
 ) -> Result<Differences, CheckpointError> {
-    let FoldState { lost, known, visitors_evicted } = live.state();
+    let FoldState { lost, known, visitors_evicted } = profiles.state();
     // Without the key the fold makes no entries.
-    let has_same_ties = !live.has_tombstone_key()
-        || tie_digest(&opened, &[], rule)? == tie_digest(older, &known.copy().recent.sorted(), rule)?;
+    let has_same_ties = !profiles.has_tombstone_key()
+        || tie_digest(&newest, &[], rule)? == tie_digest(older, &known.copy().recent.sorted(), rule)?;
     let is_same = has_same_ties
-        && opened.lost_aliases()? == lost
-        && opened.sites()? == *known.copy().sites
-        && opened.header().evicted == visitors_evicted;
-    let differences = compare_with_table(opened, &mut live.into_table())?;
+        && newest.lost_aliases()? == lost
+        && newest.sites()? == *known.copy().sites
+        && newest.header().evicted == visitors_evicted;
+    let differences = compare_with_table(newest, &mut profiles.into_table())?;
     Ok(Differences { state_differs: !is_same, ..differences })
 }
 
@@ -332,7 +334,8 @@ fn tie_digest(
     recent: &[TieEntry],
     rule: &DropRule,
 ) -> Result<(u64, u64), CheckpointError> {
-    let (mut count, mut hash) = (0, 0_u64);
+    let mut count = 0;
+    let mut hash = 0_u64;
     merge(base.ties(), recent, rule, |entry| {
         count += 1;
         hash = hash64(&[&hash.to_le_bytes()[..], &entry.to_bytes()].concat());
@@ -346,11 +349,13 @@ fn tie_digest(
 /// # Errors
 /// A check of the checkpoint fails, or its file cannot be read.
 pub(crate) fn compare_with_table(
-    opened: CheckpointReader,
+    reader: CheckpointReader,
     table: &mut Table,
 ) -> Result<Differences, CheckpointError> {
     let ranked = keys_in_put_order(table);
-    let (mut entries, mut differences, mut met) = (opened.entries()?, Differences::default(), 0);
+    let mut entries = reader.entries()?;
+    let mut differences = Differences::default();
+    let mut met = 0;
     let table_classes: HashMap<Key, EvictionClass> = ranked.iter().copied().collect();
     let mut at = 0;
     while let Some(kept) = entries.read_next()? {

@@ -62,17 +62,17 @@ impl WebhookSettings {
 ///
 /// # Errors
 /// The thread cannot be started.
-pub(crate) fn start(config: &Config, current: &CurrentCatalog, counters: WebhookCounters) -> io::Result<()> {
+pub(crate) fn start(config: &Config, catalog: &CurrentCatalog, counters: WebhookCounters) -> io::Result<()> {
     let Some(settings) = WebhookSettings::of(config) else { return Ok(()) };
     // One message is enough, because the thread compares all sites at each.
     let (sender, publications) = sync_channel(1);
-    current.on_change(Arc::new(move || {
+    catalog.on_change(Arc::new(move || {
         // Sending fails if a message waits already, or if the thread panicked, which was logged then.
         let _ = sender.try_send(());
     }));
     let client = Client::new(&settings);
     let queue = DeliveryQueue::default();
-    let webhook = Webhook { client, current: current.clone(), queue, counters, publications };
+    let webhook = Webhook { client, current: catalog.clone(), queue, counters, publications };
     threads::spawn("webhook", move || webhook.run())?;
     Ok(())
 }

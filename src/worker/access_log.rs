@@ -14,16 +14,18 @@ use crate::log_lines::ACCESS;
 /// Characters of a path without an endpoint that a line has at most. The client chooses them.
 const PATH_CHARS_MAX: usize = 200;
 
-/// Logs a response. `answer` begins with the status line. `path` is the path of a request that was refused before
+/// Logs a response. `response` begins with the status line. `path` is the path of a request that was refused before
 /// it was parsed.
 pub(super) fn log_response(
     request: Option<&Request<'_>>,
     path: &str,
     endpoint: Option<Endpoint>,
-    answer: &[u8],
-    took: Duration,
+    response: &[u8],
+    duration: Duration,
 ) {
-    let (status, bytes, took_us) = (status_code(answer), answer.len(), took.as_micros() as u64);
+    let status = status_code(response);
+    let bytes = response.len();
+    let took_us = duration.as_micros() as u64;
     let Some((request, endpoint)) = request.zip(endpoint) else {
         let path: String =
             request.map_or(path, |request| request.path).chars().take(PATH_CHARS_MAX).collect();
@@ -36,13 +38,14 @@ pub(super) fn log_response(
         [Param::Site, Param::TrackingId].map(param).into_iter().find(|id| is_id(id)).unwrap_or_default();
     // Only the path: the query and the fragment of a route are meant for the page, not for us.
     let route = param(Param::Route).split(['?', '#']).next().unwrap_or_default();
-    let (method, path) = (request.method.name(), endpoint.path());
+    let method = request.method.name();
+    let path = endpoint.path();
     tracing::info!(target: ACCESS, method, path, site, route, status, bytes, took_us, "request answered");
 }
 
 /// Returns the code of a status line. 0 if there is none.
-fn status_code(answer: &[u8]) -> u16 {
-    let digits = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
+fn status_code(response: &[u8]) -> u16 {
+    let digits = response.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 

@@ -173,10 +173,10 @@ impl BodyGuard {
 impl Drop for BodyGuard {
     fn drop(&mut self) {
         let mut bodies = self.bodies.bodies.borrow_mut();
-        let at = self.body.index.get();
-        bodies.swap_remove(at);
-        if let Some(moved) = bodies.get(at) {
-            moved.index.set(at);
+        let index = self.body.index.get();
+        bodies.swap_remove(index);
+        if let Some(moved) = bodies.get(index) {
+            moved.index.set(index);
         }
     }
 }

@@ -89,30 +89,30 @@ pub(super) struct BusyPoller {
 }
 
 impl BusyPoller {
-    /// Creates a poller that polls for at most `longest` after activity. If `longest` is zero, it never
+    /// Creates a poller that polls for at most `poll_max` after activity. If `poll_max` is zero, it never
     /// polls.
-    pub(super) fn new(longest: Duration) -> Self {
-        let policy = (!longest.is_zero()).then(|| RefCell::new(BusyPoll::new(longest)));
+    pub(super) fn new(poll_max: Duration) -> Self {
+        let policy = (!poll_max.is_zero()).then(|| RefCell::new(BusyPoll::new(poll_max)));
         Self { policy, poll_task_waker: RefCell::default() }
     }
 
     /// Records external activity: a connection, bytes, or a wakeup by another thread.
     pub(super) fn on_activity(&self) {
-        if self.policy.as_ref().is_some_and(|rule| rule.borrow_mut().on_activity()) {
+        if self.policy.as_ref().is_some_and(|policy| policy.borrow_mut().on_activity()) {
             self.wake_poll_task();
         }
     }
 
     fn wake_poll_task(&self) {
-        if let Some(baton) = &*self.poll_task_waker.borrow() {
-            baton.wake_by_ref();
+        if let Some(waker) = &*self.poll_task_waker.borrow() {
+            waker.wake_by_ref();
         }
     }
 
-    async fn run_poll_task(self: Rc<Self>, main: Waker) {
+    async fn run_poll_task(self: Rc<Self>, main_waker: Waker) {
         poll_fn(|context| {
             self.poll_task_waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
-            main.wake_by_ref();
+            main_waker.wake_by_ref();
             Poll::Pending
         })
         .await
@@ -128,14 +128,14 @@ impl BusyPoller {
     /// The runtime checks timers only when it parks. So this future lets it park every
     /// `TIMER_CHECK_INTERVAL`, with a timer that is due, and the runtime returns at once.
     pub(super) async fn keep_awake(self: Rc<Self>) {
-        let Some(rule) = &self.policy else { return std::future::pending().await };
-        let main = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        monoio::spawn(Rc::clone(&self).run_poll_task(main));
+        let Some(policy) = &self.policy else { return std::future::pending().await };
+        let main_waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+        monoio::spawn(Rc::clone(&self).run_poll_task(main_waker));
         let mut timer = pin!(monoio::time::sleep(TIMER_CHECK_INTERVAL));
         let mut park_at = clock::instant();
         poll_fn(|context| {
             let now = clock::instant();
-            if !rule.borrow_mut().should_poll(now) {
+            if !policy.borrow_mut().should_poll(now) {
                 return Poll::Pending;
             }
             if timer.as_mut().poll(context).is_ready() {

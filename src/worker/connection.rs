@@ -16,7 +16,6 @@ use monoio::buf::{IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent};
 use monoio::net::TcpStream;
 
-use super::Service;
 use super::bodies::BodyGuard;
 use super::memory::Reservation;
 use super::output_pool::Output;
@@ -26,6 +25,7 @@ use super::shutdown::OpenConnection;
 use super::state::{Handled, WorkerState};
 use super::timeouts::{Phase, TimeoutGuard};
 use super::unsent::{UnsentBytes, send_now};
+use crate::api::Service;
 use crate::clock;
 use crate::http::input::ReadBuffer;
 use crate::http::request::{BufferedRequest, ParseOutcome, RequestMeta};
@@ -63,75 +63,78 @@ struct SubmittedRequest {
     close: bool,
 }
 
-/// Serves a connection until it is closed. `open` counts it until then.
+/// Serves a connection until it is closed. `open_connection` counts it until then.
 ///
 /// The future is the largest part of an idle connection after its read buffer. An `async fn` would contain its
 /// arguments twice.
 #[expect(clippy::manual_async_fn, reason = "the future is smaller")]
 pub(super) fn serve<S: Service>(
     mut stream: TcpStream,
-    from: RequestMeta,
-    open: OpenConnection,
-    shared: Rc<WorkerState<S>>,
+    connection_meta: RequestMeta,
+    open_connection: OpenConnection,
+    worker: Rc<WorkerState<S>>,
 ) -> impl Future<Output = ()> {
     async move {
-        let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
+        let timeout_guard = worker.timeout_sweeper.watch(stream.as_raw_fd());
         let mut input = ReadBuffer::new();
-        let mut memory = InputMemory::new(shared.memory.reserve(0));
-        run(&mut stream, &from, &mut input, &mut memory, &watched, &shared).await;
+        let mut memory = InputMemory::new(worker.memory.reserve(0));
+        run(&mut stream, &connection_meta, &mut input, &mut memory, &timeout_guard, &worker).await;
         // Only write timeouts are counted here. An idle timeout is a normal close, and timeouts that got a 408
         // are counted with it.
-        if watched.expired_phase() == Some(Phase::Write) {
-            shared.count_event(ConnectionEvent::TimedOut);
+        if timeout_guard.expired_phase() == Some(Phase::Write) {
+            worker.count_event(ConnectionEvent::TimedOut);
         }
         // The guards first, because they use the descriptor. The count last.
-        drop((memory, watched, stream, open));
+        drop((memory, timeout_guard, stream, open_connection));
     }
 }
 
 async fn run<S: Service>(
     stream: &mut TcpStream,
-    from: &RequestMeta,
+    connection_meta: &RequestMeta,
     input: &mut ReadBuffer,
     memory: &mut InputMemory,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
+    timeout_guard: &TimeoutGuard,
+    worker: &WorkerState<S>,
 ) {
     loop {
-        watched.enter(read_phase(input));
-        if let Err(problem) = memory.reserve(input, stream.as_raw_fd(), shared) {
-            return reject_input(stream, from, (input, memory), &problem, watched, shared).await;
+        timeout_guard.enter(read_phase(input));
+        if let Err(problem) = memory.reserve(input, stream.as_raw_fd(), worker) {
+            return reject_input(stream, connection_meta, input, memory, &problem, timeout_guard, worker)
+                .await;
         }
         memory.start_read();
-        let filled = input.pending().len();
+        let buffered_bytes = input.pending().len();
         let is_open = read(input, stream).await;
-        memory.finish_read(input.pending().len() - filled);
+        memory.finish_read(input.pending().len() - buffered_bytes);
         if !is_open {
-            return end_unread(stream, from, (input, memory), watched, shared).await;
+            return end_unread(stream, connection_meta, input, memory, timeout_guard, worker).await;
         }
-        shared.busy_poller.on_activity();
-        let mut meta = RequestMeta { received_at: clock::instant(), ..*from };
+        worker.busy_poller.on_activity();
+        let mut meta = RequestMeta { received_at: clock::instant(), ..*connection_meta };
         let mut buffered = None;
         loop {
-            let mut output = shared.take_output();
-            let next = handle_buffered(input, buffered.take(), &meta, shared, &mut output);
+            let mut output = worker.take_output();
+            let next = handle_buffered(input, buffered.take(), &meta, worker, &mut output);
             let waiting = if let NextStep::Wait(wait) = next {
-                Some(PendingResponse::new(shared, watched, wait.token))
+                Some(PendingResponse::new(worker, timeout_guard, wait.token))
             } else {
                 None
             };
             // A disk write is not the only reason to wait: the client may leave the responses before it unread.
             let pending_bytes = waiting.as_ref().map_or(0, PendingResponse::memory_bytes);
-            let Some(_held) = write(stream, output, pending_bytes, watched, shared).await else { return };
+            let Some(_reservation) = write(stream, output, pending_bytes, timeout_guard, worker).await else {
+                return;
+            };
             match next {
                 // Restart the clock: the time that the client needed to read earlier responses is not our
                 // latency.
                 NextStep::Handle => meta.received_at = clock::instant(),
                 NextStep::Wait(wait) => {
                     let Some(mut waiting) = waiting else { return };
-                    watched.enter(Phase::Wait);
+                    timeout_guard.enter(Phase::Wait);
                     (&mut waiting).await;
-                    if watched.has_hung_up() {
+                    if timeout_guard.has_hung_up() {
                         return;
                     }
                     if waiting.is_timed() {
@@ -142,7 +145,7 @@ async fn run<S: Service>(
                 }
                 NextStep::Read => break,
                 NextStep::Close => return,
-                NextStep::Drain => return drain(stream, input, watched).await,
+                NextStep::Drain => return drain(stream, input, timeout_guard).await,
             }
         }
     }
@@ -168,7 +171,7 @@ impl InputMemory {
         &mut self,
         input: &ReadBuffer,
         descriptor: RawFd,
-        shared: &WorkerState<S>,
+        worker: &WorkerState<S>,
     ) -> Result<(), Problem<'static>> {
         let bytes = input.capacity_wanted() - READ_BUFFER_BYTES;
         let Some(number) = input.body_number() else {
@@ -177,7 +180,7 @@ impl InputMemory {
         };
         self.head.resize(0);
         self.body = self.body.take().filter(|(_, known)| *known == number);
-        let (body, _) = self.body.get_or_insert_with(|| (shared.bodies.track(descriptor), number));
+        let (body, _) = self.body.get_or_insert_with(|| (worker.bodies.track(descriptor), number));
         body.reserve(bytes)
     }
 
@@ -207,10 +210,12 @@ impl InputMemory {
 
 /// Returns the phase of a connection that reads into this buffer.
 fn read_phase(input: &ReadBuffer) -> Phase {
-    match input.pending() {
-        _ if input.body_number().is_some() => Phase::Body,
-        [] => Phase::Idle,
-        _ => Phase::Head,
+    if input.body_number().is_some() {
+        Phase::Body
+    } else if input.pending().is_empty() {
+        Phase::Idle
+    } else {
+        Phase::Head
     }
 }
 
@@ -220,12 +225,12 @@ async fn write<S: Service>(
     stream: &mut TcpStream,
     mut output: Output,
     pending_bytes: usize,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
+    timeout_guard: &TimeoutGuard,
+    worker: &WorkerState<S>,
 ) -> Option<Reservation> {
-    let mut memory = shared.memory.reserve(pending_bytes + output.bytes.capacity());
+    let mut memory = worker.memory.reserve(pending_bytes + output.bytes.capacity());
     if !output.bytes.is_empty() {
-        watched.enter(Phase::Write);
+        timeout_guard.enter(Phase::Write);
         let written = if output.bytes.len() > SMALL_RESPONSE_BYTES_MAX {
             send_now(stream.as_raw_fd(), &output.bytes)
         } else {
@@ -233,61 +238,72 @@ async fn write<S: Service>(
             output.bytes = bytes;
             written
         };
-        let sent = sent_bytes(written)?;
-        if sent < output.bytes.len() {
-            watched.reset();
+        let sent_bytes = count_sent(written)?;
+        if sent_bytes < output.bytes.len() {
+            timeout_guard.reset();
             // Boxed, so that the future of an idle connection reserves no space for it.
-            return Box::pin(write_rest(stream, (output, sent), (memory, pending_bytes), watched, shared))
-                .await;
+            return Box::pin(write_rest(
+                stream,
+                output,
+                sent_bytes,
+                memory,
+                pending_bytes,
+                timeout_guard,
+                worker,
+            ))
+            .await;
         }
     }
     memory.resize(pending_bytes);
-    shared.recycle_output(output);
+    worker.recycle_output(output);
     Some(memory)
 }
 
-/// Writes the rest of an output, of which `sent` bytes are sent, as fast as the client reads it. Returns the memory of the
+/// Writes the rest of an output, of which `sent_bytes` are sent, as fast as the client reads it. Returns the memory of the
 /// pending request. Returns `None` if the client is gone or is cut off.
 async fn write_rest<S: Service>(
     stream: &mut TcpStream,
-    (mut output, sent): (Output, usize),
-    (mut memory, pending_bytes): (Reservation, usize),
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
+    mut output: Output,
+    sent_bytes: usize,
+    mut memory: Reservation,
+    pending_bytes: usize,
+    timeout_guard: &TimeoutGuard,
+    worker: &WorkerState<S>,
 ) -> Option<Reservation> {
-    let mut unsent = UnsentBytes::of(&mut output, sent);
-    shared.recycle_output(output);
+    let mut unsent = UnsentBytes::of(&mut output, sent_bytes);
+    worker.recycle_output(output);
     memory.resize(pending_bytes + unsent.own_bytes());
-    let tracked = shared.unsent.track(stream.as_raw_fd(), memory, sent);
+    let unsent_guard = worker.unsent.track(stream.as_raw_fd(), memory, sent_bytes);
     while !unsent.is_empty() {
         stream.writable(false).await.ok()?;
         // No buffer exists while this waits.
-        let mut output = shared.take_output();
+        let mut output = worker.take_output();
         unsent.copy_next(FLUSH_BYTES, &mut output.bytes);
         let written = send_now(stream.as_raw_fd(), &output.bytes);
-        shared.recycle_output(output);
-        let sent = sent_bytes(written)?;
-        if sent == 0 {
+        worker.recycle_output(output);
+        let sent_bytes = count_sent(written)?;
+        if sent_bytes == 0 {
             monoio::time::sleep(KERNEL_MEMORY_PAUSE).await;
             continue;
         }
-        unsent.advance(sent);
-        tracked.record(sent);
-        watched.reset();
+        unsent.advance(sent_bytes);
+        unsent_guard.record(sent_bytes);
+        timeout_guard.reset();
         // However fast the client is, it keeps no replaced snapshot in memory for longer than a stalled one.
-        if tracked.age() >= shared.connections.timeouts.write && shared.needs_replaced_snapshot(&unsent) {
-            shared.count_event(ConnectionEvent::TimedOut);
+        if unsent_guard.age() >= worker.connections.timeouts.write && worker.needs_replaced_snapshot(&unsent)
+        {
+            worker.count_event(ConnectionEvent::TimedOut);
             return None;
         }
     }
-    let mut memory = tracked.finish()?;
+    let mut memory = unsent_guard.finish()?;
     memory.resize(pending_bytes);
     Some(memory)
 }
 
 /// Returns the bytes that a write has sent, 0 if it has to be repeated. `None` if the client is gone.
-fn sent_bytes(written: io::Result<usize>) -> Option<usize> {
-    match written {
+fn count_sent(result: io::Result<usize>) -> Option<usize> {
+    match result {
         Ok(0) => None,
         Ok(bytes) => Some(bytes),
         Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Some(0),
@@ -301,21 +317,22 @@ fn handle_buffered<S: Service>(
     input: &mut ReadBuffer,
     buffered: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
     meta: &RequestMeta,
-    shared: &WorkerState<S>,
+    worker: &WorkerState<S>,
     output: &mut Output,
 ) -> NextStep {
-    let whole = Cell::new(0);
+    let complete_bytes = Cell::new(0);
     let answering = AssertUnwindSafe(|| {
-        match buffered.map(|waiting| finish_request(input, waiting, meta, shared, output)) {
-            None | Some(NextStep::Handle) => handle_requests(input, meta, shared, output, &whole),
+        let finish = |(pending, request)| finish_request(input, pending, request, meta, worker, output);
+        match buffered.map(finish) {
+            None | Some(NextStep::Handle) => handle_requests(input, meta, worker, output, &complete_bytes),
             Some(last) => last,
         }
     });
     catch_unwind(answering).unwrap_or_else(|_| {
         tracing::error!("request handler panicked; closing its connection");
-        shared.count_event(ConnectionEvent::Panicked);
-        shared.take_shared_parts(output);
-        output.truncate(whole.get());
+        worker.count_event(ConnectionEvent::Panicked);
+        worker.take_shared_parts(output);
+        output.truncate(complete_bytes.get());
         NextStep::Close
     })
 }
@@ -323,19 +340,17 @@ fn handle_buffered<S: Service>(
 /// Appends the response to the first request, which was pending.
 fn finish_request<S: Service>(
     input: &mut ReadBuffer,
-    (mut waiting, SubmittedRequest { token, request_bytes: end, close }): (
-        PendingResponse<'_, S>,
-        SubmittedRequest,
-    ),
+    mut pending: PendingResponse<'_, S>,
+    request: SubmittedRequest,
     meta: &RequestMeta,
-    shared: &WorkerState<S>,
+    worker: &WorkerState<S>,
     output: &mut Output,
 ) -> NextStep {
-    let close = close || shared.lifecycle.is_draining();
-    let buffered = BufferedRequest { bytes: &input.pending()[..end], close };
-    shared.finish_pending(token, &buffered, meta, output);
-    waiting.is_done = true;
-    input.advance(end);
+    let close = request.close || worker.lifecycle.is_draining();
+    let buffered = BufferedRequest { bytes: &input.pending()[..request.request_bytes], close };
+    worker.finish_pending(request.token, &buffered, meta, output);
+    pending.is_done = true;
+    input.advance(request.request_bytes);
     match close {
         true if input.pending().is_empty() => NextStep::Close,
         true => NextStep::Drain,
@@ -346,29 +361,29 @@ fn finish_request<S: Service>(
 fn handle_requests<S: Service>(
     input: &mut ReadBuffer,
     meta: &RequestMeta,
-    shared: &WorkerState<S>,
+    worker: &WorkerState<S>,
     output: &mut Output,
-    whole: &Cell<usize>,
+    complete_bytes: &Cell<usize>,
 ) -> NextStep {
     while output.bytes.len() < FLUSH_BYTES {
-        whole.set(output.bytes.len());
+        complete_bytes.set(output.bytes.len());
         match input.decode_body() {
             Ok(true) => {}
             Ok(false) => return NextStep::Read,
             Err(problem) => {
-                shared.reject(&problem, input.pending(), meta, output);
+                worker.reject(&problem, input.pending(), meta, output);
                 return NextStep::Drain;
             }
         }
-        let parsed = shared.heads.borrow_mut().parse(meta.connection, input.pending());
+        let parsed = worker.heads.borrow_mut().parse(meta.connection, input.pending());
         match parsed {
             ParseOutcome::Partial => return NextStep::Read,
             ParseOutcome::Rejected(problem) => {
-                shared.reject(&problem, input.pending(), meta, output);
+                worker.reject(&problem, input.pending(), meta, output);
                 return NextStep::Drain;
             }
-            ParseOutcome::Complete(request, _) if !shared.admits_request(request.method) => {
-                shared.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
+            ParseOutcome::Complete(request, _) if !worker.admits_request(request.method) => {
+                worker.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
                 return NextStep::Drain;
             }
             ParseOutcome::Complete(mut request, head_bytes) => {
@@ -382,15 +397,15 @@ fn handle_requests<S: Service>(
                     continue;
                 };
                 request.body = &input.pending()[head_bytes..end];
-                request.close |= shared.lifecycle.is_draining();
+                request.close |= worker.lifecycle.is_draining();
                 let close = request.close;
-                match shared.handle(&request, meta, output) {
+                match worker.handle(&request, meta, output) {
                     Handled::Ready => {}
                     Handled::Pending(token) => {
                         return NextStep::Wait(SubmittedRequest { token, request_bytes: end, close });
                     }
                     Handled::Refused => {
-                        shared.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
+                        worker.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
                         return NextStep::Drain;
                     }
                 }
@@ -408,8 +423,8 @@ fn handle_requests<S: Service>(
 pub(super) async fn read(input: &mut ReadBuffer, stream: &mut TcpStream) -> bool {
     let mut buffer = input.take();
     loop {
-        let filled = buffer.len();
-        let slice: SliceMut<Vec<u8>> = buffer.slice_mut(filled..);
+        let buffered_bytes = buffer.len();
+        let slice: SliceMut<Vec<u8>> = buffer.slice_mut(buffered_bytes..);
         let (received, slice) = stream.read(slice).await;
         buffer = slice.into_inner();
         match received {

@@ -12,11 +12,11 @@ use std::time::Duration;
 use monoio::net::TcpStream;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use super::Service;
 use super::connection;
 use super::rejection::reject_connection;
 use super::runtime::Driver;
 use super::state::WorkerState;
+use crate::api::Service;
 use crate::clock;
 use crate::http::request::{RequestMeta, Surface};
 use crate::metrics::ConnectionEvent;
@@ -82,14 +82,14 @@ pub(crate) struct ReservedAddress {
 ///
 /// # Errors
 /// As for [`bind_exclusive`].
-pub(crate) fn reserve_address(claim: BoundAddress) -> io::Result<ReservedAddress> {
-    let address = claim.address;
-    drop(claim);
+pub(crate) fn reserve_address(bound_address: BoundAddress) -> io::Result<ReservedAddress> {
+    let address = bound_address.address;
+    drop(bound_address);
     retry_while_in_use(|| {
-        let kept = socket(address)?;
-        kept.set_reuse_port(true)?;
-        kept.bind(&address.into())?;
-        Ok(ReservedAddress { _socket: kept })
+        let socket = socket(address)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        Ok(ReservedAddress { _socket: socket })
     })
 }
 
@@ -135,7 +135,7 @@ pub(super) struct WorkerListener {
 impl WorkerListener {
     /// Opens the spare descriptor at once, so that a worker that reported its start has it even if few
     /// descriptors remain later.
-    pub(super) fn new((listener, surface): (TcpListener, Surface)) -> Self {
+    pub(super) fn new(listener: TcpListener, surface: Surface) -> Self {
         Self { listener, surface, spare_fd: reserve_fd() }
     }
 }
@@ -143,43 +143,44 @@ impl WorkerListener {
 /// Accepts connections until the server stops. There is only one accept future at a time and it is never
 /// dropped: cancelling it would leak a descriptor.
 pub(super) async fn accept<S: Service>(
-    listening: WorkerListener,
+    worker_listener: WorkerListener,
     driver: Driver,
-    shared: Rc<WorkerState<S>>,
+    worker: Rc<WorkerState<S>>,
 ) {
-    let WorkerListener { listener, surface, spare_fd: mut spare } = listening;
+    let WorkerListener { listener, surface, mut spare_fd } = worker_listener;
     // epoll needs a non-blocking socket. On one, io_uring would return EAGAIN instead of waiting.
     let prepared = listener.set_nonblocking(driver == Driver::Epoll);
     let listener = match prepared.and_then(|()| monoio::net::TcpListener::from_std(listener)) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "worker cannot accept connections on its listener"),
     };
-    let (mut failing, mut accepted) = (false, 0_u32);
+    let mut is_failing = false;
+    let mut accepted_count = 0_u32;
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                shared.busy_poller.on_activity();
-                spare = spare.or_else(self::reserve_fd);
-                failing &= spare.is_none();
+                worker.busy_poller.on_activity();
+                spare_fd = spare_fd.or_else(self::reserve_fd);
+                is_failing &= spare_fd.is_none();
                 let connection = stream.as_raw_fd();
-                let from =
+                let connection_meta =
                     RequestMeta { peer: peer.ip(), surface, connection, received_at: clock::instant() };
-                on_accept(stream, from, spare.is_some(), &shared);
-                accepted += 1;
-                if accepted % ACCEPT_BURST_MAX == 0 {
+                on_accept(stream, connection_meta, spare_fd.is_some(), &worker);
+                accepted_count += 1;
+                if accepted_count % ACCEPT_BURST_MAX == 0 {
                     yield_now().await;
                 }
             }
-            Err(_) if shared.lifecycle.is_draining() => return,
+            Err(_) if worker.lifecycle.is_draining() => return,
             Err(error) => {
-                shared.count_event(ConnectionEvent::Failed);
-                if !failing {
+                worker.count_event(ConnectionEvent::Failed);
+                if !is_failing {
                     tracing::warn!(%error, "accept failed; retrying until it succeeds");
                 }
-                failing = true;
+                is_failing = true;
                 // Without a descriptor, the client would wait for nothing. Release the spare one, so that the
                 // next accept succeeds and the connection can be rejected.
-                if spare.take().is_none() {
+                if spare_fd.take().is_none() {
                     monoio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
@@ -190,25 +191,26 @@ pub(super) async fn accept<S: Service>(
 /// Serves a connection, or rejects it if it exceeds a limit.
 fn on_accept<S: Service>(
     stream: TcpStream,
-    from: RequestMeta,
+    connection_meta: RequestMeta,
     has_descriptors: bool,
-    shared: &Rc<WorkerState<S>>,
+    worker: &Rc<WorkerState<S>>,
 ) {
-    let shared = Rc::clone(shared);
-    let limits = &shared.connections;
+    let worker = Rc::clone(worker);
+    let limits = &worker.connections;
     // A connection that is being closed still counts until its task ends. It frees the place of this one.
-    let make_room = || limits.closes_waiting && shared.timeout_sweeper.close_longest_waiting();
-    let open = has_descriptors.then(|| shared.lifecycle.try_open_connection(limits.max, make_room));
-    if let Some(open) = open.flatten() {
-        shared.count_event(ConnectionEvent::Accepted);
-        monoio::spawn(connection::serve(stream, from, open, shared));
+    let make_room = || limits.closes_waiting && worker.timeout_sweeper.close_longest_waiting();
+    let open_connection =
+        has_descriptors.then(|| worker.lifecycle.try_open_connection(limits.max, make_room));
+    if let Some(open_connection) = open_connection.flatten() {
+        worker.count_event(ConnectionEvent::Accepted);
+        monoio::spawn(connection::serve(stream, connection_meta, open_connection, worker));
     } else {
-        shared.count_event(ConnectionEvent::Refused);
+        worker.count_event(ConnectionEvent::Refused);
         let sentence = match has_descriptors {
             true => "Connection limit of the server reached (--connections); retry later.",
             false => "File descriptor limit of the server reached (ulimit -n); retry later.",
         };
-        monoio::spawn(reject_connection(stream, from, sentence, shared));
+        monoio::spawn(reject_connection(stream, connection_meta, sentence, worker));
     }
 }
 

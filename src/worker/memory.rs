@@ -43,9 +43,9 @@ impl MemoryBudget {
     /// Reserves `bytes` until the returned value is dropped. It does not check the limit: see
     /// [`Self::has_room`].
     pub(super) fn reserve(self: &Rc<Self>, bytes: usize) -> Reservation {
-        let mut holding = Reservation { budget: Rc::clone(self), bytes: 0 };
-        holding.resize(bytes);
-        holding
+        let mut reservation = Reservation { budget: Rc::clone(self), bytes: 0 };
+        reservation.resize(bytes);
+        reservation
     }
 }
 

@@ -13,14 +13,14 @@ use std::task::{Context, Poll};
 use monoio::io::AsyncReadRent;
 use monoio::time::{Sleep, sleep_until};
 
-use super::Service;
 use super::runtime::Driver;
 use super::state::WorkerState;
 use super::timeouts::TimeoutGuard;
+use crate::api::Service;
 
 /// A pending response, as a future. If it is dropped unfinished, it cancels the request in the service.
 pub(super) struct PendingResponse<'s, S: Service> {
-    shared: &'s WorkerState<S>,
+    worker: &'s WorkerState<S>,
     token: usize,
     pub(super) is_done: bool,
     /// The client, if the request ends when it has gone.
@@ -32,19 +32,19 @@ pub(super) struct PendingResponse<'s, S: Service> {
 impl<'s, S: Service> PendingResponse<'s, S> {
     /// Creates the future and schedules a flush. The flush runs after the connections that are ready in this
     /// iteration of the event loop.
-    pub(super) fn new(shared: &'s WorkerState<S>, watched: &'s TimeoutGuard, token: usize) -> Self {
-        if let Some(waker) = &*shared.flush_waker.borrow() {
+    pub(super) fn new(worker: &'s WorkerState<S>, timeout_guard: &'s TimeoutGuard, token: usize) -> Self {
+        if let Some(waker) = &*worker.flush_waker.borrow() {
             waker.wake_by_ref();
         }
-        let service = shared.service.borrow();
+        let service = worker.service.borrow();
         let timer = service.deadline(token).map(|deadline| Box::pin(sleep_until(deadline.into())));
-        let client = service.ends_with_client(token).then_some(watched);
-        Self { shared, token, is_done: false, client, timer }
+        let client = service.ends_with_client(token).then_some(timeout_guard);
+        Self { worker, token, is_done: false, client, timer }
     }
 
     /// Returns approximately how much memory the request uses, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.shared.service.borrow().pending_bytes(self.token)
+        self.worker.service.borrow().pending_bytes(self.token)
     }
 
     /// Returns whether the client asked the server to wait.
@@ -59,10 +59,10 @@ impl<S: Service> Future for PendingResponse<'_, S> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let is_over = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
         let has_gone = self.client.is_some_and(|client| client.poll_hang_up(context).is_ready());
-        if is_over || has_gone || self.shared.service.borrow().is_ready(self.token) {
+        if is_over || has_gone || self.worker.service.borrow().is_ready(self.token) {
             return Poll::Ready(());
         }
-        let mut wakers = self.shared.wakers.borrow_mut();
+        let mut wakers = self.worker.wakers.borrow_mut();
         if wakers.len() <= self.token {
             wakers.resize(self.token + 1, None);
         }
@@ -74,17 +74,17 @@ impl<S: Service> Future for PendingResponse<'_, S> {
 impl<S: Service> Drop for PendingResponse<'_, S> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.shared.service.borrow_mut().cancel(self.token);
+            self.worker.service.borrow_mut().cancel(self.token);
         }
     }
 }
 
 /// Flushes new pending requests to the other thread, each time its waker is called. A woken task runs after
 /// the connections that are already scheduled, so one flush covers the requests of all of them.
-pub(super) async fn flush_when_woken<S: Service>(shared: Rc<WorkerState<S>>) {
+pub(super) async fn flush_when_woken<S: Service>(worker: Rc<WorkerState<S>>) {
     poll_fn(|context| {
-        shared.flush_waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
-        shared.service.borrow_mut().flush();
+        worker.flush_waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
+        worker.service.borrow_mut().flush();
         Poll::Pending
     })
     .await
@@ -92,38 +92,38 @@ pub(super) async fn flush_when_woken<S: Service>(shared: Rc<WorkerState<S>>) {
 
 /// Wakes the connections of completed requests, at each wakeup from the other thread.
 pub(super) async fn wake_completed<S: Service>(
-    wakeup: UnixStream,
+    wakeup_rx: UnixStream,
     driver: Driver,
-    shared: Rc<WorkerState<S>>,
+    worker: Rc<WorkerState<S>>,
 ) {
     // epoll needs a non-blocking socket, io_uring a blocking one, as with listeners.
-    let prepared = wakeup.set_nonblocking(driver == Driver::Epoll);
-    let mut wakeup = match prepared.and_then(|()| monoio::net::UnixStream::from_std(wakeup)) {
-        Ok(wakeup) => wakeup,
+    let prepared = wakeup_rx.set_nonblocking(driver == Driver::Epoll);
+    let mut wakeup_rx = match prepared.and_then(|()| monoio::net::UnixStream::from_std(wakeup_rx)) {
+        Ok(wakeup_rx) => wakeup_rx,
         Err(error) => {
             return tracing::error!(%error, "worker cannot read wakeups; pending responses will not be sent");
         }
     };
     let mut byte = vec![0; 64];
     loop {
-        let (read, buffer) = wakeup.read(byte).await;
+        let (read, buffer) = wakeup_rx.read(byte).await;
         byte = buffer;
         if matches!(read, Ok(0)) {
             return;
         }
-        shared.busy_poller.on_activity();
-        wake_ready(&shared);
+        worker.busy_poller.on_activity();
+        wake_ready(&worker);
     }
 }
 
 /// Wakes the connections of all requests that are ready.
-pub(super) fn wake_ready<S: Service>(shared: &WorkerState<S>) {
-    if shared.lifecycle.is_draining() {
-        shared.service.borrow_mut().drain();
+pub(super) fn wake_ready<S: Service>(worker: &WorkerState<S>) {
+    if worker.lifecycle.is_draining() {
+        worker.service.borrow_mut().drain();
     }
     loop {
-        let Some(token) = shared.service.borrow_mut().take_completion() else { return };
-        let waker = shared.wakers.borrow_mut().get_mut(token).and_then(Option::take);
+        let Some(token) = worker.service.borrow_mut().take_completion() else { return };
+        let waker = worker.wakers.borrow_mut().get_mut(token).and_then(Option::take);
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use monoio::io::{AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
-use super::Service;
 use super::connection::{InputMemory, read};
 use super::output_pool::Output;
 use super::state::WorkerState;
 use super::timeouts::{Phase, TimeoutGuard};
+use crate::api::Service;
 use crate::clock;
 use crate::http::input::ReadBuffer;
 use crate::http::request::RequestMeta;
@@ -26,23 +26,24 @@ pub(super) const MEMORY_LIMIT_REACHED: Problem<'_> =
 /// Otherwise the client closed, or already has a response.
 pub(super) async fn end_unread<S: Service>(
     stream: &mut TcpStream,
-    from: &RequestMeta,
-    input: (&mut ReadBuffer, &mut InputMemory),
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
+    connection_meta: &RequestMeta,
+    input: &mut ReadBuffer,
+    memory: &mut InputMemory,
+    timeout_guard: &TimeoutGuard,
+    worker: &WorkerState<S>,
 ) {
-    let problem = match watched.expired_phase() {
-        Some(Phase::Head) => Some(head_timed_out(shared)),
-        _ => input.1.body_problem(),
+    let problem = match timeout_guard.expired_phase() {
+        Some(Phase::Head) => Some(head_timed_out(worker)),
+        _ => memory.body_problem(),
     };
     if let Some(problem) = problem {
-        reject_input(stream, from, input, &problem, watched, shared).await;
+        reject_input(stream, connection_meta, input, memory, &problem, timeout_guard, worker).await;
     }
 }
 
-fn head_timed_out<S: Service>(shared: &WorkerState<S>) -> Problem<'static> {
+fn head_timed_out<S: Service>(worker: &WorkerState<S>) -> Problem<'static> {
     let sentence = "The request head did not arrive within {} ms.";
-    let limit_ms = shared.connections.timeouts.head.as_millis() as usize;
+    let limit_ms = worker.connections.timeouts.head.as_millis() as usize;
     Problem { actual: Actual::Count(limit_ms), ..Problem::new(problem::TIMEOUT, sentence) }
 }
 
@@ -50,37 +51,38 @@ fn head_timed_out<S: Service>(shared: &WorkerState<S>) -> Problem<'static> {
 /// the input is freed before the client reads anything.
 pub(super) async fn reject_input<S: Service>(
     stream: &mut TcpStream,
-    from: &RequestMeta,
-    (input, memory): (&mut ReadBuffer, &mut InputMemory),
+    connection_meta: &RequestMeta,
+    input: &mut ReadBuffer,
+    memory: &mut InputMemory,
     problem: &Problem<'_>,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
+    timeout_guard: &TimeoutGuard,
+    worker: &WorkerState<S>,
 ) {
     if problem.kind == problem::TIMEOUT {
-        shared.count_event(ConnectionEvent::TimedOut);
+        worker.count_event(ConnectionEvent::TimedOut);
     }
-    let mut output = shared.take_output();
-    let meta = RequestMeta { received_at: clock::instant(), ..*from };
-    shared.reject(problem, input.pending(), &meta, &mut output);
+    let mut output = worker.take_output();
+    let meta = RequestMeta { received_at: clock::instant(), ..*connection_meta };
+    worker.reject(problem, input.pending(), &meta, &mut output);
     input.release();
     memory.release();
     // Boxed, so that the future of an idle connection reserves no space for these.
-    Box::pin(send_last(stream, output, watched, shared)).await;
-    Box::pin(drain(stream, input, watched)).await;
+    Box::pin(send_last(stream, output, timeout_guard, worker)).await;
+    Box::pin(drain(stream, input, timeout_guard)).await;
 }
 
 /// Sends the last response of a connection.
 async fn send_last<S: Service>(
     stream: &mut TcpStream,
     output: Output,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
+    timeout_guard: &TimeoutGuard,
+    worker: &WorkerState<S>,
 ) {
     // The response nearly always fits the socket's send buffer. It does not if the client left earlier
     // responses unread.
-    watched.enter(Phase::Write);
+    timeout_guard.enter(Phase::Write);
     if let (Ok(_), bytes) = stream.write_all(output.bytes).await {
-        shared.recycle_output(Output { bytes, ..output });
+        worker.recycle_output(Output { bytes, ..output });
     }
 }
 
@@ -89,34 +91,35 @@ async fn send_last<S: Service>(
 /// server reads their requests, so that pages of other origins can read the response.
 pub(super) async fn reject_connection<S: Service>(
     mut stream: TcpStream,
-    from: RequestMeta,
+    connection_meta: RequestMeta,
     sentence: &'static str,
-    shared: Rc<WorkerState<S>>,
+    worker: Rc<WorkerState<S>>,
 ) {
-    let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
-    let others = shared.rejecting.replace(shared.rejecting.get() + 1);
-    let (lingers, mut input) = (others < LINGERING_REJECTIONS_MAX, ReadBuffer::new());
+    let timeout_guard = worker.timeout_sweeper.watch(stream.as_raw_fd());
+    let others = worker.rejecting.replace(worker.rejecting.get() + 1);
+    let lingers = others < LINGERING_REJECTIONS_MAX;
+    let mut input = ReadBuffer::new();
     if lingers {
-        watched.enter(Phase::Head);
+        timeout_guard.enter(Phase::Head);
         read(&mut input, &mut stream).await;
     }
-    let mut output = shared.take_output();
-    let meta = RequestMeta { received_at: clock::instant(), ..from };
+    let mut output = worker.take_output();
+    let meta = RequestMeta { received_at: clock::instant(), ..connection_meta };
     let problem = Problem::new(problem::OVERLOADED, sentence);
-    shared.reject(&problem, input.pending(), &meta, &mut output);
-    send_last(&mut stream, output, &watched, &shared).await;
-    watched.enter(Phase::Drain);
+    worker.reject(&problem, input.pending(), &meta, &mut output);
+    send_last(&mut stream, output, &timeout_guard, &worker).await;
+    timeout_guard.enter(Phase::Drain);
     if lingers && stream.shutdown().await.is_ok() {
         input.clear();
         read(&mut input, &mut stream).await;
     }
-    shared.rejecting.set(shared.rejecting.get() - 1);
+    worker.rejecting.set(worker.rejecting.get() - 1);
 }
 
 /// Discards the remaining input until the client closes. Closing with unread bytes could destroy the last
 /// response in transit.
-pub(super) async fn drain(stream: &mut TcpStream, input: &mut ReadBuffer, watched: &TimeoutGuard) {
-    watched.enter(Phase::Drain);
+pub(super) async fn drain(stream: &mut TcpStream, input: &mut ReadBuffer, timeout_guard: &TimeoutGuard) {
+    timeout_guard.enter(Phase::Drain);
     if stream.shutdown().await.is_err() {
         return;
     }

@@ -41,16 +41,16 @@ impl Lifecycle {
         self.0.accepting.load(Ordering::Relaxed) && !self.is_draining()
     }
 
-    /// Counts a connection until the returned value is dropped. If `max` others are open, `make_room` closes
+    /// Counts a connection until the returned value is dropped. If `connections_max` others are open, `make_room` closes
     /// one. Returns `None` if it returns false.
     pub(super) fn try_open_connection(
         &self,
-        max: usize,
+        connections_max: usize,
         make_room: impl FnOnce() -> bool,
     ) -> Option<OpenConnection> {
         let others = self.0.open_connections.fetch_add(1, Ordering::Relaxed);
         let open = OpenConnection(self.clone());
-        (others < max || make_room()).then_some(open)
+        (others < connections_max || make_room()).then_some(open)
     }
 }
 

@@ -11,8 +11,8 @@ use super::output_pool::{Output, OutputPool};
 use super::shutdown::Lifecycle;
 use super::timeouts::TimeoutSweeper;
 use super::unsent::{UnsentBytes, UnsentResponses};
-use super::{ENDPOINT_COUNTERS, Service, access_log};
-use crate::api::{Endpoint, Outcome, Poll};
+use super::{ENDPOINT_COUNTERS, access_log};
+use crate::api::{Endpoint, Outcome, Poll, Service};
 use crate::clock;
 use crate::config::ConnectionLimits;
 use crate::http::head_parser::HeadParser;
@@ -62,22 +62,22 @@ impl<S: Service> WorkerState<S> {
     pub(super) fn new(
         service: S,
         connections: ConnectionLimits,
-        deadlines: TimeoutSweeper,
+        timeout_sweeper: TimeoutSweeper,
         totals: Totals,
         lifecycle: Lifecycle,
-        spinning: BusyPoller,
+        busy_poller: BusyPoller,
     ) -> Self {
         let memory = MemoryBudget::new(connections.memory_bytes_max);
         Self {
             heads: RefCell::new(HeadParser::new(service.country_header())),
             service: RefCell::new(service),
             connections,
-            timeout_sweeper: Rc::new(deadlines),
+            timeout_sweeper: Rc::new(timeout_sweeper),
             unsent: UnsentResponses::new(Rc::clone(&memory)),
             memory,
             bodies: IncomingBodies::new(connections.body_memory_bytes_max, connections.timeouts.body),
             lifecycle,
-            busy_poller: Rc::new(spinning),
+            busy_poller: Rc::new(busy_poller),
             wakers: RefCell::default(),
             flush_waker: RefCell::default(),
             rejecting: Cell::new(0),
@@ -99,35 +99,35 @@ impl<S: Service> WorkerState<S> {
     }
 
     /// Appends the problem of input that is not a valid request, or of a request that cannot be accepted.
-    /// `received` begins with the head of the request, as far as it was received.
+    /// `input` begins with the head of the request, as far as it was received.
     pub(super) fn reject(
         &self,
         problem: &Problem<'_>,
-        received: &[u8],
+        input: &[u8],
         meta: &RequestMeta,
         output: &mut Output,
     ) {
-        let begin = output.bytes.len();
-        let head = RefusedHead::read(received);
-        self.service.borrow_mut().reject(problem, &head, meta, &mut output.bytes);
+        let offset = output.bytes.len();
+        let head = RefusedHead::read(input);
+        self.service.borrow_mut().reject_unparsed(problem, &head, meta, &mut output.bytes);
         let outcome = Outcome { endpoint: None, problem: Some(problem.kind) };
-        self.record_response(outcome, None, head.path, meta, &output.bytes[begin..]);
+        self.record_response(outcome, None, head.path, meta, &output.bytes[offset..]);
     }
 
     /// Handles a request.
     pub(super) fn handle(&self, request: &Request<'_>, meta: &RequestMeta, output: &mut Output) -> Handled {
-        let begin = output.bytes.len();
+        let offset = output.bytes.len();
         let progress = self.service.borrow_mut().handle(request, meta, &mut output.bytes);
         match progress {
-            Poll::Ready(answered) => {
+            Poll::Ready(outcome) => {
                 self.take_shared_parts(output);
                 let changes_nothing =
-                    request.method == Method::Get || answered.endpoint == Some(Endpoint::Query);
-                if changes_nothing && !self.admits_response(output, begin) {
-                    output.truncate(begin);
+                    request.method == Method::Get || outcome.endpoint == Some(Endpoint::Query);
+                if changes_nothing && !self.admits_response(output, offset) {
+                    output.truncate(offset);
                     return Handled::Refused;
                 }
-                self.record_response(answered, Some(request), "", meta, &output.bytes[begin..]);
+                self.record_response(outcome, Some(request), "", meta, &output.bytes[offset..]);
                 Handled::Ready
             }
             Poll::Pending(token) => Handled::Pending(token),
@@ -146,13 +146,13 @@ impl<S: Service> WorkerState<S> {
         self.memory.has_room(bytes) || self.make_room(|memory| memory.has_room(bytes))
     }
 
-    /// Returns whether the memory budget has room for the response that begins at `begin`. If not, cuts off slow clients.
-    fn admits_response(&self, output: &Output, begin: usize) -> bool {
-        let bytes = output.bytes.len() - begin;
+    /// Returns whether the memory budget has room for the response that begins at `offset`. If not, cuts off slow clients.
+    fn admits_response(&self, output: &Output, offset: usize) -> bool {
+        let bytes = output.bytes.len() - offset;
         if bytes <= SMALL_RESPONSE_BYTES_MAX {
             return true;
         }
-        let own_bytes = bytes - output.shared.bytes_from(begin);
+        let own_bytes = bytes - output.shared.bytes_from(offset);
         own_bytes <= SMALL_RESPONSE_BYTES_MAX || self.make_room(|memory| memory.has_room_for_large(own_bytes))
     }
 
@@ -167,30 +167,30 @@ impl<S: Service> WorkerState<S> {
         meta: &RequestMeta,
         output: &mut Output,
     ) {
-        let begin = output.bytes.len();
-        let answered = self.service.borrow_mut().finish(token, buffered, meta, &mut output.bytes);
+        let offset = output.bytes.len();
+        let outcome = self.service.borrow_mut().finish(token, buffered, meta, &mut output.bytes);
         self.take_shared_parts(output);
-        let logged = self.connections.access_log.then(|| buffered.request()).flatten();
-        self.record_response(answered, logged.as_ref(), "", meta, &output.bytes[begin..]);
+        let request = self.connections.access_log.then(|| buffered.request()).flatten();
+        self.record_response(outcome, request.as_ref(), "", meta, &output.bytes[offset..]);
     }
 
     fn record_response(
         &self,
-        answered: Outcome,
+        outcome: Outcome,
         request: Option<&Request<'_>>,
         refused_path: &str,
         meta: &RequestMeta,
-        answer: &[u8],
+        response: &[u8],
     ) {
-        let took = clock::instant().duration_since(meta.received_at);
-        let endpoint = answered.endpoint.map_or(ENDPOINT_COUNTERS - 1, |endpoint| endpoint.index());
+        let duration = clock::instant().duration_since(meta.received_at);
+        let endpoint = outcome.endpoint.map_or(ENDPOINT_COUNTERS - 1, |endpoint| endpoint.index());
         let mut counters = self.counters.borrow_mut();
-        counters.record_response(endpoint, status_class(answer), took, answer.len());
-        if let Some(kind) = answered.problem {
+        counters.record_response(endpoint, status_class(response), duration, response.len());
+        if let Some(kind) = outcome.problem {
             counters.record_problem(kind);
         }
         if self.connections.access_log {
-            access_log::log_response(request, refused_path, answered.endpoint, answer, took);
+            access_log::log_response(request, refused_path, outcome.endpoint, response, duration);
         }
     }
 

@@ -77,12 +77,12 @@ impl TimeoutSweeper {
     /// Tracks a connection until the returned guard is dropped. Drop the guard before the descriptor is
     /// closed.
     pub(super) fn watch(self: &Rc<Self>, descriptor: RawFd) -> TimeoutGuard {
-        let mut connections = self.timers.borrow_mut();
+        let mut timers = self.timers.borrow_mut();
         let number = self.watched.replace(self.watched.get() + 1);
-        let deadline = Rc::new(ConnectionTimer {
+        let timer = Rc::new(ConnectionTimer {
             descriptor,
             number,
-            index: Cell::new(connections.len()),
+            index: Cell::new(timers.len()),
             phase: Cell::new(Phase::Idle),
             progress_at_ms: Cell::new(None),
             entered_at_ms: Cell::new(None),
@@ -91,36 +91,34 @@ impl TimeoutSweeper {
             has_hung_up: Cell::new(false),
             is_replaced: Cell::new(false),
         });
-        connections.push(Rc::clone(&deadline));
-        TimeoutGuard { sweeper: Rc::clone(self), timer: deadline }
+        timers.push(Rc::clone(&timer));
+        TimeoutGuard { sweeper: Rc::clone(self), timer }
     }
 
-    /// Shuts down connections whose phase timed out. If the server is `lifecycle`, also shuts down idle
-    /// connections. If memory is under pressure (`pressed`), also shuts down stalled writes. Wakes the connections whose
-    /// client has gone and whose request ends with it.
-    pub(super) fn sweep(&self, lifecycle: bool, pressed: bool) {
+    /// Shuts down connections whose phase timed out. If the server is draining, also shuts down idle connections. If memory
+    /// is under pressure, also shuts down stalled writes. Wakes the connections whose client has gone and whose request ends
+    /// with it.
+    pub(super) fn sweep(&self, is_draining: bool, is_under_pressure: bool) {
         let now_ms = clock::instant().duration_since(self.epoch).as_millis() as u64;
-        let connections = self.timers.borrow();
-        for deadline in connections.iter().filter(|deadline| !deadline.is_expired.get()) {
-            let lasted_ms = |since_ms: &Cell<Option<u64>>| {
-                let since = since_ms.get().unwrap_or(now_ms);
-                since_ms.set(Some(since));
-                now_ms - since
+        let timers = self.timers.borrow();
+        for timer in timers.iter().filter(|timer| !timer.is_expired.get()) {
+            let elapsed_ms = |since_ms: &Cell<Option<u64>>| {
+                let start_ms = since_ms.get().unwrap_or(now_ms);
+                since_ms.set(Some(start_ms));
+                now_ms - start_ms
             };
-            let phase = deadline.phase.get();
+            let phase = timer.phase.get();
             if phase == Phase::Wait {
-                deadline.look_for_hang_up();
+                timer.look_for_hang_up();
             }
-            let is_over = deadline.has_timed_out(lasted_ms(&deadline.progress_at_ms), &self.timeouts)
-                || pressed && phase == Phase::Write && self.is_stalled(deadline, lasted_ms);
-            if is_over || lifecycle && phase == Phase::Idle {
-                deadline.expire();
+            let is_over = timer.has_timed_out(elapsed_ms(&timer.progress_at_ms), &self.timeouts)
+                || is_under_pressure && phase == Phase::Write && self.is_stalled(timer, elapsed_ms);
+            if is_over || is_draining && phase == Phase::Idle {
+                timer.expire();
             }
         }
     }
-}
 
-impl TimeoutSweeper {
     /// Closes the connection that has waited longest for its client. Returns whether there was one.
     ///
     /// A half-sent request waits too. Of connections that began to wait since the last sweep, the oldest
@@ -135,6 +133,15 @@ impl TimeoutSweeper {
             timer.expire();
         });
         closed.is_some()
+    }
+
+    /// Returns whether a client holds up its response, by the stricter rules under memory pressure: it read
+    /// nothing for a tenth of the write timeout, or needed more than the write timeout for the whole
+    /// response.
+    fn is_stalled(&self, timer: &ConnectionTimer, elapsed_ms: impl Fn(&Cell<Option<u64>>) -> u64) -> bool {
+        let write_ms = self.timeouts.write.as_millis() as u64;
+        elapsed_ms(&timer.progress_at_ms) >= write_ms / PRESSURE_DIVISOR
+            || elapsed_ms(&timer.entered_at_ms) >= write_ms
     }
 }
 
@@ -155,20 +162,9 @@ pub(super) fn shut_down_both(descriptor: RawFd) {
     shut_down(descriptor, Shutdown::Both);
 }
 
-fn shut_down(descriptor: RawFd, how: Shutdown) {
+fn shut_down(descriptor: RawFd, direction: Shutdown) {
     // An error means that the client has already closed, so there is nothing left to do.
-    let _ = shutdown(descriptor, how);
-}
-
-impl TimeoutSweeper {
-    /// Returns whether a client holds up its response, by the stricter rules under memory pressure: it read
-    /// nothing for a tenth of the write timeout, or needed more than the write timeout for the whole
-    /// response.
-    fn is_stalled(&self, deadline: &ConnectionTimer, lasted_ms: impl Fn(&Cell<Option<u64>>) -> u64) -> bool {
-        let write_ms = self.timeouts.write.as_millis() as u64;
-        lasted_ms(&deadline.progress_at_ms) >= write_ms / PRESSURE_DIVISOR
-            || lasted_ms(&deadline.entered_at_ms) >= write_ms
-    }
+    let _ = shutdown(descriptor, direction);
 }
 
 impl ConnectionTimer {
@@ -196,8 +192,8 @@ impl ConnectionTimer {
         }
     }
 
-    fn has_timed_out(&self, lasted_ms: u64, timeouts: &Timeouts) -> bool {
-        let passed = |timeout: Duration| lasted_ms >= timeout.as_millis() as u64;
+    fn has_timed_out(&self, elapsed_ms: u64, timeouts: &Timeouts) -> bool {
+        let passed = |timeout: Duration| elapsed_ms >= timeout.as_millis() as u64;
         match self.phase.get() {
             Phase::Idle => passed(timeouts.idle),
             Phase::Head | Phase::Drain => passed(timeouts.head),
@@ -256,11 +252,11 @@ impl TimeoutGuard {
 
 impl Drop for TimeoutGuard {
     fn drop(&mut self) {
-        let mut connections = self.sweeper.timers.borrow_mut();
-        let at = self.timer.index.get();
-        connections.swap_remove(at);
-        if let Some(moved) = connections.get(at) {
-            moved.index.set(at);
+        let mut timers = self.sweeper.timers.borrow_mut();
+        let index = self.timer.index.get();
+        timers.swap_remove(index);
+        if let Some(moved) = timers.get(index) {
+            moved.index.set(index);
         }
     }
 }

@@ -35,54 +35,54 @@ pub struct UnsentBytes {
     /// In reverse order: the last one is sent next.
     parts: Vec<UnsentPart>,
     /// The bytes that are not shared.
-    own: Vec<u8>,
+    unshared: Vec<u8>,
     /// Bytes of the last part that are sent.
-    sent: usize,
+    sent_bytes: usize,
 }
 
 /// A part of the rest.
 enum UnsentPart {
-    Own(Range<usize>),
+    Unshared(Range<usize>),
     Shared(SharedBytes, Range<usize>),
 }
 
 impl UnsentBytes {
-    /// Takes the rest of an output of which the first `sent` bytes are sent. Leaves the buffer in the output if some of the
+    /// Takes the rest of an output of which the first `sent_bytes` are sent. Leaves the buffer in the output if some of the
     /// rest is shared, and takes it otherwise.
-    pub fn of(output: &mut Output, sent: usize) -> Self {
+    pub fn of(output: &mut Output, sent_bytes: usize) -> Self {
         let Output { bytes, shared } = output;
-        let unsent = shared.as_slice().iter().filter(|part| part.end() > sent);
-        let mut rest = Self { parts: Vec::new(), own: Vec::new(), sent: 0 };
-        let mut at = sent;
+        let unsent = shared.as_slice().iter().filter(|part| part.end() > sent_bytes);
+        let mut rest = Self { parts: Vec::new(), unshared: Vec::new(), sent_bytes: 0 };
+        let mut offset = sent_bytes;
         for part in unsent {
             debug_assert_eq!(&bytes[part.begin..part.end()], part.bytes.as_slice());
-            rest.push_own(&bytes[at..part.begin.max(at)]);
-            at = at.max(part.begin);
-            let range = at - part.begin..part.end() - part.begin;
+            rest.push_unshared(&bytes[offset..part.begin.max(offset)]);
+            offset = offset.max(part.begin);
+            let range = offset - part.begin..part.end() - part.begin;
             rest.parts.push(UnsentPart::Shared(part.bytes.clone(), range));
-            at = part.end();
+            offset = part.end();
         }
         if rest.parts.is_empty() {
-            rest.parts.push(UnsentPart::Own(sent..bytes.len()));
-            rest.own = std::mem::take(bytes);
+            rest.parts.push(UnsentPart::Unshared(sent_bytes..bytes.len()));
+            rest.unshared = std::mem::take(bytes);
         } else {
-            rest.push_own(&bytes[at..]);
+            rest.push_unshared(&bytes[offset..]);
         }
         rest.parts.reverse();
         rest
     }
 
-    fn push_own(&mut self, bytes: &[u8]) {
+    fn push_unshared(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
-            let begin = self.own.len();
-            self.own.extend_from_slice(bytes);
-            self.parts.push(UnsentPart::Own(begin..self.own.len()));
+            let begin = self.unshared.len();
+            self.unshared.extend_from_slice(bytes);
+            self.parts.push(UnsentPart::Unshared(begin..self.unshared.len()));
         }
     }
 
     /// Returns the memory of the bytes that are not shared.
     pub fn own_bytes(&self) -> usize {
-        self.own.capacity()
+        self.unshared.capacity()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -91,9 +91,9 @@ impl UnsentBytes {
 
     /// Appends the next bytes, up to a length of `bytes_max`.
     pub fn copy_next(&self, bytes_max: usize, out: &mut Vec<u8>) {
-        let mut sent = self.sent;
+        let mut sent_bytes = self.sent_bytes;
         for part in self.parts.iter().rev() {
-            let bytes = &part.bytes(&self.own)[std::mem::take(&mut sent)..];
+            let bytes = &part.bytes(&self.unshared)[std::mem::take(&mut sent_bytes)..];
             out.extend_from_slice(&bytes[..bytes.len().min(bytes_max - out.len())]);
             if out.len() == bytes_max {
                 return;
@@ -103,13 +103,13 @@ impl UnsentBytes {
 
     /// Removes the next `bytes`, which are sent.
     pub fn advance(&mut self, bytes: usize) {
-        self.sent += bytes;
+        self.sent_bytes += bytes;
         while let Some(part) = self.parts.last() {
-            let length = part.bytes(&self.own).len();
-            if self.sent < length {
+            let length = part.bytes(&self.unshared).len();
+            if self.sent_bytes < length {
                 return;
             }
-            self.sent -= length;
+            self.sent_bytes -= length;
             self.parts.pop();
         }
     }
@@ -118,15 +118,15 @@ impl UnsentBytes {
     pub(super) fn shared(&self) -> impl Iterator<Item = &SharedBytes> {
         self.parts.iter().filter_map(|part| match part {
             UnsentPart::Shared(bytes, _) => Some(bytes),
-            UnsentPart::Own(_) => None,
+            UnsentPart::Unshared(_) => None,
         })
     }
 }
 
 impl UnsentPart {
-    fn bytes<'a>(&'a self, own: &'a [u8]) -> &'a [u8] {
+    fn bytes<'a>(&'a self, unshared: &'a [u8]) -> &'a [u8] {
         match self {
-            Self::Own(range) => &own[range.clone()],
+            Self::Unshared(range) => &unshared[range.clone()],
             Self::Shared(bytes, range) => &bytes.as_slice()[range.clone()],
         }
     }
@@ -248,10 +248,10 @@ impl UnsentGuard<'_> {
 impl Drop for UnsentGuard<'_> {
     fn drop(&mut self) {
         let mut responses = self.all.responses.borrow_mut();
-        let at = self.response.index.get();
-        responses.swap_remove(at);
-        if let Some(moved) = responses.get(at) {
-            moved.index.set(at);
+        let index = self.response.index.get();
+        responses.swap_remove(index);
+        if let Some(moved) = responses.get(index) {
+            moved.index.set(index);
         }
     }
 }

@@ -34,6 +34,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax::testing::clock::Clock;
+use parallax::testing::log::{
+    self, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Queue, Records, RecoveryReport,
+    Request, VisitorIds,
+};
+use parallax::testing::record::{IdKind, Record, RecordKind, TombstoneKey};
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::apply::ProfileUpdater;
 use parallax::testing::visitors::checkpoint::CheckpointMetrics;
@@ -42,11 +47,6 @@ use parallax::testing::visitors::checkpoint::restore::{LogRange, RestoredTable, 
 use parallax::testing::visitors::checkpoint::scheduler::{self, build_checkpointer};
 use parallax::testing::visitors::checkpoint::writer::CheckpointWriter;
 use parallax::testing::visitors::live::ProfileTable;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{
-    self, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Queue, Record, RecordKind, Records,
-    RecoveryReport, Request, TombstoneKey, VisitorIds,
-};
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::{EvictionClass, Key, Table};
 

@@ -6,7 +6,7 @@ use parallax::testing::cluster::erase_limits::{
     APPEND_ATTEMPTS_MAX, ATTEMPTS_MAX, DONE_MAX, DoneErasures, ROUNDS_MAX, in_rounds, while_busy,
     while_changed,
 };
-use parallax::testing::visitors::log::EraseError;
+use parallax::testing::log::EraseError;
 
 /// Returns an attempt that succeeds after this many temporary errors, and counts its calls.
 fn failing(

@@ -19,18 +19,19 @@ mod visitors;
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::config::identity_keys::UserRule;
+use parallax::testing::events::decode::EventValidator;
+use parallax::testing::events::document::JsonParser;
+use parallax::testing::events::endpoint::EventEndpoint;
+use parallax::testing::events::export;
+use parallax::testing::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
+use parallax::testing::events::refusal::{OwnedActual, Refusal};
+use parallax::testing::events::request::{Environment, Policy, RequestFacts};
+use parallax::testing::events::submission::Submission;
+use parallax::testing::log::{Ack, RecordResult};
 use parallax::testing::problem::{self, Detail};
+use parallax::testing::record::{Browser, Device, Os, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
-use parallax::testing::visitors::events::decode::{
-    Environment, EventContext, EventValidator, Policy, Submission,
-};
-use parallax::testing::visitors::events::document::JsonParser;
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
-use parallax::testing::visitors::events::export;
-use parallax::testing::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
-use parallax::testing::visitors::events::refusal::{OwnedActual, Refusal};
-use parallax::testing::visitors::log::{Ack, Browser, Device, Os, RecordResult, UserAgentInfo};
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 
@@ -41,13 +42,13 @@ use crate::harness::times;
 const NOW_MS: i64 = 1_767_607_200_000;
 
 /// The context of a request to a site with the default policy.
-const REQUEST: EventContext<'static> = EventContext {
+const REQUEST: RequestFacts<'static> = RequestFacts {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy {
-        bots: parallax::testing::visitors::events::decode::BotPolicy::Flag,
+        bots: parallax::testing::events::request::BotPolicy::Flag,
         honor_gpc: false,
-        ip: parallax::testing::visitors::events::ip::IpPolicy::None,
+        ip: parallax::testing::events::ip::IpPolicy::None,
     },
     received_ms: NOW_MS,
     is_preview: false,
@@ -125,7 +126,7 @@ fn post(path: &str, body: impl AsRef<[u8]>) -> Outcome {
     post_as(&REQUEST, path, body)
 }
 
-fn post_as(request: &EventContext<'_>, path: &str, body: impl AsRef<[u8]>) -> Outcome {
+fn post_as(request: &RequestFacts<'_>, path: &str, body: impl AsRef<[u8]>) -> Outcome {
     Server::new().post(request, path, body.as_ref())
 }
 
@@ -149,7 +150,7 @@ impl Server {
         Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }
     }
 
-    fn post(&mut self, request: &EventContext<'_>, path: &str, body: &[u8]) -> Outcome {
+    fn post(&mut self, request: &RequestFacts<'_>, path: &str, body: &[u8]) -> Outcome {
         let endpoint = EventEndpoint::from_path(path).expect("an event endpoint");
         let mut outcome = Outcome {
             results: Ok(EventResults::default()),
@@ -172,7 +173,7 @@ impl Server {
 
     fn decode(
         &mut self,
-        request: &EventContext<'_>,
+        request: &RequestFacts<'_>,
         endpoint: EventEndpoint,
         body: &str,
         outcome: &mut Outcome,

@@ -3,17 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::config::identity_keys::UserRule;
+use parallax::testing::events::decode::EventValidator;
+use parallax::testing::events::document::JsonParser;
+use parallax::testing::events::endpoint::EventEndpoint;
+use parallax::testing::events::ip::IpPolicy;
+use parallax::testing::events::receipt::EventResults;
+use parallax::testing::events::request::{BotPolicy, Environment, Policy, RequestFacts};
+use parallax::testing::events::submission::Submission;
+use parallax::testing::record::{FoldInput, RecordKind, UserAgentInfo};
 use parallax::testing::url::is_ignored_referrer;
-use parallax::testing::visitors::events::decode::{
-    BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
-};
-use parallax::testing::visitors::events::document::JsonParser;
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
-use parallax::testing::visitors::events::ip::IpPolicy;
-use parallax::testing::visitors::events::receipt::EventResults;
-use parallax::testing::visitors::log::{FoldInput, RecordKind, UserAgentInfo};
 
-const REQUEST: EventContext<'static> = EventContext {
+const REQUEST: RequestFacts<'static> = RequestFacts {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy { bots: BotPolicy::Flag, honor_gpc: false, ip: IpPolicy::None },

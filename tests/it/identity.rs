@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax::testing::events::export::write_line;
 use parallax::testing::insights::{
     ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, VisitorKey, Zone, answer_over,
 };
 use parallax::testing::limits::USER_ANON_IDS_MAX;
+use parallax::testing::log::{LogItem, LogReader, Request};
+use parallax::testing::record::{IdKind, Record, RecordKind, VisitorId};
 use parallax::testing::storage::disk::Disk;
-use parallax::testing::visitors::events::export::write_line;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{LogItem, LogReader, Record, RecordKind, Request};
 use parallax::testing::visitors::ownership::OwnershipRule;
 use parallax::testing::visitors::verify::check_directory;
 use serde_json::Value;
@@ -202,7 +202,9 @@ impl History {
         let ownership = source.open().expect("the checkpoint is valid");
         for id in all_ids() {
             let (kind, text) = kind_and_text(id);
-            let visitor = ownership.visitor("acme", kind, text).expect("the checkpoint is valid");
+            let visitor = ownership
+                .visitor(VisitorId { site: "acme", id_kind: kind, id: text })
+                .expect("the checkpoint is valid");
             let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
             let mut found = Vec::new();
             self.each_record(|seq, record| {

@@ -44,7 +44,7 @@ mod erased;
 mod killed;
 
 use parallax::testing::insights::VisitorKey;
-use parallax::testing::visitors::log::{
+use parallax::testing::record::{
     Code, Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo,
 };
 

@@ -1,22 +1,24 @@
-//! The job runner of the admin thread: one job at a time, and one result for each, also if the job panics.
+//! The jobs of the admin thread: one at a time, and one result for each, also if the job panics.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
-use parallax::testing::admin::jobs::{JobOutput, JobResult, JobRunner};
+use parallax::testing::admin::slow_requests::{
+    AnswerError, JobOutput, JobResult, Output, SlowRequests, jobs_alone,
+};
 use parallax::testing::metrics::JobCounters;
 use parallax::testing::problem;
 
 use crate::harness::PATIENCE;
 
-/// Returns a job runner, the socket that it wakes, and its counters.
-fn jobs() -> (JobRunner, UnixStream, JobCounters) {
+/// Returns the requests with jobs, the socket that a job wakes, and its counters.
+fn jobs() -> (SlowRequests, UnixStream, JobCounters) {
     let (wakeup_tx, wakeup_rx) = UnixStream::pair().expect("a pair");
     wakeup_rx.set_read_timeout(Some(PATIENCE)).expect("a timeout is set");
     let counters = JobCounters::default();
-    (JobRunner::new(wakeup_tx, counters.clone()), wakeup_rx, counters)
+    (jobs_alone(wakeup_tx, counters.clone()), wakeup_rx, counters)
 }
 
 fn success(text: &str) -> JobResult {
@@ -24,10 +26,20 @@ fn success(text: &str) -> JobResult {
 }
 
 /// Waits for the wakeup and takes the result of the job.
-fn wait_for_result(jobs: &mut JobRunner, wakeup_rx: &mut UnixStream) -> JobResult {
-    wakeup_rx.read_exact(&mut [0]).expect("the runner wakes the owner");
-    assert!(jobs.take_completion().is_some() && jobs.is_complete());
-    jobs.take_result().expect("there is a result")
+fn wait_for_result(jobs: &mut SlowRequests, wakeup_rx: &mut UnixStream) -> JobResult {
+    wakeup_rx.read_exact(&mut [0]).expect("the job wakes the owner");
+    let slot = jobs.take_ready(0).expect("the job has ended");
+    assert!(jobs.is_ready(slot));
+    take_result(jobs, slot)
+}
+
+fn take_result(jobs: &mut SlowRequests, slot: usize) -> JobResult {
+    let (_, results) = jobs.take(slot).expect("there is a result");
+    match results.as_deref() {
+        Ok([Output::Job(output)]) => Ok(output.clone()),
+        Err(AnswerError::Job(error)) => Err(error.clone()),
+        _ => panic!("{results:?} is not of a job"),
+    }
 }
 
 /// Returns the log lines of this thread while `act` runs. Only one test looks at these lines: `tracing`
@@ -54,22 +66,22 @@ fn log_lines(act: impl FnOnce()) -> String {
 fn a_panicking_job_fails_once_and_the_next_job_runs() {
     let (mut jobs, mut wakeup_rx, counters) = jobs();
     for round in 1..=3 {
-        jobs.start(|| panic!("a bug")).expect("no job runs");
+        jobs.start_job(|| panic!("a bug")).expect("no job runs");
         let lines = log_lines(|| {
             let failure = wait_for_result(&mut jobs, &mut wakeup_rx).expect_err("the job panicked");
             assert_eq!((failure.kind, failure.kind.status), (problem::INTERNAL, 500));
         });
         assert_eq!((lines.matches("ERROR").count(), counters.snapshot()[0]), (1, round), "{lines}");
-        jobs.start(|| success("well")).expect("no job runs");
+        jobs.start_job(|| success("well")).expect("no job runs");
         assert_eq!(wait_for_result(&mut jobs, &mut wakeup_rx).expect("the job succeeded").text, "well");
     }
-    jobs.start(|| panic!("a bug")).expect("no job runs");
-    jobs.abandon();
-    wakeup_rx.read_exact(&mut [0]).expect("the runner wakes the owner");
-    let lines = log_lines(|| assert!(jobs.take_completion().is_some()));
+    let slot = jobs.start_job(|| panic!("a bug")).expect("no job runs");
+    jobs.abandon(slot);
+    wakeup_rx.read_exact(&mut [0]).expect("the job wakes the owner");
+    let lines = log_lines(|| assert_eq!(jobs.take_ready(0), None));
     assert_eq!((lines.matches("ERROR").count(), counters.snapshot()[0]), (1, 4), "{lines}");
-    assert!(!jobs.is_complete() && jobs.take_result().is_none(), "an abandoned job has no result");
-    jobs.start(|| success("well")).expect("no job runs");
+    assert!(!jobs.is_ready(slot) && jobs.take(slot).is_none(), "an abandoned job has no result");
+    jobs.start_job(|| success("well")).expect("no job runs");
     assert_eq!(wait_for_result(&mut jobs, &mut wakeup_rx).expect("the job succeeded").text, "well");
 }
 
@@ -77,17 +89,18 @@ fn a_panicking_job_fails_once_and_the_next_job_runs() {
 fn a_second_job_is_refused_until_the_first_result_is_taken() {
     let (mut jobs, mut wakeup_rx, _) = jobs();
     let (go, wait) = sync_channel::<()>(0);
-    jobs.start(move || {
+    let job = move || {
         wait.recv().expect("the test continues the job");
         success("first")
-    })
-    .expect("no job runs");
-    let refused = |jobs: &mut JobRunner| jobs.start(|| success("second")).map_err(|problem| problem.kind);
+    };
+    let slot = jobs.start_job(job).expect("no job runs");
+    let refused =
+        |jobs: &mut SlowRequests| jobs.start_job(|| success("second")).map_err(|problem| problem.kind);
     assert_eq!(refused(&mut jobs), Err(problem::OVERLOADED));
     go.send(()).expect("the job waits");
-    wakeup_rx.read_exact(&mut [0]).expect("the runner wakes the owner");
-    jobs.take_completion();
+    wakeup_rx.read_exact(&mut [0]).expect("the job wakes the owner");
+    assert_eq!(jobs.take_ready(0), Some(slot));
     assert_eq!(refused(&mut jobs), Err(problem::OVERLOADED), "the first result was not taken yet");
-    assert_eq!(jobs.take_result().expect("the job is complete").expect("the job succeeded").text, "first");
+    assert_eq!(take_result(&mut jobs, slot).expect("the job succeeded").text, "first");
     assert!(refused(&mut jobs).is_ok());
 }

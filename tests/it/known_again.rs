@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use parallax::testing::clock::now_ms;
+use parallax::testing::log::{LogItem, LogReader};
+use parallax::testing::record::IdKind;
 use parallax::testing::resolve::visitor_context::profile_json;
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::live::{ProfileReaders, ProfileTable};
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;

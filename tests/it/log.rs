@@ -44,7 +44,11 @@ mod wrong_clock;
 mod waiting;
 // A directory or a segment that another program removes or truncates.
 mod place;
+// The three parts of the writer, each without the others.
+mod request_batch;
+mod segment_writer;
 pub(crate) mod simulated;
+mod upkeep;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -52,11 +56,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::storage::disk::Disk;
-use parallax::testing::visitors::log::{
-    self, Completion, LogClient, LogError, LogWriter, Options, Queue, Record, RecordKind, Records,
-    RecoveryReport, Request, TombstoneKey,
+use parallax::testing::log::{
+    self, Completion, LogClient, LogError, LogWriter, Options, Queue, Records, RecoveryReport, Request,
 };
+use parallax::testing::record::{Record, RecordKind, TombstoneKey};
+use parallax::testing::storage::disk::Disk;
 
 /// The directory of the simulated log.
 const DIRECTORY: &str = "/data";

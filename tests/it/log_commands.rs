@@ -17,11 +17,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parallax::testing::clock::Clock;
+use parallax::testing::log::{self, LogClient, LogWriter, Options, Queue, Records, Request, WriteOutcome};
+use parallax::testing::record::{Code, Device, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::{
-    self, Code, Device, LogClient, LogWriter, Options, Queue, Record, RecordContext, RecordKind, Records,
-    Request, UserAgentInfo, WriteOutcome,
-};
 
 use crate::dice::Dice;
 

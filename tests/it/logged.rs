@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax::testing::events::export;
+use parallax::testing::log::{LogItem, LogReader};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::events::export;
-use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::Value;
 
 use crate::harness::{Response, Server, eventually};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::testing::visitors::log::segment_name;
+use parallax::testing::log::segment_name;
 
 use crate::harness::{Client, Response, Server, eventually, temporary_directory};
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use parallax::testing::cluster::leader::{ATTEMPTS_MAX, until_stored};
+use parallax::testing::nats::leader::{ATTEMPTS_MAX, until_stored};
 
 /// Stores after this many refusals. Returns the result, the number of attempts and the number of pauses.
 fn store_after(refusals: u32, error: &'static str) -> (Result<u32, &'static str>, u32, u32) {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parallax::testing::log::{LogItem, LogReader};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 use parallax::testing::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
-use parallax::testing::api::{Handler, Settings};
+use parallax::testing::api::{Handler, Service, Settings};
 use parallax::testing::http::request::{ParseOutcome, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::{Catalog, CurrentCatalog};

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax::testing::visitors::events::time;
+use parallax::testing::events::time;
 use serde_json::{Value, json};
 
 use crate::command_line::Workspace;

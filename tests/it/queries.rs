@@ -12,7 +12,7 @@ mod template;
 
 use std::sync::{Arc, LazyLock};
 
-use parallax::testing::api::{Handler, Settings};
+use parallax::testing::api::{Handler, Service, Settings};
 use parallax::testing::http::request::{ParseOutcome, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::{Catalog, CurrentCatalog};

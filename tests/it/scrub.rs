@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use parallax::testing::clock::Clock;
 use parallax::testing::limits::{READ_CHUNK_BYTES, SCRUB_LOOK_MS, SCRUB_PERIOD_MS, SCRUB_PROGRESS_BYTES_MAX};
-use parallax::testing::scrub::{Pace, Parts, Scrub, ScrubMetrics};
+use parallax::testing::log::{check_directory, parse_segment_name, segment_name};
+use parallax::testing::scrub::{Pace, Scrub, ScrubInputs, ScrubMetrics};
 use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{check_directory, parse_segment_name, segment_name};
 
 use self::disk::MediumDisk;
 use crate::dice::Dice;
@@ -133,7 +133,7 @@ impl World {
     fn start(disk: MediumDisk, clock: Arc<TestClock>) -> Self {
         let (damage, metrics) = (KnownDamage::default(), Arc::<ScrubMetrics>::default());
         let pace = Arc::new(TestPace { clock: Arc::clone(&clock), ..TestPace::default() });
-        let parts = Parts {
+        let inputs = ScrubInputs {
             disk: Arc::new(disk.clone()),
             directory: DIRECTORY.into(),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -141,7 +141,7 @@ impl World {
             damage: damage.clone(),
             metrics: Arc::clone(&metrics),
         };
-        let scrub = Scrub::new(parts, Arc::clone(&pace) as Arc<dyn Pace>);
+        let scrub = Scrub::new(inputs, Arc::clone(&pace) as Arc<dyn Pace>);
         Self { disk, clock, pace, damage, metrics, scrub }
     }
 
@@ -361,7 +361,7 @@ fn a_directory_that_is_created_later_is_read_then() {
     let directory = crate::harness::temporary_directory();
     let later = directory.path().join("data");
     let (clock, damage) = (Arc::<TestClock>::default(), KnownDamage::default());
-    let parts = Parts {
+    let inputs = ScrubInputs {
         disk: Arc::new(RealDisk),
         directory: later.clone(),
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -370,7 +370,7 @@ fn a_directory_that_is_created_later_is_read_then() {
         metrics: Arc::default(),
     };
     let pace = TestPace { clock, ..TestPace::default() };
-    let mut scrub = Scrub::new(parts, Arc::new(pace));
+    let mut scrub = Scrub::new(inputs, Arc::new(pace));
     assert!(scrub.step() && !later.exists(), "the scrub creates nothing");
     std::fs::create_dir(&later).expect("created");
     std::fs::write(later.join("secret"), b"damaged").expect("written");

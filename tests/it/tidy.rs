@@ -1,4 +1,4 @@
-//! The rules of the source tree as tests: floors, cycles, crates, lengths, restricted words, language and texts.
+//! The rules of the source tree as tests: floors, cycles, crates, lengths, names, tuples, restricted words, language and texts.
 //!
 //! Each rule is a function from a file to its violations. A test runs it over every file, and over small
 //! texts that break it, so that a rule that finds nothing is noticed. Rules about code see files without
@@ -6,15 +6,20 @@
 
 mod ci;
 mod cycles;
+mod exceptions;
 mod fences;
 mod floors;
 mod language;
 mod lengths;
+mod names;
+mod params;
 mod paths;
 mod places;
 mod text;
 mod texts;
+mod tuples;
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -76,6 +81,17 @@ fn assert_no_violations(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
     assert!(violations.is_empty(), "\n{}", violations.join("\n"));
 }
 
+/// Returns a message if the number of `found` differs from `limit`, which is the value of `constant`.
+fn ratchet(constant: &str, name: &str, found: &[String], limit: usize, advice: &str) -> Option<String> {
+    let count = found.len();
+    let list = found.join("\n  ");
+    match count.cmp(&limit) {
+        Ordering::Greater => Some(format!("{count} {name}; the limit is {limit}. {advice}:\n  {list}")),
+        Ordering::Less => Some(format!("{count} {name}; the limit is {limit}. Lower {constant} to {count}")),
+        Ordering::Equal => None,
+    }
+}
+
 /// Checks that a file begins with a module doc.
 fn check_module_doc(file: &File) -> Vec<String> {
     let violation = || {
@@ -90,7 +106,7 @@ fn check_module_doc(file: &File) -> Vec<String> {
 
 #[test]
 fn every_file_begins_with_a_module_doc() {
-    assert_no_violations(&files(&["src", "tests", "loadtest/src"]), check_module_doc);
+    assert_no_violations(&files(&["src", "tests", "loadtest/src", "loadtest/compare/src"]), check_module_doc);
     assert_eq!(check_module_doc(&File::new("src/x.rs", "use std::io;\n//! late\n")).len(), 1);
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use parallax::testing::events::identity::{NamedIds, Owner, Users};
 use parallax::testing::limits::{RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, TIE_CACHE_ENTRIES_MAX};
-use parallax::testing::visitors::identity::{NamedIds, Owner, Users};
-use parallax::testing::visitors::log::{IdTag, RecordKind};
+use parallax::testing::record::{IdTag, RecordKind};
 use parallax::testing::visitors::ties::cache::TieCache;
 use parallax::testing::visitors::ties::known::KnownTies;
 use parallax::testing::visitors::ties::lost::{LINE_BYTES, LINES, LostAliases};

@@ -13,9 +13,8 @@ mod traits;
 mod unread;
 mod varints;
 
+use parallax::testing::record::{Code, IdKind, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Code, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 use parallax::testing::visitors::store::table::{Key, Table};

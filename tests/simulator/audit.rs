@@ -1,19 +1,21 @@
 //! Heartbeats, known nodes, digests, and the list of erasures.
 
-use parallax::testing::cluster::audit::{
-    Difference, ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT,
-    Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS, is_forgotten,
-};
+use parallax::testing::cluster::audit::{Difference, MARKS_KEPT, MARKS_SENT, Marks, is_forgotten};
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::filter::{NoEffect, Step};
 use parallax::testing::cluster::message::StreamMessage;
+use parallax::testing::cluster::nodes::{
+    ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS,
+};
 use parallax::testing::cluster::old_records::first_allowed_seq;
 use parallax::testing::cluster::order::order;
+use parallax::testing::cluster::payloads::{Forget, Heartbeat, Hex, Mark};
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
 use parallax::testing::cluster::seal::{SealKey, open, owner, payload_again, payloads};
 use parallax::testing::cluster::state::PRODUCERS_MAX;
-use parallax::testing::visitors::log::{IdTag, LogId, Record, RecordKind, VisitorIds};
+use parallax::testing::log::{LogId, VisitorIds};
+use parallax::testing::record::{IdTag, Record, RecordKind};
 use parallax::testing::visitors::store::table::Key;
 
 use crate::rules::{Cluster, NOW_MS, id, record};
@@ -308,7 +310,7 @@ fn only_the_key_of_the_cluster_opens_the_sealed_part_of_a_tombstone() {
     assert_eq!(owner(payload), Some(visitor(2).owner));
     assert_ne!(open(&other, 77, payload), Some(opened.clone()));
     assert_ne!(open(&key, 78, payload), Some(opened.clone()), "each tombstone has another keystream");
-    let again = payload_again(&key, (77, payload), 78).expect("a sealed part");
+    let again = payload_again(&key, 77, payload, 78).expect("a sealed part");
     assert_eq!(open(&key, 78, &again), Some(opened));
     assert_eq!(
         open(&key, 77, r#"{"owner":"00","erased":[]}"#),

@@ -5,9 +5,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use parallax::testing::record::{IdKind, Record};
 use parallax::testing::visitors::apply::ProfileUpdater;
-use parallax::testing::visitors::log::Record;
-use parallax::testing::visitors::log::bloom::IdKind;
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::Table;
 

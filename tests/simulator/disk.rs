@@ -6,7 +6,8 @@ use parallax::testing::cluster::follow::{OwnLog, OwnRecord};
 use parallax::testing::cluster::message::dedup_key;
 use parallax::testing::cluster::producer::Producer;
 use parallax::testing::cluster::state::{SavedState, StreamState};
-use parallax::testing::visitors::log::{LogId, Record};
+use parallax::testing::log::LogId;
+use parallax::testing::record::Record;
 
 use crate::base::Base;
 use crate::event::{Event, void};

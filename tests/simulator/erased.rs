@@ -1,12 +1,12 @@
 //! The notes of a directory about its erasures: the rules at their bounds, and the file `erased`.
 
-use parallax::testing::cluster::audit::Erasure;
 use parallax::testing::cluster::erase::{
     ARRIVAL_MS, Absence, ErasedRecord, ErasureNote, NOTES_MAX, NotedErasures, UNDER_WAY_MAX, absence,
 };
 use parallax::testing::cluster::erased_file::{from_text, to_text};
 use parallax::testing::cluster::message::{RunRecord, dedup_key, push_record};
-use parallax::testing::visitors::log::Record;
+use parallax::testing::cluster::nodes::Erasure;
+use parallax::testing::record::Record;
 
 use crate::event::void;
 use crate::rules::{Log, NOW_MS, id, producer, record};

@@ -1,6 +1,6 @@
 //! The events of the simulated clients, and their records.
 
-use parallax::testing::visitors::log::{FoldInput, Record, RecordKind};
+use parallax::testing::record::{FoldInput, Record, RecordKind};
 
 use crate::fold_inputs::FoldInputs;
 

@@ -1,6 +1,6 @@
 //! The fold inputs of the events that change a trait, made once by the real validation of events.
 
-use parallax::testing::visitors::log::{FoldInput, Record, RecordKind};
+use parallax::testing::record::{FoldInput, Record, RecordKind};
 
 use crate::folded::with_fold_input;
 

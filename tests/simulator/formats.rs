@@ -10,7 +10,8 @@ use parallax::testing::cluster::message::{
 };
 use parallax::testing::cluster::producer::{PREDECESSOR_MS, PREDECESSORS_MAX, Producer, ProducerId};
 use parallax::testing::cluster::state::StreamState;
-use parallax::testing::visitors::log::{LogId, Record, RecordKind};
+use parallax::testing::log::LogId;
+use parallax::testing::record::{Record, RecordKind};
 
 const NOW_MS: i64 = 1_767_607_200_000;
 

@@ -16,7 +16,8 @@ use parallax::testing::cluster::message::{Header, Kind};
 use parallax::testing::cluster::producer::{Producer, ProducerId};
 use parallax::testing::cluster::state::{ChainPosition, StreamState, next_chain};
 
-use parallax::testing::visitors::log::{DedupWindow, Record};
+use parallax::testing::log::DedupWindow;
+use parallax::testing::record::Record;
 
 use crate::base::Base;
 use crate::disk::{Checkpoint, Disk};

@@ -1,7 +1,7 @@
 //! Orders, the file `positions`, and the rule that drops ties, compared with plain oracles.
 
 use parallax::testing::cluster::order::{ENTRY_BYTES, Positions, droppable, order};
-use parallax::testing::visitors::log::IdTag;
+use parallax::testing::record::IdTag;
 use parallax::testing::visitors::ties::{TieEntry, users_around};
 
 use crate::dice::Dice;

@@ -8,14 +8,15 @@ use parallax::testing::cluster::follow::{
     verified_seq,
 };
 use parallax::testing::cluster::forward::{Forwarder, IN_FLIGHT_MAX, RETURN_TIMEOUT_MS, fill_run};
+use parallax::testing::cluster::message::RecordIdentity;
 use parallax::testing::cluster::message::{
     Decoder, Encoder, Header, Kind, RUN_BYTES_MAX, RunRecord, StreamMessage, dedup_key, push_record,
 };
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::state::{
-    PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARK_INTERVAL_MS, SEQ_MARKS_MAX, SeqMark, StreamState,
+    PRODUCERS_MAX, ProducerEntry, SEQ_MARK_INTERVAL_MS, SEQ_MARKS_MAX, SeqMark, StreamState,
 };
-use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::record::{Record, RecordKind};
 
 use crate::event::void;
 

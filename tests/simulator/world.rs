@@ -8,7 +8,7 @@ mod script;
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::follow::{deletable_seq, is_same_stream};
 use parallax::testing::cluster::message::{Decoder, Encoder};
-use parallax::testing::visitors::log::LogId;
+use parallax::testing::log::LogId;
 
 use crate::dice::Dice;
 use crate::disk::{Checkpoint, Disk};

@@ -143,9 +143,8 @@ impl<'a> PlanRun<'a> {
     /// Writes the report and returns it.
     pub fn finish(mut self, comparisons: Vec<Comparison>) -> Result<Report, RunError> {
         self.report.comparisons = comparisons;
-        for file in self.report.write(&self.out)? {
-            self.progress.print(&format!("wrote {}", file.display()));
-        }
+        let file = self.report.write(&self.out)?;
+        self.progress.print(&format!("wrote {}", file.display()));
         Ok(self.report)
     }
 }

@@ -1,11 +1,9 @@
-//! The report of a run: a table for the terminal and a JSON file. With the feature `compare` also an HTML page
-//! and pictures.
+//! The report of a run: a table for the terminal and a JSON file.
 
-mod gather;
-#[cfg(feature = "compare")]
-mod html;
+pub mod gather;
 mod machine;
-mod table;
+pub mod sample;
+pub mod table;
 
 use std::fs;
 use std::io;
@@ -29,28 +27,20 @@ pub struct Report {
 impl Report {
     /// Creates the report of this run with the machine's present state. The comparisons are added later.
     pub fn begin() -> Self {
-        let words = std::env::args().skip(1);
-        let command = std::iter::once("loadtest".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
+        let mut words: Vec<String> = std::env::args().collect();
+        if let Some(program) = words.first_mut() {
+            *program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        }
         let date = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        Self { command, date, machine: Machine::detect(), comparisons: Vec::new() }
+        Self { command: words.join(" "), date, machine: Machine::detect(), comparisons: Vec::new() }
     }
 
-    /// Writes the files into an existing directory and returns their paths.
-    pub fn write(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+    /// Writes `report.json` into an existing directory and returns its path.
+    pub fn write(&self, directory: &Path) -> io::Result<PathBuf> {
+        let path = directory.join("report.json");
         let mut json = serde_json::to_string_pretty(self)?;
         json.push('\n');
-        let json = ("report.json".to_owned(), json);
-        #[cfg(feature = "compare")]
-        let pages = html::files(self);
-        #[cfg(not(feature = "compare"))]
-        let pages = Vec::new();
-        let files = std::iter::once(json).chain(pages);
-        files
-            .map(|(name, text)| {
-                let path = directory.join(name);
-                fs::write(&path, text).map(|()| path)
-            })
-            .collect()
+        fs::write(&path, json).map(|()| path)
     }
 
     /// Returns whether any window is void.
@@ -122,42 +112,18 @@ pub struct Latency {
 
 #[cfg(test)]
 mod tests {
+    use super::sample::sample;
     use super::*;
-    use crate::outcome;
 
     #[test]
     fn the_report_is_written_as_json() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let files = sample().write(directory.path()).expect("written");
-        assert_eq!(files[0], directory.path().join("report.json"));
-        let json: serde_json::Value =
-            serde_json::from_slice(&fs::read(&files[0]).expect("a file")).expect("JSON");
+        let file = sample().write(directory.path()).expect("written");
+        assert_eq!(file, directory.path().join("report.json"));
+        let json: serde_json::Value = serde_json::from_slice(&fs::read(file).expect("a file")).expect("JSON");
         let side = &json["comparisons"][0]["sides"][1];
         assert_eq!((&side["server"], side["windows"].as_array().map(Vec::len)), (&"floor".into(), Some(3)));
         assert_eq!(side["windows"][2]["server_us_per_request"], 5.0);
         assert_eq!(json["machine"]["processors"], 2);
-    }
-
-    /// Returns a report on two servers with a latency of 1 ms.
-    pub fn sample() -> Report {
-        let side =
-            |name: &str, costs: [f64; 3]| Side::new(name, "1.0", &costs.map(|us| outcome::sample(1_000, us)));
-        Report {
-            command: "loadtest resolve-forced".to_owned(),
-            date: "2026-11-22T00:00:00Z".to_owned(),
-            machine: Machine {
-                processor: "A processor".to_owned(),
-                processors: 2,
-                kernel: "6.18".to_owned(),
-                memory_gib: 8.0,
-                load: 0.5,
-            },
-            comparisons: vec![Comparison {
-                plan: "resolve-forced".to_owned(),
-                about: "GET of a page".to_owned(),
-                sides: vec![side("parallax", [5.0, 6.0, 7.0]), side("floor", [4.0, 4.0, 5.0])],
-                notes: vec!["8,412 bytes an answer".to_owned()],
-            }],
-        }
     }
 }

@@ -133,8 +133,8 @@ pub fn format_ratio(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::report::sample::sample;
 
     #[test]
     fn each_side_has_a_row_and_each_other_side_a_ratio() {

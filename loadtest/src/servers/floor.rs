@@ -1,5 +1,4 @@
-//! The servers of this program, each as a separate process: the bare server, which is the reference for all
-//! others, and the prepared monoio server.
+//! The bare server, which is the reference for all others, as a separate process of this program.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,20 +14,8 @@ pub fn start(context: &LaunchContext, response: &[u8]) -> Result<Server, StartEr
     start_fixed(context, "floor", response, &[])
 }
 
-/// Starts the prepared monoio server, which sends these bytes for every request. `driver` is the `--driver`
-/// of Parallax.
-#[cfg(feature = "compare")]
-pub fn start_prepared(
-    context: &LaunchContext,
-    response: &[u8],
-    driver: Option<&str>,
-) -> Result<Server, StartError> {
-    let flags: &[&str] = if driver == Some("epoll") { &["--epoll"] } else { &[] };
-    start_fixed(context, "prepared", response, flags)
-}
-
 /// Starts a server of this program. `name` is its subcommand.
-fn start_fixed(
+pub fn start_fixed(
     context: &LaunchContext,
     name: &'static str,
     response: &[u8],

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use ureq::Agent;
 
-use super::visitors::{Shown, Visit};
+use super::visitors::{Treatment, Visit};
 use crate::cli::CliError;
 
 /// Time limit of a request. A batch takes milliseconds, and a server that is being stopped answers within seconds.
@@ -54,14 +54,14 @@ impl Client {
     }
 
     /// Asks which variants the first page of the visit shows.
-    pub(super) fn decide(&self, visit: &Visit, landing: &str) -> Result<Shown, CliError> {
+    pub(super) fn decide(&self, visit: &Visit, landing: &str) -> Result<Treatment, CliError> {
         let url = visit.landing_url(landing);
         let mut params = vec![("route", landing), ("anonId", &visit.anon_id), ("url", &url)];
         params.extend([("locale", visit.person.locale), ("country", visit.person.country)]);
         params.push(("userAgent", visit.person.user_agent));
         let body = self.get("/v1/variants", &params)?;
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        Ok(Shown { variants: text("variants"), experiments: text("experiments") })
+        Ok(Treatment { variants: text("variants"), experiments: text("experiments") })
     }
 
     /// Sends a batch.

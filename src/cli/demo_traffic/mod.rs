@@ -87,7 +87,8 @@ pub(super) fn demo_traffic(args: &DemoTrafficArgs) -> Result<(), CliError> {
     }
     let mut visits = plan_visits(Chance::new(args.seed), args.visitors, args.days, clock::now_ms());
     visits.sort_by_key(|visit| (visit.number, visit.begins_ms));
-    let (mut sent, mut duplicates) = (0, 0);
+    let mut sent = 0;
+    let mut duplicates = 0;
     for round in visits.chunk_by(|a, b| a.number == b.number) {
         for batch in round.chunks(VISITS_PER_BATCH) {
             let receipt = send_batch(&client, batch, &routes)?;
@@ -109,8 +110,8 @@ pub(super) fn demo_traffic(args: &DemoTrafficArgs) -> Result<(), CliError> {
 fn send_batch(client: &Client, visits: &[Visit], routes: &[String]) -> Result<client::Receipt, CliError> {
     let mut events = Vec::new();
     for visit in visits {
-        let shown = client.decide(visit, visit.landing(routes))?;
-        events.extend(visit.events(routes, &shown));
+        let treatment = client.decide(visit, visit.landing(routes))?;
+        events.extend(visit.events(routes, &treatment));
     }
     client.send(&events)
 }

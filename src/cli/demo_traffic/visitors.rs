@@ -59,8 +59,8 @@ impl Chance {
     }
 
     /// Returns how often something happens again if it does with this probability each time.
-    fn repeats(&mut self, probability: f64, most: u32) -> u32 {
-        (0..most).take_while(|_| self.is(probability)).count() as u32
+    fn repeats(&mut self, probability: f64, count_max: u32) -> u32 {
+        (0..count_max).take_while(|_| self.is(probability)).count() as u32
     }
 }
 
@@ -147,12 +147,12 @@ const HOURS: &[(u32, i64)] = &[
 ];
 
 /// The variants that the first page of a visit shows, as the server names them.
-pub(super) struct Shown {
+pub(super) struct Treatment {
     pub variants: String,
     pub experiments: String,
 }
 
-impl Shown {
+impl Treatment {
     /// Returns whether an experiment shows another arm than the default. Such visitors buy more often, so that the
     /// default number of visitors decides the result.
     fn is_treated(&self) -> bool {
@@ -232,11 +232,11 @@ impl Visit {
     }
 
     /// Returns the events of the visit.
-    pub(super) fn events(&self, routes: &[String], shown: &Shown) -> Vec<Json> {
+    pub(super) fn events(&self, routes: &[String], treatment: &Treatment) -> Vec<Json> {
         let chance = &mut Chance::new(self.seed);
         let mut list = EventList { visit: self, time_ms: self.begins_ms, events: Vec::new() };
         let landing = self.landing(routes);
-        list.page(landing, &self.landing_url(landing), Some(shown));
+        list.page(landing, &self.landing_url(landing), Some(treatment));
         let mut products = 0;
         for _ in 0..chance.repeats(0.62, PAGES_MAX - 1) {
             list.time_ms += 5_000 + chance.below(2 * MINUTE_MS as usize) as i64;
@@ -247,7 +247,8 @@ impl Visit {
         if products > 0 {
             list.track("Product Viewed", json!({ "products": products }));
         }
-        let interest = if products > 0 { 0.25 } else { 0.08 } * if shown.is_treated() { 1.5 } else { 1.0 };
+        let interest =
+            if products > 0 { 0.25 } else { 0.08 } * if treatment.is_treated() { 1.5 } else { 1.0 };
         if chance.is(interest) {
             list.track("Product Added", json!({ "quantity": 1 + chance.below(2) }));
             list.order(chance);
@@ -284,13 +285,13 @@ impl EventList<'_> {
         self.time_ms += 3_000;
     }
 
-    fn page(&mut self, path: &str, url: &str, shown: Option<&Shown>) {
-        let referrer = if shown.is_some() { self.visit.way.referrer } else { "" };
+    fn page(&mut self, path: &str, url: &str, treatment: Option<&Treatment>) {
+        let referrer = if treatment.is_some() { self.visit.way.referrer } else { "" };
         let mut event =
             json!({ "type": "page", "properties": { "path": path, "url": url, "referrer": referrer } });
-        if let Some(shown) = shown {
-            event["variants"] = json!(shown.variants);
-            event["experiments"] = json!(shown.experiments);
+        if let Some(treatment) = treatment {
+            event["variants"] = json!(treatment.variants);
+            event["experiments"] = json!(treatment.experiments);
         }
         self.push(event);
     }

@@ -5,17 +5,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use super::Node;
-use crate::cluster::audit::Erasure;
 use crate::cluster::erase::{Absence, NotedErasures, absence};
 use crate::cluster::erasing::{ErasedVisitor, ErasureCommand, ErasureDone, ErasureLink, ErasureTask};
 use crate::cluster::filter::AcceptedRun;
 use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
+use crate::cluster::nodes::Erasure;
 use crate::cluster::old_records::{OldRecords, first_allowed_seq};
 use crate::cluster::order::order;
 use crate::cluster::seal;
+use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::RecordKind;
 use crate::visitors::ties::known::OrderRules;
 
 /// The erasures that a node knows.

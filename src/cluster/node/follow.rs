@@ -17,8 +17,8 @@ use crate::cluster::seal;
 use crate::cluster::state::StreamState;
 use crate::ids;
 use crate::metrics::cluster::ClusterState;
+use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::RecordKind;
 
 impl Node {
     /// Handles the next event. Returns whether there was one.
@@ -296,7 +296,7 @@ impl Node {
                 let sealed =
                     seal::open(&self.keys.seal, record.key, record.record.payload).unwrap_or_default();
                 let hashes = sealed.hashes.into_iter().collect();
-                profiles.apply_tombstone(&record.record, order, (&sealed.keys, &hashes));
+                profiles.apply_tombstone(&record.record, order, &sealed.keys, &hashes);
                 tombstones.push((record.key, record.seq, record.record.received_ms));
                 makes_entry = true;
             } else if is_effective {

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 
 use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
-use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Heartbeat, Hex, Marks, is_forgotten};
+use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Marks, is_forgotten};
 use crate::cluster::follow::OwnLog;
 use crate::cluster::link::{Command, StreamEnd};
+use crate::cluster::payloads::{Heartbeat, Hex};
 use crate::cluster::skew::is_skewed;
 use crate::visitors::live::ProfileTable;
 

@@ -13,11 +13,11 @@ use super::format::{
 use super::key::VisitorKey;
 use super::packing::PackedWriter;
 use crate::checksum::crc32c;
+use crate::events::identity;
 use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::record::fold_input::FoldParts;
+use crate::record::{Record, RecordKind};
 use crate::url::normal_host;
-use crate::visitors::events::identity;
-use crate::visitors::log::fold_input::FoldParts;
-use crate::visitors::log::{Record, RecordKind};
 
 /// The name of a screen event in answers.
 const SCREEN: &str = "screen";

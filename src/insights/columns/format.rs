@@ -83,7 +83,7 @@
 //! is checked, and then its bounds. A file that fails a check is built again.
 //!
 //! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename happens
-//! under the lock of `visitors::log::ErasureGeneration`, after a comparison of the generation. So no file has records
+//! under the lock of `log::ErasureGeneration`, after a comparison of the generation. So no file has records
 //! that an erasure has removed. The file does not contain the generation. An erasure deletes the column file of each
 //! segment before it rewrites the segment. A start that finds an unfinished erasure deletes all column files.
 //!
@@ -99,7 +99,7 @@
 
 use crate::checksum::crc32c;
 use crate::limits::SEGMENT_RECORDS_MAX;
-use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
+use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
 const FORMAT_VERSION: u32 = 4;

@@ -11,9 +11,9 @@ use super::format::{ColumnFileError, parse_column_file_name};
 use super::key::VisitorKey;
 use super::key::{load_or_draw_key, store_key};
 use crate::limits::COLUMNS_FREE_BYTES_MIN;
+use crate::log::{Queue, UNFINISHED_COLUMNS, column_file_name, is_erasing, segment_name};
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::{Disk, FileIdentity, append_all};
-use crate::visitors::log::{Queue, UNFINISHED_COLUMNS, column_file_name, is_erasing, segment_name};
 
 /// Temporary name of the files of the thread `columns`. An erasure deletes the files with a temporary name.
 const BUILT_FILE: &str = UNFINISHED_COLUMNS[0];

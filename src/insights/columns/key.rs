@@ -5,8 +5,9 @@ use std::path::Path;
 
 use crate::checksum::hash128_parts;
 use crate::ids;
+use crate::log::COLUMNS_KEY_FILE;
+use crate::record::Record;
 use crate::storage::disk::{Disk, append_all, read_full};
-use crate::visitors::log::{COLUMNS_KEY_FILE, Record};
 
 /// Temporary name of the file. The log writer and an erasure use other temporary names.
 const TEMPORARY_FILE: &str = ".columns";

@@ -9,8 +9,8 @@ use super::build::ColumnBuilder;
 use super::installer::{ColumnInstaller, ColumnSource};
 use super::key::VisitorKey;
 use super::reader::Columns;
+use crate::log::{SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::Disk;
-use crate::visitors::log::{SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 
 /// The result of building one file.
 enum BuildOutcome {

@@ -13,8 +13,8 @@ use super::key::VisitorKey;
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
+use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
-use crate::visitors::log::SegmentSpan;
 
 /// The number of agent numbers. An agent number means a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;

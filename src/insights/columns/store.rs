@@ -13,10 +13,8 @@ use super::key::VisitorKey;
 use super::packing::BLOCK_ROWS;
 use super::reader::Columns;
 use super::unstored::UnstoredColumns;
+use crate::log::{Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::{Disk, FileIdentity};
-use crate::visitors::log::{
-    Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans,
-};
 
 /// The memory for columns without a column file is the memory of Insights, divided by this number.
 const UNSTORED_SHARE: u64 = 8;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::build::ColumnBuilder;
 use super::key::VisitorKey;
+use crate::log::{SegmentRecords, SegmentSpan};
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
-use crate::visitors::log::{SegmentRecords, SegmentSpan};
 
 /// The columns of sealed segments that have no column file.
 pub(crate) struct UnstoredColumns {

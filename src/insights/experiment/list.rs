@@ -16,7 +16,7 @@ use crate::insights::questions::question::{Filters, QuestionError, parse_bots, s
 use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 /// Memory of an entry in the table of exposures, which is at least half full.
 const EXPOSURE_BYTES: u64 = 2 * 49;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
+use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::calendar::{Unit, Zone};
 use crate::insights::questions::question::{
@@ -13,7 +14,6 @@ use crate::insights::questions::unknown::{NamedValue, filter_values};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
-use crate::visitors::events::variants::is_key;
 
 const DAYS_DEFAULT: i64 = 30;
 /// The error rate of a comparison: one false alarm in twenty.

@@ -18,8 +18,8 @@ use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::scan::VisitorRows;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
+use crate::record::RecordKind;
 use crate::site::experiment_metrics::Goal;
-use crate::visitors::log::RecordKind;
 
 /// The event is an exposure. The value of its row is the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;

@@ -10,8 +10,8 @@ use super::count::{GroupTotals, Totals};
 use super::question::Question;
 use super::site::SiteFacts;
 use super::sql;
+use crate::events::time;
 use crate::insights::columns::format::TextColumn;
-use crate::visitors::events::time;
 
 /// A cell of a line.
 #[derive(Debug, Clone, PartialEq)]

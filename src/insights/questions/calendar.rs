@@ -7,7 +7,7 @@ use std::ops::Range;
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
-use crate::visitors::events::time::parse;
+use crate::events::time::parse;
 
 const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;

@@ -13,9 +13,9 @@ use std::collections::{HashMap, HashSet};
 use super::limits::{Limits, ScanError};
 use super::part::{PARTS_MAX, Part};
 use super::plan::Plan;
+use crate::events::identity;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::reader::{Columns, TieRow};
-use crate::visitors::events::identity;
 
 /// Memory of a tie while ties are read, with the locations of its user. The tables are at least half full.
 const TIE_BYTES: u64 = 2 * (16 + 24 + 40);

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::calendar::{Unit, Zone};
+use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
-use crate::visitors::events::variants::is_key;
 
 /// Most rows of a list if the question has no `limit`.
 pub(crate) const LIMIT_DEFAULT: usize = 10;

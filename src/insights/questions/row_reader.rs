@@ -12,7 +12,7 @@ use crate::insights::columns::format::{
 };
 use crate::insights::columns::packing::PackedColumn;
 use crate::insights::columns::reader::{AGENT_NUMBERS, Columns, FilePart};
-use crate::visitors::log::{Browser, Device, Os, RecordKind};
+use crate::record::{Browser, Device, Os, RecordKind};
 
 /// The flags in the kind of a row. The other bits are the kind of the record.
 const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;

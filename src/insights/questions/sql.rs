@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::ask::RECENT_MS;
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
+use crate::events::time;
 use crate::limits::VISIT_REACH_MS;
 use crate::providers;
-use crate::visitors::events::time;
-use crate::visitors::log::EXPOSURE_EVENT;
+use crate::record::EXPOSURE_EVENT;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 

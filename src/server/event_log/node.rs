@@ -8,10 +8,11 @@ use crate::cluster::erase_request::ClusterEraser;
 use crate::cluster::node::Node;
 use crate::cluster::restore::NodeRestoreError;
 use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
-use crate::cluster::thread::RenewalRequests;
+use crate::log::DurableBatch;
 use crate::metrics::cluster::ClusterMetrics;
+use crate::nats::thread::RenewalRequests;
+use crate::record::TombstoneKey;
 use crate::server::puller::MakeTask;
-use crate::visitors::log::{DurableBatch, TombstoneKey};
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
 
@@ -37,8 +38,8 @@ struct NodeObserver {
     /// The number of checkpoints that the node knows.
     checkpoints: u64,
     deletable_seq: u64,
-    /// The progress of recovery and the last seq of the log; `None` when recovery is done.
-    progress: Option<(StartupProgress, u64)>,
+    /// `None` when recovery is done.
+    progress: Option<RecoveryProgress>,
 }
 
 impl NodeObserver {
@@ -46,8 +47,9 @@ impl NodeObserver {
         node: Node,
         profiles: ProfileTable,
         clock: &Arc<SystemClock>,
-        (sync_latency, checkpoint_metrics): (LatencyHistogram, Arc<CheckpointMetrics>),
-        progress: (StartupProgress, u64),
+        sync_latency: LatencyHistogram,
+        checkpoint_metrics: Arc<CheckpointMetrics>,
+        progress: RecoveryProgress,
     ) -> Self {
         Self {
             sync_latency,
@@ -64,8 +66,8 @@ impl NodeObserver {
 
 impl LogConsumer for NodeObserver {
     fn consume(&mut self, records: Records<'_>) {
-        if let Some((progress, last)) = &self.progress {
-            progress.set_log(records.seqs().end.saturating_sub(1), *last);
+        if let Some(progress) = &self.progress {
+            progress.record(&records);
         }
         self.node.push(records, &*self.clock);
     }
@@ -78,21 +80,21 @@ impl LogConsumer for NodeObserver {
         self.node.hold(batch, clock);
     }
 
-    fn on_sync(&mut self, took: Duration) {
-        self.sync_latency.record(took);
+    fn on_sync(&mut self, latency: Duration) {
+        self.sync_latency.record(latency);
     }
 
-    fn on_recovery_progress(&mut self, done: usize, of: usize) {
-        if done == of {
+    fn on_recovery_progress(&mut self, done: usize, total: usize) {
+        if done == total {
             self.progress = None;
             self.node.on_recovered(&*self.clock);
         }
     }
 
-    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+    fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
         let Self { node, profiles, checkpoint_metrics, checkpoints, .. } = self;
         let stream = node.on_idle(profiles, clock);
-        let position = durable.map(|_| node.position()).filter(|position| *position > 0);
+        let position = durable_seq.map(|_| node.position()).filter(|position| *position > 0);
         let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state(clock));
         if checkpoint_metrics.written() != *checkpoints {
             *checkpoints = checkpoint_metrics.written();
@@ -102,10 +104,10 @@ impl LogConsumer for NodeObserver {
         [stream, checkpoint].into_iter().flatten().min()
     }
 
-    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+    fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
         let Self { node, profiles, .. } = self;
         node.close(clock.now_ms());
-        let position = durable.map(|_| node.position()).filter(|position| *position > 0);
+        let position = durable_seq.map(|_| node.position()).filter(|position| *position > 0);
         profiles.close_with(clock, position, &mut || node.encode_state(clock));
     }
 
@@ -120,13 +122,16 @@ impl LogConsumer for NodeObserver {
 
 /// Opens the log of a node, and restores its profiles. The stream is read after the start.
 pub(super) fn start(
-    (config, memory): (&Config, &MemoryPlan),
+    config: &Config,
+    memory: &MemoryPlan,
     servers: &str,
     progress: &StartupProgress,
 ) -> Result<EventLog, BootError> {
-    let (directory, profiles_bytes) = (&config.data, memory.params().profiles_bytes);
+    let directory = &config.data;
+    let profiles_bytes = memory.params().profiles_bytes;
     let data_error = |cause| BootError::of_data(directory, cause);
-    let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
+    let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
+    let clock = Arc::new(SystemClock::new());
     // 1. Lock the data directory and find the ends of the log.
     let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
     progress.set_log(0, range.last);
@@ -136,27 +141,35 @@ pub(super) fn start(
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
     let cost_max = starting.restored.saved.as_ref().map_or(profiles_bytes, |saved| saved.era.cost_max);
-    let (entries, keys) = (starting.restored.table.len(), starting.keys.clone());
+    let entries = starting.restored.table.len();
+    let keys = starting.keys.clone();
     let (table, profiles) = take_profiles(&mut starting, cost_max);
-    let (known, hasher) = (table.state().known, table.hasher());
-    let of_table = (keys.table_check, cost_max, log_id);
-    let checkpoints =
-        prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, Some(CHECKPOINT_INTERVAL));
+    let known = table.state().known;
+    let hasher = table.hasher();
+    let options = scheduler::Options {
+        interval: Some(CHECKPOINT_INTERVAL),
+        ..scheduler::Options::new(keys.table_check, cost_max, log_id)
+    };
+    let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
     // 3. Read the own records that the stream has not returned.
-    let (place, of_log) = ((Arc::clone(&disk), directory.as_path()), (log_id, range.last));
-    let started = starting.start(&config.cluster, place, of_log, profiles_bytes);
+    let started =
+        starting.start(&config.cluster, Arc::clone(&disk), directory, log_id, range.last, profiles_bytes);
     let StartedNode { node, session, metrics, erasures, orders, erased } =
         started.map_err(BootError::Thread)?;
-    let (sync_latency, key) = (LatencyHistogram::default(), log.load_or_draw_key().map_err(data_error)?);
-    let options = node_log_options(log_options(config, memory), &node, range.last, (log_id, key));
-    let (position, returned) = (node.position(), node.returned());
+    let sync_latency = LatencyHistogram::default();
+    let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
+    let options = node_log_options(log_options(config, memory), &node, range.last, log_id, tombstone_key);
+    let position = node.position();
+    let returned = node.returned();
     let node_table = table.with_checkpoints(checkpoints.scheduler);
-    let node_metrics = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
-    let observer = NodeObserver::new(node, node_table, &clock, node_metrics, (progress.clone(), range.last));
+    let checkpoint_metrics = Arc::clone(&checkpoints.metrics);
+    let recovery = RecoveryProgress { progress: progress.clone(), last_seq: range.last };
+    let observer =
+        NodeObserver::new(node, node_table, &clock, sync_latency.clone(), checkpoint_metrics, recovery);
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
     log_recovery(config, &report, log_id, queue.metrics().is_available());
-    log_restored((position, returned), entries, report.records);
+    log_restored(position, returned, entries, report.records);
     refuse_unfinished_erasure(config, &report)?;
     // 4. Start the threads.
     checkpoints.writer.spawn().map_err(BootError::Thread)?;
@@ -191,8 +204,10 @@ pub(super) fn start(
 
 /// Takes the restored profiles, with a digest, and with entries of ownership under the key of the cluster.
 fn take_profiles(starting: &mut StartingNode, cost_max: u64) -> (ProfileTable, ProfileReaders) {
-    let (restored, keys) = (&mut starting.restored, &starting.keys);
-    let (table, fold) = (std::mem::take(&mut restored.table), std::mem::take(&mut restored.fold));
+    let restored = &mut starting.restored;
+    let keys = &starting.keys;
+    let table = std::mem::take(&mut restored.table);
+    let fold = std::mem::take(&mut restored.fold);
     let base_position = restored.saved.as_ref().map_or(0, |saved| saved.era.base_position);
     let (table, profiles) = ProfileTable::from_table(table, fold, keys.table, cost_max);
     let table = table.with_tombstone_key(Some(keys.tombstone.clone())).with_digest();
@@ -208,7 +223,7 @@ fn restore(
     range: &SeqRange,
     progress: &StartupProgress,
 ) -> Result<StartingNode, BootError> {
-    let mut on_progress = |done, of| progress.set_visitors(done, of);
+    let mut on_progress = |done, total| progress.set_visitors(done, total);
     let starting =
         StartingNode::restore(&config.cluster, servers, checkpoints, &config.data, range, &mut on_progress);
     let starting = starting.map_err(|error| match error {
@@ -226,7 +241,8 @@ fn node_log_options(
     options: Options,
     node: &Node,
     last_seq: u64,
-    (log_id, tombstone_key): (LogId, TombstoneKey),
+    log_id: LogId,
+    tombstone_key: TombstoneKey,
 ) -> Options {
     Options {
         checkpointed_seq: node.returned().min(last_seq),
@@ -237,7 +253,7 @@ fn node_log_options(
     }
 }
 
-fn log_restored((position, returned): (u64, u64), entries: usize, unreturned: u64) {
+fn log_restored(position: u64, returned: u64, entries: usize, unreturned: u64) {
     tracing::info!(position, returned, entries, unreturned, "restored the node");
     tracing::info!(
         "exports, access requests and Insights of this node cover only the events that it acknowledged"

@@ -31,7 +31,7 @@ impl EventLog {
             return Ok(());
         }
         let OwnershipSource { disk, directory, damage, .. } = self.eraser.source.clone();
-        let parts = scrub::Parts {
+        let inputs = scrub::ScrubInputs {
             disk,
             directory,
             clock: Arc::new(SystemClock::new()),
@@ -39,7 +39,7 @@ impl EventLog {
             damage,
             metrics: Arc::clone(&self.scrub.metrics),
         };
-        self.scrub.thread = Some(scrub::start(parts).map_err(BootError::Thread)?);
+        self.scrub.thread = Some(scrub::start(inputs).map_err(BootError::Thread)?);
         Ok(())
     }
 

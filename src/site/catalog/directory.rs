@@ -130,7 +130,7 @@ impl SnapshotDirectory {
             self.has_unsaved_phases && !files.phases.save(|| phases_file::encode(&self.phases));
     }
 
-    /// Scans the directory and updates the served catalog. Reads `touched` files again even if their stamps
+    /// Scans the directory and updates the served catalog. Reads `touched_names` files again even if their stamps
     /// are the same.
     ///
     /// # Errors
@@ -138,19 +138,20 @@ impl SnapshotDirectory {
     pub fn scan(
         &mut self,
         dir: &Path,
-        touched: &HashSet<OsString>,
-        current: &CurrentCatalog,
+        touched_names: &HashSet<OsString>,
+        catalog: &CurrentCatalog,
     ) -> io::Result<()> {
-        let present = self.list_present(dir, touched)?;
+        let present = self.list_present(dir, touched_names)?;
         self.files.retain(|name, _| present.contains(name));
-        let (mut faults, mut surplus) = (Faults::default(), 0_usize);
+        let mut faults = Faults::default();
+        let mut surplus = 0_usize;
         for name in present {
             if self.files.len() >= SNAPSHOT_NAMES_MAX && !self.files.contains_key(&name) {
                 surplus += 1;
                 continue;
             }
             let known = self.files.entry(name.clone()).or_default();
-            if touched.contains(&name) {
+            if touched_names.contains(&name) {
                 known.stamp = None;
             }
             known.refresh(&dir.join(&name), &self.budget);
@@ -168,7 +169,7 @@ impl SnapshotDirectory {
         loop {
             let mut found = faults.clone();
             let chosen = self.select(&mut found);
-            if !self.activate(chosen, current) {
+            if !self.activate(chosen, catalog) {
                 self.list.set(self.list_files(&found.reasons));
                 self.log_rejections(found.lines);
                 self.log_superseded();
@@ -180,10 +181,10 @@ impl SnapshotDirectory {
     /// Lists the snapshot files in the directory. A listing may miss a file that is renamed meanwhile
     /// (readdir(3)), as on tmpfs. So each missing name that is tracked or was in an event is checked before
     /// it counts as gone. If one is gone, it may have a new name, so the directory is listed a second time.
-    fn list_present(&self, dir: &Path, touched: &HashSet<OsString>) -> io::Result<BTreeSet<OsString>> {
+    fn list_present(&self, dir: &Path, touched_names: &HashSet<OsString>) -> io::Result<BTreeSet<OsString>> {
         let mut present = list_snapshot_names(dir)?;
         let heard_of =
-            touched.iter().filter(|name| is_snapshot_name(name) && !self.files.contains_key(*name));
+            touched_names.iter().filter(|name| is_snapshot_name(name) && !self.files.contains_key(*name));
         let left_out = self.files.keys().chain(heard_of).filter(|name| !present.contains(*name));
         let (there, gone): (Vec<_>, Vec<_>) = left_out.cloned().partition(|name| may_exist(&dir.join(name)));
         if !gone.is_empty() {
@@ -267,7 +268,8 @@ impl SnapshotDirectory {
         for (name, snapshot) in self.files.iter().filter_map(|(n, k)| Some((n, k.last_valid.as_ref()?))) {
             let served = self.served.get(snapshot.site().site.get());
             if served.is_some_and(|served| served.version() > snapshot.version()) {
-                let (version, site) = (snapshot.version(), &snapshot.site().site);
+                let version = snapshot.version();
+                let site = &snapshot.site().site;
                 superseded.insert(format!(
                     "{}: version {version} of site {site} is not served, because a file with a higher version is; to serve it, publish it with a higher version or delete the other file",
                     name.display(),
@@ -298,7 +300,7 @@ impl SnapshotDirectory {
     }
 
     /// Serves the snapshots in `chosen`. Returns whether they differ from the served ones.
-    fn activate(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, current: &CurrentCatalog) -> bool {
+    fn activate(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, catalog: &CurrentCatalog) -> bool {
         let is_same = chosen.len() == self.served.len()
             && chosen
                 .iter()
@@ -317,10 +319,10 @@ impl SnapshotDirectory {
             self.trim_versions();
         }
         self.observe_phases(&chosen);
-        let catalog = chosen.iter().map(|(site, snapshot)| {
+        let sites = chosen.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
         });
-        current.swap(Catalog::new(catalog).with_phases(Arc::clone(&self.phases)));
+        catalog.swap(Catalog::new(sites).with_phases(Arc::clone(&self.phases)));
         for (site, snapshot) in &chosen {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
                 self.metrics.record_activation();
@@ -400,7 +402,8 @@ impl SnapshotDirectory {
 /// hash.
 fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], faults: &mut Faults) {
     let (name, served) = contents[0];
-    let (site, version) = (&served.site().site, served.version());
+    let site = &served.site().site;
+    let version = served.version();
     let conflicts = contents.iter().take_while(|(_, other)| other.version() == version);
     for (other, _) in conflicts.filter(|(_, other)| other.hash() != served.hash()) {
         faults.lines.insert(format!(

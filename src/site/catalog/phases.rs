@@ -42,7 +42,7 @@ impl Phase {
     pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Option<Self> {
         let arms = experiment.arms.iter().zip(experiment.ranges.iter()).map(|(key, range)| {
             let range = (range.from.to_native(), range.to.to_native());
-            is_range(range).then(|| PhaseArm { key: key.as_str().to_owned(), range })
+            is_range(range.0, range.1).then(|| PhaseArm { key: key.as_str().to_owned(), range })
         });
         let arms = arms.collect::<Option<Vec<_>>>()?;
         Some(Self { from_ms, arms, seed: experiment.seed.as_str().to_owned() })
@@ -83,7 +83,7 @@ impl Phase {
 }
 
 /// Returns whether both ends are numbers in this order.
-pub(super) fn is_range((from, to): (f64, f64)) -> bool {
+pub(super) fn is_range(from: f64, to: f64) -> bool {
     from.is_finite() && to.is_finite() && from <= to
 }
 
@@ -115,9 +115,9 @@ impl Phases {
     }
 
     /// Begins a phase for each served experiment whose definition differs from its newest phase.
-    pub fn observe<'s>(&mut self, served: impl Iterator<Item = &'s ArchivedSite>, now_ms: i64) {
+    pub fn observe<'s>(&mut self, sites: impl Iterator<Item = &'s ArchivedSite>, now_ms: i64) {
         let mut current = BTreeSet::new();
-        for site in served.filter(|site| site.preview.is_none()) {
+        for site in sites.filter(|site| site.preview.is_none()) {
             for experiment in site.experiments.iter() {
                 let Some(phase) = Phase::begin(experiment, now_ms.max(0)) else { continue };
                 current.insert((site.site.get(), experiment.key.get()));
@@ -143,11 +143,11 @@ impl Phases {
 
     /// Drops phases until all fit their limits: first the oldest of those that are not served, then the newest of the
     /// served ones, so that no experiment seems to begin again.
-    fn trim(&mut self, current: &BTreeSet<(&str, &str)>) {
+    fn trim(&mut self, current_experiments: &BTreeSet<(&str, &str)>) {
         let mut order = Vec::new();
         for (site, experiments) in &self.by_site {
             for (key, phases) in experiments {
-                let is_current = current.contains(&(site.as_str(), key.as_str()));
+                let is_current = current_experiments.contains(&(site.as_str(), key.as_str()));
                 for (index, phase) in phases.iter().enumerate() {
                     let is_served = is_current && index + 1 == phases.len();
                     let age = if is_served { -phase.from_ms } else { phase.from_ms };
@@ -156,13 +156,15 @@ impl Phases {
                 }
             }
         }
-        let (mut count, mut bytes) = (order.len(), order.iter().map(|(_, bytes, _)| bytes).sum::<usize>());
+        let mut count = order.len();
+        let mut bytes = order.iter().map(|(_, bytes, _)| bytes).sum::<usize>();
         order.sort_by_key(|(age, ..)| *age);
         for (_, phase_bytes, (site, key)) in order {
             if count <= PHASES_MAX && bytes <= PHASES_BYTES_MAX {
                 break;
             }
-            (count, bytes) = (count - 1, bytes - phase_bytes);
+            count -= 1;
+            bytes -= phase_bytes;
             // Within an experiment the order is that of the times, so the first phase is the one to drop.
             if let Some(phases) =
                 self.by_site.get_mut(&site).and_then(|experiments| experiments.get_mut(&key))

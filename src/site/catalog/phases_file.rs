@@ -127,7 +127,7 @@ fn decode_phase(payload: &mut Decoder<'_>) -> Option<Phase> {
         let key = payload.text()?.to_owned();
         let mut end = || Some(f64::from_le_bytes(payload.take(8)?.try_into().ok()?));
         let range = (end()?, end()?);
-        is_range(range).then_some(PhaseArm { key, range })
+        is_range(range.0, range.1).then_some(PhaseArm { key, range })
     });
     Some(Phase { from_ms, seed, arms: arms.collect::<Option<_>>()? })
 }

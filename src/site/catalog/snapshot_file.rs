@@ -26,7 +26,8 @@ impl SnapshotFile {
             Ok(stamp) => stamp,
             // A dangling link, or a file that was removed after the listing.
             Err(error) => {
-                (self.stamp, self.bytes) = (None, None);
+                self.stamp = None;
+                self.bytes = None;
                 return self.reject(SnapshotError::Unreadable(error).to_string());
             }
         };

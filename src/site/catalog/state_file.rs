@@ -149,7 +149,8 @@ impl StateFile {
     /// Reads the file. A file that is damaged or cannot be read is logged. It counts as an empty one.
     pub(super) fn load<T: Default>(&self, decode: impl Fn(&[u8]) -> Result<T, FileDamage>) -> T {
         let read = self.kind.read(&self.path, decode).unwrap_or_else(|error| {
-            let (path, kind) = (self.path.display(), self.kind);
+            let kind = self.kind;
+            let path = self.path.display();
             tracing::warn!(%path, %error, "cannot read the {}; {}", kind.content, kind.if_unreadable);
             None
         });
@@ -164,10 +165,13 @@ impl StateFile {
             return false;
         }
         let written = self.replace(&encode()).map_err(|error| error.to_string());
-        let (path, kind) = (self.path.display(), self.kind);
-        match (&written, &self.failure) {
-            (Ok(()), Some(_)) => tracing::info!(%path, "the {} can be saved again", kind.content),
-            (Err(error), before) if before.as_ref().is_none_or(|(known, _)| known != error) => {
+        let path = self.path.display();
+        let kind = self.kind;
+        match &written {
+            Ok(()) if self.failure.is_some() => {
+                tracing::info!(%path, "the {} can be saved again", kind.content)
+            }
+            Err(error) if self.failure.as_ref().is_none_or(|(before, _)| before != error) => {
                 tracing::warn!(%path, error, "cannot save the {}; {}", kind.content, kind.if_unsaved);
             }
             _ => {}

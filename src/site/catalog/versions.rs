@@ -167,10 +167,10 @@ fn list_content(snapshot: &Snapshot, before: Option<&Arc<PublishedVersion>>) -> 
     }
 }
 
-/// Creates an entry. Takes the text of its key from `known`, if it is there.
-fn entry(known: &[ContentEntry], key: &str, content: [u8; 16]) -> ContentEntry {
-    let key = match known.binary_search_by(|entry| (*entry.key).cmp(key)) {
-        Ok(at) => Arc::clone(&known[at].key),
+/// Creates an entry. Takes the text of its key from `entries`, if it is there.
+fn entry(entries: &[ContentEntry], key: &str, content: [u8; 16]) -> ContentEntry {
+    let key = match entries.binary_search_by(|entry| (*entry.key).cmp(key)) {
+        Ok(at) => Arc::clone(&entries[at].key),
         Err(_) => Arc::from(key),
     };
     ContentEntry { key, content }

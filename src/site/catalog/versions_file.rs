@@ -170,7 +170,8 @@ fn decode_servings(payload: &mut Decoder<'_>) -> Option<Vec<Serving>> {
     let count = payload.number().filter(|count| (1..=SERVINGS_KEPT_MAX as u64).contains(count))?;
     let servings = (0..count).map(|_| {
         let from_ms = i64::try_from(payload.number()?).ok()?;
-        let (version, hash) = (payload.number()?, payload.take(32)?.try_into().ok()?);
+        let version = payload.number()?;
+        let hash = payload.take(32)?.try_into().ok()?;
         Some(Serving { from_ms, version, hash })
     });
     let servings: Vec<Serving> = servings.collect::<Option<_>>()?;

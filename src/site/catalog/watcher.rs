@@ -74,12 +74,12 @@ impl WatcherHandle {
 pub(crate) fn spawn(
     dir: PathBuf,
     mut snapshots: SnapshotDirectory,
-    current: CurrentCatalog,
+    catalog: CurrentCatalog,
     rescan: Duration,
     mut state_files: StateFiles,
 ) -> std::io::Result<WatcherHandle> {
     let (sender, calls) = channel();
-    let handle = WatcherHandle { messages: sender.clone(), current: current.clone() };
+    let handle = WatcherHandle { messages: sender.clone(), current: catalog.clone() };
     let events = sender;
     let send = move |event| {
         // Sending fails if the thread could not be started.
@@ -107,7 +107,7 @@ pub(crate) fn spawn(
             if buffered.rescan_all {
                 snapshots.invalidate_stamps();
             }
-            let scanned = snapshots.scan(&dir, &buffered.touched, &current);
+            let scanned = snapshots.scan(&dir, &buffered.touched, &catalog);
             log_scan_error(&dir, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
                 _ if snapshots.has_incomplete_files() => INCOMPLETE_RETRY,
@@ -123,21 +123,21 @@ pub(crate) fn spawn(
 }
 
 /// Logs the error that prevents reading the directory, once for as long as it lasts.
-fn log_scan_error(dir: &Path, trouble: Option<String>, before: &mut Option<String>) {
-    match &trouble {
-        Some(error) if trouble != *before => {
+fn log_scan_error(dir: &Path, current_error: Option<String>, last_error: &mut Option<String>) {
+    match &current_error {
+        Some(error) if current_error != *last_error => {
             tracing::error!(
                 directory = %dir.display(),
                 error,
                 "cannot read the snapshots directory; keeping the served sites"
             );
         }
-        None if before.is_some() => {
+        None if last_error.is_some() => {
             tracing::info!(directory = %dir.display(), "the snapshots directory is readable again");
         }
         _ => {}
     }
-    *before = trouble;
+    *last_error = current_error;
 }
 
 /// Waits for a message for at most `pause`, and then until no more messages follow within the settle delay.

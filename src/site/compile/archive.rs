@@ -52,8 +52,8 @@ impl Writer<Error> for BoundedWriter {
 
 fn snapshot_too_large(part: &str, bytes_max: u64, actual: &str) -> Diagnostics {
     let expected = format!("a site whose snapshot has at most {bytes_max} bytes of {part}");
-    let mut mistakes = Diagnostics::default();
-    mistakes
+    let mut diagnostics = Diagnostics::default();
+    diagnostics
         .add(Diagnostic::at_value("site.json", "", expected, actual).with_title("the snapshot is too large"));
-    mistakes
+    diagnostics
 }

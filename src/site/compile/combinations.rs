@@ -83,20 +83,20 @@ impl Search<'_> {
         self.steps >= COMBINATION_STEPS_MAX
     }
 
-    /// Tries all variants of the next zone in `open`, and recursively of the zones after it.
-    fn walk(&mut self, open: &mut Vec<u8>, state: &mut SearchState, room: usize) {
+    /// Tries all variants of the next zone in `zones`, and recursively of the zones after it.
+    fn walk(&mut self, zones: &mut Vec<u8>, state: &mut SearchState, room: usize) {
         self.steps += 1;
         if self.found.len() >= room || self.is_exhausted() {
             return;
         }
-        let Some(index) = open.pop() else {
+        let Some(index) = zones.pop() else {
             if state.pairs.len() == self.pairs {
                 self.found.insert(self.canonical_string(state));
             }
             return;
         };
-        self.try_rules(index, 0, &mut Vec::new(), open, state, room);
-        open.push(index);
+        self.try_rules(index, 0, &mut Vec::new(), zones, state, room);
+        zones.push(index);
     }
 
     /// Tries the rules from `rule` on, each with and without a match.
@@ -104,36 +104,43 @@ impl Search<'_> {
         &mut self,
         index: u8,
         rule: usize,
-        tried: &mut Vec<u8>,
-        open: &mut Vec<u8>,
+        variants: &mut Vec<u8>,
+        zones: &mut Vec<u8>,
         state: &mut SearchState,
         room: usize,
     ) {
         let page = self.page;
         let zone: &Zone = &page.zones[usize::from(index)];
         match zone.rules.get(rule) {
-            None => self.try_variant(index, 0, tried, open, state, room),
+            None => self.try_variant(index, 0, variants, zones, state, room),
             Some(Rule::Audience { variant, .. } | Rule::When { variant, .. }) => {
-                self.try_variant(index, *variant, tried, open, state, room);
-                self.try_rules(index, rule + 1, tried, open, state, room);
+                self.try_variant(index, *variant, variants, zones, state, room);
+                self.try_rules(index, rule + 1, variants, zones, state, room);
             }
             Some(Rule::Experiment { experiment, arms, when }) => match state.arms.get(experiment).copied() {
                 None => {
                     for arm in (0..arms.len()).map(Some).chain([None]) {
                         state.arms.insert(*experiment, arm);
-                        // Each arm gets its own copy of `tried`: it may show a variant that another arm
+                        // Each arm gets its own copy of `variants`: it may show a variant that another arm
                         // showed.
-                        self.try_rules(index, rule, &mut tried.clone(), open, state, room);
+                        self.try_rules(index, rule, &mut variants.clone(), zones, state, room);
                     }
                     state.arms.remove(experiment);
                 }
                 Some(Some(arm)) => {
-                    self.try_variant(index, arms.get(arm).copied().unwrap_or(0), tried, open, state, room);
+                    self.try_variant(
+                        index,
+                        arms.get(arm).copied().unwrap_or(0),
+                        variants,
+                        zones,
+                        state,
+                        room,
+                    );
                     if when.is_some() {
-                        self.try_rules(index, rule + 1, tried, open, state, room);
+                        self.try_rules(index, rule + 1, variants, zones, state, room);
                     }
                 }
-                Some(None) => self.try_rules(index, rule + 1, tried, open, state, room),
+                Some(None) => self.try_rules(index, rule + 1, variants, zones, state, room),
             },
         }
     }
@@ -142,15 +149,15 @@ impl Search<'_> {
         &mut self,
         index: u8,
         variant: u8,
-        tried: &mut Vec<u8>,
-        open: &mut Vec<u8>,
+        variants: &mut Vec<u8>,
+        zones: &mut Vec<u8>,
         state: &mut SearchState,
         room: usize,
     ) {
-        if tried.contains(&variant) {
+        if variants.contains(&variant) {
             return;
         }
-        tried.push(variant);
+        variants.push(variant);
         if variant != 0 {
             if state.pairs.len() == self.pairs {
                 self.was_pruned = true;
@@ -160,10 +167,10 @@ impl Search<'_> {
         }
         let page = self.page;
         let parts = &page.zones[usize::from(index)].variants[usize::from(variant)].parts;
-        let before = open.len();
-        open.extend(zones_reversed(parts));
-        self.walk(open, state, room);
-        open.truncate(before);
+        let before = zones.len();
+        zones.extend(zones_reversed(parts));
+        self.walk(zones, state, room);
+        zones.truncate(before);
         state.pairs.remove(&index);
     }
 

@@ -95,7 +95,7 @@ impl<'c> Comparisons<'c> {
     fn add_test(&mut self, test: &'c Json, pointer: &str, subject: Subject<'c>, scope: Scope) {
         let operators = test.as_object().filter(|members| members.keys().any(|key| key.starts_with('$')));
         let Some(operators) = operators else {
-            return self.add((LOOSE, test), pointer.to_owned(), subject, scope, false);
+            return self.add(LOOSE, test, pointer.to_owned(), subject, scope, false);
         };
         for (operator, operand) in operators {
             let pointer = join(pointer, operator);
@@ -105,16 +105,16 @@ impl<'c> Comparisons<'c> {
                     self.add_test(operand, &pointer, subject, scope);
                 }
                 "$in" | "$nin" | "$ini" | "$nini" => each_item(operand, &pointer, |item, pointer| {
-                    self.add((operator, item), pointer, subject, scope, false);
+                    self.add(operator, item, pointer, subject, scope, false);
                 }),
                 "$eq" | "$ne" | "$gt" | "$gte" | "$lt" | "$lte" => {
-                    self.add((operator, operand), pointer, subject, scope, false);
+                    self.add(operator, operand, pointer, subject, scope, false);
                 }
                 "$count" => {
                     let scope = self.begin(scope.is_negated);
                     let members = operand.as_object().into_iter().flatten();
                     for (operator, bound) in members.filter(|(name, _)| *name != "within") {
-                        self.add((operator, bound), join(&pointer, operator), subject, scope, true);
+                        self.add(operator, bound, join(&pointer, operator), subject, scope, true);
                     }
                 }
                 _ => {}
@@ -124,12 +124,15 @@ impl<'c> Comparisons<'c> {
 
     fn add(
         &mut self,
-        (operator, literal): (&'c str, &'c Json),
+        operator: &'c str,
+        literal: &'c Json,
         pointer: String,
-        Subject { path, field }: Subject<'c>,
-        Scope { conjunction, is_negated }: Scope,
+        subject: Subject<'c>,
+        scope: Scope,
         is_count: bool,
     ) {
+        let Subject { path, field } = subject;
+        let Scope { conjunction, is_negated } = scope;
         self.all.push(Comparison {
             path,
             field,

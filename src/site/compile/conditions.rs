@@ -27,7 +27,7 @@ pub(super) struct ConditionCompiler<'s> {
 
 impl<'s> ConditionCompiler<'s> {
     /// Creates the compiler and compiles the audiences, sorted by key.
-    pub(super) fn new(source: &'s Source, mistakes: &mut Diagnostics) -> Self {
+    pub(super) fn new(source: &'s Source, diagnostics: &mut Diagnostics) -> Self {
         let words = ProfileVocabulary {
             audiences: source.audiences.as_ref(),
             groups: source.groups.as_ref(),
@@ -35,16 +35,16 @@ impl<'s> ConditionCompiler<'s> {
         };
         let mut conditions = Self { vocabulary: words, patterns: Vec::new(), audiences: Vec::new() };
         if let Some(audiences) = &source.audiences {
-            conditions.compile_audiences(audiences, mistakes);
+            conditions.compile_audiences(audiences, diagnostics);
         }
         conditions
     }
 
-    fn compile_audiences(&mut self, audiences: &Audiences, mistakes: &mut Diagnostics) {
+    fn compile_audiences(&mut self, audiences: &Audiences, diagnostics: &mut Diagnostics) {
         if audiences.len() > AUDIENCES_MAX {
             let expected = format!("at most {AUDIENCES_MAX} audiences");
             let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, "", expected, audiences.len().to_string());
-            mistakes.add(diagnostic.with_title("too many audiences"));
+            diagnostics.add(diagnostic.with_title("too many audiences"));
             return;
         }
         let mut read = Vec::with_capacity(audiences.len());
@@ -52,7 +52,7 @@ impl<'s> ConditionCompiler<'s> {
             let pointer = format!("/{key}/when");
             // An invalid condition is replaced by one that matches nobody, so that cycles of other audiences
             // are found.
-            let condition = self.parse(AUDIENCES_FILE, &pointer, &audience.when, mistakes);
+            let condition = self.parse(AUDIENCES_FILE, &pointer, &audience.when, diagnostics);
             read.push(
                 condition
                     .unwrap_or_else(|| condition::parse_lenient(&json!({ "$not": {} }), &Default::default())),
@@ -65,12 +65,13 @@ impl<'s> ConditionCompiler<'s> {
             );
             let actual = format!("a cycle or a longer chain that starts at `{key}`");
             let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, actual);
-            mistakes.add(
+            diagnostics.add(
                 diagnostic.with_title("audiences refer to each other in a cycle or in too long a chain"),
             );
         }
         for ((key, audience), condition) in audiences.iter().zip(&read) {
-            let program = self.compile_parsed(AUDIENCES_FILE, &format!("/{key}/when"), condition, mistakes);
+            let program =
+                self.compile_parsed(AUDIENCES_FILE, &format!("/{key}/when"), condition, diagnostics);
             self.audiences.push(Audience {
                 key: key.to_string(),
                 name: audience.name.clone().unwrap_or_default(),
@@ -85,10 +86,10 @@ impl<'s> ConditionCompiler<'s> {
         file: &str,
         pointer: &str,
         when: &Json,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Program {
-        match self.parse(file, pointer, when, mistakes) {
-            Some(condition) => self.compile_parsed(file, pointer, &condition, mistakes),
+        match self.parse(file, pointer, when, diagnostics) {
+            Some(condition) => self.compile_parsed(file, pointer, &condition, diagnostics),
             None => Program::constant(false),
         }
     }
@@ -100,21 +101,27 @@ impl<'s> ConditionCompiler<'s> {
         file: &str,
         pointer: &str,
         key: &str,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> u16 {
         self.vocabulary.audience(key).unwrap_or_else(|| {
             let known = self.vocabulary.audience_names();
             let diagnostic =
                 Diagnostic::at_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
             let diagnostic = diagnostic.with_title(format!("unknown audience {key:?}"));
-            mistakes.add(diagnostic.with_nearest(nearest(key, known)));
+            diagnostics.add(diagnostic.with_nearest(nearest(key, known)));
             0
         })
     }
 
-    fn parse(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Diagnostics) -> Option<Condition> {
-        let condition = parse_condition(when, &self.vocabulary, (file, pointer), mistakes)?;
-        operands::check(file, pointer, when, mistakes);
+    fn parse(
+        &self,
+        file: &str,
+        pointer: &str,
+        when: &Json,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Condition> {
+        let condition = parse_condition(when, &self.vocabulary, file, pointer, diagnostics)?;
+        operands::check(file, pointer, when, diagnostics);
         // Paths of events and requests are in this form, too.
         let is_path = |field: &Field| ProfileField::from_code(field.code).is_some_and(ProfileField::is_path);
         Some(condition.map_field_texts(&is_path, |text| nfc::normalize(text).into_owned()))
@@ -126,12 +133,12 @@ impl<'s> ConditionCompiler<'s> {
         file: &str,
         pointer: &str,
         condition: &Condition,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> Program {
         condition.compile(&mut self.patterns).unwrap_or_else(|too_large| {
             let expected = "a smaller condition, or smaller groups";
             let diagnostic = Diagnostic::at_value(file, pointer, expected, too_large.to_string());
-            mistakes.add(diagnostic.with_title("the condition is too large"));
+            diagnostics.add(diagnostic.with_title("the condition is too large"));
             Program::constant(false)
         })
     }
@@ -142,11 +149,11 @@ impl<'s> ConditionCompiler<'s> {
     }
 
     /// Returns the site's regular expressions and audiences, and whether a condition depends on the URL.
-    pub(super) fn finish(self, mistakes: &mut Diagnostics) -> (Vec<String>, Vec<Audience>, bool) {
+    pub(super) fn finish(self, diagnostics: &mut Diagnostics) -> (Vec<String>, Vec<Audience>, bool) {
         if let Err(fault) = condition::Patterns::new(&self.patterns) {
             let expected = "regular expressions that together fit the limit";
             let diagnostic = Diagnostic::at_value("site.json", "", expected, fault.to_string());
-            mistakes.add(diagnostic.with_title("the regular expressions of the site are too large"));
+            diagnostics.add(diagnostic.with_title("the regular expressions of the site are too large"));
         }
         (self.patterns, self.audiences, self.vocabulary.sees_url.get())
     }
@@ -154,16 +161,17 @@ impl<'s> ConditionCompiler<'s> {
 
 /// Parses the condition at `pointer` in `file`. Reports its errors as diagnostics.
 pub(super) fn parse_condition(
-    written: &Json,
+    condition: &Json,
     words: &dyn Vocabulary,
-    (file, pointer): (&str, &str),
-    mistakes: &mut Diagnostics,
+    file: &str,
+    pointer: &str,
+    diagnostics: &mut Diagnostics,
 ) -> Option<Condition> {
-    condition::parse_strict(written, words)
+    condition::parse_strict(condition, words)
         .map_err(|faults| {
             for ConditionError { pointer: inner, expected, actual, nearest } in faults {
                 let diagnostic = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, actual);
-                mistakes.add(diagnostic.with_nearest(nearest));
+                diagnostics.add(diagnostic.with_nearest(nearest));
             }
         })
         .ok()
@@ -185,8 +193,8 @@ impl Vocabulary for ProfileVocabulary<'_> {
         Ok(field)
     }
 
-    fn expected_paths(&self, unknown: &str) -> String {
-        profile_fields::describe_paths(unknown)
+    fn expected_paths(&self, unknown_path: &str) -> String {
+        profile_fields::describe_paths(unknown_path)
     }
 
     fn group(&self, name: &str) -> Option<&[Json]> {

@@ -53,7 +53,7 @@ impl Entry<'_> {
 }
 
 impl<'s> Collections<'s> {
-    pub(super) fn new(source: &'s Source, mistakes: &mut Diagnostics) -> Self {
+    pub(super) fn new(source: &'s Source, diagnostics: &mut Diagnostics) -> Self {
         let mut by_name = BTreeMap::new();
         for (name, collection) in &source.content {
             let entries = collection.items.as_ref().map(|items| {
@@ -61,7 +61,7 @@ impl<'s> Collections<'s> {
                     let expected = format!("at most {ITEMS_MAX} items");
                     let diagnostic =
                         Diagnostic::at_value(&collection.file, "", expected, items.len().to_string());
-                    mistakes.add(diagnostic.with_title("too many items"));
+                    diagnostics.add(diagnostic.with_title("too many items"));
                 }
                 items.iter().map(|item| Entry { item, fields: encode_fields(item) }).collect()
             });
@@ -75,14 +75,15 @@ impl<'s> Collections<'s> {
     pub(super) fn find(
         &self,
         name: &str,
-        (file, pointer): (&str, &str),
-        mistakes: &mut Diagnostics,
+        file: &str,
+        pointer: &str,
+        diagnostics: &mut Diagnostics,
     ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
             let expected = "a collection: the name of a file in `content/`";
             let diagnostic = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
             let diagnostic = diagnostic.with_title(format!("unknown collection {name:?}"));
-            mistakes.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
+            diagnostics.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
             return None;
         };
         Some((collected, collected.entries.as_deref()?))
@@ -91,16 +92,18 @@ impl<'s> Collections<'s> {
     /// Parses a condition over fields that may use `params`.
     pub(super) fn parse_condition(
         &self,
-        written: &Json,
+        condition: &Json,
         params: Option<Vec<&str>>,
-        place: (&str, &str),
-        mistakes: &mut Diagnostics,
+        file: &str,
+        pointer: &str,
+        diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
         conditions::parse_condition(
-            written,
+            condition,
             &ContentVocabulary { groups: self.groups, params },
-            place,
-            mistakes,
+            file,
+            pointer,
+            diagnostics,
         )
     }
 }
@@ -225,12 +228,12 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         mut self,
         collections: &Collections<'s>,
         conditions: &mut ConditionCompiler<'_>,
-        written: &mut ItemWriter<'_, 's>,
+        writer: &mut ItemWriter<'_, 's>,
     ) -> Query {
         let params = self.compile_params();
         let conjuncts = self.parse_conjuncts(collections);
         let at = format!("/{}/collection", self.key);
-        let named = collections.find(&self.query.collection, (QUERIES_FILE, &at), self.sink.errors);
+        let named = collections.find(&self.query.collection, QUERIES_FILE, &at, self.sink.errors);
         let (file, entries) = named.map_or(("", &[][..]), |(collected, entries)| (collected.file, entries));
         self.warn_of_unknown_fields(entries, &conjuncts);
         let (with_params, plain): (Vec<_>, Vec<_>) =
@@ -247,11 +250,12 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let scan = (!scanned.is_empty()).then(|| {
             let (columns, bounds) = index::build_columns(&params, &scanned, &entries);
             let at = format!("/{}/where", self.key);
-            let mut program = |conjuncts: &[Condition]| {
+            let mut compile = |conjuncts: &[Condition]| {
                 let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
                 conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
-            let (program, residual) = (program(&with_params), program(&scanned));
+            let program = compile(&with_params);
+            let residual = compile(&scanned);
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
             Scan { params, program, residual, columns, bounds }
@@ -260,7 +264,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
 
         let items = placed.iter().map(|placed| Item {
             sort_key: placed.sort_key.clone(),
-            piece: written.write_item(self.query, placed.number, placed.entry.item),
+            piece: writer.write_item(self.query, placed.number, placed.entry.item),
             fields: encode_field_values(placed.entry, &looked_at),
         });
         let mut query = Query {
@@ -275,8 +279,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
             index: known.index,
             scan,
         };
-        query.content = self.content_id(&query, &scanned, written.pieces);
-        let largest = query.items.iter().map(|item| written.pieces.text(item.piece).len()).max().unwrap_or(0);
+        query.content = self.content_id(&query, &scanned, writer.pieces);
+        let largest = query.items.iter().map(|item| writer.pieces.text(item.piece).len()).max().unwrap_or(0);
         if largest > ITEM_BYTES_MAX {
             let expected =
                 format!("items of at most {ITEM_BYTES_MAX} bytes; use `select` to return fewer fields");
@@ -305,7 +309,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
         let read = self.query.condition.as_ref().and_then(|written| {
-            collections.parse_condition(written, Some(names), (QUERIES_FILE, &at), self.sink.errors)
+            collections.parse_condition(written, Some(names), QUERIES_FILE, &at, self.sink.errors)
         });
         let conjuncts = read.map_or(Vec::new(), Condition::into_conjuncts);
         let used: BTreeSet<u16> = conjuncts.iter().flat_map(|c| c.params().into_keys()).collect();
@@ -349,10 +353,10 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         &mut self,
         file: &str,
         entries: &'c [Entry<'s>],
-        plain: Condition,
+        condition: Condition,
     ) -> Vec<MatchedItem<'c, 's>> {
         let fields = self.sort_fields();
-        let filter = match index::Filter::new(&plain) {
+        let filter = match index::Filter::new(&condition) {
             Ok(filter) => filter,
             Err(reason) => {
                 self.report("/where", "the condition is too large", "a smaller condition", reason);
@@ -428,8 +432,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
 
     /// Returns an ID for everything that responses of this query can contain, for any parameters. Members of
     /// groups are part of the scanned conditions; for the indexed conditions the lists contain the result.
-    fn content_id(&self, query: &Query, scanned: &[Condition], pieces: &PieceBuilder) -> [u8; 16] {
-        let mut described = format!("{:?}{scanned:?}", self.query).into_bytes();
+    fn content_id(&self, query: &Query, conditions: &[Condition], pieces: &PieceBuilder) -> [u8; 16] {
+        let mut described = format!("{:?}{conditions:?}", self.query).into_bytes();
         for item in &query.items {
             for part in [&item.sort_key[..], pieces.text(item.piece), &item.fields] {
                 described.extend_from_slice(&checksum::hash128(part).to_le_bytes());
@@ -449,9 +453,9 @@ impl<'s> QueryCompiler<'_, 's, '_> {
 }
 
 /// Encodes the values of these fields, after a table of their offsets.
-fn encode_field_values(entry: &Entry<'_>, looked_at: &[String]) -> Vec<u8> {
-    let mut out = vec![0; 4 * looked_at.len()];
-    for (number, path) in looked_at.iter().enumerate() {
+fn encode_field_values(entry: &Entry<'_>, paths: &[String]) -> Vec<u8> {
+    let mut out = vec![0; 4 * paths.len()];
+    for (number, path) in paths.iter().enumerate() {
         if let Some(value) = entry.get(path) {
             let at = (out.len() as u32).to_le_bytes();
             out[4 * number..4 * number + 4].copy_from_slice(&at);

@@ -38,23 +38,23 @@ impl ConcretePath<'_> {
 pub(super) fn make_paths<'c>(
     file: &str,
     pattern: &str,
-    each: &EachItem,
+    each_item: &EachItem,
     collections: &'c Collections<'_>,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<ConcretePath<'c>> {
-    let before = mistakes.len();
-    check_params(file, pattern, each, mistakes);
-    let condition = each.condition.as_ref().and_then(|written| {
-        let condition = collections.parse_condition(written, None, (file, "/each/where"), mistakes)?;
+    let before = diagnostics.len();
+    check_params(file, pattern, each_item, diagnostics);
+    let condition = each_item.condition.as_ref().and_then(|written| {
+        let condition = collections.parse_condition(written, None, file, "/each/where", diagnostics)?;
         Filter::new(&condition)
             .map_err(|reason| {
                 let diagnostic = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
-                mistakes.add(diagnostic.with_title("the condition is too large"));
+                diagnostics.add(diagnostic.with_title("the condition is too large"));
             })
             .ok()
     });
-    let named = collections.find(&each.collection, (file, "/each/collection"), mistakes);
-    let Some((collection, entries)) = named.filter(|_| mistakes.len() == before) else {
+    let named = collections.find(&each_item.collection, file, "/each/collection", diagnostics);
+    let Some((collection, entries)) = named.filter(|_| diagnostics.len() == before) else {
         return Vec::new();
     };
     let mut makers: BTreeMap<String, &str> = BTreeMap::new();
@@ -64,10 +64,10 @@ pub(super) fn make_paths<'c>(
         if !filter.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[])) {
             continue;
         }
-        let (path, values) = match make_path(pattern, each, entry) {
+        let (path, values) = match make_path(pattern, each_item, entry) {
             Ok(made) => made,
             Err((ItemPath(path), expected)) => {
-                mistakes.add(unusable_value(collection.file, number, entry, path, expected));
+                diagnostics.add(unusable_value(collection.file, number, entry, path, expected));
                 continue;
             }
         };
@@ -75,7 +75,7 @@ pub(super) fn make_paths<'c>(
             let expected = format!("values that generate a unique path from `{pattern}`");
             let actual = format!("{path:?}, which the item {other:?} also generates");
             let diagnostic = Diagnostic::at_value(collection.file, format!("/{number}"), expected, actual);
-            mistakes.add(diagnostic.with_title(format!("duplicate path {path:?}")));
+            diagnostics.add(diagnostic.with_title(format!("duplicate path {path:?}")));
             continue;
         }
         made.push(ConcretePath { path, item: entry.item, number, file: collection.file, values });
@@ -83,29 +83,29 @@ pub(super) fn make_paths<'c>(
     made
 }
 
-/// Checks that `each` has a member for every parameter of the pattern, and no other members.
-fn check_params(file: &str, pattern: &str, each: &EachItem, mistakes: &mut Diagnostics) {
+/// Checks that `each_item` has a member for every parameter of the pattern, and no other members.
+fn check_params(file: &str, pattern: &str, each_item: &EachItem, diagnostics: &mut Diagnostics) {
     let names: Vec<&str> = paths::param_names(pattern).collect();
     if names.is_empty() {
         let expected = "a path with parameters, such as `/blog/:slug`";
         let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{pattern:?}"));
-        mistakes.add(
+        diagnostics.add(
             diagnostic
                 .with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
         );
     }
-    for name in names.iter().filter(|name| !each.params.contains_key(**name)) {
+    for name in names.iter().filter(|name| !each_item.params.contains_key(**name)) {
         let expected = format!("the member `{name}` with the item field for `{}`", display_param(name));
         let diagnostic = Diagnostic::at_value(file, "/each", expected, "none");
-        mistakes.add(diagnostic.with_title(format!("missing member `{name}`")));
+        diagnostics.add(diagnostic.with_title(format!("missing member `{name}`")));
     }
-    for name in each.params.keys().filter(|name| !names.contains(&name.as_str())) {
+    for name in each_item.params.keys().filter(|name| !names.contains(&name.as_str())) {
         let mut at = "/each".to_owned();
         push_token(&mut at, name);
         let expected = "`collection`, `where`, or a parameter of the path";
         let diagnostic = Diagnostic::at_key(file, at, expected, format!("`{name}`"));
         let diagnostic = diagnostic.with_title(format!("unknown member `{name}`"));
-        mistakes.add(
+        diagnostics.add(
             diagnostic.with_nearest(nearest(name, names.iter().copied().chain(["collection", "where"]))),
         );
     }
@@ -118,7 +118,7 @@ fn display_param(name: &str) -> String {
 /// Returns the path of an item and the values of the parameters.
 fn make_path<'e>(
     pattern: &str,
-    each: &'e EachItem,
+    each_item: &'e EachItem,
     entry: &Entry<'_>,
 ) -> Result<(String, ParamValues), (&'e ItemPath, String)> {
     let mut values = BTreeMap::new();
@@ -129,7 +129,7 @@ fn make_path<'e>(
             path.push_str(segment);
             continue;
         };
-        let from = &each.params[name];
+        let from = &each_item.params[name];
         let text = value_text(entry, &from.0).filter(|text| is_path_part(text, name == "*")).ok_or_else(|| {
             let expected = "a text or a whole number that can be part of a path: not empty, without `%`, `?` and `#`, not `*`, \
                             no leading `:`, and a `/` only between the parts of a `*`";
@@ -140,7 +140,7 @@ fn make_path<'e>(
         values.insert(name.to_owned(), text.into_owned());
     }
     if path.len() > ROUTE_BYTES_MAX {
-        let from = each.params.values().next().expect("a pattern has a parameter");
+        let from = each_item.params.values().next().expect("a pattern has a parameter");
         return Err((from, format!("values that generate a path of at most {ROUTE_BYTES_MAX} bytes")));
     }
     Ok((path, values))
@@ -176,10 +176,10 @@ fn item_value<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Value<'e>> {
     }
 }
 
-fn is_path_part(text: &str, rest: bool) -> bool {
+fn is_path_part(text: &str, is_rest: bool) -> bool {
     let is_segment = |segment: &str| !segment.is_empty() && segment != "*" && !segment.starts_with(':');
     !text.contains(['%', '?', '#'])
-        && if rest { text.split('/').all(is_segment) } else { !text.contains('/') && is_segment(text) }
+        && if is_rest { text.split('/').all(is_segment) } else { !text.contains('/') && is_segment(text) }
 }
 
 fn item_pointer(number: usize, path: &str) -> String {

@@ -49,35 +49,40 @@ impl<'c> EmbeddedQueries<'c> {
     /// Resolves the query that a node names and its arguments.
     pub(super) fn embed(
         &self,
-        written: &EmbeddedQuery,
-        place: &QueryLocation<'_>,
-        mistakes: &mut Diagnostics,
+        embedded_query: &EmbeddedQuery,
+        location: &QueryLocation<'_>,
+        diagnostics: &mut Diagnostics,
     ) -> Option<QueryCall> {
         let queries = self.queries?;
-        let Ok(at) = queries.binary_search_by(|query| query.key.as_str().cmp(&written.id)) else {
+        let Ok(at) = queries.binary_search_by(|query| query.key.as_str().cmp(&embedded_query.id)) else {
             let known = queries.iter().map(|query| query.key.as_str());
-            let actual = format!("{:?}", &*written.id);
-            let pointer = format!("{}/id", place.pointer);
-            let diagnostic = Diagnostic::at_value(place.file, pointer, "a query of `queries.json`", actual);
-            let diagnostic = diagnostic.with_title(format!("unknown query {:?}", &*written.id));
-            mistakes.add(diagnostic.with_nearest(nearest(&written.id, known)));
+            let actual = format!("{:?}", &*embedded_query.id);
+            let pointer = format!("{}/id", location.pointer);
+            let diagnostic =
+                Diagnostic::at_value(location.file, pointer, "a query of `queries.json`", actual);
+            let diagnostic = diagnostic.with_title(format!("unknown query {:?}", &*embedded_query.id));
+            diagnostics.add(diagnostic.with_nearest(nearest(&embedded_query.id, known)));
             return None;
         };
-        let before = mistakes.len();
+        let before = diagnostics.len();
         let query = &queries[at];
         let mut arguments: Vec<Argument> = query.params.iter().map(|_| Argument::Nothing).collect();
-        let members = || written.params.iter().flat_map(|params| &params.0);
+        let members = || embedded_query.params.iter().flat_map(|params| &params.0);
         for (name, value) in members() {
             let Some(param) = params::index_of(query, name) else {
                 let known = query.params.iter().map(|param| param.name.as_str());
-                let pointer = format!("{}/params/{name}", place.pointer);
-                let diagnostic =
-                    Diagnostic::at_key(place.file, pointer, query.param_names.as_str(), format!("`{name}`"));
+                let pointer = format!("{}/params/{name}", location.pointer);
+                let diagnostic = Diagnostic::at_key(
+                    location.file,
+                    pointer,
+                    query.param_names.as_str(),
+                    format!("`{name}`"),
+                );
                 let diagnostic = diagnostic.with_title(format!("unknown parameter `{name}`"));
-                mistakes.add(diagnostic.with_nearest(nearest(name, known)));
+                diagnostics.add(diagnostic.with_nearest(nearest(name, known)));
                 continue;
             };
-            arguments[param] = self.parse_argument(query, param, value, place, mistakes);
+            arguments[param] = self.parse_argument(query, param, value, location, diagnostics);
         }
         let is_given = |name: &str| members().any(|(known, _)| **known == *name);
         for param in query
@@ -86,10 +91,10 @@ impl<'c> EmbeddedQueries<'c> {
             .filter(|param| !is_given(&param.name) && param.default.is_none() && !param.optional)
         {
             let expected = format!("the parameter `{}`, {}", param.name, param.accepts);
-            let diagnostic = Diagnostic::at_value(place.file, place.pointer, expected, "none");
-            mistakes.add(diagnostic.with_title(format!("missing parameter `{}`", param.name)));
+            let diagnostic = Diagnostic::at_value(location.file, location.pointer, expected, "none");
+            diagnostics.add(diagnostic.with_title(format!("missing parameter `{}`", param.name)));
         }
-        (mistakes.len() == before).then_some(QueryCall { query: at as u32, arguments })
+        (diagnostics.len() == before).then_some(QueryCall { query: at as u32, arguments })
     }
 
     /// Parses an argument: a value, or a reference to a part of the path.
@@ -97,15 +102,15 @@ impl<'c> EmbeddedQueries<'c> {
         &self,
         query: &ArchivedQuery,
         param: usize,
-        written: &RawJson,
-        place: &QueryLocation<'_>,
-        mistakes: &mut Diagnostics,
+        argument: &RawJson,
+        location: &QueryLocation<'_>,
+        diagnostics: &mut Diagnostics,
     ) -> Argument {
         let param = &query.params[param];
-        let written: Json = serde_json::from_str(written.get()).expect("the reader has parsed it");
-        let pointer = format!("{}/params/{}", place.pointer, param.name);
-        if let Some(name) = written.as_object().and_then(|members| members.get("$route")) {
-            let known: Vec<&str> = paths::param_names(place.path).collect();
+        let argument: Json = serde_json::from_str(argument.get()).expect("the reader has parsed it");
+        let pointer = format!("{}/params/{}", location.pointer, param.name);
+        if let Some(name) = argument.as_object().and_then(|members| members.get("$route")) {
+            let known: Vec<&str> = paths::param_names(location.path).collect();
             let text = name.as_str().unwrap_or_default();
             if known.contains(&text) {
                 return Argument::Route(text.to_owned());
@@ -115,48 +120,48 @@ impl<'c> EmbeddedQueries<'c> {
                 false => format!("a parameter of the path: one of {}", known.join(", ")),
             };
             let diagnostic =
-                Diagnostic::at_value(place.file, format!("{pointer}/$route"), expected, name.to_string());
+                Diagnostic::at_value(location.file, format!("{pointer}/$route"), expected, name.to_string());
             let diagnostic = diagnostic.with_title(format!("unknown route parameter {name}"));
-            mistakes.add(diagnostic.with_nearest(nearest(text, known)));
+            diagnostics.add(diagnostic.with_nearest(nearest(text, known)));
             return Argument::Nothing;
         }
-        if params::may_be_absent(param) && (written.is_null() || written == "") {
+        if params::may_be_absent(param) && (argument.is_null() || argument == "") {
             return Argument::Nothing;
         }
         let mut encoded = Vec::new();
-        condition::encode(&written, &mut encoded);
+        condition::encode(&argument, &mut encoded);
         if !Value::decode(&encoded).is_some_and(|value| params::accepts(param, value)) {
-            mistakes.add(Diagnostic::at_value(
-                place.file,
+            diagnostics.add(Diagnostic::at_value(
+                location.file,
                 pointer,
                 param.accepts.as_str(),
-                written.to_string(),
+                argument.to_string(),
             ));
         }
         Argument::Value(encoded)
     }
 
     /// Returns the index of the parameter `name` if the path gives its value.
-    pub(super) fn route_argument(&self, embedded: &QueryCall, name: &str) -> Option<usize> {
-        let param = params::index_of(self.queries?.get(embedded.query as usize)?, name)?;
-        matches!(embedded.arguments[param], Argument::Route(_)).then_some(param)
+    pub(super) fn route_argument(&self, call: &QueryCall, name: &str) -> Option<usize> {
+        let param = params::index_of(self.queries?.get(call.query as usize)?, name)?;
+        matches!(call.arguments[param], Argument::Route(_)).then_some(param)
     }
 
     /// Appends the first page of a query that does not depend on the path: items, `],"total":`, their number
     /// on all pages, `,"nextCursor":` and the cursor.
     pub(super) fn write_first_page(
         &mut self,
-        embedded: &QueryCall,
-        place: &QueryLocation<'_>,
+        call: &QueryCall,
+        location: &QueryLocation<'_>,
         pieces: &PieceBuilder,
         out: &mut Vec<u8>,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) {
-        let Some(query) = self.run(embedded, &BTreeMap::new()) else {
+        let Some(query) = self.run(call, &BTreeMap::new()) else {
             let expected = format!("a query that evaluates at most {QUERY_EVALUATIONS_MAX} items");
             let diagnostic =
-                Diagnostic::at_value(place.file, place.pointer, expected, "one that evaluates more");
-            return mistakes.add(diagnostic.with_title("the query is too expensive for a page"));
+                Diagnostic::at_value(location.file, location.pointer, expected, "one that evaluates more");
+            return diagnostics.add(diagnostic.with_title("the query is too expensive for a page"));
         };
         self.write_items(query, pieces, out);
     }
@@ -164,32 +169,32 @@ impl<'c> EmbeddedQueries<'c> {
     /// Appends the results of a page's queries for these parts of the path.
     pub(super) fn write_found_items(
         &mut self,
-        embedded: &[QueryCall],
+        calls: &[QueryCall],
         route: &BTreeMap<String, String>,
         pieces: &PieceBuilder,
         out: &mut Vec<u8>,
     ) {
-        for embedded in embedded {
+        for call in calls {
             out.push(0);
-            if let Some(query) = self.run(embedded, route) {
+            if let Some(query) = self.run(call, route) {
                 self.write_items(query, pieces, out);
             }
         }
     }
 
     /// Appends the content IDs of the queries, which identify everything that they can return.
-    pub(super) fn write_content_ids(&self, embedded: &[QueryCall], out: &mut Vec<u8>) {
-        for query in embedded.iter().filter_map(|embedded| self.queries?.get(embedded.query as usize)) {
+    pub(super) fn write_content_ids(&self, calls: &[QueryCall], out: &mut Vec<u8>) {
+        for query in calls.iter().filter_map(|call| self.queries?.get(call.query as usize)) {
             out.extend_from_slice(&query.content);
         }
     }
 
     /// Runs a query. Returns `None` if a part of the path is not valid for its parameter, or if the query is
     /// too expensive.
-    fn run(&mut self, embedded: &QueryCall, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
-        let query = &self.queries?[embedded.query as usize];
+    fn run(&mut self, call: &QueryCall, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
+        let query = &self.queries?[call.query as usize];
         let mut values: ParamValues<'_> = NO_VALUES;
-        for ((param, argument), value) in query.params.iter().zip(&embedded.arguments).zip(&mut values) {
+        for ((param, argument), value) in query.params.iter().zip(&call.arguments).zip(&mut values) {
             *value = match argument {
                 Argument::Nothing => None,
                 Argument::Value(encoded) => Some(Value::decode(encoded)?),
@@ -218,14 +223,14 @@ impl<'c> EmbeddedQueries<'c> {
     }
 
     /// Returns the maximum number of items that one request evaluates for this query.
-    pub(super) fn evaluations_max(&self, embedded: &QueryCall) -> usize {
-        let query = self.queries.and_then(|queries| queries.get(embedded.query as usize));
+    pub(super) fn evaluations_max(&self, call: &QueryCall) -> usize {
+        let query = self.queries.and_then(|queries| queries.get(call.query as usize));
         query.map_or(0, evaluations_max)
     }
 
     /// Returns the maximum size of the query's first page, in bytes.
-    pub(super) fn bytes_max(&self, embedded: &QueryCall, pieces: &PieceBuilder) -> usize {
-        let Some(query) = self.queries.and_then(|queries| queries.get(embedded.query as usize)) else {
+    pub(super) fn bytes_max(&self, call: &QueryCall, pieces: &PieceBuilder) -> usize {
+        let Some(query) = self.queries.and_then(|queries| queries.get(call.query as usize)) else {
             return 0;
         };
         let mut items: Vec<usize> =

@@ -21,20 +21,24 @@ pub(super) struct Experiments {
 impl Experiments {
     /// Collects the experiments of all routes. Reports invalid experiments, and zones with conflicting
     /// definitions.
-    pub(super) fn collect(routes: &[(String, Route)], mistakes: &mut Diagnostics) -> Self {
+    pub(super) fn collect(routes: &[(String, Route)], diagnostics: &mut Diagnostics) -> Self {
         let mut met = BTreeMap::new();
         for (file, route) in routes {
             if let Route::Page(page) = route {
-                let mut collector = ExperimentCollector { file, by_key: &mut met, diagnostics: mistakes };
-                collector.visit_zones(&page.layout.zones, "/layout");
+                let mut collector = ExperimentCollector { file, by_key: &mut met, diagnostics };
+                page.layout.for_each_rule(&mut |pointer, rule| {
+                    if let Rule::Experiment { experiment, .. } = rule {
+                        collector.visit_experiment(experiment, &format!("{pointer}/experiment"));
+                    }
+                });
             }
         }
         if met.len() > EXPERIMENTS_MAX {
             let expected = format!("at most {EXPERIMENTS_MAX} experiments");
             let diagnostic = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
-            mistakes.add(diagnostic.with_title("too many experiments"));
+            diagnostics.add(diagnostic.with_title("too many experiments"));
         }
-        met.values().for_each(|collected| collected.metrics.check_value(mistakes));
+        met.values().for_each(|collected| collected.metrics.check_value(diagnostics));
         let by_key = met.into_iter().map(|(key, collected)| (key.to_owned(), compile_experiment(&collected)));
         Self { by_key: by_key.collect() }
     }
@@ -50,7 +54,7 @@ impl Experiments {
 }
 
 /// Reports a page whose `experiments` could be longer than a header can be.
-pub(super) fn check_text_length(file: &str, layout: &types::Layout, mistakes: &mut Diagnostics) {
+pub(super) fn check_text_length(file: &str, layout: &types::Layout, diagnostics: &mut Diagnostics) {
     let mut pairs = BTreeMap::new();
     let in_zones = longest_pairs_in_zones(&layout.zones, &mut pairs);
     // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum.
@@ -60,7 +64,7 @@ pub(super) fn check_text_length(file: &str, layout: &types::Layout, mistakes: &m
             "experiment keys and variant keys whose longest list, as in `X-Experiments`, is at most {EXPERIMENTS_BYTES_MAX} bytes"
         );
         let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{bytes} bytes"));
-        mistakes.add(diagnostic.with_title("the names of experiments and variants are too long"));
+        diagnostics.add(diagnostic.with_title("the names of experiments and variants are too long"));
     }
 }
 
@@ -119,34 +123,6 @@ struct ExperimentCollector<'s, 'm> {
 }
 
 impl<'s> ExperimentCollector<'s, '_> {
-    fn visit_zones(&mut self, zones: &'s types::Members<Name, Zone>, pointer: &str) {
-        for (name, zone) in &zones.0 {
-            let pointer = format!("{pointer}/zones/{name}");
-            match zone {
-                Zone::Plain(nodes) => self.visit_nodes(nodes, &pointer),
-                Zone::Personalized(zone) => {
-                    self.visit_nodes(&zone.default, &format!("{pointer}/default"));
-                    for (key, nodes) in &zone.variants.0 {
-                        self.visit_nodes(nodes, &format!("{pointer}/variants/{key}"));
-                    }
-                    for (i, rule) in zone.rules.iter().enumerate() {
-                        if let Rule::Experiment { experiment, .. } = rule {
-                            self.visit_experiment(experiment, &format!("{pointer}/rules/{i}/experiment"));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn visit_nodes(&mut self, nodes: &'s [Node], pointer: &str) {
-        for (i, node) in nodes.iter().enumerate() {
-            if let Some(zones) = &node.zones {
-                self.visit_zones(zones, &format!("{pointer}/{i}"));
-            }
-        }
-    }
-
     fn visit_experiment(&mut self, experiment: &'s types::Experiment, pointer: &str) {
         self.check_weights(experiment, pointer);
         if let Some((_, from, to)) = &experiment.namespace
@@ -205,8 +181,8 @@ impl<'s> ExperimentCollector<'s, '_> {
     }
 }
 
-fn compile_experiment(collected: &CollectedExperiment<'_>) -> Experiment {
-    let (_, experiment) = collected.first;
+fn compile_experiment(collected_experiment: &CollectedExperiment<'_>) -> Experiment {
+    let (_, experiment) = collected_experiment.first;
     let weights: Option<Vec<f64>> = experiment.weights.as_ref().map(|w| w.iter().map(|w| w.0).collect());
     let ranges =
         condition::bucket_ranges(experiment.variants.len(), experiment.coverage.0, weights.as_deref());
@@ -223,6 +199,6 @@ fn compile_experiment(collected: &CollectedExperiment<'_>) -> Experiment {
         ranges: ranges.map(|(from, to)| Range { from, to }).collect(),
         namespace,
         holdout: experiment.holdout.map_or(0.0, |h| h.0),
-        metrics: collected.metrics.compile(),
+        metrics: collected_experiment.metrics.compile(),
     }
 }

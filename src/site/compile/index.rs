@@ -60,8 +60,9 @@ impl FilterEvaluator<'_> {
     /// Returns whether the condition holds for these fields and parameters.
     pub(super) fn holds(&self, root: Value<'_>, params: &[Option<Value<'_>>]) -> bool {
         let document = &EncodedDocument { root, now_ms: 0 };
-        let (patterns, memo) = (self.patterns, &mut Memo::default());
-        Evaluator { document, audiences: &NoAudiences, patterns, params, memo }.holds(self.program)
+        let memo = &mut Memo::default();
+        Evaluator { document, audiences: &NoAudiences, patterns: self.patterns, params, memo }
+            .holds(self.program)
     }
 }
 
@@ -149,6 +150,12 @@ struct Choice<'b> {
     digits: Digits<'b>,
 }
 
+impl<'b> Choice<'b> {
+    fn known(value: &'b [u8], digit: u64) -> Self {
+        Self { value: Some(value), digits: Digits::One(digit) }
+    }
+}
+
 /// The digits of a choice in the key of a combination.
 enum Digits<'b> {
     One(u64),
@@ -183,13 +190,15 @@ impl Digits<'_> {
 }
 
 impl IndexedParam {
-    fn new(input: &IndexInput<'_>, param: u16, held: BTreeSet<Vec<u8>>) -> Self {
+    fn new(input: &IndexInput<'_>, param: u16, item_values: BTreeSet<Vec<u8>>) -> Self {
         let declared = &input.params[usize::from(param)];
         let finite = input.is_finite(param);
-        let values = match (finite, declared.values.is_empty()) {
-            (false, _) => held,
-            (true, false) => declared.values.iter().cloned().collect(),
-            (true, true) => [false, true].map(|flag| encode_value(&Json::from(flag))).into(),
+        let values = if !finite {
+            item_values
+        } else if declared.values.is_empty() {
+            [false, true].map(|flag| encode_value(&Json::from(flag))).into()
+        } else {
+            declared.values.iter().cloned().collect()
         };
         let values: BTreeMap<Vec<u8>, u64> = values.into_iter().zip(FIRST_VALUE_DIGIT..).collect();
         let other = value_unlike(declared.kind, &values);
@@ -200,16 +209,14 @@ impl IndexedParam {
         self.values.len() as u64 + FIRST_VALUE_DIGIT
     }
 
-    /// Returns the values that an item with the values `own` can distinguish.
-    fn choices(&self, own: Option<&BTreeSet<Vec<u8>>>) -> Vec<Choice<'_>> {
-        let mut choices: Vec<Choice<'_>> = match self.finite {
-            true => self.values.iter().map(known_choice).collect(),
-            false => own
-                .into_iter()
-                .flatten()
-                .filter_map(|v| self.values.get_key_value(v))
-                .map(known_choice)
-                .collect(),
+    /// Returns the values that an item with these values can distinguish.
+    fn choices(&self, item_values: Option<&BTreeSet<Vec<u8>>>) -> Vec<Choice<'_>> {
+        let mut choices: Vec<Choice<'_>> = if self.finite {
+            self.values.iter().map(|(value, digit)| Choice::known(value, *digit)).collect()
+        } else {
+            let values = item_values.into_iter().flatten();
+            let known = values.filter_map(|value| self.values.get_key_value(value));
+            known.map(|(value, digit)| Choice::known(value, *digit)).collect()
         };
         if !self.finite {
             let own = choices.iter().flat_map(|choice| choice.digits.list()).collect();
@@ -222,27 +229,23 @@ impl IndexedParam {
     }
 }
 
-fn known_choice<'b>((value, digit): (&'b Vec<u8>, &u64)) -> Choice<'b> {
-    Choice { value: Some(value), digits: Digits::One(*digit) }
-}
-
 impl<'q> IndexBuilder<'q> {
     fn new(
         input: &'q IndexInput<'q>,
-        indexed: &BTreeSet<u16>,
-        listed: &[usize],
+        param_indexes: &BTreeSet<u16>,
+        conjunct_indexes: &[usize],
         entries: &[&Entry<'_>],
     ) -> Self {
-        let conjuncts: Vec<&Condition> = listed.iter().map(|at| &input.conjuncts[*at]).collect();
-        let mut held: BTreeMap<u16, BTreeSet<Vec<u8>>> =
-            indexed.iter().map(|param| (*param, BTreeSet::new())).collect();
+        let conjuncts: Vec<&Condition> = conjunct_indexes.iter().map(|at| &input.conjuncts[*at]).collect();
+        let mut values: BTreeMap<u16, BTreeSet<Vec<u8>>> =
+            param_indexes.iter().map(|param| (*param, BTreeSet::new())).collect();
         for entry in entries {
             for_each_equal_value(&conjuncts, entry, input, &mut |param, value| {
-                held.entry(param).or_default().insert(value);
+                values.entry(param).or_default().insert(value);
             });
         }
         let params =
-            held.into_iter().map(|(param, values)| IndexedParam::new(input, param, values)).collect();
+            values.into_iter().map(|(param, values)| IndexedParam::new(input, param, values)).collect();
         let filter = Filter::new(&Condition::all(conjuncts.iter().map(|c| (*c).clone()))).ok();
         Self { input, params, conjuncts, filter }
     }
@@ -326,12 +329,12 @@ impl<'q> IndexBuilder<'q> {
     }
 }
 
-/// Calls `tell` for each parameter value that is equal to a value of the entry and has the parameter's type.
+/// Calls `visit` for each parameter value that is equal to a value of the entry and has the parameter's type.
 fn for_each_equal_value(
     conjuncts: &[&Condition],
     entry: &Entry<'_>,
     input: &IndexInput<'_>,
-    tell: &mut dyn FnMut(u16, Vec<u8>),
+    visit: &mut dyn FnMut(u16, Vec<u8>),
 ) {
     for conjunct in conjuncts {
         conjunct.each_equal_value(entry.root(), &mut |param, value| {
@@ -341,7 +344,7 @@ fn for_each_equal_value(
                 ParamKind::Boolean => value.is_boolean(),
             };
             if fits {
-                tell(param, encode_value(&value));
+                visit(param, encode_value(&value));
             }
         });
     }
@@ -384,12 +387,12 @@ fn nth_combination<'c, 'b>(choices: &'c [Vec<Choice<'b>>], mut number: usize) ->
 /// Builds the columns for the bounds in these conjuncts.
 pub(super) fn build_columns(
     params: &[Param],
-    scanned: &[Condition],
+    conjuncts: &[Condition],
     entries: &[&Entry<'_>],
 ) -> (Vec<Column>, Vec<ColumnBound>) {
     let mut known: Vec<(&str, ParamKind)> = Vec::new();
     let mut bounds = Vec::new();
-    for bound in scanned.iter().filter_map(Condition::as_bound) {
+    for bound in conjuncts.iter().filter_map(Condition::as_bound) {
         let column = (bound.path, params[usize::from(bound.param)].kind);
         let at = known.iter().position(|other| *other == column).unwrap_or(known.len());
         if at == known.len() {

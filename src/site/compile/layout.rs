@@ -58,7 +58,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         &mut self,
         file: &str,
         route: &PageRoute,
-        mistakes: &mut Diagnostics,
+        diagnostics: &mut Diagnostics,
     ) -> (Page, ItemGaps) {
         let PageRoute { path, layout, .. } = route;
         let mut drafting = LayoutCompiler {
@@ -66,7 +66,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
             file,
             path,
             has_item: route.each.is_some(),
-            diagnostics: mistakes,
+            diagnostics,
             text: Vec::new(),
             text_gaps: Vec::new(),
             item_gaps: ItemGaps::new(),
@@ -88,8 +88,8 @@ impl<'a, 's> PageCompiler<'a, 's> {
             combinations_array_bytes: 0,
             combinations_truncated: false,
         };
-        self.check_sizes(file, &page, mistakes);
-        experiments::check_text_length(file, layout, mistakes);
+        self.check_sizes(file, &page, diagnostics);
+        experiments::check_text_length(file, layout, diagnostics);
         self.list_combinations(&mut page);
         (page, item_gaps)
     }
@@ -108,14 +108,14 @@ impl<'a, 's> PageCompiler<'a, 's> {
     /// Appends the results of a page's queries for these parts of the path.
     pub(super) fn write_found_items(
         &mut self,
-        embedded: &[QueryCall],
+        calls: &[QueryCall],
         route: &BTreeMap<String, String>,
         out: &mut Vec<u8>,
     ) {
-        self.embedded_queries.write_found_items(embedded, route, self.pieces, out);
+        self.embedded_queries.write_found_items(calls, route, self.pieces, out);
     }
 
-    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], embedded: &[QueryCall]) {
+    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], calls: &[QueryCall]) {
         let Self { description, pieces, .. } = self;
         description.clear();
         let mut describe = |text: &[u8]| {
@@ -128,7 +128,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
                     Part::Piece(index) => describe(pieces.text(*index)),
                     Part::Zone(index) => describe(zones[usize::from(*index)].zone.name.as_bytes()),
                     Part::RouteValue(index, param) => {
-                        let argument = &embedded[usize::from(*index)].arguments[usize::from(*param)];
+                        let argument = &calls[usize::from(*index)].arguments[usize::from(*param)];
                         describe(format!("{argument:?}").as_bytes());
                     }
                     Part::Query(index) => describe(&index.to_le_bytes()),
@@ -162,7 +162,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         page.combinations = self.pieces.add(&text);
     }
 
-    fn check_sizes(&mut self, file: &str, page: &Page, mistakes: &mut Diagnostics) {
+    fn check_sizes(&mut self, file: &str, page: &Page, diagnostics: &mut Diagnostics) {
         let bytes = |part: &Part| match part {
             Part::Piece(index) => self.pieces.text(*index).len(),
             Part::Zone(_) => 0,
@@ -177,7 +177,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
             let expected =
                 format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
             let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{body} bytes"));
-            mistakes.add(diagnostic.with_title("the layout is too large"));
+            diagnostics.add(diagnostic.with_title("the layout is too large"));
         }
         let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
         let canonical = max_total(page, &page.parts, &pair, &|_| 0);
@@ -186,7 +186,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
                 "zone names and variant keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes"
             );
             let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{canonical} bytes"));
-            mistakes.add(diagnostic.with_title("the names of zones and variants are too long"));
+            diagnostics.add(diagnostic.with_title("the names of zones and variants are too long"));
         }
     }
 }
@@ -406,11 +406,11 @@ impl LayoutCompiler<'_, '_, '_> {
         pointer: &str,
         expected: &str,
         actual: &str,
-        known: impl Iterator<Item = &'k str>,
+        names: impl Iterator<Item = &'k str>,
     ) {
         let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("{actual:?}"));
         let diagnostic = diagnostic.with_title(format!("unknown variant {actual:?}"));
-        self.diagnostics.add(diagnostic.with_nearest(nearest(actual, known)));
+        self.diagnostics.add(diagnostic.with_nearest(nearest(actual, names)));
     }
 
     fn wrong(&mut self, pointer: &str, title: &str, expected: String, actual: &str) {
@@ -451,14 +451,14 @@ fn list_zone_places(parts: &[Part], zones: &[CompiledZone]) -> Vec<ZonePlace> {
 fn add_zone_places(
     parts: &[Part],
     zones: &[CompiledZone],
-    within: Option<(u8, u8)>,
-    places: &mut Vec<ZonePlace>,
+    parent: Option<(u8, u8)>,
+    zone_places: &mut Vec<ZonePlace>,
 ) {
     for part in parts {
         if let Part::Zone(zone) = *part {
-            places.push(ZonePlace { zone, within });
+            zone_places.push(ZonePlace { zone, within: parent });
             for (index, variant) in zones[usize::from(zone)].zone.variants.iter().enumerate() {
-                add_zone_places(&variant.parts, zones, Some((zone, index as u8)), places);
+                add_zone_places(&variant.parts, zones, Some((zone, index as u8)), zone_places);
             }
         }
     }

@@ -10,21 +10,21 @@ const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the 
 const _: () = assert!(SEED_CHARS_MAX == 256, "the schema of `seed` has the same number");
 
 /// A member of the first zone that gives it.
-type Given<'s, T> = Option<(&'s str, &'s T)>;
+type FirstMember<'s, T> = Option<(&'s str, &'s T)>;
 
 /// The metrics of one experiment, each from the first zone that gives it.
 #[derive(Default)]
 pub(super) struct CollectedMetrics<'s> {
-    goal: Given<'s, String>,
-    value: Given<'s, ValueProperty>,
+    goal: FirstMember<'s, String>,
+    value: FirstMember<'s, ValueProperty>,
     /// The pointer of `value`.
     value_pointer: String,
-    cap: Given<'s, AuthoredCap>,
+    cap: FirstMember<'s, AuthoredCap>,
     /// The pointer of `cap`.
     cap_pointer: String,
-    guardrails: Given<'s, Vec<Guardrail>>,
-    planned: Given<'s, u64>,
-    window: Given<'s, String>,
+    guardrails: FirstMember<'s, Vec<Guardrail>>,
+    planned: FirstMember<'s, u64>,
+    window: FirstMember<'s, String>,
 }
 
 /// The zone whose metrics are added, and the sink for its errors.
@@ -79,14 +79,14 @@ impl Zone<'_, '_> {
     fn agree<'s, T: PartialEq>(
         &mut self,
         member: &str,
-        known: &mut Given<'s, T>,
-        given: Option<(&'s str, &'s T)>,
+        first: &mut FirstMember<'s, T>,
+        other: FirstMember<'s, T>,
     ) {
-        let (Some((file, first)), Some((_, other))) = (&known, given) else {
-            *known = known.or(given);
-            return;
-        };
-        if *first != other {
+        let before = *first;
+        *first = before.or(other);
+        if let Some((file, first)) = before
+            && other.is_some_and(|(_, other)| first != other)
+        {
             let title = format!("conflicting `{member}` of experiment `{}`", self.key);
             let expected = format!(
                 "the same `{member}` as in `{file}`, or none, because all zones of the experiment share it"

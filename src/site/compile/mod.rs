@@ -69,16 +69,16 @@ pub struct CompiledSite {
 /// The diagnostics of the reading step and those of the compilation.
 pub fn compile(
     source: &Source,
-    mut mistakes: Diagnostics,
+    mut diagnostics: Diagnostics,
     version: u64,
     progress: &dyn Fn(usize, usize),
 ) -> Result<CompiledSite, Diagnostics> {
     let mut warnings = Diagnostics::default();
-    let mut sink = DiagnosticSink { errors: &mut mistakes, warnings: &mut warnings };
+    let mut sink = DiagnosticSink { errors: &mut diagnostics, warnings: &mut warnings };
     let routes = source.routes.len();
     let site = compile_site(source, &mut sink, version, &|done, _| progress(done, 2 * routes));
-    let Some((mut site, pieces)) = site.filter(|_| mistakes.is_empty()) else {
-        return Err(mistakes);
+    let Some((mut site, pieces)) = site.filter(|_| diagnostics.is_empty()) else {
+        return Err(diagnostics);
     };
     lints::check(source, &site.routes, &mut warnings);
     let FinishedPieces { table, file } =
@@ -105,8 +105,8 @@ fn compile_site(
     let mut conditions = ConditionCompiler::new(source, sink.errors);
     let collections = Collections::new(source, sink.errors);
     let queries = content::compile_queries(source, &collections, &mut conditions, &mut pieces, sink);
-    let mistakes = &mut *sink.errors;
-    let archived = archive_queries(&queries, mistakes)?;
+    let diagnostics = &mut *sink.errors;
+    let archived = archive_queries(&queries, diagnostics)?;
     let archived = rkyv::access::<ArchivedVec<ArchivedQuery>, Error>(&archived).ok();
     // Expressions that exceed the limit are an error of the whole site, reported when all are known
     // (`finish`).
@@ -115,16 +115,16 @@ fn compile_site(
     let readable = archived.filter(|_| source.queries.is_some());
     let mut contents = EmbeddedQueries::new(name, readable, patterns);
 
-    let experiments = Experiments::collect(&source.routes, mistakes);
+    let experiments = Experiments::collect(&source.routes, diagnostics);
     let layouts = PageCompiler::new(&mut conditions, &experiments, &mut contents, &mut pieces);
-    let made = routes::compile_routes(source, layouts, &collections, mistakes, progress);
+    let made = routes::compile_routes(source, layouts, &collections, diagnostics, progress);
     let index = paths::build_index(&made.routes);
-    redirects::check_circles(&source.routes, &made.routes, &index.tree, mistakes);
+    redirects::check_circles(&source.routes, &made.routes, &index.tree, diagnostics);
     let site = source.site.as_ref()?;
-    let clock_offsets = timezone::clock_offsets(&site.time_zone, mistakes);
-    check_origins(site, mistakes);
-    check_hosts(site, mistakes);
-    let (patterns, audiences, sees_url) = conditions.finish(mistakes);
+    let clock_offsets = timezone::clock_offsets(&site.time_zone, diagnostics);
+    check_origins(site, diagnostics);
+    check_hosts(site, diagnostics);
+    let (patterns, audiences, sees_url) = conditions.finish(diagnostics);
     let site = Site {
         site: (*site.site).into(),
         tracking_id: site.tracking_id.clone(),
@@ -164,12 +164,12 @@ fn compile_site(
 }
 
 /// Archives the queries in the form that a server runs.
-fn archive_queries(queries: &Vec<Query>, mistakes: &mut Diagnostics) -> Option<rkyv::util::AlignedVec> {
+fn archive_queries(queries: &Vec<Query>, diagnostics: &mut Diagnostics) -> Option<rkyv::util::AlignedVec> {
     rkyv::to_bytes::<Error>(queries)
         .map_err(|error| {
             let expected = "queries that fit a snapshot";
             let diagnostic = Diagnostic::at_value("queries.json", "", expected, error.to_string());
-            mistakes.add(diagnostic.with_title("cannot archive the queries"));
+            diagnostics.add(diagnostic.with_title("cannot archive the queries"));
         })
         .ok()
 }
@@ -181,13 +181,13 @@ fn cache_control(times: types::CacheTimes) -> String {
     )
 }
 
-fn check_origins(site: &types::Site, mistakes: &mut Diagnostics) {
+fn check_origins(site: &types::Site, diagnostics: &mut Diagnostics) {
     for (i, origin) in site.origins.iter().enumerate().filter(|(_, origin)| !is_origin(origin)) {
         let expected =
             "an origin such as `https://www.example.com`, `https://*.example.com` or `http://localhost:*`";
         let pointer = format!("/origins/{i}");
         let diagnostic = Diagnostic::at_value("site.json", pointer, expected, format!("{origin:?}"));
-        mistakes.add(diagnostic.with_title(format!("invalid origin {origin:?}")));
+        diagnostics.add(diagnostic.with_title(format!("invalid origin {origin:?}")));
     }
 }
 
@@ -209,12 +209,12 @@ fn ascii_host(host: &str) -> Option<String> {
 }
 
 /// Checks the internationalized names among the hosts.
-fn check_hosts(site: &types::Site, mistakes: &mut Diagnostics) {
+fn check_hosts(site: &types::Site, diagnostics: &mut Diagnostics) {
     for (i, host) in site.hosts.iter().enumerate().filter(|(_, host)| ascii_host(host).is_none()) {
         let expected = "a host name that IDNA allows, such as `bücher.example`";
         let diagnostic =
             Diagnostic::at_value("site.json", format!("/hosts/{i}"), expected, format!("{host:?}"));
-        mistakes.add(diagnostic.with_title(format!("invalid host {host:?}")));
+        diagnostics.add(diagnostic.with_title(format!("invalid host {host:?}")));
     }
 }
 

@@ -19,28 +19,29 @@ const WRAPPED_WINDOW: &[&str] = &[
 ];
 
 /// Reports the errors of the condition at `pointer` in `file`. The condition is valid otherwise.
-pub(super) fn check(file: &str, pointer: &str, condition: &Json, mistakes: &mut Diagnostics) {
+pub(super) fn check(file: &str, pointer: &str, condition: &Json, diagnostics: &mut Diagnostics) {
     let found = Comparisons::collect(condition, pointer);
     let mut wrong = BTreeSet::new();
     for comparison in found.all.iter().filter(|comparison| !comparison.is_count) {
         if let Some((expected, nearest)) = find_wrong_operand(comparison) {
             wrong.insert((comparison.conjunction, comparison.path));
-            let (path, literal) = (comparison.path, comparison.literal);
+            let path = comparison.path;
+            let literal = comparison.literal;
             let diagnostic =
                 Diagnostic::at_value(file, comparison.pointer.clone(), expected, literal.to_string());
             let diagnostic = diagnostic.with_title(format!("`{path}` is never {literal}"));
-            mistakes.add(diagnostic.with_nearest(nearest));
+            diagnostics.add(diagnostic.with_nearest(nearest));
         }
     }
     for window in found.windows() {
         let last = window[window.len() - 1];
         if !wrong.contains(&(last.conjunction, last.path)) && is_empty(&window) {
-            mistakes.add(describe_empty(file, &window));
+            diagnostics.add(describe_empty(file, &window));
         }
     }
     for field in &found.fields {
         if let Some(diagnostic) = check_page_path(file, field) {
-            mistakes.add(diagnostic);
+            diagnostics.add(diagnostic);
         }
     }
 }
@@ -143,7 +144,8 @@ fn excludes_all<'c, T: PartialOrd + Copy>(
 }
 
 fn describe_empty(file: &str, window: &[&Comparison<'_>]) -> Diagnostic {
-    let (first, last) = (window[0], window[window.len() - 1]);
+    let first = window[0];
+    let last = window[window.len() - 1];
     let written = |comparison: &&Comparison<'_>| match comparison.operator {
         LOOSE => comparison.literal.to_string(),
         operator => format!("{operator} {}", comparison.literal),
@@ -185,10 +187,10 @@ fn check_page_path(file: &str, test: &FieldTest<'_>) -> Option<Diagnostic> {
 }
 
 /// Returns the path that page events have for an authored path or URL.
-fn recorded_path(written: &str, is_prefix: bool) -> String {
-    let path = match written.split_once("://") {
+fn recorded_path(authored_path: &str, is_prefix: bool) -> String {
+    let path = match authored_path.split_once("://") {
         Some((_, rest)) => &rest[rest.find('/').unwrap_or(rest.len())..],
-        None => written,
+        None => authored_path,
     };
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let path = if is_prefix { path } else { path.trim_end_matches('/') };

@@ -33,10 +33,10 @@ pub(super) fn precedence(path: &str) -> Vec<u8> {
 }
 
 /// Reports errors in a path. Schema validation has already checked that it begins with `/`.
-pub(super) fn check_path(file: &str, path: &str, mistakes: &mut Diagnostics) {
+pub(super) fn check_path(file: &str, path: &str, diagnostics: &mut Diagnostics) {
     let mut wrong = |expected: String| {
         let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
-        mistakes.add(diagnostic.with_title(format!("invalid path {path:?}")));
+        diagnostics.add(diagnostic.with_title(format!("invalid path {path:?}")));
     };
     if path.len() > ROUTE_BYTES_MAX {
         wrong(format!("a path of at most {ROUTE_BYTES_MAX} bytes"));
@@ -69,16 +69,16 @@ pub(super) struct PathIndex {
 
 /// Reports authored paths that match the same URLs.
 pub(super) fn check_shapes<'s>(
-    authored: impl Iterator<Item = (&'s str, &'s str)>,
-    mistakes: &mut Diagnostics,
+    paths: impl Iterator<Item = (&'s str, &'s str)>,
+    diagnostics: &mut Diagnostics,
 ) {
     let mut shapes: BTreeMap<String, &str> = BTreeMap::new();
-    for (file, path) in authored {
+    for (file, path) in paths {
         let shape = path_shape(path);
         if let Some(other) = shapes.get(&shape) {
             let expected = format!("a path that matches other URLs than the path in `{other}`");
             let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
-            mistakes.add(diagnostic.with_title(format!("duplicate path {path:?}")));
+            diagnostics.add(diagnostic.with_title(format!("duplicate path {path:?}")));
             continue;
         }
         shapes.insert(shape, file);

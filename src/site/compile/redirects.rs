@@ -26,16 +26,17 @@ pub(super) fn compile_target(
     file: &str,
     path: &str,
     to: &str,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> Vec<TargetPart> {
     let prefix_bytes = match check_form(to) {
         Ok(prefix_bytes) => prefix_bytes,
         Err(fault) => {
-            mistakes.add(fault.diagnostic(file, to));
+            diagnostics.add(fault.diagnostic(file, to));
             return Vec::new();
         }
     };
-    let (mut parts, mut text) = (Vec::new(), String::new());
+    let mut parts = Vec::new();
+    let mut text = String::new();
     let (prefix, mut rest) = to.split_at(prefix_bytes);
     text.push_str(prefix);
     while let Some(at) = rest.find([':', '*']) {
@@ -52,7 +53,7 @@ pub(super) fn compile_target(
                 }
                 parts.push(part);
             }
-            None => report_unknown_param(file, path, param, mistakes),
+            None => report_unknown_param(file, path, param, diagnostics),
         }
     }
     text.push_str(rest);
@@ -180,13 +181,13 @@ fn find_param(path: &str, param: &str) -> Option<TargetPart> {
     Some(if param == "*" { TargetPart::Rest(at) } else { TargetPart::Segment(at) })
 }
 
-fn report_unknown_param(file: &str, path: &str, param: &str, mistakes: &mut Diagnostics) {
+fn report_unknown_param(file: &str, path: &str, param: &str, diagnostics: &mut Diagnostics) {
     let escape = if param == "*" { "%2A" } else { "%3A" };
     let expected = format!("a parameter of the path {path:?}, or `{escape}` in place of `{}`", &param[..1]);
     let known = nearest(&param[1..], param_names(path).filter(|name| *name != "*"));
     let diagnostic = Diagnostic::at_value(file, TO, expected, format!("`{param}`"));
     let diagnostic = diagnostic.with_title(format!("unknown parameter `{param}`"));
-    mistakes.add(diagnostic.with_nearest(known.map(|name| format!(":{name}"))));
+    diagnostics.add(diagnostic.with_nearest(known.map(|name| format!(":{name}"))));
 }
 
 /// Reports redirects that lead to each other in a circle, or in too long a chain. The check follows a
@@ -195,7 +196,7 @@ pub(super) fn check_circles(
     source: &[(String, types::Route)],
     routes: &[Route],
     tree: &[Branch],
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) {
     let redirects = source.iter().filter_map(|(file, route)| match route {
         types::Route::Redirect(route) => Some((file, route)),
@@ -213,7 +214,7 @@ pub(super) fn check_circles(
             );
             let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{:?}", route.redirect.to));
             let title = format!("the redirect of {:?} leads in a circle, or in too long a chain", route.path);
-            mistakes.add(diagnostic.with_title(title));
+            diagnostics.add(diagnostic.with_title(title));
         }
     }
 }
@@ -246,7 +247,8 @@ impl<'r> RouteFinder<'r> {
                 return true;
             }
             let Some(found) = self.find(&next).and_then(|route| self.redirect(route)) else { return false };
-            (redirect, segments) = (found, next);
+            redirect = found;
+            segments = next;
         }
         true
     }

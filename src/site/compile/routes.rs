@@ -30,7 +30,7 @@ pub(super) fn compile_routes(
     source: &Source,
     layouts: PageCompiler<'_, '_>,
     collections: &Collections<'_>,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
     progress: &dyn Fn(usize, usize),
 ) -> CompiledRoutes {
     let site = source.site.as_ref().map_or("", |site| &site.site);
@@ -39,11 +39,10 @@ pub(super) fn compile_routes(
     let mut in_order: Vec<_> = source.routes.iter().map(|(file, route)| (file.as_str(), route)).collect();
     in_order.sort_by_cached_key(|(_, route)| (paths::precedence(route.path()), route.path()));
     let authored = in_order.iter().map(|(file, route)| (*file, route.path()));
-    paths::check_shapes(authored.clone(), mistakes);
+    paths::check_shapes(authored.clone(), diagnostics);
     let taken = authored.map(|(_, path)| path.to_owned()).collect();
     let made = CompiledRoutes { routes: Vec::new(), pages: Vec::new(), updated_at: None };
-    let mut scheduler =
-        RouteCompiler { site, layouts, collections, diagnostics: mistakes, taken, output: made };
+    let mut scheduler = RouteCompiler { site, layouts, collections, diagnostics, taken, output: made };
     let mut newest: Option<(Timestamp, &str)> = None;
     for (done, (file, route)) in in_order.into_iter().enumerate() {
         newest = newest.max(scheduler.compile_route(file, route));
@@ -91,20 +90,20 @@ impl RouteCompiler<'_, '_, '_> {
         updated
     }
 
-    fn compile_page(&mut self, file: &str, route: &PageRoute, updated: Option<&str>) {
+    fn compile_page(&mut self, file: &str, route: &PageRoute, updated_at: Option<&str>) {
         let (page, mut gaps) = self.layouts.compile_page(file, route, self.diagnostics);
         let described = checksum::hash128(self.layouts.description()).to_be_bytes();
         match &route.each {
             None => {
                 let mut found = described.to_vec();
                 self.layouts.embedded_queries.write_content_ids(&page.embedded, &mut found);
-                self.add_page_route(route.path.clone(), &page, &found, updated);
+                self.add_page_route(route.path.clone(), &page, &found, updated_at);
             }
             Some(each) => {
                 let made = each::make_paths(file, &route.path, each, self.collections, self.diagnostics);
                 remove_unknown_fields(file, &mut gaps, &made, self.diagnostics);
                 for concrete in made {
-                    self.add_item_route((&page, &gaps), concrete, &described, updated);
+                    self.add_item_route(&page, &gaps, concrete, &described, updated_at);
                 }
             }
         }
@@ -116,39 +115,40 @@ impl RouteCompiler<'_, '_, '_> {
     /// Adds the route of an item. It has a page of its own if `page` has gaps. Otherwise all items share `page`.
     fn add_item_route(
         &mut self,
-        (page, gaps): (&Page, &ItemGaps),
+        page: &Page,
+        gaps: &ItemGaps,
         concrete: ConcretePath<'_>,
-        described: &[u8],
-        updated: Option<&str>,
+        description: &[u8],
+        updated_at: Option<&str>,
     ) {
         if !self.taken.insert(concrete.path.clone()) {
             return;
         }
-        let mut found = described.to_vec();
+        let mut found = description.to_vec();
         self.layouts.write_found_items(&page.embedded, &concrete.values, &mut found);
         if gaps.is_empty() {
-            return self.add_page_route(concrete.path, page, &found, updated);
+            return self.add_page_route(concrete.path, page, &found, updated_at);
         }
         let own = self.layouts.compile_item_page(page, gaps, &concrete, &mut found, self.diagnostics);
-        self.add_page_route(concrete.path, &own, &found, updated);
+        self.add_page_route(concrete.path, &own, &found, updated_at);
         self.output.pages.push(own);
     }
 
     /// Adds a route for the page that is pushed next.
-    fn add_page_route(&mut self, path: String, page: &Page, described: &[u8], updated: Option<&str>) {
-        let content = self.content_id(&path, described);
-        let listing = page_listing(&path, page, &content, updated, self.layouts.combinations_counted());
+    fn add_page_route(&mut self, path: String, page: &Page, description: &[u8], updated_at: Option<&str>) {
+        let content = self.content_id(&path, description);
+        let listing = page_listing(&path, page, &content, updated_at, self.layouts.combinations_counted());
         let target = RouteTarget::Page(self.output.pages.len() as u32);
         self.add_route(path, content, listing, target);
     }
 
-    fn content_id(&self, path: &str, described: &[u8]) -> [u8; 16] {
-        let mut all = Vec::with_capacity(self.site.len() + path.len() + described.len() + 2);
+    fn content_id(&self, path: &str, description: &[u8]) -> [u8; 16] {
+        let mut all = Vec::with_capacity(self.site.len() + path.len() + description.len() + 2);
         for text in [self.site, path] {
             all.extend_from_slice(text.as_bytes());
             all.push(0);
         }
-        all.extend_from_slice(described);
+        all.extend_from_slice(description);
         checksum::hash128(&all).to_be_bytes()
     }
 
@@ -165,7 +165,7 @@ impl RouteCompiler<'_, '_, '_> {
 fn parse_updated_at<'s>(
     file: &str,
     route: &'s types::Route,
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> Option<(Timestamp, &'s str)> {
     let text = route.updated_at()?;
     match text.parse() {
@@ -173,7 +173,7 @@ fn parse_updated_at<'s>(
         Err(_) => {
             let expected = "a time such as \"2026-01-05T10:00:00Z\" (RFC 3339)";
             let diagnostic = Diagnostic::at_value(file, "/updatedAt", expected, format!("{text:?}"));
-            mistakes.add(diagnostic.with_title(format!("invalid time {text:?}")));
+            diagnostics.add(diagnostic.with_title(format!("invalid time {text:?}")));
             None
         }
     }
@@ -193,13 +193,13 @@ fn page_listing(
     path: &str,
     page: &Page,
     content: &[u8; 16],
-    updated: Option<&str>,
+    updated_at: Option<&str>,
     combinations: usize,
 ) -> Vec<u8> {
     let mut listing = b"{\"path\":".to_vec();
     json::write_string(&mut listing, path);
     listing.extend_from_slice(b",\"updatedAt\":");
-    match updated {
+    match updated_at {
         Some(text) => json::write_string(&mut listing, text),
         None => listing.extend_from_slice(b"null"),
     }

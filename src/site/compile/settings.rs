@@ -36,7 +36,8 @@ pub(super) fn site_settings(site: &Site) -> String {
 
 /// Appends the categories of a consent manager, if the site states any.
 fn write_categories(out: &mut Vec<u8>, categories: &ConsentCategories) {
-    let (measure, personalize) = (categories.measure.names(), categories.personalize.names());
+    let measure = categories.measure.names();
+    let personalize = categories.personalize.names();
     if measure.is_empty() && personalize.is_empty() {
         return;
     }

@@ -17,14 +17,14 @@ pub(super) fn date_at(name: &str, now_ms: i64) -> Option<String> {
 
 /// Returns the offsets of the covered period. A snapshot is served in the years after its compilation. After the last
 /// change in this period, the last offset stays in use.
-pub(super) fn clock_offsets(name: &str, mistakes: &mut Diagnostics) -> Vec<ClockOffset> {
+pub(super) fn clock_offsets(name: &str, diagnostics: &mut Diagnostics) -> Vec<ClockOffset> {
     let Ok(zone) = TimeZone::get(name) else {
         let known: Vec<String> = db().available().map(|known| known.to_string()).collect();
         let nearest = nearest(name, known.iter().map(String::as_str));
         let expected = "the name of an IANA time zone";
         let diagnostic = Diagnostic::at_value("site.json", "/timeZone", expected, format!("{name:?}"));
         let diagnostic = diagnostic.with_title(format!("unknown time zone {name:?}"));
-        mistakes.add(diagnostic.with_nearest(nearest));
+        diagnostics.add(diagnostic.with_nearest(nearest));
         return Vec::new();
     };
     let from = Timestamp::from_second(CLOCK_FROM_S).expect("2020 is in range");

@@ -19,24 +19,24 @@ pub fn checksum_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
 }
 
 /// Appends a cursor to `out`.
-pub fn encode(check: u64, place: &[u8], out: &mut Vec<u8>) {
+pub fn encode(check: u64, position: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&ids::hex_u64(check));
-    for byte in place {
+    for byte in position {
         out.extend_from_slice(&ids::hex_u64(u64::from(*byte))[14..]);
     }
 }
 
-/// Parses a cursor. Returns its checksum and replaces `place` with its position, of at most `place_bytes_max`
+/// Parses a cursor. Returns its checksum and replaces `position` with its position, of at most `position_bytes_max`
 /// bytes. Returns `None` for any other text. Upper-case digits are an error too: each cursor has one
 /// spelling.
-pub fn decode(text: &str, place_bytes_max: usize, place: &mut Vec<u8>) -> Option<u64> {
-    place.clear();
+pub fn decode(text: &str, position_bytes_max: usize, position: &mut Vec<u8>) -> Option<u64> {
+    position.clear();
     let (check, rest) = text.as_bytes().split_at_checked(CHECKSUM_DIGITS)?;
-    if rest.len() % 2 != 0 || rest.len() / 2 > place_bytes_max {
+    if rest.len() % 2 != 0 || rest.len() / 2 > position_bytes_max {
         return None;
     }
     for pair in rest.chunks(2) {
-        place.push(digit(pair[0])? << 4 | digit(pair[1])?);
+        position.push(digit(pair[0])? << 4 | digit(pair[1])?);
     }
     check.iter().try_fold(0, |check, byte| Some(check << 4 | u64::from(digit(*byte)?)))
 }

@@ -106,8 +106,8 @@ impl QueryRunner {
         genuine
     }
 
-    fn cursor_checksum(&self, place: &[u8]) -> u64 {
-        cursor::checksum_of([&self.signature[..], place])
+    fn cursor_checksum(&self, position: &[u8]) -> u64 {
+        cursor::checksum_of([&self.signature[..], position])
     }
 
     /// Finds the items of the page after the cursor, or of the first page.
@@ -122,7 +122,8 @@ impl QueryRunner {
         patterns: &Patterns,
     ) -> Result<(), EvaluationLimitError> {
         self.positions.clear();
-        (self.total, self.has_more) = (0, false);
+        self.total = 0;
+        self.has_more = false;
         let from = match &self.cursor_key[..] {
             [] => 0,
             place => query.items.partition_point(|item| item.sort_key[..] <= *place),
@@ -219,15 +220,14 @@ impl QueryRunner {
         let program = if shortest.is_some() { &scan.program } else { &scan.residual };
         let params = &values[..query.params.len()];
         let mut matching = ItemMatcher { query, program, params, patterns, memo: Memo::default() };
-        let (found, total, more) = (&mut self.positions, &mut self.total, &mut self.has_more);
         let mut look_at = |at: u32| {
             if !matching.matches(at) {
                 return;
             }
-            *total += 1;
+            self.total += 1;
             match at as usize >= page.from {
-                true if found.len() < page.limit => found.push(at),
-                behind => *more |= behind,
+                true if self.positions.len() < page.limit => self.positions.push(at),
+                behind => self.has_more |= behind,
             }
         };
         let Some((range, always)) = shortest else {
@@ -259,7 +259,8 @@ impl QueryRunner {
         column: &'q ArchivedColumn,
         values: &ParamValues<'_>,
     ) -> Option<&'q [u32_le]> {
-        let (mut from, mut to) = (0, column.keys.len());
+        let mut from = 0;
+        let mut to = column.keys.len();
         let mut is_bounded = false;
         for bound in scan.bounds.iter().filter(|bound| bound.column == number) {
             self.key.clear();
@@ -296,8 +297,8 @@ struct ItemMatcher<'s> {
 impl ItemMatcher<'_> {
     fn matches(&mut self, at: u32) -> bool {
         let document = ItemDocument(&self.query.items[at as usize].fields);
-        let (patterns, params, memo) = (self.patterns, self.params, &mut self.memo);
-        Evaluator { document: &document, audiences: &NoAudiences, patterns, params, memo }.holds(self.program)
+        let Self { program, patterns, params, memo, .. } = self;
+        Evaluator { document: &document, audiences: &NoAudiences, patterns, params, memo }.holds(program)
     }
 }
 

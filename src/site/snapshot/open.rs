@@ -170,7 +170,9 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
     if u32_at(head, 12) as usize != HEADER_BYTES {
         return Err(SnapshotError::Damaged("the header length is not 80"));
     }
-    let (payload_length, version, piece_data_length) = (u64_at(head, 16), u64_at(head, 24), u64_at(head, 32));
+    let payload_length = u64_at(head, 16);
+    let version = u64_at(head, 24);
+    let piece_data_length = u64_at(head, 32);
     let actual = length - HEADER_BYTES as u64;
     if payload_length > ARCHIVE_BYTES_MAX + PIECE_DATA_BYTES_MAX || version > VERSION_MAX {
         return Err(SnapshotError::Damaged(

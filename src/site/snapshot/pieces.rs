@@ -46,7 +46,8 @@ impl<'s> Pieces<'s> {
     }
 
     /// Returns the bytes of a range of the same snapshot.
-    pub(crate) fn bytes(&self, [offset, bytes]: PieceRange) -> &'s [u8] {
+    pub(crate) fn bytes(&self, range: PieceRange) -> &'s [u8] {
+        let [offset, bytes] = range;
         &self.data[offset as usize..][..bytes as usize]
     }
 }

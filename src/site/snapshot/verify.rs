@@ -274,10 +274,10 @@ impl<'s> LayoutVerifier<'s> {
     fn verify_parts(
         &mut self,
         parts: &'s [ArchivedPart],
-        within: Option<(u8, u8)>,
+        parent: Option<(u8, u8)>,
         depth: usize,
     ) -> Result<(), &'static str> {
-        let (site, page) = (self.site, self.page);
+        let Self { site, page, .. } = *self;
         for part in parts {
             match part {
                 ArchivedPart::Piece(index) if (index.to_native() as usize) < site.pieces.len() => {}
@@ -285,7 +285,7 @@ impl<'s> LayoutVerifier<'s> {
                 ArchivedPart::RouteValue(index, param)
                     if is_route_argument(page, index.to_native(), *param) => {}
                 ArchivedPart::Zone(index) if usize::from(*index) < page.zones.len() => {
-                    self.verify_zone(*index, within, depth)?;
+                    self.verify_zone(*index, parent, depth)?;
                 }
                 _ => return Err("a layout refers to a missing piece, zone, query or argument"),
             }
@@ -293,13 +293,13 @@ impl<'s> LayoutVerifier<'s> {
         Ok(())
     }
 
-    fn verify_zone(&mut self, zone: u8, within: Option<(u8, u8)>, depth: usize) -> Result<(), &'static str> {
+    fn verify_zone(&mut self, zone: u8, parent: Option<(u8, u8)>, depth: usize) -> Result<(), &'static str> {
         // This check also finds cycles: a zone within itself would be visited twice.
         let twice = std::mem::replace(&mut self.reached[usize::from(zone)], true);
         if twice || depth >= NODE_NESTING_MAX {
             return Err("a zone has two places, or is nested too deep");
         }
-        if self.places_left.next().is_none_or(|place| place.zone != zone || place.within() != within) {
+        if self.places_left.next().is_none_or(|place| place.zone != zone || place.within() != parent) {
             return Err(WRONG_ZONE_PLACES);
         }
         for (index, variant) in self.page.zones[usize::from(zone)].variants.iter().enumerate() {
@@ -310,9 +310,9 @@ impl<'s> LayoutVerifier<'s> {
 }
 
 /// Returns whether the embedded query takes this parameter from the path.
-fn is_route_argument(page: &ArchivedPage, embedded: u16, param: u8) -> bool {
-    let embedded = page.embedded.get(usize::from(embedded));
-    let argument = embedded.and_then(|embedded| embedded.arguments.get(usize::from(param)));
+fn is_route_argument(page: &ArchivedPage, call_index: u16, param: u8) -> bool {
+    let call_index = page.embedded.get(usize::from(call_index));
+    let argument = call_index.and_then(|call_index| call_index.arguments.get(usize::from(param)));
     matches!(argument, Some(ArchivedArgument::Route(_)))
 }
 
@@ -334,7 +334,8 @@ fn pattern_matches(pattern: &str, path: &str) -> bool {
 
 /// Verifies that the lists of a query are sorted for binary searches and refer to existing parts.
 fn verify_query(site: &ArchivedSite, query: &ArchivedQuery) -> Result<(), &'static str> {
-    let (params, items) = (query.params.len(), query.items.len());
+    let params = query.params.len();
+    let items = query.items.len();
     let limit = query.limit.to_native() as usize;
     if params > QUERY_PARAMS_MAX || items > ITEMS_MAX || !(1..=QUERY_LIMIT_MAX).contains(&limit) {
         return Err("a query has too many parameters or items, or its limit is out of range");

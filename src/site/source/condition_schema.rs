@@ -94,8 +94,8 @@ fn element_condition(test: &str) -> Value {
 }
 
 /// Returns the schema of the value beside a path: a literal, or an object of operators.
-fn value_test(kind: FieldKind, own_name: &str, further: &[&'static str]) -> Value {
-    let operators = value_operators(kind).chain(further.iter().copied());
+fn value_test(kind: FieldKind, own_name: &str, operators: &[&'static str]) -> Value {
+    let operators = value_operators(kind).chain(operators.iter().copied());
     let mut object = json!({
         "type": "object", "properties": operator_properties(operators, own_name),
         "additionalProperties": false,

@@ -11,58 +11,59 @@ use super::read::{Collection, QUERIES_FILE, Source};
 use super::types::{Content, Param, ParamKind, Scalar};
 
 /// Adds a diagnostic for each inconsistency in the source.
-pub(super) fn check(source: &Source, mistakes: &mut Diagnostics) {
+pub(super) fn check(source: &Source, diagnostics: &mut Diagnostics) {
     for (query, declared) in source.queries.iter().flatten() {
         for (name, param) in &declared.params {
             let pointer = format!("/{query}/params/{name}");
-            check_bounds(&pointer, param, mistakes);
-            check_values(&pointer, param, mistakes);
+            check_bounds(&pointer, param, diagnostics);
+            check_values(&pointer, param, diagnostics);
         }
     }
     for Collection { file, items } in source.content.values() {
-        items.iter().for_each(|items| check_ids(file, items, mistakes));
+        items.iter().for_each(|items| check_ids(file, items, diagnostics));
     }
 }
 
 /// Checks that the item IDs of a collection are unique.
-fn check_ids(file: &str, items: &Content, mistakes: &mut Diagnostics) {
+fn check_ids(file: &str, items: &Content, diagnostics: &mut Diagnostics) {
     let mut ids = HashSet::new();
     for (index, item) in items.iter().enumerate() {
         if !ids.insert(&item.id) {
             let expected = "an ID that no other item of the collection has";
             let actual = format!("{:?} again", item.id);
             let diagnostic = Diagnostic::at_value(file, format!("/{index}/id"), expected, actual);
-            mistakes.add(diagnostic.with_title(format!("duplicate item ID {:?}", item.id)));
+            diagnostics.add(diagnostic.with_title(format!("duplicate item ID {:?}", item.id)));
         }
     }
 }
 
 /// Checks that only numbers have bounds, and that the minimum is not above the maximum.
-fn check_bounds(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
+fn check_bounds(pointer: &str, param: &Param, diagnostics: &mut Diagnostics) {
     for (member, bound) in [("minimum", &param.minimum), ("maximum", &param.maximum)] {
         if let Some(bound) = bound.as_ref().filter(|_| param.kind != ParamKind::Number) {
             let expected = "no bound, because the parameter is not a number";
             let pointer = format!("{pointer}/{member}");
             let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, bound.to_string());
-            mistakes.add(diagnostic.with_title(format!("unexpected `{member}`")));
+            diagnostics.add(diagnostic.with_title(format!("unexpected `{member}`")));
         }
     }
-    if let (Some(minimum), Some(maximum)) = (&param.minimum, &param.maximum)
+    if let Some(minimum) = &param.minimum
+        && let Some(maximum) = &param.maximum
         && is_less(maximum, minimum)
     {
         let expected = format!("at least {minimum} (the minimum)");
         let pointer = format!("{pointer}/maximum");
         let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, maximum.to_string());
-        mistakes.add(diagnostic.with_title("`maximum` is less than `minimum`"));
+        diagnostics.add(diagnostic.with_title("`maximum` is less than `minimum`"));
     }
 }
 
 /// Checks that the values of `enum` and `default` are valid for the parameter.
-fn check_values(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
+fn check_values(pointer: &str, param: &Param, diagnostics: &mut Diagnostics) {
     for (index, value) in param.values.iter().flatten().enumerate() {
         if let Some(expected) = unmet_constraint(param, value) {
             let pointer = format!("{pointer}/enum/{index}");
-            mistakes.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, value.to_string()));
+            diagnostics.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, value.to_string()));
         }
     }
     if let Some(default) = &param.default {
@@ -70,7 +71,7 @@ fn check_values(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
         let unlisted = (!listed).then(|| "one of the values of `enum`".to_owned());
         if let Some(expected) = unmet_constraint(param, default).or(unlisted) {
             let pointer = format!("{pointer}/default");
-            mistakes.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, default.to_string()));
+            diagnostics.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, default.to_string()));
         }
     }
 }

@@ -59,14 +59,14 @@ impl Diagnostic {
         expected: impl Into<String>,
         actual: impl Into<String>,
     ) -> Diagnostic {
-        let (pointer, expected, actual) = (pointer.into(), expected.into(), actual.into());
+        let pointer = pointer.into();
         Diagnostic {
             file: file.to_owned(),
             pointer,
             target: Target::Value,
             title: None,
-            expected,
-            actual,
+            expected: expected.into(),
+            actual: actual.into(),
             nearest: None,
             help: &[],
         }
@@ -109,8 +109,8 @@ impl Diagnostic {
 pub struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
-    pub fn add(&mut self, mistake: Diagnostic) {
-        self.0.push(mistake);
+    pub fn add(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
     }
 
     /// Adds the diagnostics of another part, after those found so far.
@@ -134,7 +134,7 @@ impl Diagnostics {
     /// checked files.
     pub fn report(&self, files: &Files) -> Report {
         let mut sorted: Vec<&Diagnostic> = self.0.iter().collect();
-        sorted.sort_by_key(|mistake| &mistake.file);
+        sorted.sort_by_key(|diagnostic| &diagnostic.file);
         let mut located = Vec::new();
         for group in sorted.chunk_by(|a, b| a.file == b.file) {
             let room = DIAGNOSTICS_SHOWN_MAX - located.len();
@@ -235,17 +235,17 @@ impl Severity {
 /// terminal.
 impl fmt::Display for LocatedDiagnostic {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mistake, line, column) = (&self.diagnostic, self.line, self.column);
+        let Self { diagnostic, line, column, .. } = self;
         let gutter = line.to_string().len();
         let pointer =
-            if mistake.pointer.is_empty() { String::new() } else { format!(" at {}", mistake.pointer) };
-        writeln!(out, "{}", mistake.headline())?;
-        let place = replace_control_chars(&format!("{}:{line}:{column}{pointer}", mistake.file));
+            if diagnostic.pointer.is_empty() { String::new() } else { format!(" at {}", diagnostic.pointer) };
+        writeln!(out, "{}", diagnostic.headline())?;
+        let place = replace_control_chars(&format!("{}:{line}:{column}{pointer}", diagnostic.file));
         writeln!(out, "{:gutter$}--> {place}", "")?;
-        let note = mistake.note().map(|note| format!("note: {note}"));
-        let nearest = mistake.nearest.as_deref().map(replace_control_chars);
+        let note = diagnostic.note().map(|note| format!("note: {note}"));
+        let nearest = diagnostic.nearest.as_deref().map(replace_control_chars);
         let help = nearest.map(|name| format!("help: did you mean `{name}`?"));
-        let steps = mistake.help.iter().map(|step| format!("help: {step}"));
+        let steps = diagnostic.help.iter().map(|step| format!("help: {step}"));
         let remarks: Vec<String> = note.into_iter().chain(help).chain(steps).collect();
         if let Some(excerpt) = &self.excerpt {
             let indent = excerpt.before.chars().count();
@@ -268,32 +268,32 @@ impl fmt::Display for Excerpt {
 }
 
 /// Locates the first `room` diagnostics of one file, by position.
-fn locate_first(mistakes: &[&Diagnostic], bytes: Option<&[u8]>, room: usize) -> Vec<LocatedDiagnostic> {
+fn locate_first(diagnostics: &[&Diagnostic], bytes: Option<&[u8]>, room: usize) -> Vec<LocatedDiagnostic> {
     let bytes = bytes.unwrap_or_default();
-    let spans = find_spans(mistakes, bytes);
-    let mut ordered: Vec<_> = mistakes.iter().zip(spans).collect();
+    let spans = find_spans(diagnostics, bytes);
+    let mut ordered: Vec<_> = diagnostics.iter().zip(spans).collect();
     ordered.sort_by_key(|(_, span)| span.start);
     ordered.truncate(room);
-    ordered.into_iter().map(|(mistake, span)| locate(mistake, bytes, span)).collect()
+    ordered.into_iter().map(|(diagnostic, span)| locate(diagnostic, bytes, span)).collect()
 }
 
 /// Returns the byte range of each diagnostic, or the start of the file if its pointer leads nowhere.
-fn find_spans(mistakes: &[&Diagnostic], bytes: &[u8]) -> Vec<Range<usize>> {
-    let wanted = mistakes.iter().filter(|mistake| !matches!(mistake.target, Target::Span(_)));
-    let wanted: HashSet<&str> = wanted.map(|mistake| mistake.pointer.as_str()).collect();
-    let mut found = HashMap::new();
-    if !wanted.is_empty()
+fn find_spans(diagnostics: &[&Diagnostic], bytes: &[u8]) -> Vec<Range<usize>> {
+    let by_pointer = diagnostics.iter().filter(|diagnostic| !matches!(diagnostic.target, Target::Span(_)));
+    let pointers: HashSet<&str> = by_pointer.map(|diagnostic| diagnostic.pointer.as_str()).collect();
+    let mut spans = HashMap::new();
+    if !pointers.is_empty()
         && let Ok(tree) = syntax::decode_utf8(bytes).and_then(syntax::parse_tree)
     {
-        collect_spans(&tree, None, &mut String::new(), &wanted, &mut found);
+        collect_spans(&tree, None, &mut String::new(), &pointers, &mut spans);
     }
-    let span = |mistake: &&Diagnostic| match (&mistake.target, found.get(mistake.pointer.as_str())) {
+    let span = |diagnostic: &&Diagnostic| match (&diagnostic.target, spans.get(diagnostic.pointer.as_str())) {
         (Target::Span(span), _) => span.clone(),
         (Target::Key, Some((Some(key), _))) => key.clone(),
         (_, Some((_, value))) => value.clone(),
         (_, None) => 0..0,
     };
-    mistakes.iter().map(span).collect()
+    diagnostics.iter().map(span).collect()
 }
 
 /// The spans of the member name and of the value at each pointer. Elements and the root have no name.
@@ -303,25 +303,25 @@ fn collect_spans<'a>(
     value: &Value<'_>,
     key: Option<Range<usize>>,
     pointer: &mut String,
-    wanted: &HashSet<&'a str>,
-    found: &mut SpansByPointer<'a>,
+    pointers: &HashSet<&'a str>,
+    spans: &mut SpansByPointer<'a>,
 ) {
-    if let Some(wanted) = wanted.get(pointer.as_str()) {
-        found.insert(wanted, (key, span_of(value)));
+    if let Some(requested) = pointers.get(pointer.as_str()) {
+        spans.insert(requested, (key, span_of(value)));
     }
     let length = pointer.len();
     match value {
         Value::Object(object) => {
             for member in &object.properties {
                 push_token(pointer, member.name.as_str());
-                collect_spans(&member.value, Some(span_of(&member.name)), pointer, wanted, found);
+                collect_spans(&member.value, Some(span_of(&member.name)), pointer, pointers, spans);
                 pointer.truncate(length);
             }
         }
         Value::Array(array) => {
             for (index, element) in array.elements.iter().enumerate() {
                 push_token(pointer, &index.to_string());
-                collect_spans(element, None, pointer, wanted, found);
+                collect_spans(element, None, pointer, pointers, spans);
                 pointer.truncate(length);
             }
         }
@@ -334,7 +334,7 @@ pub(super) fn span_of(node: &impl Ranged) -> Range<usize> {
     node.start()..node.end()
 }
 
-fn locate(mistake: &Diagnostic, bytes: &[u8], span: Range<usize>) -> LocatedDiagnostic {
+fn locate(diagnostic: &Diagnostic, bytes: &[u8], span: Range<usize>) -> LocatedDiagnostic {
     let newline = |&byte: &u8| byte == b'\n';
     let start = bytes[..span.start].iter().rposition(newline).map_or(0, |at| at + 1);
     let length = bytes[span.start..].iter().position(newline);
@@ -343,7 +343,7 @@ fn locate(mistake: &Diagnostic, bytes: &[u8], span: Range<usize>) -> LocatedDiag
     let parts = [start..span.start, span.start..highlight_end, highlight_end..end];
     let [before, highlight, after] = parts.map(|part| String::from_utf8_lossy(&bytes[part]));
     LocatedDiagnostic {
-        diagnostic: mistake.clone(),
+        diagnostic: diagnostic.clone(),
         line: 1 + bytes[..start].iter().filter(|byte| newline(byte)).count(),
         column: 1 + before.chars().count(),
         excerpt: (!bytes.is_empty()).then(|| make_excerpt(&before, &highlight, &after)),

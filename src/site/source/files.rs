@@ -45,7 +45,8 @@ impl Files {
     /// An error of the operating system (no such directory, permission denied), with the path.
     pub fn from_directory(dir: &Path) -> io::Result<Files> {
         let root = dir.canonicalize().map_err(|error| with_path(dir, error))?;
-        let (mut files, mut found) = (Files::default(), Vec::new());
+        let mut files = Files::default();
+        let mut found = Vec::new();
         files.scan(&root, "", &mut found)?;
         let read = |_: &mut (), found: &FoundFile| read_found(&root, found);
         let contents = parallel::map(&found, || (), read, &|_, _| {});
@@ -92,23 +93,23 @@ impl Files {
     }
 
     /// Lists the files in a directory and its subdirectories, without reading them.
-    fn scan(&mut self, dir: &Path, prefix: &str, found: &mut Vec<FoundFile>) -> io::Result<()> {
+    fn scan(&mut self, dir: &Path, prefix: &str, files: &mut Vec<FoundFile>) -> io::Result<()> {
         for entry in fs::read_dir(dir).map_err(|error| with_path(dir, error))? {
             let entry = entry.map_err(|error| with_path(dir, error))?;
             let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            self.scan_entry(&entry, path, found).map_err(|error| with_path(&entry.path(), error))?;
-            if found.len() > SOURCE_FILES_MAX {
+            self.scan_entry(&entry, path, files).map_err(|error| with_path(&entry.path(), error))?;
+            if files.len() > SOURCE_FILES_MAX {
                 break;
             }
         }
         Ok(())
     }
 
-    fn scan_entry(&mut self, entry: &DirEntry, path: String, found: &mut Vec<FoundFile>) -> io::Result<()> {
+    fn scan_entry(&mut self, entry: &DirEntry, path: String, files: &mut Vec<FoundFile>) -> io::Result<()> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
             if is_authored_directory(&path) {
-                return self.scan(&entry.path(), &format!("{path}/"), found);
+                return self.scan(&entry.path(), &format!("{path}/"), files);
             }
             if nearest(&path, DIRECTORIES).is_some() {
                 self.skipped.insert(path, "a directory `routes` or `content`");
@@ -118,7 +119,7 @@ impl Files {
         let linked_folder = kind.is_symlink() && is_authored_directory(&path) && entry.path().is_dir();
         if is_authored(&path) || linked_folder {
             let is_utf8 = entry.file_name().to_str().is_some();
-            found.push(FoundFile { path, location: entry.path(), kind, is_utf8 });
+            files.push(FoundFile { path, location: entry.path(), kind, is_utf8 });
         } else if looks_authored(&path) {
             self.skipped.insert(path, "a name that ends in `.json`");
         }
@@ -137,18 +138,18 @@ struct FoundFile {
 }
 
 /// Reads the bytes of a file, or returns the reason why it is rejected.
-fn read_found(root: &Path, found: &FoundFile) -> io::Result<Result<Vec<u8>, FileError>> {
-    if !found.is_utf8 {
+fn read_found(root: &Path, file: &FoundFile) -> io::Result<Result<Vec<u8>, FileError>> {
+    if !file.is_utf8 {
         return Ok(Err(file_error("a file name in UTF-8", "other bytes")));
     }
-    if found.kind.is_symlink() && !links_to_file_inside(root, &found.location) {
+    if file.kind.is_symlink() && !links_to_file_inside(root, &file.location) {
         let expected = "a file, or a link to a file inside the site directory";
         return Ok(Err(file_error(expected, "a link to something else")));
     }
-    if !found.kind.is_symlink() && !found.kind.is_file() {
+    if !file.kind.is_symlink() && !file.kind.is_file() {
         return Ok(Err(file_error("a regular file", "a special file")));
     }
-    read_bounded(&found.location, bytes_max(&found.path))
+    read_bounded(&file.location, bytes_max(&file.path))
 }
 
 fn links_to_file_inside(root: &Path, link: &Path) -> bool {

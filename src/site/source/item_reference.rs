@@ -33,7 +33,8 @@ pub(crate) fn split_text(text: &str) -> Result<Vec<TextPart<'_>>, MalformedRefer
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(TEXT_OPENING) {
-        let (before, reference) = (&rest[..at], &rest[at + TEXT_OPENING.len()..]);
+        let before = &rest[..at];
+        let reference = &rest[at + TEXT_OPENING.len()..];
         let (path, after) = reference.split_once('}').ok_or(MalformedReference)?;
         if before.ends_with('{') || after.starts_with('}') || !(ITEM_PATH.matches)(path) {
             return Err(MalformedReference);

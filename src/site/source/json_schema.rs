@@ -155,7 +155,8 @@ impl Keywords {
     }
 
     fn unmet_number_constraint(&self, number: &str) -> Option<String> {
-        let (min, max) = (self.minimum.as_ref(), self.maximum.as_ref());
+        let min = self.minimum.as_ref();
+        let max = self.maximum.as_ref();
         let below = min.is_some_and(|min| compare_numbers(number, min).is_lt());
         let above = max.is_some_and(|max| compare_numbers(number, max).is_gt());
         (below || above).then(|| describe_bounds(min, max, ""))
@@ -218,7 +219,9 @@ pub(super) fn find_pattern(regex: &str) -> &'static Pattern {
 
 /// Compares integers exactly and other numbers as doubles, as serde reads them.
 fn compare_numbers(text: &str, bound: &Number) -> Ordering {
-    if let (Ok(number), Some(bound)) = (text.parse::<i128>(), bound.as_i128()) {
+    if let Ok(number) = text.parse::<i128>()
+        && let Some(bound) = bound.as_i128()
+    {
         return number.cmp(&bound);
     }
     let number: f64 = text.parse().expect("Rust parses every JSON number");

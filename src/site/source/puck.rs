@@ -48,17 +48,17 @@ impl Feature {
     }
 }
 
-/// Puts one error in the place of those that Puck's data causes. `mistakes` are those of the route file `file`. A whole
+/// Puts one error in the place of those that Puck's data causes. `diagnostics` are those of the route file `file`. A whole
 /// document causes all of them, a component those inside of it.
-pub(super) fn replace_mistakes(file: &str, tree: &Value<'_>, mistakes: Diagnostics) -> Diagnostics {
+pub(super) fn replace_diagnostics(file: &str, tree: &Value<'_>, diagnostics: Diagnostics) -> Diagnostics {
     let mut parts = Vec::new();
     collect_parts(tree, &mut String::new(), &mut parts);
-    let is_caused = |mistake: &Diagnostic| {
-        let Target::Span(span) = &mistake.target else { return false };
+    let is_caused = |diagnostic: &Diagnostic| {
+        let Target::Span(span) = &diagnostic.target else { return false };
         let is_inside = |part: &PuckPart| part.span.start <= span.start && span.end <= part.span.end;
         parts.iter().any(|part| part.feature == Feature::Content || is_inside(part))
     };
-    let (caused, mut others): (Vec<_>, Vec<_>) = mistakes.into_vec().into_iter().partition(is_caused);
+    let (caused, mut others): (Vec<_>, Vec<_>) = diagnostics.into_vec().into_iter().partition(is_caused);
     if let (Some(first), false) = (parts.first(), caused.is_empty()) {
         let feature = first.feature.description();
         let diagnostic = Diagnostic::at_value(file, first.pointer.clone(), "the form of a page", feature);

@@ -115,9 +115,9 @@ impl Reader {
     }
 
     /// Adds a file to the source, and its diagnostics to those of the files before.
-    fn add_file(&mut self, file: &str, parsed: ParsedFile) {
+    fn add_file(&mut self, file: &str, parsed_file: ParsedFile) {
         let source = &mut self.source;
-        match parsed.content {
+        match parsed_file.content {
             FileContent::Site(site) => source.site = site,
             FileContent::Audiences(audiences) => source.audiences = audiences,
             FileContent::Groups(groups) => source.groups = groups,
@@ -128,7 +128,7 @@ impl Reader {
             }
             FileContent::Unexpected => {}
         }
-        self.diagnostics.append(parsed.diagnostics);
+        self.diagnostics.append(parsed_file.diagnostics);
     }
 
     fn require_site(&mut self, files: &Files) {
@@ -222,7 +222,7 @@ impl FileParser {
         self.validators[&kind].check(file, &tree, &mut found);
         if !found.is_empty() {
             let is_route = kind == FileKind::Route;
-            diagnostics.append(if is_route { puck::replace_mistakes(file, &tree, found) } else { found });
+            diagnostics.append(if is_route { puck::replace_diagnostics(file, &tree, found) } else { found });
             return Ok(None);
         }
         let text = syntax::blank_member(text, &tree, SCHEMA_MEMBER);

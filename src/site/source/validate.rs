@@ -34,10 +34,10 @@ impl Validator {
     }
 
     /// Adds a diagnostic for each schema violation in a file's tree.
-    pub fn check(&self, file: &str, tree: &Value<'_>, mistakes: &mut Diagnostics) {
+    pub fn check(&self, file: &str, tree: &Value<'_>, diagnostics: &mut Diagnostics) {
         let definitions = &self.root.keywords().definitions;
         let pointer = String::new();
-        let mut walk = TreeValidator { definitions, file, pointer, diagnostics: mistakes };
+        let mut walk = TreeValidator { definitions, file, pointer, diagnostics };
         walk.check_value(&self.root, tree);
     }
 }

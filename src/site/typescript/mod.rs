@@ -39,7 +39,8 @@ impl<'s> Components<'s> {
 
     fn add_nodes(&mut self, nodes: &'s [Node], items: Option<&[Item]>) {
         for node in nodes {
-            let (props, own) = (parse(node.props.get()), self.props.entry(&node.kind).or_default());
+            let props = parse(node.props.get());
+            let own = self.props.entry(&node.kind).or_default();
             match items.filter(|_| may_refer(node.props.get())) {
                 None => own.add(&props),
                 Some(items) => items.iter().for_each(|item| own.add(&with_item_values(&props, item))),

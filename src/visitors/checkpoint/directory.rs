@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::log::{is_erasing, parse_segment_name};
 use crate::storage::disk::{Disk, DiskFile, list_if_present};
-use crate::visitors::log::{is_erasing, parse_segment_name};
 
 const SUFFIX: &str = ".checkpoint";
 /// Name of a checkpoint while it is being written.

@@ -133,8 +133,9 @@
 
 use crate::checksum::crc32c;
 use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
-use crate::visitors::log::LogId;
-use crate::visitors::log::format::{header_version, u16_at, u32_at, u64_at};
+use crate::little_endian::{u16_at, u32_at, u64_at};
+use crate::log::LogId;
+use crate::log::format::header_version;
 use crate::visitors::store::table::{EvictionClass, Key};
 use crate::visitors::ties::TIE_BYTES;
 use crate::visitors::ties::lost::LINE_BYTES;
@@ -370,8 +371,8 @@ impl Parts {
     }
 }
 
-/// Encodes the trailer of a file with this header. `at` is the offset of the trailer.
-pub fn trailer_to_bytes(parts: &Parts, header: &[u8; HEADER_BYTES], at: u64) -> Vec<u8> {
+/// Encodes the trailer of a file with this header. `offset` is the offset of the trailer.
+pub fn trailer_to_bytes(parts: &Parts, header: &[u8; HEADER_BYTES], offset: u64) -> Vec<u8> {
     let mut bytes = vec![0; 32];
     let entries: u64 = parts.runs.iter().map(|run| run.entries).sum();
     bytes[0..8].copy_from_slice(&TRAILER_MAGIC);
@@ -384,14 +385,14 @@ pub fn trailer_to_bytes(parts: &Parts, header: &[u8; HEADER_BYTES], at: u64) -> 
         bytes.extend(run.checksum.to_le_bytes());
         bytes.extend([0; 4]);
     }
-    bytes.extend(at.to_le_bytes());
+    bytes.extend(offset.to_le_bytes());
     put_crc(&mut bytes);
     bytes
 }
 
-/// Decodes the parts from the trailer at offset `at` of a file with this header. `None` if a check
+/// Decodes the parts from the trailer at offset `offset` of a file with this header. `None` if a check
 /// fails.
-pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) -> Option<Parts> {
+pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], offset: u64) -> Option<Parts> {
     if bytes.len() < TRAILER_BYTES || bytes[..8] != TRAILER_MAGIC || crc_of(bytes) != u32_at(bytes, 12) {
         return None;
     }
@@ -418,7 +419,7 @@ pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) ->
         if run.offset == end { end.checked_add(run.bytes) } else { None }
     });
     let entries = parts.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.entries));
-    (end == Some(at) && entries == Some(u64_at(bytes, 16))).then_some(parts)
+    (end == Some(offset) && entries == Some(u64_at(bytes, 16))).then_some(parts)
 }
 
 fn crc_of(bytes: &[u8]) -> u32 {

@@ -8,7 +8,6 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use super::reader::{CheckpointError, EntryReader, damaged};
-use super::restore::Progress;
 use crate::threads;
 use crate::visitors::store::bulk::{BulkLoader, DuplicateKey};
 use crate::visitors::store::table::{EvictionClass, Key, Table};
@@ -17,6 +16,9 @@ use crate::visitors::store::table::{EvictionClass, Key, Table};
 const BATCH_ENTRIES: usize = 4_096;
 /// Batches that wait for the table. At about 100 bytes for each entry they take 3 MB.
 const BATCHES_QUEUED: usize = 8;
+
+/// A progress callback: entries loaded so far, and entries in total.
+pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Copies of consecutive entries.
 #[derive(Default)]
@@ -27,13 +29,13 @@ struct Batch {
     values: Vec<u8>,
 }
 
-/// Loads a table with `expected` entries.
+/// Loads a table with `entries_expected` entries.
 ///
 /// # Errors
 /// A check of the entries fails, two of them have the same key, the file cannot be read, or no thread can be started.
 pub(super) fn load_table(
     entries: EntryReader,
-    expected: u64,
+    entries_expected: u64,
     progress: &mut Progress<'_>,
 ) -> Result<Table, CheckpointError> {
     thread::scope(|scope| {
@@ -41,7 +43,8 @@ pub(super) fn load_table(
         let read = move || send_batches(entries, &sender);
         let reading =
             threads::spawn_scoped(scope, "checkpoint-load", read).map_err(CheckpointError::Thread)?;
-        let (mut loader, mut done) = (BulkLoader::new(expected as usize), 0);
+        let mut loader = BulkLoader::new(entries_expected as usize);
+        let mut done = 0;
         for Batch { entries, values } in receiver {
             let mut from = 0;
             for (key, class, end) in &entries {
@@ -49,11 +52,11 @@ pub(super) fn load_table(
                 from = *end;
             }
             done += entries.len() as u64;
-            progress(done, expected);
+            progress(done, entries_expected);
         }
         reading.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         let table = loader.finish().map_err(|DuplicateKey| damaged(0, "two entries have the same key"))?;
-        if table.len() as u64 != expected {
+        if table.len() as u64 != entries_expected {
             return Err(wrong_entry_count());
         }
         Ok(table)

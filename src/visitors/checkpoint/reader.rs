@@ -13,8 +13,8 @@ use super::format::{
     TRAILER_BYTES_MAX, TRAILER_OFFSET_BYTES, block_length, check_block, extend_checksum, trailer_from_bytes,
 };
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
+use crate::log::{LogId, unsupported_version};
 use crate::storage::disk::{Disk, DiskFile, read_full};
-use crate::visitors::log::{LogId, unsupported_version};
 
 /// The reason why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +44,8 @@ pub enum CheckpointError {
     Io(#[from] io::Error),
 }
 
-pub(super) fn damaged(at: u64, what: &'static str) -> CheckpointError {
-    CheckpointError::Damaged { at, what }
+pub(super) fn damaged(offset: u64, fault: &'static str) -> CheckpointError {
+    CheckpointError::Damaged { at: offset, what: fault }
 }
 
 /// An open checkpoint with a valid header and trailer.
@@ -212,7 +212,8 @@ impl BlockReader {
         file: &dyn DiskFile,
         block: &mut Vec<u8>,
     ) -> Result<Option<(u64, u32)>, CheckpointError> {
-        let (at, end) = (self.next_offset, self.part.offset + self.part.bytes);
+        let at = self.next_offset;
+        let end = self.part.offset + self.part.bytes;
         if at == end {
             let is_as_described =
                 (self.entries_read, self.checksum) == (self.part.entries, self.part.checksum);

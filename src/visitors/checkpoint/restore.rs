@@ -6,11 +6,11 @@ use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
 use super::format::{FORMAT_VERSION, Header};
-use super::load::{load_table, wrong_entry_count};
+use super::load::{Progress, load_table, wrong_entry_count};
 use super::reader::{CheckpointError, CheckpointReader, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
-use crate::visitors::log::{LogId, unsupported_version};
+use crate::log::{LogId, unsupported_version};
 use crate::visitors::store::table::Table;
 use crate::visitors::ties::known::{FoldState, KnownTies};
 use crate::visitors::ties::lost::LostAliases;
@@ -70,9 +70,6 @@ pub struct LogRange {
     /// The ID of the log. Checkpoints of another log are not used. `None` if no segment states it.
     pub log_id: Option<LogId>,
 }
-
-/// A progress callback: entries loaded so far, and entries in total.
-pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Loads the table from the checkpoints in the directory of the log. A checkpoint beyond the end of the log is
 /// used: the log has lost records. `cost_max` is the memory limit that the table will have. The caller must have
@@ -143,7 +140,8 @@ fn load_newest(
     damages: &mut Vec<String>,
     progress: &mut Progress<'_>,
 ) -> Result<NewestCheckpoint, RestoreError> {
-    let (mut is_outdated, mut durable_seq) = (false, 0);
+    let mut is_outdated = false;
+    let mut durable_seq = 0;
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
@@ -151,8 +149,10 @@ fn load_newest(
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
-                let (secret, cost_max) = (Some(loaded.secret), Some(loaded.cost_max));
-                let (log_id, durable_seq) = (Some(loaded.log_id), durable_seq.max(seq));
+                let secret = Some(loaded.secret);
+                let cost_max = Some(loaded.cost_max);
+                let log_id = Some(loaded.log_id);
+                let durable_seq = durable_seq.max(seq);
                 return Ok(NewestCheckpoint {
                     table,
                     fold,
@@ -181,8 +181,11 @@ fn load_newest(
         is_outdated = true;
     }
     let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
-    let (table, fold) = (Table::new(), FoldState::default());
-    let (secret, cost_max, log_id) = (None, None, None);
+    let table = Table::new();
+    let fold = FoldState::default();
+    let secret = None;
+    let cost_max = None;
+    let log_id = None;
     Ok(NewestCheckpoint { table, fold, secret, cost_max, log_id, durable_seq, state: standing })
 }
 
@@ -219,9 +222,9 @@ fn load(
 }
 
 /// Checks the ties, and returns the filter of lost aliases and the known sites.
-fn read_sections(opened: &CheckpointReader) -> Result<(LostAliases, BTreeSet<Box<str>>), CheckpointError> {
-    opened.ties().try_for_each(|entry| entry.map(drop))?;
-    Ok((opened.lost_aliases()?, opened.sites()?))
+fn read_sections(reader: &CheckpointReader) -> Result<(LostAliases, BTreeSet<Box<str>>), CheckpointError> {
+    reader.ties().try_for_each(|entry| entry.map(drop))?;
+    Ok((reader.lost_aliases()?, reader.sites()?))
 }
 
 /// Checks every byte of an open checkpoint, with some megabytes of memory. Only [`load_fold`] notices two entries with
@@ -229,11 +232,12 @@ fn read_sections(opened: &CheckpointReader) -> Result<(LostAliases, BTreeSet<Box
 ///
 /// # Errors
 /// A check fails, or the file cannot be read.
-pub(crate) fn check_content(opened: CheckpointReader) -> Result<(), CheckpointError> {
-    read_sections(&opened)?;
-    opened.stream()?;
-    let expected = opened.header().entries;
-    let (mut entries, mut found) = (opened.entries()?, 0);
+pub(crate) fn check_content(reader: CheckpointReader) -> Result<(), CheckpointError> {
+    read_sections(&reader)?;
+    reader.stream()?;
+    let expected = reader.header().entries;
+    let mut entries = reader.entries()?;
+    let mut found = 0;
     while entries.read_next()?.is_some() {
         found += 1;
     }
@@ -253,14 +257,14 @@ pub struct LoadedFold {
 /// # Errors
 /// A check fails, or the file cannot be read.
 pub fn load_fold(
-    opened: CheckpointReader,
+    reader: CheckpointReader,
     progress: &mut Progress<'_>,
 ) -> Result<LoadedFold, CheckpointError> {
-    let header = *opened.header();
+    let header = *reader.header();
     // Without entries a new key is as good as the old one.
-    let key_check = if opened.parts().ties.entries > 0 { header.key_check } else { 0 };
-    let (lost, sites) = read_sections(&opened)?;
-    let table = load_table(opened.entries()?, header.entries, progress)?;
+    let key_check = if reader.parts().ties.entries > 0 { header.key_check } else { 0 };
+    let (lost, sites) = read_sections(&reader)?;
+    let table = load_table(reader.entries()?, header.entries, progress)?;
     let known = KnownTies::restored(header.seq, sites);
     known.set_key_check(key_check);
     Ok(LoadedFold { table, state: FoldState { lost, known, visitors_evicted: header.evicted } })

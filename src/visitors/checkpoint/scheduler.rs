@@ -19,7 +19,8 @@ use crate::limits::RECENT_TIES_MAX;
 use crate::limits::{
     CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT, CHECKPOINT_STOP_MS,
 };
-use crate::visitors::log::{IdTag, LogId};
+use crate::log::LogId;
+use crate::record::IdTag;
 use crate::visitors::store::table::Table;
 use crate::visitors::ties::known::KnownTies;
 use crate::visitors::ties::lost::LostAliases;
@@ -232,7 +233,8 @@ impl CheckpointScheduler {
             // That copy is of an earlier seq.
             self.abort();
         }
-        let (mut buffered, mut has_begun) = (Duration::ZERO, false);
+        let mut buffered = Duration::ZERO;
+        let mut has_begun = false;
         loop {
             self.receive_replies(fold, clock.monotonic());
             if self.phase == Phase::Idle {
@@ -274,14 +276,16 @@ impl CheckpointScheduler {
         self.metrics.has_request() || seq > self.seq && has_grown
     }
 
-    fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, made_ms: i64) {
+    fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, created_ms: i64) {
         let Options { secret, cost_max, log_id, .. } = self.options;
         let Fold { table, lost, known, evicted, stream } = fold;
-        let (entries, evicted) = (table.len() as u64, *evicted);
+        let entries = table.len() as u64;
+        let evicted = *evicted;
         self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
         let replaces_all = self.metrics.must_replace_all();
         let ties = known.copy();
-        let (created_ms, key_check) = (made_ms, ties.key_check);
+        let created_ms = created_ms;
+        let key_check = ties.key_check;
         let header = Header { seq, created_ms, secret, cost_max, entries, log_id, evicted, key_check };
         self.erased_at_begin.clone_from(&ties.erased);
         let sections = FoldSections { ties, lost: (*lost).clone(), stream: stream(), replaces_all };
@@ -397,14 +401,14 @@ impl CheckpointScheduler {
         }
     }
 
-    /// Waits for a reply. Returns `at_most` if none arrives in that time, and zero otherwise.
-    fn wait_for_reply(&mut self, fold: &Fold<'_>, at_most: Duration, clock: &dyn Clock) -> Duration {
-        match self.replies.recv_timeout(at_most) {
+    /// Waits for a reply. Returns `timeout` if none arrives in that time, and zero otherwise.
+    fn wait_for_reply(&mut self, fold: &Fold<'_>, timeout: Duration, clock: &dyn Clock) -> Duration {
+        match self.replies.recv_timeout(timeout) {
             Ok(reply) => {
                 self.on_reply(fold, reply, clock.monotonic());
                 Duration::ZERO
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => at_most,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => timeout,
         }
     }
 
@@ -415,7 +419,7 @@ impl CheckpointScheduler {
     }
 }
 
-fn cleared(mut room: Vec<u8>) -> Vec<u8> {
-    room.clear();
-    room
+fn cleared(mut buffer: Vec<u8>) -> Vec<u8> {
+    buffer.clear();
+    buffer
 }

@@ -9,8 +9,8 @@ use super::format::{
 };
 use super::reader::{BlockReader, CheckpointError, CheckpointReader, damaged};
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
+use crate::record::IdTag;
 use crate::storage::disk::{DiskFile, append_all};
-use crate::visitors::log::IdTag;
 use crate::visitors::ties::lost::LostAliases;
 use crate::visitors::ties::{TIE_BYTES, TieEntry};
 
@@ -31,7 +31,8 @@ impl CheckpointReader {
     /// # Errors
     /// A check fails, or the file cannot be read.
     pub fn lost_aliases(&self) -> Result<LostAliases, CheckpointError> {
-        let (mut lost, mut next) = (LostAliases::default(), 0);
+        let mut lost = LostAliases::default();
+        let mut next = 0;
         self.each_block(&self.parts().lost, &mut |bytes| {
             let (lines, rest) = bytes.as_chunks::<LINE_ENTRY_BYTES>();
             rest.is_empty()
@@ -82,11 +83,12 @@ impl CheckpointReader {
         Ok(state)
     }
 
-    /// Passes the entries of each block of a section to `take`, which returns whether they are valid.
-    fn each_block(&self, part: &Run, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CheckpointError> {
-        let (mut blocks, mut block) = (BlockReader::new(part), Vec::new());
+    /// Passes the entries of each block of a section to `visit`, which returns whether they are valid.
+    fn each_block(&self, run: &Run, visit: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CheckpointError> {
+        let mut blocks = BlockReader::new(run);
+        let mut block = Vec::new();
         while let Some((at, _)) = blocks.read_next(self.file(), &mut block)? {
-            if !take(&block[BLOCK_HEADER_BYTES..]) {
+            if !visit(&block[BLOCK_HEADER_BYTES..]) {
                 return Err(damaged(at, "invalid entry of a section"));
             }
         }
@@ -168,8 +170,10 @@ impl TieIndex {
         let block = self.firsts.partition_point(|first| *first < anon).saturating_sub(1);
         let skipped = block as u64 * (BLOCK_HEADER_BYTES + TIES_PER_BLOCK * TIE_BYTES) as u64;
         let ties = &self.reader.parts().ties;
-        let (mut at, end) = (ties.offset + skipped, ties.offset + ties.bytes);
-        let (mut found, mut bytes) = (Vec::new(), Vec::new());
+        let mut at = ties.offset + skipped;
+        let end = ties.offset + ties.bytes;
+        let mut found = Vec::new();
+        let mut bytes = Vec::new();
         while at < end {
             let rest = Run { offset: at, bytes: end - at, ..Run::default() };
             let Some((_, _)) = BlockReader::new(&rest).read_next(self.reader.file(), &mut bytes)? else {

@@ -201,9 +201,9 @@ impl CheckpointWriter {
         self.reply(Reply::Failed);
     }
 
-    fn reply(&self, answer: Reply) {
+    fn reply(&self, reply: Reply) {
         // The channel has capacity for all replies. If the scheduler is gone, nothing waits for them.
-        let _ = self.replies.try_send(answer);
+        let _ = self.replies.try_send(reply);
     }
 }
 
@@ -232,7 +232,9 @@ impl CheckpointFile {
         sections: FoldSections,
     ) -> io::Result<Self> {
         let mut file = dir.create_temporary()?;
-        let (seq, header, run_bytes) = (header.seq, header.to_bytes(), run_bytes(bytes));
+        let seq = header.seq;
+        let header = header.to_bytes();
+        let run_bytes = run_bytes(bytes);
         append_all(&mut *file, &header)?;
         Ok(Self {
             file,
@@ -320,7 +322,8 @@ impl CheckpointFile {
             0 => None,
             seq => Some(CheckpointReader::open(dir.disk(), &dir.path_of(seq)).map_err(to_io_error)?),
         };
-        let (recent, rule) = (ties.recent.sorted(), ties.drop_rule(dir.first_log_seq()?));
+        let recent = ties.recent.sorted();
+        let rule = ties.drop_rule(dir.first_log_seq()?);
         let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, TIES_PER_BLOCK);
         let base = base.iter().flat_map(|base| base.ties()).map(|entry| entry.map_err(to_io_error));
         merge(base, &recent, &rule, |entry| section.push(&[&entry.to_bytes()]))?;

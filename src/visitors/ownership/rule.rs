@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::{Ownership, OwnershipError, Visitor, merge_entries};
-use crate::visitors::events::identity::{self, NamedIds, Owner, Users};
-use crate::visitors::log::bloom::{IdKind, id_hash};
-use crate::visitors::log::{EraseRule, IdTag, Record, RedactedIds, TombstoneKey, Treatment};
+use crate::events::identity::{self, NamedIds, Owner, Users};
+use crate::log::{EraseRule, RedactedIds, Treatment};
+use crate::record::{IdKind, IdTag, Record, TombstoneKey, id_hash};
 use crate::visitors::ties::cache::TieCache;
 use crate::visitors::ties::{TieEntry, users_around};
 
@@ -107,7 +107,8 @@ impl<'a> OwnershipRule<'a> {
         let seq = self.order(seq);
         let mut fold_input = Vec::new();
         let Some(ids) = RecordIds::of(record, &mut fold_input) else { return Ok(Relation::Unrelated) };
-        let (mut found, mut named) = (None, RedactedIds::default());
+        let mut found = None;
+        let mut named = RedactedIds::default();
         for at in 0..self.visitors.len() {
             if seq >= self.visitors[at].end_seq || !ids.may_name(&self.visitors[at]) {
                 continue;
@@ -156,17 +157,19 @@ impl<'a> OwnershipRule<'a> {
         tags: [Option<IdTag>; 4],
     ) -> Result<RecordTies, OwnershipError> {
         let [anon, user, previous_anon, _] = tags;
-        let (kind, is_folded, is_redacted) = (record.kind, record.is_folded(), record.is_redacted);
+        let kind = record.kind;
+        let is_folded = record.is_folded();
+        let is_redacted = record.is_redacted;
         let named = NamedIds { kind, is_folded, is_redacted, anon, user };
-        let (users, previous_users) = (self.users(anon, seq)?, self.users(previous_anon, seq)?);
+        let users = self.users(anon, seq)?;
+        let previous_users = self.users(previous_anon, seq)?;
         Ok(RecordTies { tags, named, users, previous_users })
     }
 
     /// Returns whether a record of the visitors ended the tie of its anonymous ID to another user, who stays.
     fn ends_tie_of_other(&mut self, seq: u64, record: &Record<'_>) -> Result<bool, OwnershipError> {
-        let (Some((anon_id, Some(_))), Some(site)) = (identity::named_tie(record, None), record.site) else {
-            return Ok(false);
-        };
+        let Some((anon_id, Some(_))) = identity::named_tie(record, None) else { return Ok(false) };
+        let Some(site) = record.site else { return Ok(false) };
         let seq = self.order(seq);
         let anon = self.ownership.tag(site, IdKind::Anon, anon_id);
         let before = self.users(Some(anon), seq)?.before;

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Ownership, OwnershipError};
+use crate::log::{LogError, LogReader};
+use crate::record::TombstoneKey;
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::sections::TieIndex;
-use crate::visitors::log::{LogError, LogReader, TombstoneKey};
 use crate::visitors::ties::known::KnownTies;
 
 /// Attempts to open the newest checkpoint. Each failed attempt means that a newer one has replaced it, and that
@@ -50,12 +51,12 @@ pub struct ClusterOwnership {
 }
 
 impl OwnershipSource {
-    /// Opens the log for reading the records after `since`. The reader reports the damage that it meets.
+    /// Opens the log for reading the records after `first_seq`. The reader reports the damage that it meets.
     ///
     /// # Errors
     /// An I/O error, or a format version that this release does not know.
-    pub(crate) fn reader(&self, since: u64) -> Result<LogReader, LogError> {
-        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, since)?;
+    pub(crate) fn reader(&self, first_seq: u64) -> Result<LogReader, LogError> {
+        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, first_seq)?;
         Ok(reader.with_known_damage(self.damage.clone()))
     }
 
@@ -83,7 +84,8 @@ impl OwnershipSource {
                     thread::sleep(OPEN_POLL_INTERVAL);
                 }
                 index => {
-                    let (recent, as_of_seq) = (copy.recent.sorted(), copy.last_seq());
+                    let recent = copy.recent.sorted();
+                    let as_of_seq = copy.last_seq();
                     return Ok(Ownership { key, index: index?, recent, as_of_seq, order_of });
                 }
             }

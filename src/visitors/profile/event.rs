@@ -1,9 +1,9 @@
 //! A record that changes a profile, and the parts of its fold input.
 
 use super::touch::EncodedTouch;
-use crate::visitors::events::changes::Changes;
-use crate::visitors::log::fold_input::FoldParts;
-use crate::visitors::log::{Record, RecordKind};
+use crate::events::changes::Changes;
+use crate::record::fold_input::FoldParts;
+use crate::record::{Record, RecordKind};
 
 /// A record and the decoded parts of its fold input.
 pub(crate) struct Event<'e> {

@@ -21,13 +21,14 @@ use super::builder::ProfileBuilder;
 use super::event::Event;
 use super::last_context::{LastContext, context_of_device};
 use super::profile::hashed_path;
-use crate::visitors::log::RecordKind;
+use crate::record::RecordKind;
 
 impl<'a> ProfileBuilder<'a> {
     /// Folds an event into this profile. A profile event is sent by a server and only changes traits.
     /// Every other kind also counts as activity of the visitor, and the events of a visit begin or extend one.
     pub(crate) fn fold(&mut self, event: &Event<'a>, counts: &mut FoldCounts) {
-        let (record, at_ms) = (event.record, event.record.timestamp_ms);
+        let record = event.record;
+        let at_ms = event.record.timestamp_ms;
         if record.kind != RecordKind::Profile {
             self.record_activity(at_ms);
         }

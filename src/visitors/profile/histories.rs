@@ -70,13 +70,13 @@ impl<'a> BoundedHistories<'a> {
         }
     }
 
-    /// Removes the least recent histories until at most `max` are left.
-    pub(super) fn truncate(&mut self, max: usize) {
+    /// Removes the least recent histories until at most `count_max` are left.
+    pub(super) fn truncate(&mut self, count_max: usize) {
         // A profile in the table is within the limit.
-        if matches!(self, Self::Encoded(encoded) if !encoded.is_added || encoded.count() <= max) {
+        if matches!(self, Self::Encoded(encoded) if !encoded.is_added || encoded.count() <= count_max) {
             return;
         }
-        while self.decode().len() > max
+        while self.decode().len() > count_max
             && let Some((place, ..)) = self.least_recent()
         {
             self.decode().remove(place);
@@ -92,8 +92,8 @@ impl<'a> BoundedHistories<'a> {
     }
 
     /// Removes a history and returns its encoded length.
-    pub(super) fn remove(&mut self, place: usize, base_ms: i64) -> usize {
-        self.decode().remove(place).encoded_len(base_ms)
+    pub(super) fn remove(&mut self, index: usize, base_ms: i64) -> usize {
+        self.decode().remove(index).encoded_len(base_ms)
     }
 
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
@@ -142,7 +142,8 @@ impl<'a> EncodedHistories<'a> {
     }
 
     fn decode(&mut self) -> Vec<HistoryEntry<'a>> {
-        let (before, after) = (self.before, self.after);
+        let before = self.before;
+        let after = self.after;
         let [before, after] = [before, after].map(|section| history::decode_entries(section, self.base_ms));
         before.chain(self.changed.take()).chain(after).collect()
     }

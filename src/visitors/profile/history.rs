@@ -118,7 +118,8 @@ impl<'a> HistoryEntry<'a> {
 
     /// Decodes the part of an entry after its name.
     fn decode(name: &'a [u8], mut entry: Decoder<'a>, base_ms: i64) -> Option<Self> {
-        let (count, last_ms) = (entry.number()?, base_ms.wrapping_sub(entry.number()? as i64));
+        let count = entry.number()?;
+        let last_ms = base_ms.wrapping_sub(entry.number()? as i64);
         Some(Self { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(entry.0) })
     }
 
@@ -154,8 +155,8 @@ impl<'a> HistoryEntry<'a> {
         self.set_times(&times, other.count);
     }
 
-    fn set_times(&mut self, times: &KeptTimes, more: u64) {
-        self.count = self.count.saturating_add(more);
+    fn set_times(&mut self, times: &KeptTimes, extra_count: u64) {
+        self.count = self.count.saturating_add(extra_count);
         self.last_ms = times.last_ms();
         self.rest = Cow::Owned(times.rest(self.count));
     }
@@ -189,7 +190,8 @@ pub(super) fn entries<'a>(section: &'a [u8]) -> impl Iterator<Item = (&'a [u8], 
 
 /// Decodes the part of an entry after its name.
 pub(super) fn history<'a>(mut entry: Decoder<'a>, base_ms: i64) -> Option<History<'a>> {
-    let (count, last_ms) = (entry.number()?, base_ms.wrapping_sub(entry.number()? as i64));
+    let count = entry.number()?;
+    let last_ms = base_ms.wrapping_sub(entry.number()? as i64);
     Some(History::new(count, last_ms, entry.0))
 }
 

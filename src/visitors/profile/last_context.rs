@@ -5,7 +5,7 @@
 //! ```
 
 use super::varint::{Decoder, put_number};
-use crate::visitors::log::{CONTEXT_BYTES, Record, RecordContext, RecordKind};
+use crate::record::{CONTEXT_BYTES, Record, RecordContext, RecordKind};
 
 /// The context of a record, and the time of its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -59,10 +59,10 @@ impl<'a> TableEntry<'a> {
 }
 
 /// Encodes the value of an alias.
-pub(crate) fn encode_alias(of: Key) -> [u8; 17] {
+pub(crate) fn encode_alias(user_key: Key) -> [u8; 17] {
     let mut value = [TAG_ALIAS; 17];
-    value[1..9].copy_from_slice(&of.0[0].to_le_bytes());
-    value[9..].copy_from_slice(&of.0[1].to_le_bytes());
+    value[1..9].copy_from_slice(&user_key.0[0].to_le_bytes());
+    value[9..].copy_from_slice(&user_key.0[1].to_le_bytes());
     value
 }
 
@@ -108,7 +108,8 @@ impl<'a> Profile<'a> {
         let user_id = if flags & FLAG_USER != 0 { Some(bytes.text()?) } else { None };
         let encoded_anon_ids = take_anon_ids(&mut bytes)?;
         let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
-        let (page_views, events) = (bytes.number()?, bytes.number()?);
+        let page_views = bytes.number()?;
+        let events = bytes.number()?;
         let visits_kept = bytes;
         let (visits, last_visit_end_ms) = Visits::decode_count(&mut bytes, last_seen_ms.unwrap_or(0))?;
         Some(Self {
@@ -290,8 +291,8 @@ fn take_anon_ids<'a>(bytes: &mut Decoder<'a>) -> Option<&'a [u8]> {
 }
 
 /// Iterates over the anon IDs in the part of a profile with their count.
-pub(super) fn decode_anon_ids<'a>(encoded: &'a [u8]) -> impl Iterator<Item = &'a str> + use<'a> {
-    let mut ids = Decoder(encoded);
+pub(super) fn decode_anon_ids<'a>(bytes: &'a [u8]) -> impl Iterator<Item = &'a str> + use<'a> {
+    let mut ids = Decoder(bytes);
     let count = ids.number().unwrap_or_default();
     (0..count).map_while(move |_| ids.text())
 }

@@ -51,25 +51,25 @@ impl Visits {
     }
 
     /// Inserts a visit. Beyond `VISITS_KEPT` the oldest is only counted.
-    fn insert(&mut self, place: usize, visit: Visit) {
+    fn insert(&mut self, index: usize, visit: Visit) {
         if self.kept_count == VISITS_KEPT {
             self.earlier = self.earlier.saturating_add(1);
         } else {
             self.kept_count += 1;
         }
-        if place < self.kept_count {
-            self.kept.copy_within(place..self.kept_count - 1, place + 1);
-            self.kept[place] = visit;
+        if index < self.kept_count {
+            self.kept.copy_within(index..self.kept_count - 1, index + 1);
+            self.kept[index] = visit;
         }
     }
 
     /// Merges a visit whose start was moved back with the visit before it, if they now meet.
-    fn merge_with_earlier(&mut self, place: usize) {
-        let Some(earlier) = self.kept().get(place + 1).copied() else { return };
-        let visit = &mut self.kept[place];
+    fn merge_with_earlier(&mut self, index: usize) {
+        let Some(earlier) = self.kept().get(index + 1).copied() else { return };
+        let visit = &mut self.kept[index];
         if meet(earlier, *visit) {
             visit.start_ms = visit.start_ms.min(earlier.start_ms);
-            self.kept.copy_within(place + 2..self.kept_count, place + 1);
+            self.kept.copy_within(index + 2..self.kept_count, index + 1);
             self.kept_count -= 1;
         }
     }
@@ -135,7 +135,8 @@ impl Visits {
 }
 
 fn decode_counts(bytes: &mut Decoder<'_>) -> Option<(u64, usize)> {
-    let (earlier, kept) = (bytes.number()?, bytes.number()?);
+    let earlier = bytes.number()?;
+    let kept = bytes.number()?;
     (kept <= VISITS_KEPT as u64).then_some((earlier, kept as usize))
 }
 

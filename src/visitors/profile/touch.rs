@@ -6,7 +6,7 @@
 
 use super::varint::{Decoder, put_number, put_sized};
 use crate::limits::TOUCH_TEXT_BYTES_MAX;
-use crate::visitors::log::fold_input::TouchTexts;
+use crate::record::fold_input::TouchTexts;
 
 const TEXTS: usize = 7;
 /// The place of the landing page. The texts of a fold input come before it.
@@ -74,7 +74,8 @@ impl<'a> EncodedTouch<'a> {
 
     /// Decodes the touch. `None` if a text is not UTF-8.
     pub(super) fn to_touch(self) -> Option<Touch<'a>> {
-        let (mut bytes, mut texts) = (Decoder(self.texts), [None; TEXTS]);
+        let mut bytes = Decoder(self.texts);
+        let mut texts = [None; TEXTS];
         for (place, text) in texts.iter_mut().enumerate() {
             if self.present & 1 << place != 0 {
                 *text = Some(bytes.text()?);

@@ -26,8 +26,8 @@ use serde_json::Value as Json;
 use super::FoldCounts;
 use super::varint::{Decoder, put_number, put_signed, put_sized, signed_len, sized_len};
 use crate::condition::{self, Value};
+use crate::events::changes::{Change, Changes, Operation};
 use crate::limits::{TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX};
-use crate::visitors::events::changes::{Change, Changes, Operation};
 
 /// A trait of a profile being modified.
 #[derive(Debug, Clone)]
@@ -145,7 +145,7 @@ impl<'a> Traits<'a> {
 
     fn put(
         &mut self,
-        place: Result<usize, usize>,
+        position: Result<usize, usize>,
         name: &str,
         written_ms: i64,
         value: Vec<u8>,
@@ -156,14 +156,14 @@ impl<'a> Traits<'a> {
             return;
         }
         let value = Cow::Owned(value);
-        match place {
-            Ok(place) => {
-                self.0[place].written_ms = written_ms;
-                self.0[place].value = value;
+        match position {
+            Ok(position) => {
+                self.0[position].written_ms = written_ms;
+                self.0[position].value = value;
             }
-            Err(place) => {
+            Err(position) => {
                 let name = Cow::Owned(name.to_owned());
-                self.0.insert(place, Trait { name, written_ms, value });
+                self.0.insert(position, Trait { name, written_ms, value });
             }
         }
     }
@@ -188,8 +188,8 @@ impl<'a> Traits<'a> {
     }
 
     /// Removes a trait and returns its encoded length.
-    pub(super) fn remove(&mut self, place: usize, base_ms: i64) -> usize {
-        sized_len(self.0.remove(place).inner_len(base_ms))
+    pub(super) fn remove(&mut self, index: usize, base_ms: i64) -> usize {
+        sized_len(self.0.remove(index).inner_len(base_ms))
     }
 
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
@@ -215,9 +215,9 @@ fn encode_value(value: &Json) -> Vec<u8> {
     bytes
 }
 
-fn increment(standing: Option<Value<'_>>, by: Json) -> NewValue {
+fn increment(current: Option<Value<'_>>, by: Json) -> NewValue {
     let by = by.as_f64().ok_or(SkipReason::TypeMismatch)?;
-    let sum = match standing {
+    let sum = match current {
         None => by,
         Some(Value::Number(number)) => number + by,
         Some(_) => return Err(SkipReason::TypeMismatch),
@@ -226,8 +226,8 @@ fn increment(standing: Option<Value<'_>>, by: Json) -> NewValue {
     serde_json::Number::from_f64(sum).map(Json::Number).ok_or(SkipReason::TypeMismatch)
 }
 
-fn append(standing: Option<Value<'_>>, operand: Json) -> NewValue {
-    let mut items = current_items(standing)?;
+fn append(current: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(current)?;
     match operand {
         Json::Array(more) => items.extend(more),
         one => items.push(one),
@@ -235,8 +235,8 @@ fn append(standing: Option<Value<'_>>, operand: Json) -> NewValue {
     Ok(Json::Array(items))
 }
 
-fn union(standing: Option<Value<'_>>, operand: Json) -> NewValue {
-    let mut items = current_items(standing)?;
+fn union(current: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(current)?;
     for item in array_items(operand)? {
         if !contains_item(&items, &item) {
             items.push(item);
@@ -245,15 +245,16 @@ fn union(standing: Option<Value<'_>>, operand: Json) -> NewValue {
     Ok(Json::Array(items))
 }
 
-fn remove(standing: Option<Value<'_>>, operand: Json) -> NewValue {
-    let (mut items, operand) = (current_items(standing)?, array_items(operand)?);
+fn remove(current: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(current)?;
+    let operand = array_items(operand)?;
     let before = items.len();
     items.retain(|item| !contains_item(&operand, item));
     if items.len() == before { Err(SkipReason::Redundant) } else { Ok(Json::Array(items)) }
 }
 
-fn current_items(standing: Option<Value<'_>>) -> Result<Vec<Json>, SkipReason> {
-    match standing {
+fn current_items(current: Option<Value<'_>>) -> Result<Vec<Json>, SkipReason> {
+    match current {
         None => Ok(Vec::new()),
         Some(array @ Value::Array(_)) => array_items(array.to_json()),
         Some(_) => Err(SkipReason::TypeMismatch),

@@ -41,10 +41,10 @@ pub struct BulkLoader {
 pub struct DuplicateKey;
 
 impl BulkLoader {
-    /// Creates a loader of about `expected` entries.
-    pub fn new(expected: usize) -> Self {
+    /// Creates a loader of about `entries_expected` entries.
+    pub fn new(entries_expected: usize) -> Self {
         let mut table = Table::new();
-        let each = expected / SHARD_COUNT;
+        let each = entries_expected / SHARD_COUNT;
         // One shard in six has more entries than the mean and a standard deviation. These are resized later.
         // `resize` reserves 5/3 words for each entry. 4/3 are enough here, at the highest load of 3/4. The
         // factor 4/5 corrects this.
@@ -86,7 +86,8 @@ impl BulkLoader {
         let ranges = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
         let range_shards = SHARD_COUNT.div_ceil(ranges);
         let Table { shared, shard_usage, .. } = &mut self.table;
-        let (shared, grouped) = (&**shared, &grouped);
+        let shared = &**shared;
+        let grouped = &grouped;
         let ranges: Vec<_> = shard_usage.chunks_mut(range_shards).enumerate().map(Mutex::new).collect();
         let store = |(): &mut (), range: &Mutex<(usize, &mut [[u32; 2]])>| {
             let (range, usage) = &mut *range.lock().unwrap_or_else(PoisonError::into_inner);

@@ -51,20 +51,24 @@ pub(super) fn len_for(entries: usize) -> usize {
 }
 
 /// Returns whether one more word may be used.
-pub(super) fn has_room(words: &[AtomicU64], used: usize) -> bool {
-    (used + 1) * LOAD_MAX.1 <= words.len() * LOAD_MAX.0
+pub(super) fn has_room(words: &[AtomicU64], words_used: usize) -> bool {
+    (words_used + 1) * LOAD_MAX.1 <= words.len() * LOAD_MAX.0
 }
 
-/// Finds an entry. Calls `is` with the address of each entry that has the tag of `key`. Returns the
+/// Finds an entry. Calls `is_match` with the address of each entry that has the tag of `key`. Returns the
 /// slot and the word for which it returns true.
-pub(super) fn search(words: &[AtomicU64], key: Key, is: impl Fn(usize) -> bool) -> Option<(usize, u64)> {
+pub(super) fn search(
+    words: &[AtomicU64],
+    key: Key,
+    is_match: impl Fn(usize) -> bool,
+) -> Option<(usize, u64)> {
     let tag = tag_of(key);
     for slot in probe_sequence(words, tag) {
         let word = words[slot].load(Ordering::Acquire);
         if word == EMPTY {
             return None;
         }
-        if word >> (64 - TAG_BITS) == tag && word != DELETED && is(address(word)) {
+        if word >> (64 - TAG_BITS) == tag && word != DELETED && is_match(address(word)) {
             return Some((slot, word));
         }
     }

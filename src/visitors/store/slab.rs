@@ -114,8 +114,8 @@ impl SlabAllocator {
         };
         let block = &mut self.blocks[number];
         let slot = block.allocate();
-        let (address, is_full) =
-            (block.address + slot * slot_bytes(class), block.taken == slots_per_block(class));
+        let address = block.address + slot * slot_bytes(class);
+        let is_full = block.taken == slots_per_block(class);
         self.classes[class].free -= 1;
         if is_full {
             self.remove_open(number);
@@ -255,7 +255,8 @@ impl Block {
     }
 
     fn free(&mut self, slot: usize) {
-        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let word = slot / 64;
+        let bit = 1 << (slot % 64);
         debug_assert!(self.bits[word] & bit != 0, "a slot is given back once");
         self.bits[word] &= !bit;
         self.taken -= 1;

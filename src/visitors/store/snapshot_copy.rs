@@ -67,23 +67,23 @@ impl Table {
 
     /// Releases the record of an entry that was replaced or removed. If a copy still needs the record,
     /// the copy saves it.
-    pub(super) fn release(&mut self, node: u32, placed: EvictionEntry<RecordPtr>) {
-        let (key, value) = self.key_and_value(&placed);
+    pub(super) fn release(&mut self, node: u32, entry: EvictionEntry<RecordPtr>) {
+        let (key, value) = self.key_and_value(&entry);
         let cost = cost(value.len());
         if let Some(mut digest) = self.digest {
-            digest.remove(key, value, placed.class);
+            digest.remove(key, value, entry.class);
             self.digest = Some(digest);
         }
         self.cost -= cost;
         match &mut self.copy {
-            Some(copying) if copying.needs(node, placed.order) => {
-                let saved_bytes = copying.save(placed, cost as usize);
+            Some(copying) if copying.needs(node, entry.order) => {
+                let saved_bytes = copying.save(entry, cost as usize);
                 if saved_bytes > COPY_PRESERVED_BYTES_MAX {
                     self.end_copy();
                     self.copy_aborted = true;
                 }
             }
-            _ => self.retire(placed.item),
+            _ => self.retire(entry.item),
         }
     }
 
@@ -119,7 +119,8 @@ pub(super) enum CopyStep<T> {
 impl<T: Copy> SnapshotCopy<T> {
     /// Begins a copy as of now.
     pub(super) fn new(order: &EvictionLists<T>) -> Self {
-        let (node_end, order_end) = (order.node_count(), order.next_order());
+        let node_end = order.node_count();
+        let order_end = order.next_order();
         Self { next_node: 0, node_end, order_end, saved: VecDeque::new(), saved_bytes: 0 }
     }
 
@@ -129,8 +130,8 @@ impl<T: Copy> SnapshotCopy<T> {
     }
 
     /// Saves an entry that leaves the table. Returns the bytes of all saved entries.
-    pub(super) fn save(&mut self, placed: EvictionEntry<T>, bytes: usize) -> usize {
-        self.saved.push_back((placed, bytes));
+    pub(super) fn save(&mut self, entry: EvictionEntry<T>, bytes: usize) -> usize {
+        self.saved.push_back((entry, bytes));
         self.saved_bytes += bytes;
         self.saved_bytes
     }

@@ -164,9 +164,9 @@ impl Table {
     }
 
     /// Returns the key and the value of a record in the eviction lists or in a copy.
-    pub(super) fn key_and_value(&self, placed: &EvictionEntry<RecordPtr>) -> (Key, &[u8]) {
+    pub(super) fn key_and_value(&self, entry: &EvictionEntry<RecordPtr>) -> (Key, &[u8]) {
         // SAFETY: the record has not been retired. Only the writer can retire it, and the writer is borrowed.
-        unsafe { (placed.item.header().key, placed.item.value()) }
+        unsafe { (entry.item.header().key, entry.item.value()) }
     }
 
     pub(super) fn retire(&mut self, record: RecordPtr) {
@@ -310,7 +310,7 @@ impl TableReader {
     }
 }
 
-/// Lines of a record that are loaded ahead: 256 bytes. A visitor of `loadtest compare decided` takes about 270 bytes,
+/// Lines of a record that are loaded ahead: 256 bytes. A visitor of `compare decided` takes about 270 bytes,
 /// its part of the index included.
 const RECORD_LINES: usize = 4;
 

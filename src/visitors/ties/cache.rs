@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::TieEntry;
 use crate::limits::TIE_CACHE_ENTRIES_MAX;
-use crate::visitors::log::IdTag;
+use crate::record::IdTag;
 
 /// A cache of entries by anonymous ID, with a limit on the number of entries.
 #[derive(Debug, Default)]

@@ -9,7 +9,8 @@ use super::merge::DropRule;
 use super::recent::RecentTies;
 use super::{ORDERS_PER_POSITION, TieEntry};
 use crate::limits::SITE_IDS_KNOWN_MAX;
-use crate::visitors::log::{IdTag, VisitorIds};
+use crate::log::VisitorIds;
+use crate::record::IdTag;
 
 /// The shared state. The writer locks it for each new tie and each new site, a job for some microseconds.
 #[derive(Clone, Default)]

@@ -68,17 +68,17 @@ impl LostAliases {
         true
     }
 
-    fn word(&self, at: u64) -> u64 {
-        let page = self.pages[at as usize / PAGE_WORDS].as_ref();
-        page.map_or(0, |page| page[at as usize % PAGE_WORDS])
+    fn word(&self, index: u64) -> u64 {
+        let page = self.pages[index as usize / PAGE_WORDS].as_ref();
+        page.map_or(0, |page| page[index as usize % PAGE_WORDS])
     }
 
-    fn word_mut(&mut self, at: u64) -> &mut u64 {
+    fn word_mut(&mut self, index: u64) -> &mut u64 {
         if self.pages.is_empty() {
             self.pages.resize(PAGES, None);
         }
-        let page = self.pages[at as usize / PAGE_WORDS].get_or_insert_with(|| Arc::new([0; PAGE_WORDS]));
-        &mut Arc::make_mut(page)[at as usize % PAGE_WORDS]
+        let page = self.pages[index as usize / PAGE_WORDS].get_or_insert_with(|| Arc::new([0; PAGE_WORDS]));
+        &mut Arc::make_mut(page)[index as usize % PAGE_WORDS]
     }
 }
 

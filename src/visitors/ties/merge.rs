@@ -1,7 +1,7 @@
 //! Merges new entries into sorted ones, and drops the entries that decide no owner any more.
 
 use super::TieEntry;
-use crate::visitors::log::IdTag;
+use crate::record::IdTag;
 
 /// The entries that a merge leaves out.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +76,8 @@ pub fn merge<E>(
     rule: &DropRule,
     mut emit: impl FnMut(TieEntry) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (mut base, mut recent) = (base.peekable(), recent.iter().copied().peekable());
+    let mut base = base.peekable();
+    let mut recent = recent.iter().copied().peekable();
     let mut merger = TieMerger::new(rule);
     loop {
         let takes_base = match (base.peek(), recent.peek()) {

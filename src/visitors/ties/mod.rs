@@ -20,8 +20,8 @@ pub(crate) mod lost;
 pub(crate) mod merge;
 pub(crate) mod recent;
 
-use crate::visitors::log::IdTag;
-use crate::visitors::log::format::u64_at;
+use crate::little_endian::u64_at;
+use crate::record::IdTag;
 
 /// Returns the users of an anonymous ID before the record of a seq and after it, and the user of the entry after that.
 /// `entries` are those of the ID, in seq order.

@@ -7,7 +7,7 @@ use parallax::testing::insights::{
     ColumnBuilder, Columns, Limits, Query, Question, RowFacts, SiteFacts, Subject, VisitorKey, Zone,
     answer_over,
 };
-use parallax::testing::visitors::log::{FoldInputBuilder, Record, RecordKind};
+use parallax::testing::record::{FoldInputBuilder, Record, RecordKind};
 
 const NOW_MS: i64 = 1_800_000_000_000;
 const HEADER_BYTES: usize = 312;

@@ -3,19 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use parallax::testing::config::identity_keys::UserRule;
+use parallax::testing::events::decode::EventValidator;
+use parallax::testing::events::document::JsonParser;
+use parallax::testing::events::endpoint::{EventEndpoint, PATHS};
+use parallax::testing::events::export;
+use parallax::testing::events::ip::IpPolicy;
+use parallax::testing::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
+use parallax::testing::events::refusal::Refusal;
+use parallax::testing::events::request::{BotPolicy, Environment, Policy, RequestFacts};
+use parallax::testing::events::submission::Submission;
+use parallax::testing::log::{Ack, RecordResult, Request};
+use parallax::testing::record::{Record, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;
-use parallax::testing::visitors::events::decode::{
-    BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
-};
-use parallax::testing::visitors::events::document::JsonParser;
-use parallax::testing::visitors::events::endpoint::{EventEndpoint, PATHS};
-use parallax::testing::visitors::events::export;
-use parallax::testing::visitors::events::ip::IpPolicy;
-use parallax::testing::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
-use parallax::testing::visitors::events::refusal::Refusal;
-use parallax::testing::visitors::log::{Ack, RecordResult};
-use parallax::testing::visitors::log::{Record, Request, UserAgentInfo};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -81,7 +81,7 @@ fn record_events(
     let mut parser = JsonParser::new();
     let document = parser.parse(body)?;
     let sent = Submission::parse(&document, endpoint)?;
-    let call = EventContext {
+    let call = RequestFacts {
         site: "acme",
         tracking_id: "track_acme",
         policy: Policy {

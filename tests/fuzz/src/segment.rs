@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use parallax::testing::checksum::crc32c;
 use parallax::testing::clock::Clock;
+use parallax::testing::log::format::{BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length};
+use parallax::testing::log::{
+    self, LogError, LogId, LogItem, LogReader, Options, Records, Request, check_file, inspect, segment_name,
+};
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::Disk;
-use parallax::testing::visitors::log::format::{
-    BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
-};
-use parallax::testing::visitors::log::{
-    self, LogError, LogId, LogItem, LogReader, Options, Record, RecordKind, Records, Request, check_file,
-    inspect, segment_name,
-};
 
 use super::memory::MemoryDisk;
 

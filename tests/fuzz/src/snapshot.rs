@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
-use parallax::testing::api::{Handler, Settings};
+use parallax::testing::api::{Handler, Service, Settings};
 use parallax::testing::clock;
 use parallax::testing::http::refused_head::RefusedHead;
 use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
@@ -98,7 +98,8 @@ pub fn request_everything(snapshot: Snapshot) {
                 }
                 ParseOutcome::Rejected(problem) => {
                     let refused = RefusedHead::read(head.as_bytes());
-                    handler.reject_unparsed(&problem, &refused, Surface::Public, &mut out);
+                    let meta = RequestMeta { surface: Surface::Public, ..meta };
+                    handler.reject_unparsed(&problem, &refused, &meta, &mut out);
                 }
                 ParseOutcome::Partial => unreachable!("the head is complete"),
             }

@@ -1,11 +1,11 @@
 //! Each bound of a checkpoint file, at it and one past it.
 
 use parallax::testing::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
+use parallax::testing::log::LogId;
 use parallax::testing::visitors::checkpoint::format::{
     BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, Parts, Run, begin_block, block_length,
     end_block, trailer_from_bytes, trailer_to_bytes,
 };
-use parallax::testing::visitors::log::LogId;
 use parallax::testing::visitors::store::table::{EvictionClass, Key};
 
 fn block(bytes: usize) -> Vec<u8> {

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use parallax::testing::log::format::HEADER_BYTES;
+use parallax::testing::log::{self, LogId, Options, Records, segment_name};
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
-use parallax::testing::visitors::log::format::HEADER_BYTES;
-use parallax::testing::visitors::log::{self, LogId, Options, Records, segment_name};
 use parallax::testing::visitors::verify::{CheckReport, check_directory, newest_checkpoint_seq};
 
 use super::{DIRECTORY, World, assert_same};

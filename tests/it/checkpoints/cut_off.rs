@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::thread;
 
 use parallax::testing::clock::Clock;
+use parallax::testing::log::{InterruptedErasure, LogItem, LogReader, check_directory};
+use parallax::testing::record::{IdKind, Record, RecordKind};
 use parallax::testing::storage::disk::Disk;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{
-    InterruptedErasure, LogItem, LogReader, Record, RecordKind, check_directory,
-};
 use parallax::testing::visitors::verify;
 
 use super::erasing::{eraser, files_with, record, run_until_end, try_erase};

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use parallax::testing::log::LogId;
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
 use parallax::testing::visitors::checkpoint::format::{
     BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Parts, Run, begin_block, end_block, extend_checksum,
@@ -10,7 +11,6 @@ use parallax::testing::visitors::checkpoint::format::{
 };
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
 use parallax::testing::visitors::checkpoint::restore::load_fold;
-use parallax::testing::visitors::log::LogId;
 use parallax::testing::visitors::store::table::{EvictionClass, Key};
 
 use super::{World, assert_same};

@@ -11,14 +11,12 @@ use parallax::testing::clock::Clock;
 use parallax::testing::limits::{
     CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS, RETENTION_INTERVAL_MS,
 };
+use parallax::testing::log::format::{HEADER_BYTES, batch_length};
+use parallax::testing::log::{ErasureSummary, LogItem, LogReader, Request, VisitorIds, segment_name};
+use parallax::testing::record::{IdKind, Record, RecordKind, VisitorId};
 use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::erasure::{Eraser, ErasureError};
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::format::{HEADER_BYTES, batch_length};
-use parallax::testing::visitors::log::{
-    ErasureSummary, LogItem, LogReader, Record, RecordKind, Request, VisitorIds, segment_name,
-};
 use parallax::testing::visitors::ownership::OwnershipSource;
 use parallax::testing::visitors::ties::known::KnownTies;
 use parallax::testing::visitors::verify::check_directory;
@@ -85,7 +83,8 @@ pub fn try_erase(
 ) -> Result<ErasureSummary, ErasureError> {
     let eraser = eraser(world, running);
     thread::scope(|scope| {
-        let job = scope.spawn(|| eraser.erase("acme", id, profile_ids));
+        let job =
+            scope.spawn(|| eraser.erase(VisitorId { site: "acme", id_kind: id.0, id: id.1 }, profile_ids));
         run_until_end(world, running, job, step_ms)
     })
 }
@@ -325,7 +324,8 @@ fn erase_while(
 ) -> ErasureSummary {
     let eraser = eraser(world, running);
     let erased = thread::scope(|scope| {
-        let job = scope.spawn(|| eraser.erase("acme", id, Vec::new()));
+        let job =
+            scope.spawn(|| eraser.erase(VisitorId { site: "acme", id_kind: id.0, id: id.1 }, Vec::new()));
         // The lock of erasures is taken after the look-up.
         while !running.queue.metrics().is_erasing() {
             thread::yield_now();
@@ -394,7 +394,9 @@ fn a_start_adds_the_tombstones_that_a_crash_between_two_batches_left_out() {
     let ended = |device: &str| {
         let tag = key.tag("acme", IdKind::Anon, device);
         let ownership = eraser.source.open().expect("the checkpoint is valid");
-        let visitor = ownership.visitor("acme", IdKind::Anon, device).expect("the checkpoint is valid");
+        let visitor = ownership
+            .visitor(VisitorId { site: "acme", id_kind: IdKind::Anon, id: device })
+            .expect("the checkpoint is valid");
         visitor.named() == [tag] && visitor.owner() == tag
     };
     assert!(devices.into_iter().all(ended), "{known:?}");

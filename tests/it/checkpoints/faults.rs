@@ -1,6 +1,6 @@
 //! After any failing call and any power cut, the table after a start equals the fold of the log.
 
-use parallax::testing::visitors::log::Ack;
+use parallax::testing::log::Ack;
 
 use super::{World, assert_same};
 use crate::dice::Dice;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use parallax::testing::log::format::secret_to_bytes;
+use parallax::testing::log::{LogId, Request};
+use parallax::testing::record::{IdKind, Record, RecordKind, TombstoneKey};
 use parallax::testing::visitors::apply::KeyHasher;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::format::secret_to_bytes;
-use parallax::testing::visitors::log::{LogId, Record, RecordKind, Request, TombstoneKey};
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 use parallax::testing::visitors::ties::TieEntry;
 

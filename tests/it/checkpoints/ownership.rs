@@ -5,11 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::limits::{CHECKPOINT_RETENTION_INTERVAL_MS, RETENTION_INTERVAL_MS};
+use parallax::testing::record::{IdKind, IdTag, RecordKind, TombstoneKey};
 use parallax::testing::storage::damage::KnownDamage;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{IdTag, RecordKind, TombstoneKey};
 use parallax::testing::visitors::ownership::OwnershipSource;
 use parallax::testing::visitors::ties::TieEntry;
 use parallax::testing::visitors::ties::merge::{DropRule, merge};

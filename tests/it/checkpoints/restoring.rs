@@ -1,9 +1,9 @@
 //! Startup uses the newest checkpoint that the log confirms, and reports every checkpoint that it does not
 //! use.
 
+use parallax::testing::log::{DamageKind, check_directory, parse_segment_name, segment_name};
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
 use parallax::testing::visitors::checkpoint::format::HEADER_BYTES;
-use parallax::testing::visitors::log::{DamageKind, check_directory, parse_segment_name, segment_name};
 
 use super::{DIRECTORY, World, assert_same};
 

@@ -2,7 +2,7 @@
 //! wait.
 
 use parallax::testing::limits::{CHECKPOINT_RETENTION_INTERVAL_MS, RETENTION_INTERVAL_MS};
-use parallax::testing::visitors::log::parse_segment_name;
+use parallax::testing::log::parse_segment_name;
 
 use super::{RunningLog, World, assert_same};
 use crate::dice::Dice;

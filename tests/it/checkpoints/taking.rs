@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parallax::testing::limits::{CHECKPOINT_RETRY_MS, CHECKPOINT_STOP_MS};
+use parallax::testing::log::Ack;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
-use parallax::testing::visitors::log::Ack;
 use parallax::testing::visitors::store::table::Table;
 
 use super::{Entry, World, assert_same, entries};

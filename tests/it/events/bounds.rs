@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use parallax::testing::events::endpoint::EventEndpoint;
+use parallax::testing::events::receipt::EventResults;
+use parallax::testing::events::submission::Submission;
 use parallax::testing::limits::{
     BODY_BYTES_MAX, CANONICAL_BYTES_MAX, CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, EVENT_BYTES_MAX,
     EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX, NAME_BYTES_MAX, TOUCH_TEXT_BYTES_MAX,
 };
-use parallax::testing::visitors::events::decode::Submission;
-use parallax::testing::visitors::events::endpoint::EventEndpoint;
-use parallax::testing::visitors::events::receipt::EventResults;
-use parallax::testing::visitors::log::Request;
-use parallax::testing::visitors::log::format::RECORD_BYTES_MIN;
+use parallax::testing::log::Request;
+use parallax::testing::record::RECORD_BYTES_MIN;
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, REQUEST, Server, page, post, track};

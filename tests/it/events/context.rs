@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use parallax::testing::visitors::events::decode::{BotPolicy, EventContext, Policy};
-use parallax::testing::visitors::events::ip::IpPolicy;
+use parallax::testing::events::ip::IpPolicy;
+use parallax::testing::events::request::{BotPolicy, Policy, RequestFacts};
 use serde_json::{Value, json};
 
 use super::{Outcome, REQUEST, page, post, post_as, track};
@@ -52,7 +52,7 @@ fn drop_reason(outcome: &Outcome) -> Option<&'static str> {
     results.single_drop_reason().map(|reason| reason.name())
 }
 
-fn drop_reason_for(request: &EventContext<'_>, context: Value) -> Option<&'static str> {
+fn drop_reason_for(request: &RequestFacts<'_>, context: Value) -> Option<&'static str> {
     drop_reason(&post_as(request, "/v1/track", track(json!({"context": context}))))
 }
 
@@ -60,7 +60,7 @@ fn drop_reason_for(request: &EventContext<'_>, context: Value) -> Option<&'stati
 fn previews_are_dropped() {
     assert_eq!(drop_reason_for(&REQUEST, json!({"preview": true})), Some("preview"));
     assert_eq!(drop_reason_for(&REQUEST, json!({"preview": false})), None);
-    assert_eq!(drop_reason_for(&EventContext { is_preview: true, ..REQUEST }, json!({})), Some("preview"));
+    assert_eq!(drop_reason_for(&RequestFacts { is_preview: true, ..REQUEST }, json!({})), Some("preview"));
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn events_without_consent_are_dropped() {
     assert_eq!(drop_reason_for(&REQUEST, json!({"consent": {"measure": false}})), Some("no_consent"));
     assert_eq!(drop_reason_for(&REQUEST, json!({"consent": {"measure": true}})), None);
     assert_eq!(drop_reason_for(&REQUEST, json!({"consent": {"measure": null}})), None);
-    assert_eq!(drop_reason_for(&EventContext { gpc: true, ..REQUEST }, json!({})), None);
+    assert_eq!(drop_reason_for(&RequestFacts { gpc: true, ..REQUEST }, json!({})), None);
     assert_eq!(
-        drop_reason_for(&EventContext { gpc: true, policy: honoring, ..REQUEST }, json!({})),
+        drop_reason_for(&RequestFacts { gpc: true, policy: honoring, ..REQUEST }, json!({})),
         Some("no_consent")
     );
-    assert_eq!(drop_reason_for(&EventContext { policy: honoring, ..REQUEST }, json!({})), None);
+    assert_eq!(drop_reason_for(&RequestFacts { policy: honoring, ..REQUEST }, json!({})), None);
     assert_eq!(
-        post_as(&EventContext { gpc: true, ..REQUEST }, "/v1/track", track(json!({}))).record()["gpc"],
+        post_as(&RequestFacts { gpc: true, ..REQUEST }, "/v1/track", track(json!({}))).record()["gpc"],
         true
     );
 }
@@ -96,7 +96,7 @@ fn an_event_may_override_the_consent_of_its_batch() {
 #[test]
 fn the_site_policy_drops_flags_or_keeps_crawlers() {
     let crawler = json!({"userAgent": "Mozilla/5.0 (compatible; Googlebot/2.1)"});
-    let of = |bots| EventContext { policy: Policy { bots, ..REQUEST.policy }, ..REQUEST };
+    let of = |bots| RequestFacts { policy: Policy { bots, ..REQUEST.policy }, ..REQUEST };
     let sent = |bots, context: &Value| post_as(&of(bots), "/v1/track", track(json!({"context": context})));
     assert_eq!(drop_reason(&sent(BotPolicy::Drop, &crawler)), Some("bot"));
     assert_eq!(sent(BotPolicy::Flag, &crawler).record()["bot"], true);
@@ -109,7 +109,7 @@ fn the_site_policy_drops_flags_or_keeps_crawlers() {
 
 #[test]
 fn the_user_agent_of_the_context_overrides_the_header() {
-    let request = EventContext { user_agent: Some("Googlebot"), ..REQUEST };
+    let request = RequestFacts { user_agent: Some("Googlebot"), ..REQUEST };
     assert_eq!(post_as(&request, "/v1/track", track(json!({}))).record()["bot"], true);
     let own = track(json!({"context": {"userAgent": "Mozilla/5.0"}}));
     assert_eq!(post_as(&request, "/v1/track", own).record()["bot"], false);
@@ -117,7 +117,7 @@ fn the_user_agent_of_the_context_overrides_the_header() {
 
 #[test]
 fn preview_is_the_first_drop_reason_and_bot_the_last() {
-    let request = EventContext {
+    let request = RequestFacts {
         policy: Policy { bots: BotPolicy::Drop, ..REQUEST.policy },
         user_agent: Some("Googlebot"),
         ..REQUEST
@@ -130,14 +130,14 @@ fn preview_is_the_first_drop_reason_and_bot_the_last() {
 
 #[test]
 fn an_invalid_event_is_refused_in_a_preview_too() {
-    let request = EventContext { is_preview: true, ..REQUEST };
+    let request = RequestFacts { is_preview: true, ..REQUEST };
     assert_eq!(post_as(&request, "/v1/track", "{\"anonId\":\"v\"}").code(), "invalid_event");
 }
 
 /// Returns the stored address and the stored context.
 fn address(policy: IpPolicy, peer: &str, context: Value) -> (Value, Value) {
     let peer: IpAddr = peer.parse().expect("an address");
-    let request = EventContext { policy: Policy { ip: policy, ..REQUEST.policy }, peer, ..REQUEST };
+    let request = RequestFacts { policy: Policy { ip: policy, ..REQUEST.policy }, peer, ..REQUEST };
     let outcome = post_as(&request, "/v1/track", track(json!({"context": context})));
     (outcome.record()["ip"].clone(), outcome.record()["payload"]["context"].clone())
 }
@@ -207,7 +207,7 @@ fn categories_of_a_consent_manager_count_only_with_the_setting() {
 #[test]
 fn a_library_of_apps_states_device_and_system() {
     let named = |context: Value, user_agent: Option<&'static str>| {
-        let request = EventContext { user_agent, ..REQUEST };
+        let request = RequestFacts { user_agent, ..REQUEST };
         let record = post_as(&request, "/v1/track", track(json!({"context": context}))).record();
         (record["device"].clone(), record["os"].clone())
     };

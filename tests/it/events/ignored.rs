@@ -1,8 +1,8 @@
 //! Optional values that the server cannot use: the event is recorded, and the receipt names them.
 
-use parallax::testing::visitors::events::ignored::IGNORED_VALUES_NAMED_MAX;
-use parallax::testing::visitors::events::receipt::StoreOutcome;
-use parallax::testing::visitors::log::{Ack, RecordResult};
+use parallax::testing::events::ignored::IGNORED_VALUES_NAMED_MAX;
+use parallax::testing::events::receipt::StoreOutcome;
+use parallax::testing::log::{Ack, RecordResult};
 use serde_json::{Value, json};
 
 use super::{post, receipt, track};

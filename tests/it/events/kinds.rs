@@ -1,6 +1,6 @@
 //! The kind of an event: by endpoint, by type, by its members.
 
-use parallax::testing::visitors::events::endpoint::{EventEndpoint, PATHS};
+use parallax::testing::events::endpoint::{EventEndpoint, PATHS};
 use serde_json::{Value, json};
 
 use super::{Outcome, page, post, track};

@@ -1,12 +1,12 @@
 //! The page of an event.
 
-use parallax::testing::visitors::events::decode::EventContext;
+use parallax::testing::events::request::RequestFacts;
 use serde_json::{Value, json};
 
 use super::{REQUEST, post, post_as, track};
 
 fn page_of(members: Value) -> Value {
-    let request = EventContext { referer: Some("https://acme.example/from/referer/?q=1"), ..REQUEST };
+    let request = RequestFacts { referer: Some("https://acme.example/from/referer/?q=1"), ..REQUEST };
     post_as(&request, "/v1/track", track(members)).record()["path"].clone()
 }
 

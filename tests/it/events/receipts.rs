@@ -1,7 +1,7 @@
 //! The answers to event requests: receipts and problems.
 
-use parallax::testing::visitors::events::receipt::StoreOutcome;
-use parallax::testing::visitors::log::{Ack, RecordResult};
+use parallax::testing::events::receipt::StoreOutcome;
+use parallax::testing::log::{Ack, RecordResult};
 use serde_json::{Value, json};
 
 use super::{Outcome, post, receipt, track};

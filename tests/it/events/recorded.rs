@@ -1,13 +1,13 @@
 //! The context members of a record and its `experiments`.
 
-use parallax::testing::visitors::log::Code;
+use parallax::testing::record::Code;
 use serde_json::{Value, json};
 
-use super::{EventContext, REQUEST, page, post, post_as, track};
+use super::{REQUEST, RequestFacts, page, post, post_as, track};
 
 const CONTEXT: [&str; 5] = ["device", "os", "browser", "country", "language"];
 
-fn context_of(request: &EventContext<'_>, members: Value) -> [Value; 5] {
+fn context_of(request: &RequestFacts<'_>, members: Value) -> [Value; 5] {
     let record = post_as(request, "/v1/track", track(members)).record();
     CONTEXT.map(|name| record[name].clone())
 }
@@ -15,7 +15,7 @@ fn context_of(request: &EventContext<'_>, members: Value) -> [Value; 5] {
 #[test]
 fn the_context_of_the_request_is_recorded_and_that_of_the_event_wins() {
     assert_eq!(context_of(&REQUEST, json!({})), [const { Value::Null }; 5]);
-    let request = EventContext {
+    let request = RequestFacts {
         user_agent: Some("Mozilla/5.0 (iPhone)"),
         country: Code::new(b"FR"),
         language: Code::new(b"fr"),
@@ -32,7 +32,7 @@ fn the_context_of_the_request_is_recorded_and_that_of_the_event_wins() {
 
 #[test]
 fn an_unusable_country_counts_as_none_and_an_unusable_locale_as_unknown() {
-    let request = EventContext { country: Code::new(b"FR"), language: Code::new(b"fr"), ..REQUEST };
+    let request = RequestFacts { country: Code::new(b"FR"), language: Code::new(b"fr"), ..REQUEST };
     for country in ["Germany", "D", "d-", "é"] {
         let context = json!({"context": {"country": country}});
         assert_eq!(context_of(&request, context)[3], "FR", "{country}");

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use data_encoding::{HEXLOWER, HEXUPPER};
 use parallax::testing::checksum::{HmacKey, hmac_sha256};
 use parallax::testing::config::identity_keys::UserRule;
-use parallax::testing::visitors::events::decode::EventContext;
-use parallax::testing::visitors::events::ignored::IGNORED_VALUES_NAMED_MAX;
+use parallax::testing::events::ignored::IGNORED_VALUES_NAMED_MAX;
+use parallax::testing::events::request::RequestFacts;
 use serde_json::{Value, json};
 
 use super::{Outcome, REQUEST, post, post_as, track};
@@ -24,7 +24,7 @@ fn hash(key: &[u8; 32], user_id: &str) -> String {
 /// Posts a body to a site that verifies user IDs.
 fn post_signed(path: &str, header_hash: Option<&str>, body: &Value) -> Outcome {
     let header_hash = header_hash.map(str::as_bytes);
-    let request = EventContext { user_rule: UserRule::Signed { keys: &*KEYS, header_hash }, ..REQUEST };
+    let request = RequestFacts { user_rule: UserRule::Signed { keys: &*KEYS, header_hash }, ..REQUEST };
     post_as(&request, path, body.to_string())
 }
 
@@ -166,7 +166,7 @@ fn an_event_with_neither_an_anonymous_id_nor_a_valid_hash_is_refused() {
 #[test]
 fn an_anonymous_id_beside_the_body_records_the_event() {
     let rule = UserRule::Signed { keys: &[], header_hash: None };
-    let request = EventContext { anon_id: Some("cookie"), user_rule: rule, ..REQUEST };
+    let request = RequestFacts { anon_id: Some("cookie"), user_rule: rule, ..REQUEST };
     let record = post_as(&request, "/v1/track", r#"{"userId":"u1","event":"e"}"#).record();
     assert_eq!((&record["anonId"], &record["userId"]), (&json!("cookie"), &Value::Null));
 }
@@ -175,7 +175,7 @@ fn an_anonymous_id_beside_the_body_records_the_event() {
 fn a_site_without_a_key_counts_no_user_id() {
     let header_hash = Some(hash(NEW_KEY, "u1"));
     let header_hash = header_hash.as_deref().map(str::as_bytes);
-    let request = EventContext { user_rule: UserRule::Signed { keys: &[], header_hash }, ..REQUEST };
+    let request = RequestFacts { user_rule: UserRule::Signed { keys: &[], header_hash }, ..REQUEST };
     assert_eq!(post_as(&request, "/v1/track", r#"{"userId":"u1","event":"e"}"#).code(), "unverified_user");
 }
 
@@ -190,7 +190,7 @@ fn no_record_has_the_hash_of_a_user_id_whether_the_site_verifies_or_not() {
         (json!({ "userHash": { "x": right } }), json!({})),
     ] {
         for user_rule in [UserRule::Any, UserRule::Signed { keys: &*KEYS, header_hash: None }] {
-            let request = EventContext { user_rule, ..REQUEST };
+            let request = RequestFacts { user_rule, ..REQUEST };
             let outcome = post_as(&request, "/v1/track", event(context.clone()).to_string());
             assert_eq!(outcome.record()["payload"]["context"], kept, "{context}");
             assert!(!outcome.lines[0].contains("userHash"), "{}", outcome.lines[0]);

@@ -1,9 +1,9 @@
 //! The formats of times, and the correction of wrong clocks.
 
-use parallax::testing::visitors::events::time::{
+use parallax::testing::events::time::{
     self, CLOCK_SKEW_MS_MAX, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN,
 };
-use parallax::testing::visitors::log::ClientTimes;
+use parallax::testing::record::ClientTimes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{EventContext, REQUEST, Server, page, post, track};
+use super::{REQUEST, RequestFacts, Server, page, post, track};
 
 /// Posts a page event to a site that lists `hosts`. Returns referrer host, source, medium and campaign.
-fn touch_at(hosts: &[&'static str], request: &EventContext<'_>, members: Value) -> [Value; 4] {
+fn touch_at(hosts: &[&'static str], request: &RequestFacts<'_>, members: Value) -> [Value; 4] {
     let mut server = Server::new();
     server.environment.hosts = hosts.to_vec();
     let record = server.post(request, "/v1/page", page(members).as_bytes()).record();
@@ -114,7 +114,7 @@ fn without_a_known_host_of_the_site_no_referrer_is_external() {
 
 #[test]
 fn the_page_of_a_request_is_its_referer_if_the_event_has_no_url() {
-    let request = EventContext { referer: Some("https://acme.example/?utm_source=mail"), ..REQUEST };
+    let request = RequestFacts { referer: Some("https://acme.example/?utm_source=mail"), ..REQUEST };
     let touch = touch_at(&[], &request, json!({"properties": {"referrer": "https://search.example/"}}));
     assert_eq!(touch, [json!("search.example"), json!("mail"), Value::Null, Value::Null]);
 }

@@ -1,6 +1,6 @@
 //! The visitor of an event, and the site of a body.
 
-use parallax::testing::visitors::events::decode::EventContext;
+use parallax::testing::events::request::RequestFacts;
 use serde_json::{Value, json};
 
 use super::{REQUEST, page, post, post_as, track};
@@ -24,7 +24,7 @@ fn ids_may_have_the_member_names_of_both_dialects() {
 
 #[test]
 fn the_anon_id_of_a_header_or_cookie_is_the_fallback() {
-    let request = EventContext { anon_id: Some("cookie"), ..REQUEST };
+    let request = RequestFacts { anon_id: Some("cookie"), ..REQUEST };
     let anon_id = |body: Value| post_as(&request, "/v1/track", body.to_string()).record()["anonId"].clone();
     assert_eq!(anon_id(json!({"event": "e"})), "cookie");
     assert_eq!(anon_id(json!({"event": "e", "userId": "u"})), "cookie");
@@ -95,7 +95,7 @@ fn a_missing_message_id_is_generated_and_not_returned() {
 fn only_the_same_site_and_message_id_give_the_same_dedup_key() {
     let key = |site: &'static str, id: &str| {
         let body = track(json!({"messageId": id}));
-        post_as(&EventContext { site, ..REQUEST }, "/v1/track", body).duplicate_keys[0]
+        post_as(&RequestFacts { site, ..REQUEST }, "/v1/track", body).duplicate_keys[0]
     };
     assert_eq!(key("acme", "m1"), key("acme", "m1"));
     assert_eq!(key("acme", "m1"), xxhash_rust::xxh3::xxh3_128(b"acme\0m1"));

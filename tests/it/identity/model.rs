@@ -1,7 +1,7 @@
 //! A naive model of identity: the list of all events and erasures. Every answer is computed from the whole list, by the words
 //! of the documentation.
 
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 
 pub(super) type Id = &'static str;
 

@@ -1,7 +1,7 @@
 //! Hours, days, weeks and months in time zones.
 
+use parallax::testing::events::time::{parse, write};
 use parallax::testing::insights::{BUCKETS_MAX, Unit, Zone};
-use parallax::testing::visitors::events::time::{parse, write};
 
 fn ms(text: &str) -> i64 {
     parse(text).expect("a time")

@@ -7,9 +7,9 @@ use parallax::testing::insights::{
     COLUMN_TEXTS_MAX, Columns, KnownExperiment, Limits, PublishedExperiment, Query, ScanError,
     UNKNOWN_ARMS_MAX, answer_over,
 };
+use parallax::testing::record::RecordKind;
 use parallax::testing::site::catalog::phases::{Phase, PhaseArm};
 use parallax::testing::site::snapshot::format::Metrics;
-use parallax::testing::visitors::log::RecordKind;
 use serde_json::{Value, json};
 
 use super::Event;

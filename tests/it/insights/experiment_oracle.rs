@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use parallax::testing::insights::{ExperimentQuestion, Filters};
+use parallax::testing::record::RecordKind;
 use parallax::testing::site::experiment_metrics::Cap;
-use parallax::testing::visitors::log::RecordKind;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use parallax::testing::insights::{
     ColumnBuilder, Columns, ExperimentQuestion, KnownExperiment, Limits, METRICS_MAX, Query, ScanError,
     SiteFacts, Zone, answer_over,
 };
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 use serde_json::{Value, json};
 
 use super::{Event, KEY};

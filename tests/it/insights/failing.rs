@@ -14,8 +14,9 @@ use parallax::testing::insights::{
     answer_over,
 };
 use parallax::testing::limits::{COLUMNS_FREE_BYTES_MIN, RETAIN_MS_MIN, RETENTION_INTERVAL_MS};
+use parallax::testing::log::{self, LogClient, LogWriter, Options, Queue, Records, Request};
+use parallax::testing::record::Record;
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{self, LogClient, LogWriter, Options, Queue, Records, Request};
 use tempfile::TempDir;
 
 use super::disk::{Call, WatchedDisk};
@@ -71,9 +72,7 @@ impl WatchedLog {
             event.with_record(|record| {
                 let key = 1 + number as u128 * 2 + u128::from(anon_id == "b");
                 let received_ms = self.clock.now_ms();
-                request
-                    .push(&log::Record { key, received_ms, ..*record })
-                    .expect("a record within the limits");
+                request.push(&Record { key, received_ms, ..*record }).expect("a record within the limits");
             });
         }
         self.client.send(request).expect("the queue has room");

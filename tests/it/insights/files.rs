@@ -10,8 +10,8 @@ use parallax::testing::insights::{
     Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, Limits, Query, Question,
     RowFacts, SiteFacts, Subject, VisitorKey, answer_over,
 };
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{Record, RecordKind};
 
 use super::oracle::{any_event, texts_of};
 use super::visitor_rule::is_of_visit;

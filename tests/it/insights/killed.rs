@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use parallax::testing::insights::{ColumnBuilder, Columns, VisitorKey};
+use parallax::testing::log::LogReader;
+use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::{LogReader, Record, RecordKind};
 use serde_json::{Value, json};
 
 use super::served::{column_files, page, send};

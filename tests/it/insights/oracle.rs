@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use parallax::testing::insights::{
     ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, Zone, answer_over,
 };
-use parallax::testing::visitors::log::{Device, RecordKind};
+use parallax::testing::record::{Device, RecordKind};
 
 use super::visitor_rule::{is_of_visit, visitor_of};
 use super::{Event, KEY};

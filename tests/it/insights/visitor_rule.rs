@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 
 use super::Event;
 

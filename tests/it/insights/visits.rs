@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use parallax::testing::insights::{
     AnswerCache, Columns, Limits, LogColumns, Query, Question, Subject, answer_cached, answer_over,
 };
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 
 use super::Event;
 use super::oracle::{NOW_MS, START_MS, columns, site};

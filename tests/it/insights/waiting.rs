@@ -154,7 +154,7 @@ fn one_request_more_than_the_most_is_refused_until_one_ends() {
 }
 
 #[test]
-fn an_errand_whose_client_has_gone_is_dropped() {
+fn a_count_of_audiences_whose_client_has_gone_is_dropped() {
     let held = HeldServer::start();
     let _first = held.ask(&top(1));
     drop(held.ask("audiences?site=fjell"));

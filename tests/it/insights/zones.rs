@@ -10,8 +10,8 @@ use parallax::testing::insights::{
     COLUMN_TEXTS_MAX, Columns, Limits, Query, QuestionError, ScanError, SiteFacts, ZONES_LIMIT_MAX, Zone,
     ZonesQuestion, answer_over,
 };
+use parallax::testing::record::RecordKind;
 use parallax::testing::resolve::published_zones::PublishedZone;
-use parallax::testing::visitors::log::RecordKind;
 
 use super::Event;
 use super::oracle::{any_event, columns};

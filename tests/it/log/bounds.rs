@@ -6,8 +6,9 @@ use parallax::testing::limits::{
     BATCH_BYTES_TARGET, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, SEGMENT_RECORDS_MAX, TEXT_BYTES_MAX,
     UNSYNCED_BYTES_MAX,
 };
-use parallax::testing::visitors::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES, RECORD_BYTES_MIN};
-use parallax::testing::visitors::log::{Ack, Options, Record, RecordError, Request};
+use parallax::testing::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES};
+use parallax::testing::log::{Ack, Options, Request};
+use parallax::testing::record::{RECORD_BYTES_MIN, Record, RecordError};
 
 use super::simulated::SimulatedDisk;
 use super::{Log, START_MS, TestClock, options, record, request};

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use parallax::testing::checksum::crc32c;
 use parallax::testing::clock::Clock;
 use parallax::testing::limits::SEQ_MAX;
-use parallax::testing::visitors::log::format::{
+use parallax::testing::log::format::{
     HEADER_BYTES, Header, batch_length, oldest_from_bytes, oldest_to_bytes,
 };
-use parallax::testing::visitors::log::{
-    Code, DamageKind, LogError, LogId, LogItem, LogReader, Options, Record, RecordContext, RecordKind,
-    UserAgentInfo, check_directory, check_file, parse_segment_name, read_footer, segment_name,
+use parallax::testing::log::{
+    DamageKind, LogError, LogId, LogItem, LogReader, Options, check_directory, check_file,
+    parse_segment_name, read_footer, segment_name,
 };
+use parallax::testing::record::{Code, Record, RecordContext, RecordKind, UserAgentInfo};
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, START_MS, TestClock, hex, options, record};
@@ -160,7 +161,7 @@ fn a_segment_with_a_damaged_header_is_read_by_its_name() {
 #[test]
 fn a_missing_segment_is_reported_with_its_lost_seqs() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
-    let options = parallax::testing::visitors::log::Options { segment_bytes: 1, ..options() };
+    let options = parallax::testing::log::Options { segment_bytes: 1, ..options() };
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options.clone()).expect("the disk works");
     for key in 1..=4 {
         log.record(&[key], clock.now_ms());
@@ -189,7 +190,7 @@ fn no_payload_forges_a_batch() {
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk works");
     let magic = u128::from_le_bytes(*b"\xFFPLXBATC\xFFPLXBATC");
     let forger = record(magic, i64::from_le_bytes(*b"\xFFPLXBATC"), &text);
-    let mut request = parallax::testing::visitors::log::Request::new(0);
+    let mut request = parallax::testing::log::Request::new(0);
     request.push(&forger).expect("the record is within all limits");
     log.client.send(request).expect("the queue accepts it");
     log.writer.run_once();
@@ -205,7 +206,7 @@ fn the_smallest_segment_matches_the_golden_file() {
     let options = Options { log_id: Some(LogId(*b"the ID of a log.")), ..options() };
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk works");
     let key = 0x0F0E_0D0C_0B0A_0908_0706_0504_0302_0100;
-    let mut request = parallax::testing::visitors::log::Request::new(0);
+    let mut request = parallax::testing::log::Request::new(0);
     let payload = r#"{"properties":{"url":"https://a/","referrer":"https://b/"}}"#;
     let page = Record {
         context: RecordContext::new(UserAgentInfo::default(), Code::new(b"DE"), Code::new(b"de")),
@@ -326,7 +327,7 @@ fn no_file_can_make_a_seq_overflow() {
         assert_eq!(oldest_from_bytes(&oldest_to_bytes(seq)).is_some(), seq <= SEQ_MAX);
         assert_eq!(parse_segment_name(&segment_name(seq)).is_some(), seq <= SEQ_MAX);
     }
-    let exhausted = parallax::testing::visitors::log::Options { checkpointed_seq: SEQ_MAX, ..options() };
+    let exhausted = parallax::testing::log::Options { checkpointed_seq: SEQ_MAX, ..options() };
     let opened = Log::open(Arc::new(SimulatedDisk::new(1)), &Arc::default(), exhausted);
     assert!(matches!(opened.err(), Some(LogError::SeqExhausted { seq: SEQ_MAX, .. })));
 }

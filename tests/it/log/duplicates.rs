@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::testing::limits::DEDUP_WINDOW_MS;
-use parallax::testing::visitors::log::{DedupWindow, Options, RecordResult, WriteOutcome};
+use parallax::testing::log::{DedupWindow, Options, RecordResult, WriteOutcome};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, START_MS, TestClock, options};

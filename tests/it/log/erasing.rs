@@ -10,16 +10,14 @@ use parallax::testing::limits::{
     PAYLOAD_BYTES_MAX, RETENTION_INTERVAL_MS, REWRITE_CHUNK_BYTES, TOMBSTONE_IDS_MAX,
     TOMBSTONES_PER_BATCH_MAX,
 };
+use parallax::testing::log::bloom::may_contain;
+use parallax::testing::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES, batch_length};
+use parallax::testing::log::{
+    self, DamageKind, EraseError, ErasureSummary, LogConsumer, LogItem, LogReader, Options, RecordResult,
+    Records, Request, VisitorIds, WriteOutcome, check_directory, read_footer, segment_name,
+};
+use parallax::testing::record::{IdKind, RECORD_BYTES_MIN, Record, RecordKind, TombstoneKey, VisitorId};
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
-use parallax::testing::visitors::log::format::{
-    BATCH_HEADER_BYTES, HEADER_BYTES, RECORD_BYTES_MIN, batch_length,
-};
-use parallax::testing::visitors::log::{
-    self, DamageKind, EraseError, ErasureSummary, LogConsumer, LogItem, LogReader, Options, Record,
-    RecordKind, RecordResult, Records, Request, TombstoneKey, VisitorIds, WriteOutcome, check_directory,
-    read_footer, segment_name,
-};
 
 use super::naming::{erase, finish, visitor};
 use super::simulated::{Plan, SimulatedDisk};
@@ -207,7 +205,7 @@ impl LogConsumer for RecordingConsumer {
             if record.kind == RecordKind::Tombstone {
                 let secret = TombstoneKey::read(Arc::new(self.disk.clone()), Path::new(DIRECTORY));
                 let secret = secret.expect("reading succeeds").expect("the file exists");
-                let of = |site, kind, id| secret.is_tombstone_of(&record, site, kind, id);
+                let of = |site, id_kind, id| secret.is_tombstone_of(&record, VisitorId { site, id_kind, id });
                 calls.push(ConsumerCall::TombstoneMatches(
                     seq,
                     vec![

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::{Ack, LogItem, LogReader, Options, RecordKind, RecordResult};
+use parallax::testing::log::{Ack, LogItem, LogReader, Options, RecordResult};
+use parallax::testing::record::RecordKind;
 
 use super::erasing::{files_with, send};
 use super::naming::{erase, finish, visitor};

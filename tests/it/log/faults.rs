@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::{
-    Ack, DISK_RECOVERED_MS, Options, RecordResult, SendError, WriteOutcome,
-};
+use parallax::testing::log::{Ack, DISK_RECOVERED_MS, Options, RecordResult, SendError, WriteOutcome};
 
 use super::simulated::{Fault, Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};

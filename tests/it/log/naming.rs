@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{
-    EraseError, EraseRule, Erasure, ErasureSummary, IdTag, Record, RedactedIds, TombstoneKey, Treatment,
-    VisitorIds,
+use parallax::testing::log::{
+    EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds,
 };
+use parallax::testing::record::{IdKind, IdTag, Record, TombstoneKey};
 
 use super::Log;
 

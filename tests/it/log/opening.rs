@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parallax::testing::checksum::crc32c;
 use parallax::testing::clock::Clock;
+use parallax::testing::log::format::{HEADER_BYTES, Header};
+use parallax::testing::log::{DamageKind, LogError, LogId, Options, segment_name};
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::format::{HEADER_BYTES, Header};
-use parallax::testing::visitors::log::{DamageKind, LogError, LogId, Options, segment_name};
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, TestClock, options};

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use parallax::testing::clock::Clock;
 use parallax::testing::cluster::follow::{OwnLog, OwnRecord};
 use parallax::testing::cluster::own_log::{LOADED_BYTES_MAX, OwnRecords};
-use parallax::testing::visitors::log::{LogItem, LogReader, Options, Record, Request};
+use parallax::testing::log::{LogItem, LogReader, Options, Request};
+use parallax::testing::record::Record;
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, TestClock, options, record};

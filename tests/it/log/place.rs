@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::format::{HEADER_BYTES, TRAILER_MAGIC, batch_length};
-use parallax::testing::visitors::log::{
+use parallax::testing::log::format::{HEADER_BYTES, TRAILER_MAGIC, batch_length};
+use parallax::testing::log::{
     Ack, DISK_RECOVERED_MS, DamageKind, Options, PLACE_CHECK_MS, WriteOutcome, segment_name,
 };
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::{Ack, Options, RecordResult, WriteOutcome};
+use parallax::testing::log::{Ack, Options, RecordResult, WriteOutcome};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};
@@ -198,7 +198,7 @@ impl World {
 }
 
 /// Returns the keys of a completed request.
-fn keys(request: &parallax::testing::visitors::log::Request) -> Vec<u128> {
+fn keys(request: &parallax::testing::log::Request) -> Vec<u128> {
     request.records().map(|record| record.key).collect()
 }
 

@@ -6,10 +6,10 @@ use std::sync::mpsc;
 
 use parallax::testing::clock::SystemClock;
 use parallax::testing::limits::OUTSTANDING_REQUESTS_MAX;
-use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::{
+use parallax::testing::log::{
     self, Options, RecordResult, Records, Request, SendError, WriteOutcome, WriterThread,
 };
+use parallax::testing::storage::disk::RealDisk;
 
 use super::simulated::SimulatedDisk;
 use super::{Log, START_MS, TestClock, options, request};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
-use parallax::testing::visitors::log::{
-    Code, LogItem, LogReader, Options, PLACE_CHECK_MS, Record, RecordContext, RecordKind, Request,
-    UserAgentInfo, read_footer, segment_name,
+use parallax::testing::log::bloom::may_contain;
+use parallax::testing::log::{
+    LogItem, LogReader, Options, PLACE_CHECK_MS, Request, read_footer, segment_name,
 };
+use parallax::testing::record::{Code, IdKind, Record, RecordContext, RecordKind, UserAgentInfo};
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, START_MS, TestClock, options, record};

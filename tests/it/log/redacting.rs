@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parallax::testing::events::export::write_line;
+use parallax::testing::events::time;
 use parallax::testing::limits::{DEDUP_WINDOW_MS, FOLD_INPUT_BYTES_MAX, TOMBSTONE_IDS_MAX};
-use parallax::testing::visitors::events::export::write_line;
-use parallax::testing::visitors::events::time;
-use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
-use parallax::testing::visitors::log::format::RECORD_BYTES_MIN;
-use parallax::testing::visitors::log::{
-    LogItem, LogReader, Record, RecordKind, RecordResult, Request, check_directory, read_footer, segment_name,
+use parallax::testing::log::bloom::may_contain;
+use parallax::testing::log::{
+    LogItem, LogReader, RecordResult, Request, check_directory, read_footer, segment_name,
 };
+use parallax::testing::record::{IdKind, RECORD_BYTES_MIN, Record, RecordKind};
 
 use super::erasing::send;
 use super::naming::erase;

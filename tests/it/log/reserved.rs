@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax::testing::limits::{RESERVED_BYTES_MAX, WATERMARK_AFTER_MS};
-use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::format::{HEADER_BYTES, batch_length};
-use parallax::testing::visitors::log::{
+use parallax::testing::log::format::{HEADER_BYTES, batch_length};
+use parallax::testing::log::{
     Ack, DamageKind, Options, Request, WriteOutcome, check_directory, read_footer, segment_name,
 };
+use parallax::testing::storage::disk::{Disk, RealDisk};
 
 use super::meanwhile::InterleavedDisk;
 use super::simulated::{Fault, Plan, SimulatedDisk};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
 use parallax::testing::limits::{RETAIN_MS_MIN, RETENTION_INTERVAL_MS};
-use parallax::testing::visitors::log::{DamageKind, LogItem, LogReader, Options, check_directory};
+use parallax::testing::log::{DamageKind, LogItem, LogReader, Options, check_directory};
 
 use super::meanwhile::InterleavedDisk;
 use super::simulated::{Plan, SimulatedDisk};

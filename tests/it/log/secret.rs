@@ -1,7 +1,7 @@
 //! The file `secret`: the key of the ID digests in tombstones.
 
 use parallax::testing::checksum::hmac_sha256;
-use parallax::testing::visitors::log::format::{secret_from_bytes, secret_to_bytes};
+use parallax::testing::log::format::{secret_from_bytes, secret_to_bytes};
 
 use super::hex;
 

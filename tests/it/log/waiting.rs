@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::{
+use parallax::testing::log::{
     LockedLog, LogClient, LogWriter, RecordResult, Records, RecoveryReport, SendError,
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::visitors::log::{Ack, Options, RecordResult, WriteOutcome};
+use parallax::testing::log::{Ack, Options, RecordResult, WriteOutcome};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parallax::testing::clock::{Clock, LogClock};
 use parallax::testing::limits::RETENTION_INTERVAL_MS;
-use parallax::testing::visitors::log::format::{HEADER_BYTES, Header};
-use parallax::testing::visitors::log::{
+use parallax::testing::log::format::{HEADER_BYTES, Header};
+use parallax::testing::log::{
     DamageKind, LOG_CLOCK_SAVE_MS, Options, RecordResult, check_directory, segment_name,
 };
 use proptest::prelude::*;

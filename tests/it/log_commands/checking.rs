@@ -4,11 +4,9 @@ use std::fs;
 use std::sync::Arc;
 
 use parallax::testing::checksum::crc32c;
+use parallax::testing::log::{EraseRule, Options, Treatment, VisitorIds, WriteOutcome, segment_name};
+use parallax::testing::record::{IdKind, Record, RecordKind, TombstoneKey};
 use parallax::testing::storage::disk::RealDisk;
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{
-    EraseRule, Options, Record, RecordKind, TombstoneKey, Treatment, VisitorIds, WriteOutcome, segment_name,
-};
 use serde_json::{Value, json};
 
 use super::{Log, Row, as_arg, flip_bit, run, segments, tear_tail, write_sealed_log};

@@ -19,7 +19,8 @@ mod built_in {
     use std::process::Stdio;
 
     use parallax::testing::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
-    use parallax::testing::visitors::log::{Code, Device, Options, RecordKind, WriteOutcome};
+    use parallax::testing::log::{Options, WriteOutcome};
+    use parallax::testing::record::{Code, Device, RecordKind};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
     use serde_json::{Value, json};

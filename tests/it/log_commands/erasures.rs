@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use parallax::testing::visitors::log::format::oldest_to_bytes;
+use parallax::testing::log::format::oldest_to_bytes;
 use serde_json::{Value, json};
 
 use super::{CommandOutput, Row, as_arg, run, write_sealed_log};

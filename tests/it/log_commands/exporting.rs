@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use jiff::Timestamp;
-use parallax::testing::visitors::log::{Ack, Code, Device, Options, RecordKind, WriteOutcome};
+use parallax::testing::log::{Ack, Options, WriteOutcome};
+use parallax::testing::record::{Code, Device, RecordKind};
 use serde_json::{Value, json};
 
 use super::{CommandOutput, Log, Row, as_arg, flip_bit, parallax, run, segments, write_sealed_log};

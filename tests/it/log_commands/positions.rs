@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use parallax::testing::visitors::log::{Options, RecordKind, parse_segment_name};
+use parallax::testing::log::{Options, parse_segment_name};
+use parallax::testing::record::RecordKind;
 use serde_json::json;
 
 use super::{Log, Row, as_arg, flip_bit, run, segments, write_sealed_log};

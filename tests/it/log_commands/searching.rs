@@ -6,7 +6,7 @@ use std::path::Path;
 use parallax::testing::cli::byte_search::Needle;
 use parallax::testing::cli::contains::{ListedFile, SearchSummary, search_all};
 use parallax::testing::limits::{MATCHES_SHOWN_MAX, READ_CHUNK_BYTES};
-use parallax::testing::visitors::log::Options;
+use parallax::testing::log::Options;
 
 use super::{Log, Row, as_arg, run, segments, tear_tail, write_sealed_log};
 use crate::dice::Dice;

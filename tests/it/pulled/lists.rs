@@ -1,12 +1,12 @@
 //! `current.json` and its limits, the changes of `publish`, and the rule for removals, without a server.
 
 use parallax::testing::checksum::FileHash;
-use parallax::testing::cluster::publish::{PublishError, add, remove};
-use parallax::testing::cluster::pull::list::{
+use parallax::testing::distribute::list::{
     FILE_BYTES_MAX, FILES_MAX, LIST_BYTES_MAX, ListError, NAME_BYTES_MAX, SourceFile, format,
     is_snapshot_name, parse,
 };
-use parallax::testing::cluster::pull::mirror::is_removable;
+use parallax::testing::distribute::mirror::is_removable;
+use parallax::testing::distribute::publish::{PublishError, add, remove};
 use parallax::testing::site::catalog::files::{FileList, FileState, FileStatus};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ fn publishing_keeps_the_newest_versions_of_its_site_and_all_other_files() {
     let before =
         files(&["a-1.snapshot", "a-2.snapshot", "a-b-7.snapshot", "a-1-1.snapshot", "other.snapshot"]);
     let added =
-        |version: u64, keep| add(&before, &file(&format!("a-{version}.snapshot")), ("a", version), keep);
+        |version: u64, keep| add(&before, &file(&format!("a-{version}.snapshot")), "a", version, keep);
     let others = ["a-b-7.snapshot", "a-1-1.snapshot", "other.snapshot"];
     assert_eq!(names(added(3, 1)), [&others[..], &["a-3.snapshot"]].concat());
     assert_eq!(names(added(3, 2)), [&["a-2.snapshot"], &others[..], &["a-3.snapshot"]].concat());
@@ -145,22 +145,22 @@ fn publishing_keeps_the_newest_versions_of_its_site_and_all_other_files() {
             [&["a-1.snapshot", "a-2.snapshot"], &others[..], &["a-3.snapshot"]].concat()
         );
     }
-    assert_eq!(names(add(&[], &file("a-3.snapshot"), ("a", 3), 1)), ["a-3.snapshot"]);
+    assert_eq!(names(add(&[], &file("a-3.snapshot"), "a", 3, 1)), ["a-3.snapshot"]);
 }
 
 #[test]
 fn a_version_that_nodes_would_not_serve_is_refused() {
     let before = files(&["a-10.snapshot", "a-9.snapshot"]);
-    let add = |new: SourceFile, version| add(&before, &new, ("a", version), 2);
+    let add = |new: SourceFile, version| add(&before, &new, "a", version, 2);
     assert_eq!(add(file("a-8.snapshot"), 8), Err(PublishError::LowerVersion { version: 8, newest: 10 }));
     assert_eq!(add(file("a-10.snapshot"), 10), Ok(None), "publishing again changes nothing");
     let other = SourceFile { bytes: 2, ..file("a-10.snapshot") };
     assert_eq!(add(other, 10), Err(PublishError::VersionTaken("a-10.snapshot".to_owned())));
     let full: Vec<_> = (0..FILES_MAX).map(|i| file(&format!("site{i}-1.snapshot"))).collect();
-    let one_more = parallax::testing::cluster::publish::add(&full, &file("a-1.snapshot"), ("a", 1), 2);
+    let one_more = parallax::testing::distribute::publish::add(&full, &file("a-1.snapshot"), "a", 1, 2);
     assert_eq!(one_more, Err(PublishError::List(ListError::TooMany(FILES_MAX + 1))));
     let replaced =
-        parallax::testing::cluster::publish::add(&full, &file("site0-2.snapshot"), ("site0", 2), 1);
+        parallax::testing::distribute::publish::add(&full, &file("site0-2.snapshot"), "site0", 2, 1);
     assert_eq!(replaced.expect("accepted").expect("changed").len(), FILES_MAX);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use parallax::testing::checksum::{FileHash, digest};
-use parallax::testing::cluster::pull::list::{SourceFile, format};
+use parallax::testing::distribute::list::{SourceFile, format};
 
 /// The answer to requests for one path.
 #[derive(Clone)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax::testing::limits::{SCRUB_ATTEMPTS_MAX, SCRUB_LOOK_MS};
-use parallax::testing::visitors::log::format::oldest_to_bytes;
-use parallax::testing::visitors::log::{parse_segment_name, segment_name};
+use parallax::testing::log::format::oldest_to_bytes;
+use parallax::testing::log::{parse_segment_name, segment_name};
 
 use super::{World, files, path, scrubbed};
 

@@ -1,10 +1,12 @@
-//! Checks that the directories of `site/` and of `visitors/`, and the files of `api/`, do not use each other
-//! in a cycle.
+//! Checks that the parts of a module do not use each other in a cycle.
 //!
-//! The files directly in `site/` count as one directory, and so do those in `visitors/`. The latter are above
-//! the others: no directory of `visitors/` uses them. A directory inside `api/` counts as one file. Every
-//! path counts, in whichever form it is written. A name that `mod.rs` imports or exports from a part counts
-//! as a use of that part.
+//! The parts of a group are the directories in its module, or the files and directories in it. The files directly in
+//! a module whose directories are the parts count as one part together. Every path counts, in whichever form it is
+//! written. A name that `mod.rs` imports or exports from a part counts as a use of that part.
+//!
+//! Two kinds of circles are allowed: that of a parent with its children, where each file is a part (`mod.rs` lists the
+//! files, and has types that several of them use), and those of two files that are one subject, which [`Group::joined`]
+//! lists.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,30 +18,61 @@ use super::{File, files};
 struct Group {
     /// Its module.
     module: &'static str,
-    /// True if each file directly in it is a part of its own. Otherwise these files are one part together.
-    is_by_file: bool,
-    /// True if the files directly in it are above its directories.
-    is_top_above: bool,
+    /// The parts: the directories, or the files and directories.
+    parts: Parts,
+    /// Files that count as a part of another file: the file, the other file, and the reason.
+    joined: &'static [(&'static str, &'static str, &'static str)],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    /// Each directory. The files directly in the module are one part together.
+    Directories,
+    /// Each directory. The files directly in the module are above them.
+    DirectoriesBelowFiles,
+    /// Each file and each directory. `mod.rs` is the parent of all, and may use and be used by each.
+    Files,
 }
 
 const GROUPS: &[Group] = &[
-    Group { module: "site", is_by_file: false, is_top_above: false },
-    Group { module: "visitors", is_by_file: false, is_top_above: true },
-    Group { module: "api", is_by_file: true, is_top_above: false },
+    Group { module: "site", parts: Parts::Directories, joined: &[] },
+    Group { module: "insights", parts: Parts::Directories, joined: &[] },
+    Group { module: "visitors", parts: Parts::DirectoriesBelowFiles, joined: &[] },
+    Group { module: "api", parts: Parts::Files, joined: &[] },
+    Group { module: "distribute", parts: Parts::Files, joined: &[] },
+    Group { module: "events", parts: Parts::Files, joined: &[] },
+    Group {
+        module: "log",
+        parts: Parts::Files,
+        joined: &[(
+            "batch",
+            "format",
+            "one format in two files: the layout of a segment, and of its batches",
+        )],
+    },
+    Group { module: "record", parts: Parts::Files, joined: &[] },
+    Group { module: "visitors::checkpoint", parts: Parts::Files, joined: &[] },
 ];
 
 /// Pairs of parts of which the first uses the second, each with one place.
 type Uses = BTreeMap<(String, String), String>;
 
 impl Group {
+    /// Returns the directory of its module, below `src/`.
+    fn directory(&self) -> String {
+        self.module.replace("::", "/")
+    }
+
     /// Returns the names of the modules in it that are parts of their own.
     fn parts(&self, files: &[File]) -> BTreeSet<String> {
+        let directory = self.directory();
         let inside = files.iter().filter_map(File::in_src);
-        let inside = inside.filter_map(|path| path.strip_prefix(self.module)?.strip_prefix('/'));
+        let inside = inside.filter_map(|path| path.strip_prefix(&*directory)?.strip_prefix('/'));
         let part = |path: &str| match path.split_once('/') {
             Some((directory, _)) => Some(directory.to_owned()),
             None => {
-                Some(path.trim_end_matches(".rs").to_owned()).filter(|name| self.is_by_file && name != "mod")
+                let name = path.trim_end_matches(".rs");
+                (self.parts == Parts::Files && name != "mod").then(|| name.to_owned())
             }
         };
         inside.filter_map(part).collect()
@@ -47,14 +80,19 @@ impl Group {
 
     /// Returns the part that a path belongs to, or `None` if it is outside of the group.
     fn part(&self, path: &[String], parts: &BTreeSet<String>) -> Option<String> {
-        let (_, inner) = path.split_first().filter(|(first, _)| *first == self.module)?;
-        let part = inner.first().filter(|name| parts.contains(*name));
-        Some(part.map_or(self.module.to_owned(), |part| format!("{}::{part}", self.module)))
+        let module: Vec<&str> = self.module.split("::").collect();
+        let is_inside = path.len() >= module.len() && path.iter().zip(&module).all(|(a, b)| a == b);
+        let inner = path.get(module.len()..).filter(|_| is_inside)?;
+        let Some(part) = inner.first().filter(|name| parts.contains(*name)) else {
+            return Some(self.module.to_owned());
+        };
+        let joined = self.joined.iter().find(|(file, ..)| file == part);
+        Some(format!("{}::{}", self.module, joined.map_or(part.as_str(), |(_, other, _)| other)))
     }
 
     /// Returns the parts of the names that `mod.rs` imports from them.
     fn exports(&self, files: &[File], parts: &BTreeSet<String>) -> BTreeMap<String, String> {
-        let path = format!("{}/mod.rs", self.module);
+        let path = format!("{}/mod.rs", self.directory());
         let file = files.iter().find(|file| file.in_src() == Some(&path));
         let named = file.map(|file| named_paths(&path, &file.code)).unwrap_or_default();
         let export = |target: &[String]| {
@@ -73,15 +111,15 @@ impl Group {
             let Some(own) = self.part(&module_path(path), &parts) else { continue };
             for named in named_paths(path, &file.code) {
                 let place = || format!("{}:{}", file.path, line(&file.code, named.at));
-                let part = self.part(&named.target, &parts).map(|part| match named.target.get(1) {
+                let depth = self.module.split("::").count();
+                let part = self.part(&named.target, &parts).map(|part| match named.target.get(depth) {
                     Some(name) if part == self.module => exports.get(name).cloned().unwrap_or(part),
                     _ => part,
                 });
-                match part {
-                    Some(other) if other != own => {
-                        uses.entry((own.clone(), other)).or_insert_with(place);
-                    }
-                    _ => {}
+                let is_family =
+                    |other: &str| self.parts == Parts::Files && [own.as_str(), other].contains(&self.module);
+                if let Some(other) = part.filter(|other| *other != own && !is_family(other)) {
+                    uses.entry((own.clone(), other)).or_insert_with(place);
                 }
             }
         }
@@ -91,8 +129,8 @@ impl Group {
     fn violations(&self, files: &[File]) -> Vec<String> {
         let uses = self.uses(files);
         let mut violations = Vec::new();
-        for ((from, to), place) in uses.iter().filter(|_| self.is_top_above) {
-            if to == self.module {
+        for ((from, to), place) in &uses {
+            if self.parts == Parts::DirectoriesBelowFiles && to == self.module {
                 violations.push(format!(
                     "{place}: `{from}` uses a file directly in `{to}`, which is above it; move the shared part down"
                 ));
@@ -104,7 +142,7 @@ impl Group {
                 .map(|(from, to)| format!("  `{from}` uses `{to}` in {}", uses[&(from.clone(), to.clone())]))
                 .collect();
             violations.push(format!(
-                "src/{}: a cycle; move the shared part to the lower one, or to a part of its own:\n{}",
+                "{}: a cycle; move the shared part to the lower one, or to a part of its own:\n{}",
                 self.module,
                 steps.join("\n")
             ));
@@ -143,7 +181,20 @@ fn directories_and_files_do_not_use_each_other_in_a_cycle() {
     let violations: Vec<String> = GROUPS.iter().flat_map(|group| group.violations(&files)).collect();
     assert!(violations.is_empty(), "\n{}", violations.join("\n"));
     for group in GROUPS {
-        assert!(!group.uses(&files).is_empty(), "src/{} has no parts that use each other", group.module);
+        assert!(!group.uses(&files).is_empty(), "{} has no parts that use each other", group.module);
+        for (file, other, reason) in group.joined {
+            assert!(!reason.is_empty(), "{} {file}: give the reason", group.module);
+            let alone = Group { joined: &[], ..*group };
+            let uses = alone.uses(&files);
+            let part = |name| format!("{}::{name}", group.module);
+            let is_circle = uses.contains_key(&(part(file), part(other)))
+                && uses.contains_key(&(part(other), part(file)));
+            assert!(
+                is_circle,
+                "{}: `{file}` and `{other}` are no circle now; delete the entry",
+                group.module
+            );
+        }
     }
 }
 
@@ -193,4 +244,19 @@ fn a_cycle_of_files_in_api_is_found() {
     let top = ("src/api/mod.rs", "mod a;\nmod b;\npub use a::A;");
     assert_eq!(count("api", &[top, (a, "use super::b::B;"), (b, "use super::A;")]), 1, "by `mod.rs`");
     assert_eq!(count("api", &[top, (a, ""), (b, "use crate::api::A;")]), 0);
+}
+
+#[test]
+fn a_parent_and_its_files_may_use_each_other_and_joined_files_are_one_part() {
+    let (batch, format, scan) = ("src/log/batch.rs", "src/log/format.rs", "src/log/scan.rs");
+    let top =
+        ("src/log/mod.rs", "mod batch;\nmod format;\nmod scan;\npub struct Options;\npub use batch::Batch;");
+    assert_eq!(count("log", &[top, (batch, "use super::Options;"), (format, ""), (scan, "")]), 0);
+    assert_eq!(count("log", &[top, (batch, "use super::format::X;"), (format, "use super::Batch;")]), 0);
+    let three = [(batch, "use super::format::X;"), (format, "use super::scan;"), (scan, "use super::Batch;")];
+    assert_eq!(count("log", &[&[top][..], &three].concat()), 1, "`scan` and the joined files");
+    let (a, b) = ("src/visitors/checkpoint/a.rs", "src/visitors/checkpoint/b.rs");
+    let circle = [(a, "use crate::visitors::checkpoint::b;"), (b, "use super::a;")];
+    assert_eq!(count("visitors::checkpoint", &circle), 1);
+    assert_eq!(count("visitors", &circle), 0);
 }

@@ -5,7 +5,7 @@
 //! limit fails too, with the advice to lower the constant.
 
 use super::text::{is_word, words};
-use super::{File, files};
+use super::{File, files, ratchet};
 
 /// Limit of what-sentences, in percent of all sentences.
 const WHAT_SENTENCES_PERCENT_MAX: usize = 2;
@@ -27,6 +27,9 @@ const BANNED: &[&str] =
 const WHAT: &[&str] = &["what", "whatever", "whatsoever"];
 /// The first words of a doc block that opens with What.
 const WHAT_OPENINGS: &[&str] = &["What", "Who", "Which", "Whose", "Whom", "Whoever", "Whatever"];
+
+/// The advice for a new sentence that is over a limit.
+const REWRITE: &str = "Rewrite the new one in the voice of style.md";
 
 /// A sentence has at least this many words.
 const SENTENCE_WORDS_MIN: usize = 3;
@@ -191,12 +194,13 @@ impl Counts {
                 WHAT_DOC_BLOCKS_PERCENT_MAX,
                 "Begin the doc of a type with an article and a noun, that of a function with a verb.",
             ),
-            ratchet("WHAT_SENTENCES", "what-sentences", &self.what_sentences, what_sentences),
+            ratchet("WHAT_SENTENCES", "what-sentences", &self.what_sentences, what_sentences, REWRITE),
             ratchet(
                 "WHAT_DOC_BLOCKS",
                 "doc blocks that open with What",
                 &self.what_doc_blocks,
                 what_doc_blocks,
+                REWRITE,
             ),
         ];
         if !self.banned.is_empty() {
@@ -205,7 +209,7 @@ impl Counts {
         }
         for (((word, _), found), limit) in FALLING_ONLY.iter().zip(&self.falling_only).zip(falling_only) {
             let name = format!("sentences with \"{word}\"");
-            violations.push(ratchet(&format!("FALLING_ONLY for \"{word}\""), &name, found, *limit));
+            violations.push(ratchet(&format!("FALLING_ONLY for \"{word}\""), &name, found, *limit, REWRITE));
         }
         violations.into_iter().flatten().collect()
     }
@@ -215,20 +219,6 @@ impl Counts {
 fn share(name: &str, count: usize, total: usize, percent_max: usize, advice: &str) -> Option<String> {
     let is_over = count * 100 > total * percent_max;
     is_over.then(|| format!("{count} of {total} are {name}; the limit is {percent_max} %. {advice}"))
-}
-
-/// Returns a message if the number of `found` differs from `limit`.
-fn ratchet(constant: &str, name: &str, found: &[String], limit: usize) -> Option<String> {
-    let (count, list) = (found.len(), found.join("\n  "));
-    match count.cmp(&limit) {
-        std::cmp::Ordering::Greater => Some(format!(
-            "{count} {name}; the limit is {limit}. Rewrite the new one in the voice of style.md:\n  {list}"
-        )),
-        std::cmp::Ordering::Less => {
-            Some(format!("{count} {name}; the limit is {limit}. Lower {constant} to {count}"))
-        }
-        std::cmp::Ordering::Equal => None,
-    }
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Each bound of a profile, one below it, at it and one above it.
 
 use parallax::testing::limits::{PROFILE_BYTES_MAX, TRAIT_BYTES_MAX};
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::record::{IdKind, Record, RecordKind};
 use serde_json::json;
 
 use super::{FoldCounts, MINUTE_MS, NOW_MS, SentEvent, World};

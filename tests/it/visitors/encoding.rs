@@ -1,6 +1,6 @@
 //! The encoding of a profile: small, equal for equal profiles, and harmless if it is damaged.
 
-use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::record::IdKind;
 use parallax::testing::visitors::profile::builder::ProfileBuilder;
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 use parallax::testing::visitors::store::table::EvictionClass;

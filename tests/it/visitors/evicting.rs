@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::record::IdKind;
 use parallax::testing::visitors::store::table::{ENTRY_COST, Key};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::model::Person;
 use super::{DAY_MS, Dice, MINUTE_MS, NOW_MS, SentEvent, World, rounds, shuffle};
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 
 /// Returns a random event of visitor `v`. The callers pass each time once.
 fn random_event(dice: &mut Dice, at_ms: i64) -> SentEvent {

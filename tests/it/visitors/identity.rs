@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parallax::testing::checksum::{COPIED_BYTES_MAX, hash128, hash128_parts};
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 use serde_json::json;
 
 use super::model::Person;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::record::RecordKind;
 use serde_json::Value;
 
 use super::shown::{HistoryView, ProfileView, TouchView};

@@ -1,7 +1,7 @@
 //! The fold reads columns and fold inputs, and never a payload.
 
-use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Record, Request};
+use parallax::testing::log::Request;
+use parallax::testing::record::{IdKind, Record};
 use serde_json::json;
 
 use super::{NOW_MS, RecordKind, SITE, SentEvent, World};

@@ -2,7 +2,7 @@
 //! `now.at`.
 
 use parallax::testing::clock::now_ms;
-use parallax::testing::visitors::events::time;
+use parallax::testing::events::time;
 use serde_json::{Value, json};
 
 use super::{acme_snapshot, page, start_server, zone};

@@ -481,7 +481,7 @@ fn an_export_reports_damage_and_returns_the_other_records() {
     };
     assert_eq!(export(0), (vec![1, 2, 3, 4, 5], None));
     // The first segment is sealed. This byte is in its first record, after the headers of segment and batch.
-    let first = server.data().join(parallax::testing::visitors::log::segment_name(1));
+    let first = server.data().join(parallax::testing::log::segment_name(1));
     let mut bytes = std::fs::read(&first).expect("the segment");
     bytes[10_000] ^= 1;
     std::fs::write(&first, bytes).expect("the damaged segment is written");

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use parallax::testing::admin::{AdminService, Metrics};
-use parallax::testing::api::{Handler, Settings};
+use parallax::testing::api::{Handler, Service, Settings};
 use parallax::testing::http::request::{ParseOutcome, parse};
 use parallax::testing::metrics::{PublishCounters, Totals, WebhookCounters};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::CurrentCatalog;
 use parallax::testing::site::snapshot::open::SnapshotBudget;
-use parallax::testing::worker::{ENDPOINT_COUNTERS, Lifecycle, Service};
+use parallax::testing::worker::{ENDPOINT_COUNTERS, Lifecycle};
 use serde_json::json;
 
 use super::{SharedServer, acme_snapshot, page, problem, zone};

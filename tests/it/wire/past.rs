@@ -1,6 +1,6 @@
 //! `GET /visitors/explain`: pages of the past, compared with what the server decided then.
 
-use parallax::testing::visitors::log::format::oldest_to_bytes;
+use parallax::testing::log::format::oldest_to_bytes;
 use serde_json::{Value, json};
 
 use super::owners::flood_until;

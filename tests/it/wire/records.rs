@@ -200,7 +200,7 @@ fn a_segment_without_the_visitor_is_not_read() {
     }
     send(&server, &[track(json!({ "anonId": "v1" }), "ana")]);
     // Only the footer of the first segment, which is sealed, is left intact.
-    let path = server.data().join(parallax::testing::visitors::log::segment_name(1));
+    let path = server.data().join(parallax::testing::log::segment_name(1));
     let mut bytes = std::fs::read(&path).expect("the segment");
     bytes[200] ^= 1;
     std::fs::write(&path, &bytes).expect("the segment is written");

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use data_encoding::HEXLOWER;
 use parallax::testing::checksum::hmac_sha256;
-use parallax::testing::visitors::events::endpoint::PATHS;
+use parallax::testing::events::endpoint::PATHS;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use parallax::testing::cluster::audit::{Heartbeat, Hex};
 use parallax::testing::cluster::erase::Absence;
 use parallax::testing::cluster::filter::AcceptedRun;
 use parallax::testing::cluster::follow::OwnLog;
 use parallax::testing::cluster::message::push_record;
+use parallax::testing::cluster::payloads::{Heartbeat, Hex};
 use parallax::testing::cluster::state::StreamState;
 
 use super::{Around, Node};

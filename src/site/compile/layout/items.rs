@@ -89,14 +89,14 @@ impl LayoutCompiler<'_, '_, '_> {
     }
 
     /// Writes a text of the props, with gaps for its references.
-    fn prop_text(&mut self, authored: &str, text: &str, pointer: &str) {
+    fn prop_text(&mut self, authored_text: &str, text: &str, pointer: &str) {
         let parts = split_text(text).ok();
         if self.has_item && parts.as_ref().is_none_or(|parts| parts.iter().any(names_item)) {
-            return self.malformed(pointer, authored);
+            return self.malformed(pointer, authored_text);
         }
         let parts = parts.unwrap_or_default();
         if !parts.iter().any(|part| matches!(part, TextPart::Value(_))) {
-            return json::write_minified(&mut self.text, authored);
+            return json::write_minified(&mut self.text, authored_text);
         }
         self.text.push(b'"');
         for part in parts {
@@ -125,14 +125,14 @@ impl LayoutCompiler<'_, '_, '_> {
 }
 
 impl PageCompiler<'_, '_> {
-    /// Returns the page of an item: `page` with filled gaps. Appends the values to `described`.
+    /// Returns the page of an item: `page` with filled gaps. Appends the values to `description`.
     pub(in crate::site::compile) fn compile_item_page(
         &mut self,
         page: &Page,
         gaps: &ItemGaps,
         concrete: &ConcretePath<'_>,
-        described: &mut Vec<u8>,
-        mistakes: &mut Diagnostics,
+        description: &mut Vec<u8>,
+        diagnostics: &mut Diagnostics,
     ) -> Page {
         let mut own = page.clone();
         let mut pieces: BTreeMap<u32, u32> = BTreeMap::new();
@@ -146,10 +146,10 @@ impl PageCompiler<'_, '_> {
                 from = gap.offset;
                 let start = filled.len();
                 if let Err(diagnostic) = gap.write_value(concrete, &mut filled) {
-                    mistakes.add(*diagnostic);
+                    diagnostics.add(*diagnostic);
                 }
-                described.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
-                described.extend_from_slice(&filled[start..]);
+                description.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
+                description.extend_from_slice(&filled[start..]);
                 value_bytes += filled.len() - start;
             }
             filled.extend_from_slice(&text[from..]);
@@ -164,7 +164,7 @@ impl PageCompiler<'_, '_> {
             );
             let actual = format!("{} bytes", self.body_bytes_max + value_bytes);
             let diagnostic = concrete.at_item(expected, actual);
-            mistakes
+            diagnostics
                 .add(diagnostic.with_title(format!("the page of item {:?} is too large", concrete.item.id)));
         }
         let variants = own.zones.iter_mut().flat_map(|zone| &mut zone.variants);
@@ -214,7 +214,7 @@ pub(in crate::site::compile) fn remove_unknown_fields(
     file: &str,
     gaps: &mut ItemGaps,
     paths: &[ConcretePath<'_>],
-    mistakes: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) {
     if paths.is_empty() {
         return;
@@ -231,7 +231,7 @@ pub(in crate::site::compile) fn remove_unknown_fields(
                     Diagnostic::at_value(file, gap.pointer.clone(), expected, format!("`{}`", gap.path));
                 let names = field_paths(paths);
                 let hint = nearest(&gap.path, names.iter().map(String::as_str));
-                mistakes
+                diagnostics
                     .add(diagnostic.with_title(format!("unknown field `{}`", gap.path)).with_nearest(hint));
             }
             is_known

@@ -36,7 +36,7 @@ impl LayoutCompiler<'_, '_, '_> {
     }
 
     /// Writes `,"params":{...}`. The page gets the values from the path when it is rendered.
-    fn query_params(&mut self, params: &Members<Name, RawJson>, embedded: &QueryCall, parts: &mut Vec<Part>) {
+    fn query_params(&mut self, params: &Members<Name, RawJson>, call: &QueryCall, parts: &mut Vec<Part>) {
         self.text.extend_from_slice(b",\"params\":{");
         for (i, (name, value)) in params.0.iter().enumerate() {
             if i > 0 {
@@ -44,7 +44,7 @@ impl LayoutCompiler<'_, '_, '_> {
             }
             json::write_string(&mut self.text, name);
             self.text.push(b':');
-            match self.page_compiler.embedded_queries.route_argument(embedded, name) {
+            match self.page_compiler.embedded_queries.route_argument(call, name) {
                 None => json::write_minified(&mut self.text, value.get()),
                 Some(param) => {
                     self.end_piece(parts);
@@ -56,8 +56,8 @@ impl LayoutCompiler<'_, '_, '_> {
     }
 
     /// Returns whether the page may embed one more query that uses a part of the path. If not, reports it.
-    fn has_room_for_query(&mut self, embedded: &QueryCall, pointer: &str) -> bool {
-        self.evaluations += self.page_compiler.embedded_queries.evaluations_max(embedded);
+    fn has_room_for_query(&mut self, call: &QueryCall, pointer: &str) -> bool {
+        self.evaluations += self.page_compiler.embedded_queries.evaluations_max(call);
         if self.evaluations > QUERY_EVALUATIONS_MAX {
             let expected = format!(
                 "queries with precomputed results, or queries that together evaluate at most {QUERY_EVALUATIONS_MAX} \

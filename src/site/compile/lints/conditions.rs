@@ -11,9 +11,8 @@ use crate::site::compile::paths::is_pattern;
 use crate::site::profile_fields::ProfileField;
 use crate::site::profile_values::{FieldValues, ValueList, is_date};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
-use crate::site::source::pattern::Name;
 use crate::site::source::read::Source;
-use crate::site::source::types::{Members, Node, Route, Rule, Zone};
+use crate::site::source::types::{Route, Rule};
 
 /// The parameters of campaigns that advertisers use.
 const CAMPAIGN_PARAMS: [&str; 9] = [
@@ -49,49 +48,14 @@ pub(super) fn conditions_of(source: &Source) -> Vec<SiteCondition<'_>> {
     for (file, route) in &source.routes {
         if let Route::Page(page) = route {
             let fixed_path = Some(&*page.path).filter(|path| !is_pattern(path));
-            RuleConditions { file, fixed_path, found: &mut found }.add_zones(&page.layout.zones, "/layout");
+            page.layout.for_each_rule(&mut |pointer, rule| {
+                if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
+                    found.push(SiteCondition { file, pointer: format!("{pointer}/when"), when, fixed_path });
+                }
+            });
         }
     }
     found
-}
-
-/// A walk over the rules of a page.
-struct RuleConditions<'s, 'f> {
-    file: &'s str,
-    fixed_path: Option<&'s str>,
-    found: &'f mut Vec<SiteCondition<'s>>,
-}
-
-impl<'s> RuleConditions<'s, '_> {
-    fn add_zones(&mut self, zones: &'s Members<Name, Zone>, pointer: &str) {
-        for (name, zone) in &zones.0 {
-            let pointer = format!("{pointer}/zones/{name}");
-            match zone {
-                Zone::Plain(nodes) => self.add_nodes(nodes, &pointer),
-                Zone::Personalized(zone) => {
-                    self.add_nodes(&zone.default, &format!("{pointer}/default"));
-                    for (key, nodes) in &zone.variants.0 {
-                        self.add_nodes(nodes, &format!("{pointer}/variants/{key}"));
-                    }
-                    for (i, rule) in zone.rules.iter().enumerate() {
-                        if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
-                            let (file, fixed_path) = (self.file, self.fixed_path);
-                            let pointer = format!("{pointer}/rules/{i}/when");
-                            self.found.push(SiteCondition { file, pointer, when, fixed_path });
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn add_nodes(&mut self, nodes: &'s [Node], pointer: &str) {
-        for (i, node) in nodes.iter().enumerate() {
-            if let Some(zones) = &node.zones {
-                self.add_zones(zones, &format!("{pointer}/{i}"));
-            }
-        }
-    }
 }
 
 /// Adds the warnings about a condition.
@@ -109,12 +73,14 @@ pub(super) fn check(
     }
     for field in &found.fields {
         if is_page(field.field) {
-            published.check_page((condition.file, &field.pointer), &field.name, warnings);
+            published.check_page(condition.file, &field.pointer, &field.name, warnings);
         }
         check_param(condition.file, field).into_iter().for_each(|diagnostic| warnings.add(diagnostic));
     }
     let of_path = found.fields.iter().find(|field| field.field == ProfileField::UrlPath);
-    if let (Some(field), Some(path)) = (of_path, condition.fixed_path) {
+    if let Some(field) = of_path
+        && let Some(path) = condition.fixed_path
+    {
         let expected = "a test that differs between the requests for this page, or a route with a parameter";
         let actual = format!("`url.path` on the page {path:?}");
         let diagnostic = Diagnostic::at_key(condition.file, field.pointer.clone(), expected, actual);
@@ -124,8 +90,8 @@ pub(super) fn check(
     }
 }
 
-/// Checks a comparison of the language. Most browsers send a language with a region. `written` is the whole condition.
-fn check_locale(file: &str, comparison: &Comparison<'_>, written: &str) -> Option<Diagnostic> {
+/// Checks a comparison of the language. Most browsers send a language with a region. `condition` is the whole condition.
+fn check_locale(file: &str, comparison: &Comparison<'_>, condition: &str) -> Option<Diagnostic> {
     let text = comparison.literal.as_str().filter(|_| comparison.field == ProfileField::Locale)?;
     let is_language = matches!(text.len(), 2 | 3) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     let (title, expected, nearest) = match text.split_once('_') {
@@ -135,7 +101,7 @@ fn check_locale(file: &str, comparison: &Comparison<'_>, written: &str) -> Optio
             Some(format!("{language}-{region}")),
         ),
         // Another test of the condition covers the regions.
-        None if !is_language || written.contains(&format!("{text}-")) => return None,
+        None if !is_language || condition.contains(&format!("{text}-")) => return None,
         None => (
             format!("`locale` is compared with {text:?}, which does not match a language with a region"),
             format!("the path `language`, as in {{\"language\": {:?}}}", text.to_ascii_lowercase()),

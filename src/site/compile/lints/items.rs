@@ -47,10 +47,10 @@ pub(super) fn check(collection: &Collection, warnings: &mut Diagnostics) {
     }
 }
 
-/// Adds a warning for each text that `each` takes for a path and that paths spell differently. A query that compares the field with
+/// Adds a warning for each text that `each_item` takes for a path and that paths spell differently. A query that compares the field with
 /// a part of the path does not find the item.
-pub(super) fn check_spelling(each: &EachItem, collection: &Collection, warnings: &mut Diagnostics) {
-    let fields = each.params.values().filter_map(|ItemPath(path)| path.strip_prefix("fields."));
+pub(super) fn check_spelling(each_item: &EachItem, collection: &Collection, warnings: &mut Diagnostics) {
+    let fields = each_item.params.values().filter_map(|ItemPath(path)| path.strip_prefix("fields."));
     for field in fields {
         for (i, item) in collection.items.as_deref().unwrap_or_default().iter().enumerate() {
             let value = item.fields.0.iter().find(|(name, _)| name.as_str() == field);

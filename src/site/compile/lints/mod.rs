@@ -34,7 +34,8 @@ pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Di
     let none = Audiences::new();
     let audiences = source.audiences.as_ref().unwrap_or(&none);
     source.content.values().for_each(|collection| items::check(collection, warnings));
-    let (published, universal) = (PublishedPaths::new(routes), universal_audiences(audiences));
+    let published = PublishedPaths::new(routes);
+    let universal = universal_audiences(audiences);
     for condition in conditions_of(source) {
         values::check_condition(condition.file, &condition.pointer, condition.when, warnings);
         conditions::check(&condition, &published, warnings);
@@ -47,8 +48,7 @@ pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Di
                 {
                     items::check_spelling(each, collection, warnings);
                 }
-                let (universal, published) = (&universal, &published);
-                PageLint { file, universal, published, warnings }.check(&page.layout);
+                PageLint { file, universal: &universal, published: &published, warnings }.check(&page.layout);
             }
             Route::Redirect(route) => published.check_target(file, &route.redirect.to, warnings),
         }

@@ -61,10 +61,11 @@ impl Now {
         }
     }
 
-    fn describe(&self, file: &str, end: &Comparison<'_>) -> Diagnostic {
+    fn describe(&self, file: &str, comparison: &Comparison<'_>) -> Diagnostic {
         let expected = format!("a time from {} on, or no such rule", self.date);
-        let literal = end.literal.to_string();
-        let title = format!("`{}` never passes this test again, because {literal} is in the past", end.path);
-        Diagnostic::at_value(file, end.pointer.clone(), expected, literal).with_title(title)
+        let literal = comparison.literal.to_string();
+        let title =
+            format!("`{}` never passes this test again, because {literal} is in the past", comparison.path);
+        Diagnostic::at_value(file, comparison.pointer.clone(), expected, literal).with_title(title)
     }
 }

@@ -37,45 +37,42 @@ impl<'r> PublishedPaths<'r> {
             return;
         }
         let title = format!("the redirect leads to {to:?}, which is not published");
-        self.warn((file, "/redirect/to"), (to, &path), title, warnings);
+        self.warn(file, "/redirect/to", to, &path, title, warnings);
     }
 
-    /// Adds a warning if the goal at `place`, a file and a pointer, is a page that is not published, or a path that no
-    /// event has.
-    pub(super) fn check_goal(&self, place: (&str, &str), goal: &str, warnings: &mut Diagnostics) {
+    /// Adds a warning if the goal at `pointer` in `file` is a page that is not published, or a path that no event has.
+    pub(super) fn check_goal(&self, file: &str, pointer: &str, goal: &str, warnings: &mut Diagnostics) {
         let Some(Goal::Page(path)) = Goal::parse(goal) else { return };
         let recorded = decode_path(path);
         let is_pattern = path.split('/').any(|segment| segment == "*" || param_name(segment).is_some());
-        let title = match () {
-            () if is_pattern => format!("the goal is the pattern {path:?}; choose the path of one page"),
-            () if !self.contains(&recorded) => {
-                format!("the goal is the page {path:?}, which is not published")
-            }
-            () if nfc::normalize(path) != recorded => {
-                format!("the goal is the page {path:?}, whose events have the path {recorded:?}")
-            }
-            () => return,
+        let title = if is_pattern {
+            format!("the goal is the pattern {path:?}; choose the path of one page")
+        } else if !self.contains(&recorded) {
+            format!("the goal is the page {path:?}, which is not published")
+        } else if nfc::normalize(path) != recorded {
+            format!("the goal is the page {path:?}, whose events have the path {recorded:?}")
+        } else {
+            return;
         };
-        self.warn(place, (goal, &recorded), title, warnings);
+        self.warn(file, pointer, goal, &recorded, title, warnings);
     }
 
-    /// Adds a warning if `name`, the path in `pages.<path>` at `place`, covers no published page.
-    pub(super) fn check_page(&self, place: (&str, &str), name: &str, warnings: &mut Diagnostics) {
+    /// Adds a warning if `name`, the path in `pages.<path>` at `pointer` in `file`, covers no published page.
+    pub(super) fn check_page(&self, file: &str, pointer: &str, name: &str, warnings: &mut Diagnostics) {
         let has_param = name.split('/').any(|segment| param_name(segment).is_some_and(|param| param != "*"));
         let path = nfc::normalize(name);
-        let title = match path.strip_suffix('*') {
-            _ if has_param => {
-                format!("the condition is on the pattern {name:?}; end the path with `*` instead")
-            }
-            Some(prefix) if !self.contains_prefix(prefix) => {
-                format!("the condition is on pages {name:?}, none of which is published")
-            }
-            None if !self.contains(&path) => {
-                format!("the condition is on the page {name:?}, which is not published")
-            }
-            _ => return,
+        let prefix = path.strip_suffix('*');
+        let is_published = prefix.map_or_else(|| self.contains(&path), |prefix| self.contains_prefix(prefix));
+        let title = if has_param {
+            format!("the condition is on the pattern {name:?}; end the path with `*` instead")
+        } else if is_published {
+            return;
+        } else if prefix.is_some() {
+            format!("the condition is on pages {name:?}, none of which is published")
+        } else {
+            format!("the condition is on the page {name:?}, which is not published")
         };
-        self.warn(place, (name, path.trim_end_matches('*')), title, warnings);
+        self.warn(file, pointer, name, path.trim_end_matches('*'), title, warnings);
     }
 
     /// Returns whether the server answers a path that begins with `prefix`.
@@ -90,14 +87,16 @@ impl<'r> PublishedPaths<'r> {
     /// Adds a warning about an authored text with a path that is not published.
     fn warn(
         &self,
-        (file, pointer): (&str, &str),
-        (authored, path): (&str, &str),
+        file: &str,
+        pointer: &str,
+        authored_text: &str,
+        path: &str,
         title: String,
         warnings: &mut Diagnostics,
     ) {
         let expected = "a path that this site publishes";
         let diagnostic =
-            Diagnostic::at_value(file, pointer, expected, format!("{authored:?}")).with_title(title);
+            Diagnostic::at_value(file, pointer, expected, format!("{authored_text:?}")).with_title(title);
         // The search compares all paths. A report shows no more warnings than these.
         let is_shown = warnings.len() < DIAGNOSTICS_SHOWN_MAX;
         let nearest = if is_shown { nearest(path, self.literals.iter().copied()) } else { None };

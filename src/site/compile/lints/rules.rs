@@ -76,11 +76,11 @@ impl PageLint<'_> {
         for (i, node) in nodes.iter().enumerate() {
             let pointer = format!("{pointer}/{i}");
             if let Some(first) = ids.insert(&node.id, pointer.clone()) {
-                let (id, expected) = (&*node.id, "an ID that no other node of the page has");
+                let id = &*node.id;
                 let diagnostic = Diagnostic::at_value(
                     self.file,
                     format!("{pointer}/id"),
-                    expected,
+                    "an ID that no other node of the page has",
                     format!("{id:?}, as at {first}"),
                 );
                 self.warnings.add(diagnostic.with_title(format!("node ID {id:?} occurs twice on this page")));
@@ -115,25 +115,28 @@ impl PageLint<'_> {
         let guardrails = guardrails.map(|(i, rail)| (format!("{pointer}/guardrails/{i}/goal"), &rail.goal));
         let goal = experiment.goal.iter().map(|goal| (format!("{pointer}/goal"), goal));
         for (pointer, goal) in goal.chain(guardrails) {
-            self.published.check_goal((self.file, &pointer), goal, self.warnings);
+            self.published.check_goal(self.file, &pointer, goal, self.warnings);
         }
     }
 
     /// Checks that an experiment compares at least two arms, one of them the default content.
     fn check_arms(&mut self, experiment: &Experiment, pointer: &str) {
-        let (key, arms) = (&*experiment.key, &experiment.variants);
-        let (title, expected) = match () {
-            () if arms.len() < 2 => (
+        let key = &*experiment.key;
+        let arms = &experiment.variants;
+        let (title, expected) = if arms.len() < 2 {
+            (
                 format!("experiment `{key}` has one arm, so it compares nothing"),
                 "two or more arms, such as `default` and one variant",
-            ),
-            () if arms.iter().all(|arm| &**arm != "default") => (
+            )
+        } else if arms.iter().all(|arm| &**arm != "default") {
+            (
                 format!(
                     "experiment `{key}` has no arm `default`, so it does not compare with the default content"
                 ),
                 "the arm `default` beside the variants",
-            ),
-            () => return,
+            )
+        } else {
+            return;
         };
         let names: Vec<String> = arms.iter().map(|arm| format!("`{}`", &**arm)).collect();
         let diagnostic = Diagnostic::at_value(self.file, pointer, expected, names.join(", "));

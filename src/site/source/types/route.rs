@@ -102,13 +102,13 @@ impl Route {
     }
 }
 
-/// Selects the form by parsing the text. The buffering of serde's untagged enums would lose the text of
-/// props.
 /// Reads a path in Unicode normalization form C, in which requested paths are compared with it.
 fn normalized<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     String::deserialize(deserializer).map(|path| nfc::normalize(&path).into_owned())
 }
 
+/// Selects the form by parsing the text. The buffering of serde's untagged enums would lose the text of
+/// props.
 impl<'de> Deserialize<'de> for Route {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&RawValue>::deserialize(deserializer)?.get();
@@ -127,6 +127,39 @@ pub struct Layout {
     pub root: Root,
     /// The zones of the page by name. Responses keep this order.
     pub zones: Members<Name, Zone>,
+}
+
+impl Layout {
+    /// Calls `visit` with the pointer of each rule and the rule, in the order of the file.
+    pub(in crate::site) fn for_each_rule<'s>(&'s self, visit: &mut dyn FnMut(&str, &'s Rule)) {
+        visit_zones(&self.zones, "/layout", visit);
+    }
+}
+
+fn visit_zones<'s>(zones: &'s Members<Name, Zone>, pointer: &str, visit: &mut dyn FnMut(&str, &'s Rule)) {
+    for (name, zone) in &zones.0 {
+        let pointer = format!("{pointer}/zones/{name}");
+        match zone {
+            Zone::Plain(nodes) => visit_nodes(nodes, &pointer, visit),
+            Zone::Personalized(zone) => {
+                visit_nodes(&zone.default, &format!("{pointer}/default"), visit);
+                for (key, nodes) in &zone.variants.0 {
+                    visit_nodes(nodes, &format!("{pointer}/variants/{key}"), visit);
+                }
+                for (i, rule) in zone.rules.iter().enumerate() {
+                    visit(&format!("{pointer}/rules/{i}"), rule);
+                }
+            }
+        }
+    }
+}
+
+fn visit_nodes<'s>(nodes: &'s [Node], pointer: &str, visit: &mut dyn FnMut(&str, &'s Rule)) {
+    for (i, node) in nodes.iter().enumerate() {
+        if let Some(zones) = &node.zones {
+            visit_zones(zones, &format!("{pointer}/{i}"), visit);
+        }
+    }
 }
 
 /// The page itself, as a component.

@@ -74,7 +74,8 @@ impl Site {
     /// # Errors
     /// An ID of the preview site would be too long. Returns the member and the maximum length of its value.
     pub fn into_preview(self, name: &str) -> Result<Site, (&'static str, usize)> {
-        let (site, tracking_id) = (format!("{}--{name}", self.site), format!("{}--{name}", self.tracking_id));
+        let site = format!("{}--{name}", self.site);
+        let tracking_id = format!("{}--{name}", self.tracking_id);
         let added = name.len() + "--".len();
         let site = Name::try_from(site).map_err(|_| ("site", NAME_CHARS_MAX - added))?;
         if !(TRACKING_ID.matches)(&tracking_id) {

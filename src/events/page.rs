@@ -1,0 +1,38 @@
+//! The page path of an event.
+
+use super::event::Event;
+use super::request::Environment;
+use crate::limits::PAGE_BYTES_MAX;
+
+/// Writes the event's page path into `page`, in the form of routes. A path that cannot be a route is
+/// truncated to `PAGE_BYTES_MAX` bytes. Returns whether the event has a page.
+pub(super) fn write(
+    event: &Event<'_>,
+    referer: Option<&str>,
+    environment: &mut impl Environment,
+    page: &mut String,
+) -> bool {
+    let properties = event.properties.as_ref();
+    let property = |name: &str| properties.and_then(|all| all.get_present(name)?.as_str());
+    let context = event.context.page;
+    let path = property("path").or_else(|| context.get_str("path"));
+    let url = || property("url").or_else(|| context.get_str("url")).or(referer);
+    let Some(value) = path.or_else(|| url().map(url_path)) else { return false };
+    page.clear();
+    match environment.page_path(value) {
+        Some(path) => page.push_str(path),
+        None => page.push_str(&value[..value.floor_char_boundary(PAGE_BYTES_MAX)]),
+    }
+    true
+}
+
+/// Returns the path of a URL without query and fragment, or "/" if the URL ends after the authority. Returns
+/// a text that has no scheme as it is.
+fn url_path(url: &str) -> &str {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    if url.starts_with('/') {
+        return url;
+    }
+    let Some((_, authority)) = url.split_once("://") else { return url };
+    authority.find('/').map_or("/", |at| &authority[at..])
+}
