@@ -100,9 +100,8 @@ mod log;
 mod nats;
 // Floor 1: the types and bytes of one record.
 mod record;
-// Floor 1: settings, counters, files, IDs, log lines, URLs.
+// Floor 1: settings, counters, files, log lines, URLs.
 mod config;
-mod ids;
 mod log_lines;
 mod metrics;
 mod parallel;
@@ -113,6 +112,7 @@ mod allocator;
 mod checksum;
 mod clock;
 mod country;
+mod ids;
 mod json;
 mod limits;
 mod little_endian;

@@ -1,8 +1,8 @@
 //! The threads of Insights in a server.
 //!
 //! The thread `insights` answers one question at a time, does other tasks step by step, and gives finished column
-//! files their names. Further questions wait in the queue of the client. The thread `columns` builds the column files of sealed segments. It has
-//! the lowest priority and takes no lock.
+//! files their names. Further questions wait in the queue of the client. The thread `columns` builds the column files
+//! of sealed segments. It has the lowest priority and takes no lock.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -161,8 +161,8 @@ pub(crate) struct Task {
 pub(crate) enum Work {
     /// A question. The next one may be asked after the reply.
     Question(Box<SiteQuestion>),
-    /// Does the next step, and returns the result after the last one. The thread answers a question that waits after each
-    /// step. If the task is abandoned, it has no reply.
+    /// Does the next step, and returns the result after the last one. The thread answers a question that waits after
+    /// each step. If the task is abandoned, it has no reply.
     Steps(Box<dyn FnMut() -> Option<TaskResult> + Send>),
 }
 

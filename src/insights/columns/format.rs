@@ -188,23 +188,16 @@ impl TextColumn {
         Self::Language,
     ];
 
+    /// The names of the columns in the export, in the order of their sections.
+    #[rustfmt::skip]
+    const NAMES: [&'static str; Self::COUNT] = [
+        "site", "event", "path", "variants", "experiments", "referrerHost", "source", "medium", "campaign", "term", "content",
+        "country", "language",
+    ];
+
     /// Returns the name of the column in the export.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Site => "site",
-            Self::Event => "event",
-            Self::Path => "path",
-            Self::Variants => "variants",
-            Self::Experiments => "experiments",
-            Self::ReferrerHost => "referrerHost",
-            Self::Source => "source",
-            Self::Medium => "medium",
-            Self::Campaign => "campaign",
-            Self::Term => "term",
-            Self::Content => "content",
-            Self::Country => "country",
-            Self::Language => "language",
-        }
+        Self::NAMES[self as usize]
     }
 
     pub(crate) fn codes_section(self) -> usize {

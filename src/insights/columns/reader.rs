@@ -16,7 +16,7 @@ use crate::checksum::crc32c;
 use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
-/// The number of agent numbers. An agent number stands for a device, an operating system and a browser.
+/// The number of agent numbers. An agent number means a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
 
 /// The columns of a segment, in a column file or in memory. A file is open only while it is read, so that a log of
@@ -382,12 +382,9 @@ impl Columns {
                 column: bytes[4],
                 units: (units != i64::MIN).then_some(units),
             };
-            (entry.row < self.header.rows && entry.column < 4)
-                .then_some(entry)
-                .ok_or(ColumnFileError::OUT_OF_RANGE)
+            (entry.row < self.header.rows && entry.column < 4).then_some(entry)
         };
-        let entries: Result<_, _> = bytes.chunks_exact(AMOUNT_BYTES).map(entry).collect();
-        bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(ColumnFileError::OUT_OF_RANGE)?
+        parse_entries(&bytes, AMOUNT_BYTES, entry)
     }
 
     /// Returns the records that name a tie, in the order of their seqs.
@@ -400,20 +397,16 @@ impl Columns {
                 && [0, TIE_ALIAS, TIE_END].contains(&bytes[12]);
             let user = (bytes[12] != TIE_END).then_some(user);
             let is_alias = bytes[12] == TIE_ALIAS;
-            is_valid
-                .then_some(TieRow { position, anonymous, user, is_alias })
-                .ok_or(ColumnFileError::OUT_OF_RANGE)
+            is_valid.then_some(TieRow { position, anonymous, user, is_alias })
         };
-        let entries: Result<_, _> = bytes.chunks_exact(TIE_BYTES).map(entry).collect();
-        bytes.len().is_multiple_of(TIE_BYTES).then_some(entries).ok_or(ColumnFileError::OUT_OF_RANGE)?
+        parse_entries(&bytes, TIE_BYTES, entry)
     }
 
     /// Returns the visitors with a page, track or screen event without an anonymous ID, as indices.
     pub(crate) fn users_alone(&self) -> Result<Vec<u32>, ColumnFileError> {
         let bytes = self.section(USERS_ALONE)?;
         let entry = |bytes: &[u8]| Some(u32_at(bytes, 0)).filter(|index| *index < self.header.visitors);
-        let entries: Option<_> = bytes.chunks_exact(4).map(entry).collect();
-        entries.filter(|_| bytes.len().is_multiple_of(4)).ok_or(ColumnFileError::OUT_OF_RANGE)
+        parse_entries(&bytes, 4, entry)
     }
 
     /// Returns the smallest receipt time of a row, in milliseconds. `None` without rows.
@@ -425,6 +418,16 @@ impl Columns {
             _ => Err(ColumnFileError::OUT_OF_RANGE),
         }
     }
+}
+
+/// Parses entries of `entry_bytes` bytes each. `parse` returns `None` for an entry with a number out of range.
+fn parse_entries<T>(
+    bytes: &[u8],
+    entry_bytes: usize,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Vec<T>, ColumnFileError> {
+    let entries: Option<_> = bytes.chunks_exact(entry_bytes).map(parse).collect();
+    entries.filter(|_| bytes.len().is_multiple_of(entry_bytes)).ok_or(ColumnFileError::OUT_OF_RANGE)
 }
 
 fn read_from(file: &dyn DiskFile, offset: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {

@@ -135,7 +135,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns a decision if the experiment cannot be decided, whatever its numbers are.
+/// Returns the decision of an experiment that no numbers can decide.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_empty = facts.count.arms.iter().all(|arm| arm.exposed == 0);

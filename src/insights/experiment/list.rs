@@ -11,8 +11,9 @@ use crate::insights::columns::reader::{Columns, FilePart};
 use crate::insights::questions::calendar::Zone;
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::part::{PARTS_MAX, Part};
+use crate::insights::questions::plan::Plan;
 use crate::insights::questions::question::{Filters, QuestionError, parse_bots, single_value};
-use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile, Plan, RowValue};
+use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
@@ -179,16 +180,8 @@ impl<'q> ListReader<'q> {
         let counts = question.known.iter().map(|(experiment, _)| ListedCount::new(experiment)).collect();
         let by_key = question.known.iter().zip(0..).map(|((known, _), index)| (known.key.as_str(), index));
         let list = List { counts, rows: 0, other: Default::default() };
-        let plan = Plan {
-            site,
-            window: i64::MIN..question.range.end,
-            range: question.range.clone(),
-            bots: question.bots,
-            filters: &question.filters,
-            value: RowValue::Nothing,
-            value_part: Part::WHOLE,
-            needs_variants: false,
-        };
+        let window = i64::MIN..question.range.end;
+        let plan = Plan { window, ..Plan::new(site, &question.range, question.bots, &question.filters) };
         Self { question, plan, by_key: by_key.collect(), list }
     }
 

@@ -11,9 +11,10 @@ use crate::insights::columns::reader::{AmountEntry, Columns, FilePart};
 use crate::insights::questions::credits::{Credits, RowLocation};
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::part::Part;
+use crate::insights::questions::plan::Plan;
 use crate::insights::questions::question::Filters;
 use crate::insights::questions::row::Row;
-use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile, Plan, RowValue};
+use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::scan::VisitorRows;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
@@ -76,16 +77,8 @@ impl<'q> PartReader<'q> {
         credits: Credits,
         part: Part,
     ) -> Self {
-        let plan = Plan {
-            site,
-            window: i64::MIN..question.range.end,
-            range: question.range.clone(),
-            bots: question.bots,
-            filters: &question.filters,
-            value: RowValue::Nothing,
-            value_part: Part::WHOLE,
-            needs_variants: false,
-        };
+        let window = i64::MIN..question.range.end;
+        let plan = Plan { window, ..Plan::new(site, &question.range, question.bots, &question.filters) };
         let only_exposures = question.metrics.is_empty() && question.filters == Filters::default();
         Self {
             question,

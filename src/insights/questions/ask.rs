@@ -6,9 +6,9 @@ use super::calendar::{Comparison, Unit};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
 use super::limits::{Limits, ScanError};
 use super::part::Part;
+use super::plan::{Plan, RowValue};
 use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
 use super::row::Row;
-use super::row_reader::{Plan, RowValue};
 use super::scan::ScanSummary;
 use super::sealed::{AnswerCache, Count, CountResult, LogColumns, count_all, count_cached};
 use super::site::SiteFacts;
@@ -88,16 +88,8 @@ pub(crate) fn ask(
 }
 
 fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
-    Plan {
-        site,
-        window: question.range.start - VISIT_TIMEOUT_MS..question.range.end,
-        range: question.range.clone(),
-        bots: question.bots,
-        filters: &question.filters,
-        value: RowValue::Nothing,
-        value_part: Part::WHOLE,
-        needs_variants: false,
-    }
+    let window = question.range.start - VISIT_TIMEOUT_MS..question.range.end;
+    Plan { window, ..Plan::new(site, &question.range, question.bots, &question.filters) }
 }
 
 /// The counts of an overview.
@@ -118,16 +110,10 @@ impl Count for OverviewCount {
         self.before.add_visitor(rows);
     }
 
-    fn add(&mut self, other: &Self) {
-        self.counted.add(&other.counted);
-        self.before.add(&other.before);
-        self.cut.iter_mut().zip(&other.cut).for_each(|(cut, other)| cut.add(other));
-    }
-
-    fn subtract(&mut self, other: &Self) {
-        self.counted.subtract(&other.counted);
-        self.before.subtract(&other.before);
-        self.cut.iter_mut().zip(&other.cut).for_each(|(cut, other)| cut.subtract(other));
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
+        self.counted.combine(&other.counted, operation);
+        self.before.combine(&other.before, operation);
+        self.cut.iter_mut().zip(&other.cut).for_each(|(cut, other)| cut.combine(other, operation));
     }
 
     fn bytes(&self) -> u64 {
@@ -295,14 +281,9 @@ impl Count for LiveCount {
         self.last.add_visitor(rows);
     }
 
-    fn add(&mut self, other: &Self) {
-        self.counted.add(&other.counted);
-        self.last.add(&other.last);
-    }
-
-    fn subtract(&mut self, other: &Self) {
-        self.counted.subtract(&other.counted);
-        self.last.subtract(&other.last);
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
+        self.counted.combine(&other.counted, operation);
+        self.last.combine(&other.last, operation);
     }
 
     fn bytes(&self) -> u64 {

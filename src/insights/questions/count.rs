@@ -26,13 +26,13 @@ impl Totals {
         self.combine(before, u64::wrapping_sub);
     }
 
-    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
         let Self { visitors, visits, views, events, personalized } = self;
-        *visitors = combine(*visitors, other.visitors);
-        *visits = combine(*visits, other.visits);
-        *views = combine(*views, other.views);
-        *events = combine(*events, other.events);
-        *personalized = combine(*personalized, other.personalized);
+        *visitors = operation(*visitors, other.visitors);
+        *visits = operation(*visits, other.visits);
+        *views = operation(*views, other.views);
+        *events = operation(*events, other.events);
+        *personalized = operation(*personalized, other.personalized);
     }
 }
 
@@ -100,17 +100,10 @@ impl Count for RangeCount {
         totals.personalized += u64::from(is_personalized);
     }
 
-    fn add(&mut self, other: &Self) {
-        self.totals.combine(&other.totals, u64::wrapping_add);
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
+        self.totals.combine(&other.totals, operation);
         for (totals, other) in self.series.iter_mut().zip(&other.series) {
-            totals.combine(other, u64::wrapping_add);
-        }
-    }
-
-    fn subtract(&mut self, other: &Self) {
-        self.totals.combine(&other.totals, u64::wrapping_sub);
-        for (totals, other) in self.series.iter_mut().zip(&other.series) {
-            totals.combine(other, u64::wrapping_sub);
+            totals.combine(other, operation);
         }
     }
 
@@ -177,11 +170,11 @@ impl GroupTotals {
         }
     }
 
-    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
-        self.views = combine(self.views, other.views);
-        self.events = combine(self.events, other.events);
-        self.visitors = combine(self.visitors, other.visitors);
-        self.visits = combine(self.visits, other.visits);
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
+        self.views = operation(self.views, other.views);
+        self.events = operation(self.events, other.events);
+        self.visitors = operation(self.visitors, other.visitors);
+        self.visits = operation(self.visits, other.visits);
     }
 
     /// Returns the number by which the values of a group are sorted: events, visits or page views.
@@ -224,17 +217,6 @@ impl TopCount {
             visit: 0,
         }
     }
-
-    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
-        self.total.combine(&other.total, combine);
-        self.absent.combine(&other.absent, combine);
-        if self.groups.len() < other.groups.len() {
-            self.groups.resize(other.groups.len(), GroupTotals::default());
-        }
-        for (group, other) in self.groups.iter_mut().zip(&other.groups) {
-            group.combine(other, combine);
-        }
-    }
 }
 
 impl Count for TopCount {
@@ -267,12 +249,15 @@ impl Count for TopCount {
         });
     }
 
-    fn add(&mut self, other: &Self) {
-        self.combine(other, u64::wrapping_add);
-    }
-
-    fn subtract(&mut self, other: &Self) {
-        self.combine(other, u64::wrapping_sub);
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
+        self.total.combine(&other.total, operation);
+        self.absent.combine(&other.absent, operation);
+        if self.groups.len() < other.groups.len() {
+            self.groups.resize(other.groups.len(), GroupTotals::default());
+        }
+        for (group, other) in self.groups.iter_mut().zip(&other.groups) {
+            group.combine(other, operation);
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -303,14 +288,6 @@ impl LastPages {
     pub(crate) fn new(range: Range<i64>, selection: Selection, since_ms: i64) -> Self {
         Self { range, selection, since_ms, visitors: Vec::new() }
     }
-
-    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
-        let length = self.visitors.len().max(other.visitors.len());
-        self.visitors.resize(length, 0);
-        for (visitors, other) in self.visitors.iter_mut().zip(&other.visitors) {
-            *visitors = combine(*visitors, *other);
-        }
-    }
 }
 
 impl Count for LastPages {
@@ -333,12 +310,12 @@ impl Count for LastPages {
         }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.combine(other, u64::wrapping_add);
-    }
-
-    fn subtract(&mut self, other: &Self) {
-        self.combine(other, u64::wrapping_sub);
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
+        let length = self.visitors.len().max(other.visitors.len());
+        self.visitors.resize(length, 0);
+        for (visitors, other) in self.visitors.iter_mut().zip(&other.visitors) {
+            *visitors = operation(*visitors, *other);
+        }
     }
 
     fn bytes(&self) -> u64 {

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::limits::{Limits, ScanError};
 use super::part::{PARTS_MAX, Part};
-use super::row_reader::Plan;
+use super::plan::Plan;
 use crate::events::identity;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::reader::{Columns, TieRow};

@@ -14,6 +14,7 @@ pub(crate) mod count;
 pub(crate) mod credits;
 pub(crate) mod limits;
 pub(crate) mod part;
+pub(crate) mod plan;
 pub(crate) mod question;
 pub(crate) mod row;
 pub(crate) mod row_reader;

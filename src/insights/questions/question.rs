@@ -58,6 +58,7 @@ pub enum Group {
 }
 
 impl Group {
+    /// The names, in the order of the groups.
     const NAMES: [(&'static str, Self); 15] = [
         ("page", Self::Page),
         ("entry", Self::Entry),
@@ -75,6 +76,11 @@ impl Group {
         ("browser", Self::Browser),
         ("event", Self::Event),
     ];
+
+    /// Returns the name of the group in a question.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES[self as usize].0
+    }
 
     /// Returns whether the value belongs to a visit. Otherwise it belongs to an event.
     pub(crate) fn is_of_visit(self) -> bool {

@@ -1,9 +1,7 @@
 //! Reads rows: the facts of an event that a question needs, from the columns of a file.
 
-use std::ops::Range;
-
-use super::part::Part;
-use super::question::{Filters, Group};
+use super::plan::{Plan, RowValue};
+use super::question::Group;
 use super::row::{
     ACTION, CAMPAIGN_HIT, EVENT_HIT, OF_VISIT, PAGE, PERSONALIZED, REJECTED, Row, SOURCE_HIT, VARIANT_HIT,
 };
@@ -21,33 +19,6 @@ const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;
 
 /// The source of a visit that has neither a source nor an external referrer.
 pub(crate) const DIRECT: &str = "(direct)";
-/// The value of each row of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowValue {
-    Nothing,
-    Of(Group),
-    /// For a page event its variants, and for any other event its name.
-    Shown,
-}
-
-/// The rows that a question needs.
-#[derive(Debug)]
-pub(crate) struct Plan<'q> {
-    pub site: &'q SiteFacts,
-    /// Rows with a time in this window are read. Times are in milliseconds.
-    pub window: Range<i64>,
-    /// The range of the question, in milliseconds. Rows with `(other)` are counted in it.
-    pub range: Range<i64>,
-    /// True if records of crawlers count.
-    pub bots: bool,
-    pub filters: &'q Filters,
-    pub value: RowValue,
-    /// The part of the values that the question counts.
-    pub value_part: Part,
-    /// True if the question counts personalized visitors.
-    pub needs_variants: bool,
-}
-
 /// A file and the part of it that is read.
 #[derive(Clone, Copy)]
 pub(crate) struct PartOfFile<'f> {
@@ -362,7 +333,7 @@ impl FileReader {
             let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
             Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
         };
-        // It is unknown which variants `(other)` stands for, so it gets no value.
+        // The variants that became `(other)` are unknown, so it gets no value.
         let variants = numbered(TextColumn::Variants, false)?;
         let events = numbered(TextColumn::Event, true)?;
         Ok(ValueRule::Shown { variants, events })

@@ -12,8 +12,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::credits::ScannedFiles;
 use super::limits::{Limits, ScanError};
+use super::plan::Plan;
 use super::row::Row;
-use super::row_reader::Plan;
 use super::scan::{ScanSummary, scan, scan_into, scan_visitors};
 use super::values::Values;
 use crate::checksum::hash128;
@@ -33,11 +33,18 @@ pub(crate) trait Count: Send + 'static {
     /// Counts the events of a visitor.
     fn add_visitor(&mut self, rows: &[Row]);
 
+    /// Combines each number with the same number of `other`.
+    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64);
+
     /// Adds the counts of visitors that were not added before.
-    fn add(&mut self, other: &Self);
+    fn add(&mut self, other: &Self) {
+        self.combine(other, u64::wrapping_add);
+    }
 
     /// Subtracts the counts of visitors that were added before.
-    fn subtract(&mut self, other: &Self);
+    fn subtract(&mut self, other: &Self) {
+        self.combine(other, u64::wrapping_sub);
+    }
 
     /// Returns the memory that the counts take.
     fn bytes(&self) -> u64;

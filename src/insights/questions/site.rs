@@ -10,7 +10,8 @@ pub struct SiteFacts {
     /// The site ID.
     pub site: String,
     pub zone: Zone,
-    /// The hosts of the site, without `www.`. `*.acme.example` stands for a domain and all its subdomains.
+    /// The hosts of the site, without `www.`. `*.acme.example` means a domain and all its
+    /// subdomains.
     pub own_hosts: Vec<String>,
     /// Further hosts whose referrers are not external, in the same form as `own_hosts`.
     pub ignored_referrers: Vec<String>,

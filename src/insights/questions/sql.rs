@@ -259,20 +259,9 @@ series as (
 fn add_top(sql: &mut String, question: &Question) {
     let value = match question.of {
         Group::Page => "path".to_owned(),
-        Group::Entry => "entry".to_owned(),
-        Group::Exit => "exit".to_owned(),
-        Group::Referrer => "referrer".to_owned(),
-        Group::Source => "visit_source".to_owned(),
-        Group::Medium => "visit_medium".to_owned(),
-        Group::Campaign => "visit_campaign".to_owned(),
-        Group::Term => "visit_term".to_owned(),
-        Group::Content => "visit_content".to_owned(),
-        Group::Country => "country".to_owned(),
-        Group::Language => "language".to_owned(),
-        Group::Device => "device".to_owned(),
-        Group::Os => "os".to_owned(),
-        Group::Browser => "browser".to_owned(),
-        Group::Event => "event".to_owned(),
+        Group::Entry | Group::Exit => question.of.name().to_owned(),
+        group if group.is_of_visit() => format!("visit_{}", group.name()),
+        group => group.name().to_owned(),
     };
     let (visitors, events, rank) = match question.of {
         Group::Event => ("count(distinct visitor)", " where type in ('track', 'screen')", "events"),

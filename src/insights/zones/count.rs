@@ -14,9 +14,9 @@ use crate::insights::questions::ask::each_value_part;
 use crate::insights::questions::credits::ScannedFiles;
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::part::Part;
+use crate::insights::questions::plan::{Plan, RowValue};
 use crate::insights::questions::question::Filters;
 use crate::insights::questions::row::{ACTION, PAGE, Row};
-use crate::insights::questions::row_reader::{Plan, RowValue};
 use crate::insights::questions::scan::{ScanSummary, scan_with_values};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
@@ -125,16 +125,8 @@ fn count_part(
     part: Part,
 ) -> Result<(PartCount, ScanSummary), ScanError> {
     let filters = Filters { page: vec![question.page.clone()], ..Filters::default() };
-    let plan = Plan {
-        site,
-        window: question.range.clone(),
-        range: question.range.clone(),
-        bots: question.bots,
-        filters: &filters,
-        value: RowValue::Shown,
-        value_part: Part::WHOLE,
-        needs_variants: false,
-    };
+    let plan = Plan::new(site, &question.range, question.bots, &filters);
+    let plan = Plan { value: RowValue::Shown, ..plan };
     let mut count = PartCount::new(part, question, limits);
     let mut summary = ScanSummary { values: Values::undivided(TEXTS_BYTES_MIN), ..ScanSummary::default() };
     scan_with_values(ScannedFiles::all(files), &plan, limits, &mut summary, &mut |_, rows, values| {

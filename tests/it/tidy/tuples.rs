@@ -13,9 +13,9 @@ use super::text::{is_word, line, words};
 use super::{File, files, ratchet};
 
 /// Present number of parameters that are tuples. This constant may only fall.
-const TUPLE_PARAMS: usize = 88;
+const TUPLE_PARAMS: usize = 4;
 /// Present number of patterns that take apart a tuple of the same statement. This constant may only fall.
-const TUPLE_PATTERNS: usize = 278;
+const TUPLE_PATTERNS: usize = 31;
 
 /// Returns whether a parameter is a tuple or an array of unlike members.
 fn is_tuple(param: &Param<'_>) -> bool {
