@@ -30,7 +30,7 @@ pub const REACHABLE_MS: i64 = 30_000;
 /// copied machine whose heartbeats are late.
 pub const SUPERSEDED_MS: i64 = 60_000;
 /// Silence after which a superseded or forgotten producer ID leaves the state, in ms: 30 days. A node that
-/// was away for longer stays alone ([`is_forgotten`]).
+/// was away for longer stays alone ([`super::audit::is_forgotten`]).
 pub const SILENCE_MS_MAX: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// Time for which a state keeps an erasure that all nodes have confirmed, in ms: 90 days. A backup has the
 /// visitors that were erased after it, and a node that is restored from it carries out the erasures of the

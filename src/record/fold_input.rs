@@ -1,5 +1,5 @@
-//! The fold input of a record: the data that the fold reads and that no column has. [`super::format`] specifies
-//! it.
+//! The fold input of a record: the data that the fold reads and that no column has. The module doc of
+//! `log/format.rs` specifies it.
 //!
 //! A fold input is packed: seven bytes of content in each word of eight bytes, after a zero byte. So no content
 //! that a client chooses can be the magic of a batch.

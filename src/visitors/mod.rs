@@ -1,19 +1,19 @@
-//! Recorded events: from the body of a request to the log, and from the log to the profile of each visitor.
+//! The visitors: the fold of the log to the profile of each visitor, the table of the profiles, and its checkpoints.
 //!
 //! ```text
-//! JSON --events--> record --log: append, sync--> segment files
-//!                            `--apply--> profile: fold, merge --> store (table of visitors) <--> checkpoint
+//! record --apply--> profile: fold, merge --> store (table of visitors) <--> checkpoint
+//!        `--> ties (entries of ownership)
 //! ```
 //!
-//! `events::identity` is the rule of ties and owners. [`apply`] folds each record into the profile of its owner, [`live`] is the table as the log writer uses it, and
-//! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
-//! [`erasure_list`] is a file with the erasures of a log.
-//! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data directory, and
-//! [`restored_erasures`] carries out erasures in the copy.
+//! [`apply`] folds each record into the profile of its owner, [`live`] is the table as the log writer uses it, and
+//! [`lookup`] reads it from the workers. The rule of ties and owners is `events::identity`. [`ownership`] finds the
+//! records of a visitor, and [`erasure`] erases them. [`erasure_list`] is a file with the erasures of a log.
+//! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data
+//! directory, and [`restored_erasures`] carries out erasures in the copy.
 //!
-//! Invariants: the table is a function of the records in their order, of its hash key and of its memory
-//! limit. This module knows no HTTP. Time comes from the records, or from a clock that the caller passes.
-//! Only [`log`], [`checkpoint`] and [`backup`] use files. Damaged bytes of a table cause no panic.
+//! Invariants: the table is a function of the records in their order, of its hash key and of its memory limit. This
+//! module knows no HTTP. Time comes from the records, or from a clock that the caller passes. Damaged bytes of a table
+//! cause no panic.
 
 pub(crate) mod apply;
 pub(crate) mod backup;
