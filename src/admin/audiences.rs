@@ -195,9 +195,7 @@ fn write(snapshot: &Snapshot, sizes: &Sizes, representation: Representation) -> 
                 let condition: Json = serde_json::from_str(&audience.condition.authored).unwrap_or_default();
                 json!({ "name": audience.key.as_str(), "condition": condition, "atLeast": at_least, "atMost": at_most })
             });
-            let mut at = Vec::new();
-            time::write(&mut at, sizes.at_ms);
-            let at = String::from_utf8_lossy(&at);
+            let at = time::to_text(sizes.at_ms);
             json!({ "at": at, "profiles": sizes.profiles, "audiences": audiences.collect::<Json>() })
                 .to_string()
         }

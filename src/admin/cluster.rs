@@ -138,7 +138,7 @@ pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) -> Option<&
         ClusterState::Joining => json!("joining"),
         ClusterState::Loading => json!(LOADING),
         ClusterState::Connected => json!("connected"),
-        ClusterState::Alone => json!(format!("alone since {}", time_text(since_ms))),
+        ClusterState::Alone => json!(format!("alone since {}", time::to_text(since_ms))),
     };
     if !reason.is_empty() {
         body["clusterReason"] = json!(reason);
@@ -147,10 +147,10 @@ pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) -> Option<&
         ClusterState::Connected if stale_ms <= STALE_MS => json!("current"),
         // The oldest event that the stream has not returned.
         ClusterState::Connected => {
-            json!(format!("stale since {}", time_text(clock::now_ms() - stale_ms as i64)))
+            json!(format!("stale since {}", time::to_text(clock::now_ms() - stale_ms as i64)))
         }
         ClusterState::Joining | ClusterState::Loading | ClusterState::Alone => {
-            json!(format!("stale since {}", time_text(since_ms)))
+            json!(format!("stale since {}", time::to_text(since_ms)))
         }
     };
     body["position"] = json!(node.position.load(Ordering::Relaxed).to_string());
@@ -158,10 +158,4 @@ pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) -> Option<&
         NotReady::Joining => "joining",
         NotReady::Lagging => "lagging",
     })
-}
-
-fn time_text(ms: i64) -> String {
-    let mut text = Vec::new();
-    time::write(&mut text, ms);
-    String::from_utf8_lossy(&text).into_owned()
 }

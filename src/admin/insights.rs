@@ -6,6 +6,7 @@
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
+use super::query::{RequestError, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
 use super::slow_requests::SlowRequests;
@@ -20,7 +21,6 @@ use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
 use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::log::Queue;
-use crate::percent;
 use crate::problem::{self, Problem};
 use crate::site::catalog::catalog::Catalog;
 use crate::visitors::live::ProfileReaders;
@@ -321,31 +321,6 @@ fn questions_of<'a>(
     Ok(questions)
 }
 
-/// Returns the parameter `site`.
-fn single_site<'a>(pairs: &[(String, String)]) -> Result<&str, Problem<'a>> {
-    let mut sites = pairs.iter().filter(|(name, value)| name == "site" && !value.is_empty());
-    let missing = Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing.");
-    let (_, site) = sites.next().ok_or(missing)?;
-    if sites.next().is_some() {
-        let repeated =
-            Problem::new(problem::REPEATED_PARAM, "The parameter 'site' is given twice; give it once.");
-        return Err(repeated.at("site"));
-    }
-    Ok(site)
-}
-
-/// The error of a request without a task.
-pub(super) enum RequestError<'a> {
-    Problem(Problem<'a>),
-    Question(QuestionError),
-}
-
-impl<'a> From<Problem<'a>> for RequestError<'a> {
-    fn from(problem: Problem<'a>) -> Self {
-        Self::Problem(problem)
-    }
-}
-
 fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
     let topic = match &request.path[PREFIX.len()..] {
         "overview" => Topic::Views(Subject::Overview),
@@ -367,22 +342,6 @@ fn check_method<'a>(request: &Request<'a>) -> Result<(), Problem<'a>> {
         Method::Get | Method::Head => Ok(()),
         _ => Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD")),
     }
-}
-
-/// Decodes the parameters of a query. They may repeat.
-pub(super) fn parse_pairs<'a>(query: &str) -> Result<Vec<(String, String)>, Problem<'a>> {
-    let decode = |text: &str| {
-        let mut decoded = Vec::new();
-        percent::decode_form(text.as_bytes(), &mut decoded);
-        let wrong = Problem::new(problem::INVALID_QUERY, "The query string is not UTF-8.");
-        String::from_utf8(decoded).map_err(|_| wrong)
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let split = |pair: &str| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((decode(name)?, decode(value)?))
-    };
-    pairs.map(split).collect()
 }
 
 fn etag_of(input: &str, seq: u64) -> Etag {

@@ -14,6 +14,7 @@ mod metrics;
 mod metrics_text;
 mod node_readiness;
 mod past_decision;
+mod query;
 mod records;
 mod representation;
 mod security_headers;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::insights::{RequestError, parse_pairs};
+use super::query::{RequestError, parse_pairs};
 use super::representation::Representation;
 use super::visitors::VisitorQuery;
 use crate::clock;

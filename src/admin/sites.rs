@@ -43,7 +43,7 @@ fn site_json(published: &PublishedSite) -> Json {
     json!({
         "site": site.site.get(), "trackingId": site.tracking_id.as_str(), "name": site.name.as_str(),
         "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
-        "version": published.version().to_string(), "servedSince": time_text(published.served_since_ms),
+        "version": published.version().to_string(), "servedSince": time::to_text(published.served_since_ms),
         "versions": versions, "routes": site.routes.len(),
     })
 }
@@ -67,10 +67,4 @@ fn file_line(file: &FileStatus) -> Vec<Cell> {
         Cell::Text(Some(file.state.name().to_owned())),
         Cell::Text(file.reason.clone()),
     ]
-}
-
-fn time_text(time_ms: i64) -> String {
-    let mut out = Vec::new();
-    time::write(&mut out, time_ms);
-    String::from_utf8_lossy(&out).into_owned()
 }

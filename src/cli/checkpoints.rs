@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::inspect::format_time;
 use super::{CliError, log_read_error, print_line};
+use crate::events::time;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::checkpoint::format::FORMAT_VERSION;
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
@@ -70,7 +70,7 @@ pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
     let runs = reader.parts().runs.len();
     let (counts, value_bytes) = count_entries(reader).map_err(|error| to_cli_error(path, error))?;
     let [aliases, once, known] = counts;
-    let made = format_time(header.created_ms);
+    let made = time::to_text(header.created_ms);
     if as_json {
         let document = json!({
             "kind": "checkpoint", "bytes": bytes, "formatVersion": FORMAT_VERSION, "seq": header.seq.to_string(),

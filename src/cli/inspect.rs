@@ -91,12 +91,6 @@ impl FileKind {
     }
 }
 
-pub(super) fn format_time(ms: i64) -> String {
-    let mut text = Vec::new();
-    time::write(&mut text, ms);
-    String::from_utf8_lossy(&text).into_owned()
-}
-
 /// Renders a segment as lines for a terminal.
 fn render_text(path: &Path, summary: &SegmentSummary) -> String {
     let SegmentSummary { bytes, batches, marks, records, .. } = summary;
@@ -107,7 +101,7 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
     if let Some(header) = &summary.header
         && let Some(version) = summary.format_version
     {
-        let created = format_time(header.created_ms);
+        let created = time::to_text(header.created_ms);
         let _ = writeln!(
             out,
             "header       format {version}, first seq {}, created {created}\nlog          {}",
@@ -123,7 +117,7 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
     };
     for (what, times) in [("received", summary.received_ms), ("happened", summary.timestamp_ms)] {
         if let Some((first, last)) = times {
-            let _ = writeln!(out, "{what:<12} {} to {}", format_time(first), format_time(last));
+            let _ = writeln!(out, "{what:<12} {} to {}", time::to_text(first), time::to_text(last));
         }
     }
     for (kind, count) in &summary.kinds {
@@ -155,13 +149,14 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
 /// Renders a segment as one JSON object. Seqs are strings, because they can exceed 2^53.
 fn render_json(summary: &SegmentSummary) -> Value {
     let seqs = |(first, last): (u64, u64)| json!({ "first": first.to_string(), "last": last.to_string() });
-    let times = |(first, last): (i64, i64)| json!({ "first": format_time(first), "last": format_time(last) });
+    let times =
+        |(first, last): (i64, i64)| json!({ "first": time::to_text(first), "last": time::to_text(last) });
     json!({
         "kind": "segment",
         "bytes": summary.bytes,
         "reservedBytes": summary.reserved_bytes,
         "header": summary.header.as_ref().map(|header| json!({
-            "formatVersion": summary.format_version, "firstSeq": header.first_seq.to_string(), "createdAt": format_time(header.created_ms),
+            "formatVersion": summary.format_version, "firstSeq": header.first_seq.to_string(), "createdAt": time::to_text(header.created_ms),
             "logId": header.log_id.to_string(),
         })),
         "batches": summary.batches,

@@ -8,13 +8,13 @@ use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX,
     COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KIND_VISIT, KINDS, OLDEST_RECEIPT, POSITIONS,
     ROW_VISITORS, SECTIONS, Section, TIE_ALIAS, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS,
-    u32_at,
 };
 use super::key::VisitorKey;
 use super::packing::PackedWriter;
 use crate::checksum::crc32c;
 use crate::events::identity;
 use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::little_endian::u32_at;
 use crate::record::fold_input::FoldParts;
 use crate::record::{Record, RecordKind};
 use crate::url::normal_host;

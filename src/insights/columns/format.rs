@@ -99,6 +99,7 @@
 
 use crate::checksum::crc32c;
 use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::little_endian::{u32_at, u64_at};
 use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
@@ -334,14 +335,6 @@ impl ColumnFileError {
     pub(crate) fn is_damage(&self) -> bool {
         !matches!(self, Self::Io(_))
     }
-}
-
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
-}
-
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from(u32_at(bytes, offset)) | u64::from(u32_at(bytes, offset + 4)) << 32
 }
 
 /// Parses the first seq in the name of a column file. Returns `None` for other names.

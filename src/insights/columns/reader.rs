@@ -7,12 +7,13 @@ use std::sync::Arc;
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
     ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, Section,
-    TIE_ALIAS, TIE_BYTES, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS, u32_at, u64_at,
+    TIE_ALIAS, TIE_BYTES, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS,
 };
 use super::key::VisitorKey;
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
+use crate::little_endian::{u32_at, u64_at};
 use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 

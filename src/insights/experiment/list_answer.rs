@@ -9,10 +9,9 @@ use super::arms::HOLDOUT_NUMBER;
 use super::known::{KnownExperiment, Places};
 use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments, newest_arms};
 use super::split::{Split, Visitors};
+use crate::events::time;
 use crate::insights::columns::reader::Columns;
-use crate::insights::questions::answer::{
-    Answer, AnsweredLog, Cell, begin_document, end_document, time_json,
-};
+use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document, end_document};
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql::{begin_events, instant, text};
@@ -78,18 +77,14 @@ fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &L
     let newest = &known.phases[known.phases.len().saturating_sub(1)..];
     let exposed = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
     Numbers {
-        phase: newest.first().map(|phase| time_text(phase.from_ms)),
-        first: count.first_ms.map(time_text),
-        last: count.last_ms.map(time_text),
+        phase: newest.first().map(|phase| time::to_text(phase.from_ms)),
+        first: count.first_ms.map(time::to_text),
+        last: count.last_ms.map(time::to_text),
         exposed,
         others: visitors.others,
         both: count.both,
         alarms: Split::between(&visitors, newest, question.start_ms(known)).alarms,
     }
-}
-
-fn time_text(time_ms: i64) -> String {
-    time_json(time_ms).as_str().unwrap_or_default().to_owned()
 }
 
 fn experiment_json(known: &KnownExperiment, places: &Places, numbers: Numbers) -> Json {

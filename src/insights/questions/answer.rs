@@ -185,9 +185,7 @@ fn group_json(group: &GroupTotals) -> Map<String, Json> {
 }
 
 pub(crate) fn time_json(time_ms: i64) -> Json {
-    let mut out = Vec::new();
-    time::write(&mut out, time_ms);
-    Json::String(String::from_utf8_lossy(&out).into_owned())
+    Json::String(time::to_text(time_ms))
 }
 
 impl Answer {

@@ -110,10 +110,8 @@ fn texts(values: &[String]) -> String {
 
 /// Returns a literal of an instant.
 pub(crate) fn instant(time_ms: i64) -> String {
-    let mut out = Vec::new();
-    time::write(&mut out, time_ms);
-    let written = String::from_utf8_lossy(&out).replace('T', " ");
-    format!("timestamp '{}'", written.trim_end_matches('Z'))
+    let text = time::to_text(time_ms).replace('T', " ");
+    format!("timestamp '{}'", text.trim_end_matches('Z'))
 }
 
 /// Adds the table `referred`. It has the events, and the column `referrer` with the host of an external referrer. No

@@ -215,11 +215,6 @@ impl Vocabulary for ProfileVocabulary<'_> {
     }
 
     fn time_ms(&self, text: &str) -> Option<i64> {
-        parse_time_ms(text)
+        operands::parse_time_ms(text)
     }
-}
-
-/// Parses a time of RFC 3339 to milliseconds since 1970.
-pub(super) fn parse_time_ms(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json};
 
 use super::conditions::{self, ConditionCompiler};
+use super::entry::Entry;
 use super::index::{self, IndexInput};
 use super::param_texts::{describe_param, describe_params};
 use super::piece::PieceBuilder;
@@ -33,23 +34,6 @@ pub(super) struct LoadedCollection<'s> {
     pub(super) file: &'s str,
     /// `None` if the file has errors.
     pub(super) entries: Option<Vec<Entry<'s>>>,
-}
-
-/// An item, with its fields encoded for the evaluation of conditions.
-pub(super) struct Entry<'s> {
-    pub(super) item: &'s types::Item,
-    pub(super) fields: Vec<u8>,
-}
-
-impl Entry<'_> {
-    /// Returns the value at a dotted path of the fields.
-    pub(super) fn get(&self, path: &str) -> Option<Value<'_>> {
-        self.root().get_path(path)
-    }
-
-    pub(super) fn root(&self) -> Value<'_> {
-        Value::decode(&self.fields).unwrap_or(Value::Null)
-    }
 }
 
 impl<'s> Collections<'s> {

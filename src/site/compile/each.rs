@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::content::{Collections, Entry};
+use super::content::Collections;
+use super::entry::Entry;
 use super::index::Filter;
 use super::paths;
 use crate::condition::Value;

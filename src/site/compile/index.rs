@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
-use super::content::Entry;
+use super::entry::Entry;
 use crate::condition::program::{ArchivedProgram, ProgramBuffer};
 use crate::condition::{
     self, Condition, EncodedDocument, Evaluator, Memo, NoAudiences, Patterns, Value, to_number,

@@ -18,6 +18,7 @@ mod conditions;
 mod content;
 mod each;
 mod embed;
+mod entry;
 mod experiments;
 pub(crate) mod index;
 mod layout;

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use super::comparisons::{Comparison, Comparisons, FieldTest, LOOSE};
-use super::conditions::parse_time_ms;
 use crate::nfc;
 use crate::percent;
 use crate::site::profile_fields::ProfileField;
@@ -199,4 +198,9 @@ fn recorded_path(authored_path: &str, is_prefix: bool) -> String {
     let path = String::from_utf8(decoded).unwrap_or_else(|_| path.to_owned());
     let path = nfc::normalize(&path);
     if path.starts_with('/') { path.into_owned() } else { format!("/{path}") }
+}
+
+/// Parses a time of RFC 3339 to milliseconds since 1970.
+pub(super) fn parse_time_ms(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }

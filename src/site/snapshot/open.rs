@@ -21,6 +21,7 @@ use super::pieces::Pieces;
 use super::verify;
 use crate::condition::Patterns;
 use crate::limits::{ARCHIVE_BYTES_MAX, PIECE_DATA_BYTES_MAX};
+use crate::little_endian::{u32_at, u64_at};
 use crate::storage;
 
 /// A verified snapshot in sealed memory.
@@ -192,14 +193,6 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
     let mut hash = [0; 32];
     hash.copy_from_slice(&head[HASH_OFFSET..]);
     Ok(Header { payload_length, piece_data_length, version, hash })
-}
-
-fn u32_at(head: &[u8; HEADER_BYTES], at: usize) -> u32 {
-    u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
-}
-
-fn u64_at(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
-    u64::from(u32_at(head, at)) | u64::from(u32_at(head, at + 4)) << 32
 }
 
 /// A memory budget for sealed snapshots and the tables of their regular expressions. A replaced snapshot

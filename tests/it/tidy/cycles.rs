@@ -38,7 +38,9 @@ const GROUPS: &[Group] = &[
     Group { module: "site", parts: Parts::Directories, joined: &[] },
     Group { module: "insights", parts: Parts::Directories, joined: &[] },
     Group { module: "visitors", parts: Parts::DirectoriesBelowFiles, joined: &[] },
+    Group { module: "admin", parts: Parts::Files, joined: &[] },
     Group { module: "api", parts: Parts::Files, joined: &[] },
+    Group { module: "cli", parts: Parts::Files, joined: &[] },
     Group { module: "distribute", parts: Parts::Files, joined: &[] },
     Group { module: "events", parts: Parts::Files, joined: &[] },
     Group {
@@ -54,6 +56,7 @@ const GROUPS: &[Group] = &[
     Group { module: "insights::questions", parts: Parts::Files, joined: &[] },
     Group { module: "insights::experiment", parts: Parts::Files, joined: &[] },
     Group { module: "insights::zones", parts: Parts::Files, joined: &[] },
+    Group { module: "site::compile", parts: Parts::Files, joined: &[] },
     Group { module: "record", parts: Parts::Files, joined: &[] },
     Group { module: "visitors::checkpoint", parts: Parts::Files, joined: &[] },
 ];

@@ -73,7 +73,7 @@ const FENCES: &[(&str, &[&str])] = &[
         &[
             "events/time.rs",
             "insights/questions/calendar.rs",
-            "site/compile/conditions.rs",
+            "site/compile/operands.rs",
             "site/compile/routes.rs",
             "site/compile/timezone.rs",
             "site/profile_values.rs",

@@ -1,0 +1,46 @@
+//! The parameters of a request of Insights, and the error of a request that gets no task.
+
+use crate::insights::QuestionError;
+use crate::percent;
+use crate::problem::{self, Problem};
+
+/// The error of a request without a task.
+pub(super) enum RequestError<'a> {
+    Problem(Problem<'a>),
+    Question(QuestionError),
+}
+
+impl<'a> From<Problem<'a>> for RequestError<'a> {
+    fn from(problem: Problem<'a>) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// Decodes the parameters of a query. They may repeat.
+pub(super) fn parse_pairs<'a>(query: &str) -> Result<Vec<(String, String)>, Problem<'a>> {
+    let decode = |text: &str| {
+        let mut decoded = Vec::new();
+        percent::decode_form(text.as_bytes(), &mut decoded);
+        let wrong = Problem::new(problem::INVALID_QUERY, "The query string is not UTF-8.");
+        String::from_utf8(decoded).map_err(|_| wrong)
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let split = |pair: &str| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decode(name)?, decode(value)?))
+    };
+    pairs.map(split).collect()
+}
+
+/// Returns the parameter `site`.
+pub(super) fn single_site<'a>(pairs: &[(String, String)]) -> Result<&str, Problem<'a>> {
+    let mut sites = pairs.iter().filter(|(name, value)| name == "site" && !value.is_empty());
+    let missing = Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing.");
+    let (_, site) = sites.next().ok_or(missing)?;
+    if sites.next().is_some() {
+        let repeated =
+            Problem::new(problem::REPEATED_PARAM, "The parameter 'site' is given twice; give it once.");
+        return Err(repeated.at("site"));
+    }
+    Ok(site)
+}
