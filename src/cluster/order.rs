@@ -27,7 +27,7 @@ use crate::little_endian::u64_at;
 
 /// Records of a message that have an order of their own. A run has at most 256 KiB and a record at least 80
 /// bytes, so the index is below 3,277.
-pub use crate::visitors::ties::ORDERS_PER_POSITION;
+pub(crate) use crate::visitors::ties::ORDERS_PER_POSITION;
 /// Length of an encoded entry.
 pub const ENTRY_BYTES: usize = 16;
 

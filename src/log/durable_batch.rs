@@ -10,6 +10,10 @@ pub struct DurableBatch {
     pub(super) outcome: WriteOutcome,
     /// The last seq that must be in the profiles so that the next resolve sees all events of the batch. It also covers
     /// earlier events, of which the batch may have duplicates.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        expect(dead_code, reason = "only a node of a cluster waits for it")
+    )]
     pub(super) last_seq: u64,
     /// The number of the batch, for [`CompletionQueue::push`].
     pub(super) number: u64,
@@ -17,6 +21,7 @@ pub struct DurableBatch {
 
 impl DurableBatch {
     /// Returns the last seq that must be in the profiles.
+    #[cfg(feature = "cluster")]
     pub(crate) fn last_seq(&self) -> u64 {
         self.last_seq
     }

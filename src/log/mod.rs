@@ -67,9 +67,13 @@ pub(crate) use directory::{
 };
 pub use directory::{LogDirectory, parse_segment_name, segment_name};
 pub use durable_batch::DurableBatch;
-pub(crate) use erase::{ClusterTombstone, ErasureStarted, Tombstone};
+#[cfg(feature = "cluster")]
+pub(crate) use erase::ClusterTombstone;
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
-pub(crate) use erase::{ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, scan_tombstones};
+pub(crate) use erase::{
+    ErasureStarted, ListedTombstone, Tombstone, TombstoneScan, append_to_copy, last_received_ms,
+    scan_tombstones,
+};
 pub use format::{LogId, Records};
 pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};
 pub(crate) use inspect::SegmentSummary;

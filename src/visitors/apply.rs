@@ -40,6 +40,7 @@ impl KeyHasher {
     }
 
     /// Returns the secret.
+    #[cfg(feature = "cluster")]
     pub(crate) fn secret(&self) -> [u8; 16] {
         self.secret
     }
@@ -149,6 +150,7 @@ impl ProfileUpdater {
     }
 
     /// Removes the visitor with this key, as [`erase`](Self::erase) does. A tombstone of a cluster has keys and no IDs.
+    #[cfg(feature = "cluster")]
     pub(super) fn erase_key(&mut self, table: &mut Table, site: &str, key: Key) {
         match table.get(key).and_then(TableEntry::decode) {
             Some(TableEntry::Alias(user_key)) => {

@@ -61,6 +61,10 @@ pub(crate) struct ErasedInCluster {
 
 /// The reason why a visitor was not erased on all nodes of a cluster.
 #[derive(Debug, thiserror::Error)]
+#[cfg_attr(
+    not(feature = "cluster"),
+    expect(dead_code, reason = "only a node of a cluster can fail in these ways")
+)]
 pub(crate) enum ClusterErasureError {
     /// Known nodes are away. Nothing was erased.
     #[error(

@@ -85,6 +85,7 @@ impl Ownership {
 
     /// Sets the orders of the own records, as of an erasure.
     #[must_use]
+    #[cfg(feature = "cluster")]
     pub(crate) fn with_orders(self, order_of: OrderOf) -> Self {
         Self { order_of: Some(order_of), ..self }
     }

@@ -74,6 +74,7 @@ pub struct ErasureSummary {
     pub seq: u64,
 }
 
+#[cfg(feature = "cluster")]
 impl ErasureSummary {
     /// Adds the counts of another erasure.
     pub(crate) fn add_counts(&mut self, other: &Self) {
@@ -125,6 +126,10 @@ impl Drop for ErasureLock {
 }
 
 /// The part of an erasure that the writer is asked for.
+#[cfg_attr(
+    not(feature = "cluster"),
+    expect(dead_code, reason = "only a node of a cluster needs the last two")
+)]
 pub(super) enum EraseRequest {
     /// Append the tombstones of a visitor, and delete its profiles.
     Begin(VisitorIds),
@@ -229,6 +234,7 @@ impl ErasureStarted {
     }
 
     /// Returns the first seq after the closed segments, and after appended tombstones.
+    #[cfg(feature = "cluster")]
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::erase::{
-    ClusterTombstone, EraseError, EraseRequest, Erasure, ErasureLock, ErasureStarted, VisitorIds,
-};
+#[cfg(feature = "cluster")]
+use super::super::erase::ClusterTombstone;
+use super::super::erase::{EraseError, EraseRequest, Erasure, ErasureLock, ErasureStarted, VisitorIds};
 use super::Queue;
 
 impl Queue {
@@ -41,6 +41,7 @@ impl Queue {
     ///
     /// # Errors
     /// The command was rejected.
+    #[cfg(feature = "cluster")]
     pub(crate) fn append_tombstones(
         &self,
         visitor: Option<VisitorIds>,
@@ -53,6 +54,7 @@ impl Queue {
     ///
     /// # Errors
     /// The command was rejected.
+    #[cfg(feature = "cluster")]
     pub(crate) fn seal_for_erasure(&self) -> Result<Erasure, EraseError> {
         self.send_erase_command(EraseRequest::Seal, self.lock_erasure()?)
     }

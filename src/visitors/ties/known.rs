@@ -124,6 +124,14 @@ impl KnownTies {
         state.erased.retain(|one| !erased.contains(one));
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The changes of a node of a cluster.
+#[cfg(feature = "cluster")]
+impl KnownTies {
     /// Sets the rules of a node of a cluster.
     pub(crate) fn set_orders(&self, orders: OrderRules) {
         self.lock().orders = Some(orders);
@@ -140,10 +148,6 @@ impl KnownTies {
         let mut state = self.lock();
         (state.recent, state.base_seq) = (RecentTies::default(), base_seq);
         entries.into_iter().for_each(|entry| state.recent.push(entry));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -35,7 +35,7 @@ pub fn users_around(entries: &[TieEntry], seq: u64) -> [Option<IdTag>; 3] {
 pub const TIE_BYTES: usize = 56;
 /// On a node of a cluster, entries have *orders* in place of seqs: the position of the message in the stream,
 /// times this, plus the index of the record. A message has fewer records.
-pub const ORDERS_PER_POSITION: u64 = 1 << 16;
+pub(crate) const ORDERS_PER_POSITION: u64 = 1 << 16;
 
 /// An entry of one anonymous ID: a tie to a user, or an end. Entries sort by anonymous ID, then by seq.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
