@@ -162,9 +162,6 @@ pub mod http {
 }
 pub mod insights {
     pub mod statistics {
-        pub mod bayesian {
-            pub use crate::insights::statistics::bayesian::{Posterior, Prior};
-        }
         pub mod difference {
             pub use crate::insights::statistics::difference::{
                 Difference, Interval, Method, PLANNED_DEFAULT, RelativeChange, mixture_variance,
@@ -172,7 +169,7 @@ pub mod insights {
         }
         pub mod distributions {
             pub use crate::insights::statistics::distributions::{
-                chi_square_sf, ln_gamma, normal_quantile, normal_sf, t_quantile_upper, t_sf,
+                ln_gamma, normal_quantile, t_quantile_upper, t_sf,
             };
         }
         pub mod many {
@@ -186,18 +183,13 @@ pub mod insights {
             };
         }
         pub mod mismatch {
-            pub use crate::insights::statistics::mismatch::{
-                BAYES_FACTOR_MAX, ChiSquare, Mismatch, test_any_time, test_once,
-            };
+            pub use crate::insights::statistics::mismatch::{BAYES_FACTOR_MAX, Mismatch, test_any_time};
         }
         pub mod moments {
             pub use crate::insights::statistics::moments::{CupedSums, Moments, RatioSums};
         }
-        pub mod msprt {
-            pub use crate::insights::statistics::msprt::{interval, likelihood_ratio, p_value};
-        }
         pub mod rates {
-            pub use crate::insights::statistics::rates::{PooledTest, Rate, newcombe, test_pooled, wilson};
+            pub use crate::insights::statistics::rates::wilson;
         }
         pub mod sample_size {
             pub use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
