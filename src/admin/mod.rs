@@ -23,7 +23,7 @@ pub(crate) mod slow_requests;
 pub(crate) mod startup;
 mod visitor_header;
 mod visitors;
-pub(crate) mod waiting;
+pub mod waiting;
 
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;

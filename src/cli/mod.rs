@@ -2,14 +2,14 @@
 //!
 //! Exit codes: 0 success; 1 bad input; 2 bad command line or settings file; 3 an error of the system.
 
-pub(crate) mod byte_search;
+pub mod byte_search;
 mod check;
 mod checkpoints;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod compile;
-pub(crate) mod contains;
-pub(crate) mod demo;
+pub mod contains;
+pub mod demo;
 mod demo_traffic;
 mod dev;
 mod erasures;
@@ -17,10 +17,10 @@ mod export;
 mod init;
 mod insights;
 mod inspect;
-pub(crate) mod inspect_snapshot;
+pub mod inspect_snapshot;
 mod lint;
 mod output_file;
-pub(crate) mod print_config;
+pub mod print_config;
 mod progress;
 #[cfg(feature = "cluster")]
 mod publish;
@@ -28,7 +28,7 @@ mod restore;
 mod rollback;
 mod schema;
 mod serve;
-pub(crate) mod settings;
+pub mod settings;
 mod site_directory;
 mod snapshot_list;
 mod types;
