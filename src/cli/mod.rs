@@ -34,8 +34,8 @@ mod snapshot_list;
 mod types;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
@@ -43,8 +43,9 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::print_config::render_config;
 use self::settings::FileSettings;
-use crate::log::LogError;
+use crate::log::{self, LogError};
 use crate::log_lines;
+use crate::storage::disk::RealDisk;
 
 /// Serves every visitor of a website their own version of a page, within microseconds.
 ///
@@ -249,6 +250,24 @@ fn log_read_error(error: LogError) -> CliError {
     };
     let text = error.to_string();
     if is_input { CliError::Input(text) } else { CliError::System(text) }
+}
+
+/// Checks that a directory contains a log.
+fn check_has_log(directory: &Path) -> Result<(), CliError> {
+    let found = log::contains_log(&RealDisk, directory);
+    let failed = |source| log_read_error(LogError::Io { path: directory.to_owned(), source });
+    match found.map_err(failed)? {
+        true => Ok(()),
+        false => Err(CliError::Input(format!(
+            "{} contains no segment of a log. Use the directory of serve --data",
+            directory.display()
+        ))),
+    }
+}
+
+/// Returns the error for an output file that cannot be written.
+fn output_error(path: &Path, error: &io::Error) -> CliError {
+    CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
 }
 
 fn print_line(text: &str) -> Result<(), CliError> {
