@@ -6,7 +6,7 @@
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
-use super::query::{RequestError, parse_pairs, single_site};
+use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
 use super::slow_requests::SlowRequests;
@@ -15,7 +15,7 @@ use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::config::Ack;
 use crate::http::etag::Etag;
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::ids;
 use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
 use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
@@ -112,7 +112,7 @@ impl InsightsHandler {
             return self.ask_for_audiences(requests, request, catalog);
         }
         let topic = topic_of(request)?;
-        check_method(request)?;
+        check_is_read(request)?;
         if !self.is_on {
             let sentence = "Insights is switched off by --insights-memory 0.";
             return Err(Problem::new(problem::UNKNOWN_ENDPOINT, sentence).into());
@@ -178,7 +178,7 @@ impl InsightsHandler {
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        check_method(request)?;
+        check_is_read(request)?;
         let pairs = parse_pairs(request.query)?;
         let site = single_site(&pairs)?;
         let representation = Representation::of(request);
@@ -335,13 +335,6 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         }
     };
     Ok(topic)
-}
-
-fn check_method<'a>(request: &Request<'a>) -> Result<(), Problem<'a>> {
-    match request.method {
-        Method::Get | Method::Head => Ok(()),
-        _ => Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD")),
-    }
 }
 
 fn etag_of(input: &str, seq: u64) -> Etag {
