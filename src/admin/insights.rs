@@ -79,22 +79,20 @@ impl InsightsHandler {
         out: &mut Vec<u8>,
     ) -> Poll {
         let mut decoded = Vec::new();
-        let refused = match self.ask(requests, request, &mut decoded, handler.catalog()) {
+        let outcome = match self.ask(requests, request, &mut decoded, handler.catalog()) {
             Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
             Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
-                return Poll::Ready(Outcome::default());
+                Outcome::default()
             }
             Ok(FirstStep::Text(text)) => {
                 write_text(handler, request, &text, out);
-                return Poll::Ready(Outcome::default());
+                Outcome::default()
             }
-            Err(refused) => refused,
+            Err(RequestError::Problem(problem)) => handler.reject(request, &problem, out),
+            Err(RequestError::Question(error)) => handler.reject(request, &error.problem(), out),
         };
-        match refused {
-            RequestError::Problem(problem) => Poll::Ready(handler.reject(request, &problem, out)),
-            RequestError::Question(error) => Poll::Ready(handler.reject(request, &error.problem(), out)),
-        }
+        Poll::Ready(outcome)
     }
 
     /// `decoded` is a buffer.
