@@ -6,7 +6,7 @@
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
-pub(crate) mod identity_keys;
+pub mod identity_keys;
 mod memory_size;
 mod secret_file;
 

@@ -1,9 +1,10 @@
 //! The internals that the tests, the benchmarks and the load generator use, under the paths of their modules.
 //!
-//! Everything else in the crate is private to it, so that the compiler finds dead code.
+//! Of a module that is named here as a whole, the `pub` items are visible. Everything else in the crate is private to it, so
+//! that the compiler finds dead code.
 
 pub mod admin {
-    pub use crate::admin::{AdminService, Metrics};
+    pub use crate::admin::{AdminService, Metrics, waiting};
     pub mod slow_requests {
         use std::os::unix::net::UnixStream;
         use std::sync::Arc;
@@ -19,21 +20,11 @@ pub mod admin {
             SlowRequests::new(InsightsClient::without_thread(), replies, reply_sender, job_counters)
         }
     }
-    pub mod waiting {
-        pub use crate::admin::waiting::{WAIT_MAX, WaitingQuestion, WaitingQuestions};
-    }
 }
 pub mod api {
-    pub use crate::api::{EventSink, Handler, Poll, Service, Settings, SharedBytes, SharedParts};
-    pub mod prepared_lists {
-        pub use crate::api::prepared_lists::{LIST_BYTES_MIN, PreparedList, PreparedLists};
-    }
-    pub mod token_bucket {
-        pub use crate::api::token_bucket::RateLimiter;
-    }
-    pub mod user_verifier {
-        pub use crate::api::user_verifier::UserVerifier;
-    }
+    pub use crate::api::{
+        EventSink, Handler, Poll, Service, Settings, SharedBytes, SharedParts, prepared_lists, token_bucket,
+    };
 }
 pub mod checksum {
     #[cfg(feature = "cluster")]
@@ -44,24 +35,7 @@ pub mod checksum {
     };
 }
 pub mod cli {
-    pub mod byte_search {
-        pub use crate::cli::byte_search::Needle;
-    }
-    pub mod contains {
-        pub use crate::cli::contains::{ListedFile, SearchSummary, search_all};
-    }
-    pub mod demo {
-        pub use crate::cli::demo::compile_demo;
-    }
-    pub mod inspect_snapshot {
-        pub use crate::cli::inspect_snapshot::check;
-    }
-    pub mod print_config {
-        pub use crate::cli::print_config::render_config;
-    }
-    pub mod settings {
-        pub use crate::cli::settings::FileSettings;
-    }
+    pub use crate::cli::{byte_search, contains, demo, inspect_snapshot, print_config, settings};
 }
 pub mod clock {
     pub use crate::clock::{Clock, LogClock, SystemClock, instant, now_ms};
@@ -78,139 +52,35 @@ pub mod condition {
         Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
         NoAudiences, Operator, Patterns, References, Value, Vocabulary, authored_shares, bucket_ranges,
         choose_variation, encode, equal_weights, find_overlong_chain, hash, hash_after_seed, in_namespace,
-        operator_names, parse_lenient, parse_strict, seed_hash, verify, verify_audiences,
+        operator_names, parse_lenient, parse_strict, program, seed_hash, verify, verify_audiences,
     };
-    pub mod program {
-        pub use crate::condition::program::*;
-    }
 }
 pub mod config {
-    pub mod identity_keys {
-        pub use crate::config::identity_keys::{IdentityKeys, UserRule};
-    }
-    pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts};
+    pub use crate::config::{
+        Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts, identity_keys,
+    };
 }
 pub mod events {
-    pub mod decode {
-        pub use crate::events::decode::EventValidator;
-    }
-    pub mod document {
-        pub use crate::events::document::JsonParser;
-    }
-    pub mod endpoint {
-        pub use crate::events::endpoint::{EventEndpoint, PATHS};
-    }
-    pub mod export {
-        pub use crate::events::export::write_line;
-    }
-    pub mod identity {
-        pub use crate::events::identity::{NamedIds, Owner, Users};
-    }
-    pub mod ignored {
-        pub use crate::events::ignored::IGNORED_VALUES_NAMED_MAX;
-    }
-    pub mod ip {
-        pub use crate::events::ip::IpPolicy;
-    }
-    pub mod receipt {
-        pub use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
-    }
-    pub mod refusal {
-        pub use crate::events::refusal::{OwnedActual, Refusal};
-    }
-    pub mod request {
-        pub use crate::events::request::{BotPolicy, Environment, Policy, RequestFacts};
-    }
-    pub mod submission {
-        pub use crate::events::submission::Submission;
-    }
-    pub mod time {
-        pub use crate::events::time::{
-            CLOCK_SKEW_MS_MAX, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew,
-            parse, write,
-        };
-    }
+    pub use crate::events::{
+        decode, document, endpoint, export, identity, ignored, ip, receipt, refusal, request, submission,
+        time,
+    };
 }
 #[cfg(feature = "cluster")]
 pub mod distribute {
     pub use crate::distribute::{list, mirror, publish};
 }
 pub mod http {
-    pub mod head_parser {
-        pub use crate::http::head_parser::HeadParser;
-    }
-    pub mod headers {
-        pub use crate::http::headers::Field;
-    }
-    pub mod input {
-        pub use crate::http::input::ReadBuffer;
-    }
-    pub mod params {
-        pub use crate::http::params::{Param, ParamGroup, Params};
-    }
-    pub mod refused_head {
-        pub use crate::http::refused_head::RefusedHead;
-    }
-    pub mod request {
-        pub use crate::http::request::{
-            BodyFraming, BufferedRequest, Method, ParseOutcome, RequestMeta, Surface, parse,
-        };
-    }
-    pub mod short_search {
-        pub use crate::http::short_search::{contains, position, position_or_non_ascii};
-    }
+    pub use crate::http::{head_parser, headers, input, params, refused_head, request, short_search};
 }
 pub mod insights {
-    pub mod statistics {
-        pub mod bayesian {
-            pub use crate::insights::statistics::bayesian::{Posterior, Prior};
-        }
-        pub mod difference {
-            pub use crate::insights::statistics::difference::{
-                Difference, Interval, Method, PLANNED_DEFAULT, RelativeChange, mixture_variance,
-            };
-        }
-        pub mod distributions {
-            pub use crate::insights::statistics::distributions::{
-                chi_square_sf, ln_gamma, normal_quantile, normal_sf, t_quantile_upper, t_sf,
-            };
-        }
-        pub mod many {
-            pub use crate::insights::statistics::many::{benjamini_hochberg, holm};
-        }
-        pub mod metric {
-            pub use crate::insights::statistics::metric::{
-                ArmSummary, ArmSums, BUYERS_MIN, CONVERSIONS_MIN, Comparison, DOUBTFUL_VISITORS_MIN,
-                GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, VISITORS_MIN, Verdict,
-                compare, has_too_many_doubtful, summarize,
-            };
-        }
-        pub mod mismatch {
-            pub use crate::insights::statistics::mismatch::{
-                BAYES_FACTOR_MAX, ChiSquare, Mismatch, test_any_time, test_once,
-            };
-        }
-        pub mod moments {
-            pub use crate::insights::statistics::moments::{CupedSums, Moments, RatioSums};
-        }
-        pub mod msprt {
-            pub use crate::insights::statistics::msprt::{interval, likelihood_ratio, p_value};
-        }
-        pub mod rates {
-            pub use crate::insights::statistics::rates::{PooledTest, Rate, newcombe, test_pooled, wilson};
-        }
-        pub mod sample_size {
-            pub use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
-        }
-    }
     pub use crate::insights::{
         Amount, Answer, AnswerCache, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
-        ColumnBuilder, ColumnFileError, ColumnInstaller, ColumnSource, ColumnStore, Columns, Comparison,
-        ExperimentQuestion, ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, LIST_BYTES_MAX,
-        Limits, LogColumns, METRICS_MAX, MissingFiles, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX, Places,
-        PublishedExperiment, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts, StoreError,
-        Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, ZONES_LIMIT_MAX, Zone, ZonesQuestion, answer_cached,
-        answer_over,
+        ColumnBuilder, ColumnInstaller, ColumnStore, Columns, Comparison, ExperimentQuestion,
+        ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, LIST_BYTES_MAX, Limits, LogColumns,
+        METRICS_MAX, MissingFiles, Places, PublishedExperiment, Query, Question, QuestionError, RowFacts,
+        ScanError, SiteFacts, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, ZONES_LIMIT_MAX, Zone,
+        ZonesQuestion, answer_cached, answer_over, statistics,
     };
 }
 pub mod log_lines {
@@ -262,25 +132,14 @@ pub mod limits {
 }
 pub mod log {
     pub use crate::log::{
-        Ack, ClosedSegment, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, DurableBatch, EraseError,
-        EraseRule, Erasure, ErasureSummary, FinalPosition, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog,
-        LogClient, LogConsumer, LogDirectory, LogError, LogId, LogItem, LogMetrics, LogReader, LogWriter,
-        Options, PLACE_CHECK_MS, Queue, RecordResult, Records, RecoveryReport, RedactedIds, Request,
-        RequestBatch, SegmentWriter, SendError, Treatment, Upkeep, VisitorIds, WriteOutcome, WriterThread,
-        check_directory, check_file, inspect, open, parse_segment_name, read_footer, segment_name,
+        Ack, ClosedSegment, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, EraseError, EraseRule,
+        Erasure, ErasureSummary, FinalPosition, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient,
+        LogConsumer, LogDirectory, LogError, LogId, LogItem, LogMetrics, LogReader, LogWriter, Options,
+        PLACE_CHECK_MS, Queue, RecordResult, Records, RecoveryReport, RedactedIds, Request, RequestBatch,
+        SegmentWriter, SendError, Treatment, Upkeep, VisitorIds, WriteOutcome, WriterThread, bloom,
+        check_directory, check_file, format, inspect, open, parse_segment_name, queue, read_footer,
+        segment_name,
     };
-    pub mod bloom {
-        pub use crate::log::bloom::may_contain;
-    }
-    pub mod queue {
-        pub use crate::log::queue::{QueueReceiver, channel};
-    }
-    pub mod format {
-        pub use crate::log::format::{
-            BATCH_HEADER_BYTES, BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
-            oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
-        };
-    }
 }
 pub mod metrics {
     pub use crate::metrics::{EventCounters, JobCounters, PublishCounters, Totals, WebhookCounters};
@@ -308,133 +167,23 @@ pub mod record {
     };
 }
 pub mod resolve {
-    pub mod decide {
-        pub use crate::resolve::decide::choose_forced;
-    }
-    pub mod path {
-        pub use crate::resolve::path::RoutePath;
-    }
-    pub mod published_zones {
-        pub use crate::resolve::published_zones::PublishedZone;
-    }
-    pub mod user_agent {
-        pub use crate::resolve::user_agent::{
-            Browser, Device, Os, UserAgentCache, UserAgentInfo, UserAgentParser,
-        };
-    }
-    pub mod variants {
-        pub use crate::resolve::variants::ForcedVariants;
-    }
-    pub mod visitor_context {
-        pub use crate::resolve::visitor_context::profile_json;
-    }
+    pub use crate::resolve::{decide, path, published_zones, user_agent, variants, visitor_context};
 }
 pub mod server {
     pub use crate::server::{Machine, MemoryPlan, start};
 }
 pub mod site {
-    pub mod catalog {
-        pub mod catalog {
-            pub use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
-        }
-        pub mod directory {
-            pub use crate::site::catalog::directory::SnapshotDirectory;
-        }
-        pub mod files {
-            pub use crate::site::catalog::files::{FileList, FileState, FileStatus};
-        }
-        pub mod phases {
-            pub use crate::site::catalog::phases::{Phase, PhaseArm, Phases};
-        }
-        pub mod phases_file {
-            pub use crate::site::catalog::phases_file::{check, decode, encode};
-        }
-        pub mod versions {
-            pub use crate::site::catalog::versions::{ContentEntry, PublishedVersion, Serving, Versions};
-        }
-        pub mod versions_file {
-            pub use crate::site::catalog::versions_file::{check, decode, encode};
-        }
-    }
-    pub mod compile {
-        pub use crate::site::compile::{compile, warn_about_past};
-    }
-    pub mod experiment_metrics {
-        pub use crate::site::experiment_metrics::{Cap, Goal};
-    }
-    pub mod profile_fields {
-        pub use crate::site::profile_fields::{ProfileField, field_paths, find_field};
-    }
-    pub mod profile_values {
-        pub use crate::site::profile_values::{FieldValues, ValueList, ValueType};
-    }
-    pub mod query {
-        pub mod cursor {
-            pub use crate::site::query::cursor::{checksum_of, decode, encode};
-        }
-        pub mod order {
-            pub use crate::site::query::order::{append_sort_key, number_key};
-        }
-    }
-    pub mod snapshot {
-        pub mod format {
-            pub use crate::site::snapshot::format::{
-                ARCHIVE_ALIGNMENT, ArchivedPage, ArchivedQuery, Argument, Audience, Branch, Column,
-                ColumnBound, Condition, Experiment, Guardrail, HEADER_BYTES, Header, Index, IndexParam, Item,
-                Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect, Route,
-                RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace,
-            };
-        }
-        pub mod hash_index {
-            pub use crate::site::snapshot::hash_index::{build, find, is_valid};
-        }
-        pub mod open {
-            pub use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
-        }
-    }
-    pub mod source {
-        pub mod diagnostics {
-            pub use crate::site::source::diagnostics::{
-                Diagnostic, Diagnostics, LocatedDiagnostic, Report, Target, push_token,
-            };
-        }
-        pub mod files {
-            pub use crate::site::source::files::Files;
-        }
-        pub mod pattern {
-            pub use crate::site::source::pattern::PATTERNS;
-        }
-        pub mod read {
-            pub use crate::site::source::read::{Source, read};
-        }
-        pub mod schema {
-            pub use crate::site::source::schema::{FileKind, schema, structure};
-        }
-        pub mod types {
-            pub use crate::site::source::types::{
-                Audiences, Bots, CacheTimes, Content, Groups, IpPolicy, Queries, Route, Rule, Site, Zone,
-            };
-        }
-        pub mod validate {
-            pub use crate::site::source::validate::Validator;
-        }
-    }
-    pub mod typescript {
-        pub use crate::site::typescript::{ValueType, declarations};
-    }
+    pub use crate::site::{
+        catalog, compile, experiment_metrics, profile_fields, profile_values, query, snapshot, source,
+        typescript,
+    };
 }
 pub mod scrub {
     pub use crate::scrub::{Pace, Scrub, ScrubInputs, ScrubMetrics};
 }
 pub mod storage {
     pub use crate::storage::machine::memory_bytes as machine_memory_bytes;
-    pub use crate::storage::write_atomic;
-    pub mod damage {
-        pub use crate::storage::damage::KnownDamage;
-    }
-    pub mod disk {
-        pub use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, RealDisk};
-    }
+    pub use crate::storage::{damage, disk, write_atomic};
 }
 pub mod url {
     pub use crate::url::is_ignored_referrer;
@@ -442,11 +191,13 @@ pub mod url {
 pub mod varint {
     pub use crate::varint::{Decoder, put_number};
 }
-pub mod visitors;
+pub mod visitors {
+    pub use crate::visitors::{
+        apply, checkpoint, erasure, live, lookup, ownership, profile, store, ties, verify,
+    };
+}
 pub mod webhook {
-    pub mod queue {
-        pub use crate::webhook::queue::{DeliveryQueue, Message, ServedSite};
-    }
+    pub use crate::webhook::queue;
 }
 pub mod worker {
     pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Output, ReceiveRate, UnsentBytes};

@@ -16,117 +16,123 @@ const STALE_MS: u64 = 50;
 /// The state of a node that reads a checkpoint: at its start, or after the stream has lost its end.
 pub(super) const LOADING: &str = "loading";
 
-/// The number of a metric.
-type Number = fn(&ClusterMetrics) -> &AtomicU64;
-/// A metric: name, kind, help and value.
-type Metric = (&'static str, &'static str, &'static str, Number);
-
-/// The metrics that are numbers.
-const METRICS: [Metric; 15] = [
-    ("parallax_cluster_position", "gauge", "Last position of the stream that the profiles contain", |node| {
-        &node.position
-    }),
-    ("parallax_cluster_head_position", "gauge", "Last known position of the stream", |node| {
-        &node.head_position
-    }),
-    ("parallax_cluster_unreturned_records", "gauge", "Own events that the stream has not returned", |node| {
-        &node.unreturned_records
-    }),
-    ("parallax_cluster_unreturned_bytes", "gauge", "Bytes of these events in memory", |node| {
-        &node.unreturned_bytes
-    }),
-    (
-        "parallax_cluster_invisible_acknowledgements_total",
-        "counter",
-        "Batches of events acknowledged with \"visible\":false",
-        |node| &node.invisible_acknowledgements,
-    ),
-    (
-        "parallax_cluster_gap_skips_total",
-        "counter",
-        "Messages skipped because earlier ones of their node are missing",
-        |node| &node.gap_skips,
-    ),
-    ("parallax_cluster_duplicate_skips_total", "counter", "Messages that had arrived before", |node| {
-        &node.duplicate_skips
-    }),
-    (
-        "parallax_cluster_malformed_messages_total",
-        "counter",
-        "Messages without effect because they are not valid here",
-        |node| &node.malformed_messages,
-    ),
-    ("parallax_cluster_resends_total", "counter", "Messages sent again", |node| &node.resends),
-    (
-        "parallax_cluster_publish_errors_total",
-        "counter",
-        "Messages that the servers did not acknowledge",
-        |node| &node.publish_errors,
-    ),
-    (
-        "parallax_cluster_new_producer_ids_total",
-        "counter",
-        "Differences between the own log and the stream",
-        |node| &node.new_producer_ids,
-    ),
-    ("parallax_cluster_chain_mismatches_total", "counter", "Losses of the end of the stream", |node| {
-        &node.chain_mismatches
-    }),
-    (
-        "parallax_cluster_digest_mismatches_total",
-        "counter",
-        "Positions at which the profiles differed from those of another node",
-        |node| &node.digest_mismatches,
-    ),
-    ("parallax_cluster_erasures_pending", "gauge", "Erasures that a known node has not confirmed", |node| {
-        &node.erasures_pending
-    }),
-    ("parallax_cluster_known_nodes", "gauge", "Nodes that the cluster has not forgotten", |node| {
-        &node.known_nodes
-    }),
-];
-
-/// The times: name, help and value in milliseconds.
-const TIMES: [(&str, &str, Number); 2] = [
-    (
-        "parallax_cluster_lag_seconds",
-        "Age of the last processed message while there are later ones",
-        |node| &node.lag_ms,
-    ),
-    (
-        "parallax_cluster_unreturned_seconds",
-        "Age of the oldest event that the stream has not returned",
-        |node| &node.unreturned_ms,
-    ),
-];
-
 /// Writes the metrics of a node.
 pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
-    page.begin_family("parallax_cluster_connected", "gauge", "1 while the node reads the stream");
-    page.sample(&[], u64::from(node.state() != ClusterState::Alone));
-    for (name, kind, help, value) in METRICS {
-        page.begin_family(name, kind, help);
-        page.sample(&[], value(node).load(Ordering::Relaxed));
-    }
-    for (name, help, value) in TIMES {
-        page.begin_family(name, "gauge", help);
-        page.sample(&[], value(node).load(Ordering::Relaxed) as f64 / 1_000.0);
-    }
-    let unreachable = node.unreachable().0.len() as u64;
-    page.begin_family(
-        "parallax_cluster_unreachable_nodes",
-        "gauge",
-        "Known nodes without a heartbeat for 30 seconds",
+    page.gauge(
+        "parallax_cluster_connected",
+        "1 while the node reads the stream",
+        u64::from(node.state() != ClusterState::Alone),
     );
-    page.sample(&[], unreachable);
-    page.begin_family(
-        "parallax_cluster_clock_skew_seconds",
-        "gauge",
-        "Own clock minus that of the NATS servers",
-    );
-    page.sample(&[], node.clock_skew_ms.load(Ordering::Relaxed) as f64 / 1_000.0);
+    write_positions(node, page);
+    write_counters(node, page);
+    write_nodes_and_times(node, page);
     page.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");
     page.sample(&[("era", &node.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
+}
+
+fn number(number: &AtomicU64) -> u64 {
+    number.load(Ordering::Relaxed)
+}
+
+fn write_positions(node: &ClusterMetrics, page: &mut MetricsText) {
+    page.gauge(
+        "parallax_cluster_position",
+        "Last position of the stream that the profiles contain",
+        number(&node.position),
+    );
+    page.gauge(
+        "parallax_cluster_head_position",
+        "Last known position of the stream",
+        number(&node.head_position),
+    );
+    page.gauge(
+        "parallax_cluster_unreturned_records",
+        "Own events that the stream has not returned",
+        number(&node.unreturned_records),
+    );
+    page.gauge(
+        "parallax_cluster_unreturned_bytes",
+        "Bytes of these events in memory",
+        number(&node.unreturned_bytes),
+    );
+}
+
+fn write_counters(node: &ClusterMetrics, page: &mut MetricsText) {
+    page.counter(
+        "parallax_cluster_invisible_acknowledgements_total",
+        "Batches of events acknowledged with \"visible\":false",
+        number(&node.invisible_acknowledgements),
+    );
+    page.counter(
+        "parallax_cluster_gap_skips_total",
+        "Messages skipped because earlier ones of their node are missing",
+        number(&node.gap_skips),
+    );
+    page.counter(
+        "parallax_cluster_duplicate_skips_total",
+        "Messages that had arrived before",
+        number(&node.duplicate_skips),
+    );
+    page.counter(
+        "parallax_cluster_malformed_messages_total",
+        "Messages without effect because they are not valid here",
+        number(&node.malformed_messages),
+    );
+    page.counter("parallax_cluster_resends_total", "Messages sent again", number(&node.resends));
+    page.counter(
+        "parallax_cluster_publish_errors_total",
+        "Messages that the servers did not acknowledge",
+        number(&node.publish_errors),
+    );
+    page.counter(
+        "parallax_cluster_new_producer_ids_total",
+        "Differences between the own log and the stream",
+        number(&node.new_producer_ids),
+    );
+    page.counter(
+        "parallax_cluster_chain_mismatches_total",
+        "Losses of the end of the stream",
+        number(&node.chain_mismatches),
+    );
+    page.counter(
+        "parallax_cluster_digest_mismatches_total",
+        "Positions at which the profiles differed from those of another node",
+        number(&node.digest_mismatches),
+    );
+}
+
+fn write_nodes_and_times(node: &ClusterMetrics, page: &mut MetricsText) {
+    let seconds = |ms: &AtomicU64| number(ms) as f64 / 1_000.0;
+    page.gauge(
+        "parallax_cluster_erasures_pending",
+        "Erasures that a known node has not confirmed",
+        number(&node.erasures_pending),
+    );
+    page.gauge(
+        "parallax_cluster_known_nodes",
+        "Nodes that the cluster has not forgotten",
+        number(&node.known_nodes),
+    );
+    page.gauge(
+        "parallax_cluster_lag_seconds",
+        "Age of the last processed message while there are later ones",
+        seconds(&node.lag_ms),
+    );
+    page.gauge(
+        "parallax_cluster_unreturned_seconds",
+        "Age of the oldest event that the stream has not returned",
+        seconds(&node.unreturned_ms),
+    );
+    page.gauge(
+        "parallax_cluster_unreachable_nodes",
+        "Known nodes without a heartbeat for 30 seconds",
+        node.unreachable().0.len() as u64,
+    );
+    page.gauge(
+        "parallax_cluster_clock_skew_seconds",
+        "Own clock minus that of the NATS servers",
+        node.clock_skew_ms.load(Ordering::Relaxed) as f64 / 1_000.0,
+    );
 }
 
 /// Adds the state of a node to the body of `/readyz`. Returns the status of a node that serves a site and is not

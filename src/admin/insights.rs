@@ -6,7 +6,7 @@
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
-use super::query::{RequestError, parse_pairs, single_site};
+use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
 use super::slow_requests::SlowRequests;
@@ -15,7 +15,7 @@ use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::config::Ack;
 use crate::http::etag::Etag;
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::ids;
 use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
 use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
@@ -79,22 +79,20 @@ impl InsightsHandler {
         out: &mut Vec<u8>,
     ) -> Poll {
         let mut decoded = Vec::new();
-        let refused = match self.ask(requests, request, &mut decoded, handler.catalog()) {
+        let outcome = match self.ask(requests, request, &mut decoded, handler.catalog()) {
             Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
             Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
-                return Poll::Ready(Outcome::default());
+                Outcome::default()
             }
             Ok(FirstStep::Text(text)) => {
                 write_text(handler, request, &text, out);
-                return Poll::Ready(Outcome::default());
+                Outcome::default()
             }
-            Err(refused) => refused,
+            Err(RequestError::Problem(problem)) => handler.reject(request, &problem, out),
+            Err(RequestError::Question(error)) => handler.reject(request, &error.problem(), out),
         };
-        match refused {
-            RequestError::Problem(problem) => Poll::Ready(handler.reject(request, &problem, out)),
-            RequestError::Question(error) => Poll::Ready(handler.reject(request, &error.problem(), out)),
-        }
+        Poll::Ready(outcome)
     }
 
     /// `decoded` is a buffer.
@@ -112,7 +110,7 @@ impl InsightsHandler {
             return self.ask_for_audiences(requests, request, catalog);
         }
         let topic = topic_of(request)?;
-        check_method(request)?;
+        check_is_read(request)?;
         if !self.is_on {
             let sentence = "Insights is switched off by --insights-memory 0.";
             return Err(Problem::new(problem::UNKNOWN_ENDPOINT, sentence).into());
@@ -178,7 +176,7 @@ impl InsightsHandler {
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        check_method(request)?;
+        check_is_read(request)?;
         let pairs = parse_pairs(request.query)?;
         let site = single_site(&pairs)?;
         let representation = Representation::of(request);
@@ -335,13 +333,6 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         }
     };
     Ok(topic)
-}
-
-fn check_method<'a>(request: &Request<'a>) -> Result<(), Problem<'a>> {
-    match request.method {
-        Method::Get | Method::Head => Ok(()),
-        _ => Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD")),
-    }
 }
 
 fn etag_of(input: &str, seq: u64) -> Etag {

@@ -135,12 +135,7 @@ impl Metrics {
         for (kind, count) in counters.problems() {
             page.sample(&[("code", kind.code)], count);
         }
-        page.metric(
-            "parallax_http_response_bytes_total",
-            "counter",
-            "Bytes of all responses",
-            counters.sent_bytes(),
-        );
+        page.counter("parallax_http_response_bytes_total", "Bytes of all responses", counters.sent_bytes());
         page.begin_family("parallax_connections_total", "counter", "Events of connections, by kind");
         for (event, name) in ConnectionEvent::ALL {
             page.sample(&[("event", name)], counters.connection_events(event));
@@ -156,38 +151,29 @@ impl Metrics {
 
     fn write_snapshots(&self, page: &mut MetricsText, handler: &mut Handler) {
         let [activated, rejections, rejected_now, superseded] = self.publishing.snapshot();
-        page.metric("parallax_snapshots_activated_total", "counter", "Snapshots activated", activated);
-        page.metric(
-            "parallax_snapshots_refused_total",
-            "counter",
-            "Rejections of snapshot files",
-            rejections,
-        );
-        page.metric("parallax_snapshots_refused", "gauge", "Snapshot files currently rejected", rejected_now);
-        page.metric(
+        page.counter("parallax_snapshots_activated_total", "Snapshots activated", activated);
+        page.counter("parallax_snapshots_refused_total", "Rejections of snapshot files", rejections);
+        page.gauge("parallax_snapshots_refused", "Snapshot files currently rejected", rejected_now);
+        page.gauge(
             "parallax_snapshots_superseded",
-            "gauge",
             "Snapshot files not served because of their lower version",
             superseded,
         );
         #[cfg(feature = "cluster")]
         self.write_pulling(page);
         let [delivered, failed, pending] = self.webhook.snapshot();
-        page.metric(
+        page.counter(
             "parallax_webhook_deliveries_total",
-            "counter",
             "Messages of --on-publish that the receiver accepted",
             delivered,
         );
-        page.metric(
+        page.counter(
             "parallax_webhook_failures_total",
-            "counter",
             "Failed attempts to send a message of --on-publish",
             failed,
         );
-        page.metric(
+        page.gauge(
             "parallax_webhook_pending",
-            "gauge",
             "Sites whose served version the receiver of --on-publish has not accepted yet",
             pending,
         );
@@ -205,45 +191,39 @@ impl Metrics {
     fn write_pulling(&self, page: &mut MetricsText) {
         let Some(counters) = &self.pulling else { return };
         let [pulled, errors] = counters.snapshot();
-        page.metric(
+        page.counter(
             "parallax_cluster_snapshots_pulled_total",
-            "counter",
             "Snapshots that --snapshots-from has delivered",
             pulled,
         );
-        page.metric(
+        page.counter(
             "parallax_cluster_snapshot_pull_errors_total",
-            "counter",
             "Failed attempts to read the source of --snapshots-from, or to fetch or remove a snapshot",
             errors,
         );
     }
 
     fn write_process(&self, page: &mut MetricsText) {
-        page.metric(
+        page.gauge(
             "parallax_snapshots_memory_bytes",
-            "gauge",
             "Memory used by snapshots, in bytes, including old ones that are still in use",
             self.budget.used_bytes(),
         );
         if let Ok(usage) = storage::process_usage() {
-            page.metric(
+            page.gauge(
                 "process_resident_memory_bytes",
-                "gauge",
                 "Resident memory size, in bytes",
                 usage.resident_bytes,
             );
-            page.metric("process_open_fds", "gauge", "Open file descriptors", usage.descriptors);
+            page.gauge("process_open_fds", "Open file descriptors", usage.descriptors);
         }
-        page.metric(
+        page.gauge(
             "process_start_time_seconds",
-            "gauge",
             "Start time of the process, in seconds since 1970",
             self.started_s,
         );
-        page.metric(
+        page.counter(
             "parallax_log_lines_dropped_total",
-            "counter",
             "Log lines dropped because nobody read standard error in time",
             log_lines::dropped(),
         );
@@ -272,15 +252,13 @@ impl ServerMetrics {
     }
 
     fn write_connections(&self, page: &mut MetricsText) {
-        page.metric(
+        page.gauge(
             "parallax_connections",
-            "gauge",
             "Open connections of the public address",
             self.lifecycle.open_connections(),
         );
-        page.metric(
+        page.gauge(
             "parallax_connections_max",
-            "gauge",
             "Limit of open connections of the public address",
             self.connections_max,
         );
@@ -301,15 +279,13 @@ impl ServerMetrics {
         for (kind, rejected) in self.event_counters.rejected_counts().filter(|(_, rejected)| *rejected > 0) {
             page.sample(&[("code", kind.code)], rejected);
         }
-        page.metric(
+        page.counter(
             "parallax_event_values_ignored_total",
-            "counter",
             "Optional values of events that were not usable; the events were recorded without them",
             self.event_counters.ignored_values_count(),
         );
-        page.metric(
+        page.counter(
             "parallax_invalid_surrogates_replaced_total",
-            "counter",
             "Lone surrogates replaced by U+FFFD",
             self.event_counters.replaced_surrogates_count(),
         );
@@ -317,58 +293,48 @@ impl ServerMetrics {
 
     fn write_log(&self, page: &mut MetricsText) {
         let metrics = self.log.metrics();
-        for (name, kind, help, value) in [
-            ("parallax_events_accepted_total", "counter", "Events recorded", metrics.records()),
-            (
-                "parallax_events_duplicate_total",
-                "counter",
-                "Events that were already recorded",
-                metrics.duplicates(),
-            ),
-            (
-                "parallax_duplicates_evicted_total",
-                "counter",
-                "Message IDs evicted from the full dedup window before 24 hours",
-                metrics.evicted_early(),
-            ),
-            ("parallax_log_batches_total", "counter", "Batches written to the log", metrics.batches()),
-            ("parallax_log_bytes_total", "counter", "Bytes written to the log", metrics.bytes()),
-            (
-                "parallax_log_write_errors_total",
-                "counter",
-                "Failed disk operations of the log",
-                metrics.write_errors(),
-            ),
-            (
-                "parallax_log_requests_rejected_total",
-                "counter",
-                "Event requests rejected because the log could not write to its disk",
-                metrics.rejected_requests(),
-            ),
-            (
-                "parallax_log_damaged",
-                "gauge",
-                "Known damaged places of the data directory, at most 1000",
-                metrics.damage().count(),
-            ),
-            (
-                "parallax_log_segments_deleted_total",
-                "counter",
-                "Segments that retention has deleted",
-                metrics.deleted_segments(),
-            ),
-            ("parallax_log_segments", "gauge", "Segments in the data directory", metrics.segments()),
-            ("parallax_log_seq", "gauge", "Last assigned seq", metrics.last_seq()),
-            ("parallax_log_durable_seq", "gauge", "Last durable seq", metrics.durable_seq()),
-            (
-                "parallax_log_available",
-                "gauge",
-                "Whether events can be recorded: 1, or 0 while the log cannot write to its disk",
-                u64::from(metrics.is_recording()),
-            ),
-        ] {
-            page.metric(name, kind, help, value);
-        }
+        page.counter("parallax_events_accepted_total", "Events recorded", metrics.records());
+        page.counter(
+            "parallax_events_duplicate_total",
+            "Events that were already recorded",
+            metrics.duplicates(),
+        );
+        page.counter(
+            "parallax_duplicates_evicted_total",
+            "Message IDs evicted from the full dedup window before 24 hours",
+            metrics.evicted_early(),
+        );
+        page.counter("parallax_log_batches_total", "Batches written to the log", metrics.batches());
+        page.counter("parallax_log_bytes_total", "Bytes written to the log", metrics.bytes());
+        page.counter(
+            "parallax_log_write_errors_total",
+            "Failed disk operations of the log",
+            metrics.write_errors(),
+        );
+        page.counter(
+            "parallax_log_requests_rejected_total",
+            "Event requests rejected because the log could not write to its disk",
+            metrics.rejected_requests(),
+        );
+        page.gauge(
+            "parallax_log_damaged",
+            "Known damaged places of the data directory, at most 1000",
+            metrics.damage().count(),
+        );
+        page.counter(
+            "parallax_log_segments_deleted_total",
+            "Segments that retention has deleted",
+            metrics.deleted_segments(),
+        );
+        page.gauge("parallax_log_segments", "Segments in the data directory", metrics.segments());
+        page.gauge("parallax_log_seq", "Last assigned seq", metrics.last_seq());
+        page.gauge("parallax_log_durable_seq", "Last durable seq", metrics.durable_seq());
+        page.gauge(
+            "parallax_log_available",
+            "Whether events can be recorded: 1, or 0 while the log cannot write to its disk",
+            u64::from(metrics.is_recording()),
+        );
+
         page.begin_family(
             "parallax_sync_seconds",
             "histogram",
@@ -379,42 +345,35 @@ impl ServerMetrics {
 
     fn write_queue(&self, page: &mut MetricsText) {
         let metrics = self.log.metrics();
-        for (name, help, value) in [
-            (
-                "parallax_queue_requests",
-                "Event requests waiting for the log writer",
-                metrics.queued_requests(),
-            ),
-            (
-                "parallax_queue_bytes",
-                "Bytes of event requests waiting for the log writer",
-                metrics.queued_bytes(),
-            ),
-        ] {
-            page.metric(name, "gauge", help, value as u64);
-        }
+        page.gauge(
+            "parallax_queue_requests",
+            "Event requests waiting for the log writer",
+            metrics.queued_requests(),
+        );
+        page.gauge(
+            "parallax_queue_bytes",
+            "Bytes of event requests waiting for the log writer",
+            metrics.queued_bytes(),
+        );
     }
 
     fn write_jobs(&self, page: &mut MetricsText) {
         let [panicked, damaged] = self.jobs.snapshot();
-        page.metric(
+        page.counter(
             "parallax_jobs_panicked_total",
-            "counter",
             "Exports and erasures of visitors that panicked",
             panicked,
         );
-        page.metric(
+        page.counter(
             "parallax_export_damaged_total",
-            "counter",
             "Damaged places of the log that visitor exports skipped",
             damaged,
         );
     }
 
     fn write_insights(&self, page: &mut MetricsText) {
-        page.metric(
+        page.gauge(
             "parallax_insights_segments_behind",
-            "gauge",
             "Sealed segments of the log without a column file",
             self.insights.segments_behind(),
         );
@@ -424,9 +383,8 @@ impl ServerMetrics {
             "Duration of a question of Insights, from its request to its answer, in seconds",
         );
         page.histogram(&[], &self.insights.query_latency().snapshot());
-        page.metric(
+        page.counter(
             "parallax_insights_abandoned_total",
-            "counter",
             "Questions of Insights that were dropped because their client had gone",
             self.insights.abandoned(),
         );

@@ -47,9 +47,15 @@ impl MetricsText {
         let _ = writeln!(self.text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
     }
 
-    /// Adds a metric without labels.
-    pub(super) fn metric(&mut self, name: &'static str, kind: &str, help: &str, value: impl Display) {
-        self.begin_family(name, kind, help);
+    /// Adds a counter without labels.
+    pub(super) fn counter(&mut self, name: &'static str, help: &str, value: impl Display) {
+        self.begin_family(name, "counter", help);
+        self.sample(&[], value);
+    }
+
+    /// Adds a gauge without labels.
+    pub(super) fn gauge(&mut self, name: &'static str, help: &str, value: impl Display) {
+        self.begin_family(name, "gauge", help);
         self.sample(&[], value);
     }
 

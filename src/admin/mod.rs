@@ -23,7 +23,7 @@ pub(crate) mod slow_requests;
 pub(crate) mod startup;
 mod visitor_header;
 mod visitors;
-pub(crate) mod waiting;
+pub mod waiting;
 
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
@@ -32,10 +32,11 @@ pub(crate) use slow_requests::SlowRequests;
 pub(crate) use visitors::VisitorHandler;
 
 use self::access::AccessRules;
+use self::query::check_is_read;
 use self::startup::{DeferredParts, Startup};
 use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
+use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::problem::{self, Problem};
 use crate::site::catalog::files::CurrentFiles;
 use crate::worker::Lifecycle;
@@ -104,9 +105,8 @@ impl AdminService {
     /// Answers a request, if its client has access and startup has ended.
     fn dispatch(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
         if matches!(request.path, health::ALIVE_PATH | health::READY_PATH | metrics::PATH)
-            && !matches!(request.method, Method::Get | Method::Head)
+            && let Err(problem) = check_is_read(request)
         {
-            let problem = Problem::method_not_allowed(request.method.subject(), "GET, HEAD");
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         let add_members = |body: &mut serde_json::Value| self.metrics.add_readiness(body);

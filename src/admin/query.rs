@@ -1,5 +1,7 @@
-//! The parameters of a request of Insights, and the error of a request that gets no task.
+//! The check of the method of a request, the parameters of a request of Insights, and the error of a request that gets no
+//! task.
 
+use crate::http::request::{Method, Request};
 use crate::insights::QuestionError;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -13,6 +15,14 @@ pub(super) enum RequestError<'a> {
 impl<'a> From<Problem<'a>> for RequestError<'a> {
     fn from(problem: Problem<'a>) -> Self {
         Self::Problem(problem)
+    }
+}
+
+/// Checks that a request only reads.
+pub(super) fn check_is_read<'a>(request: &Request<'a>) -> Result<(), Problem<'a>> {
+    match request.method {
+        Method::Get | Method::Head => Ok(()),
+        _ => Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD")),
     }
 }
 

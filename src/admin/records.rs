@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::query::{RequestError, parse_pairs};
+use super::query::{RequestError, check_is_read, parse_pairs};
 use super::representation::Representation;
 use super::visitors::VisitorQuery;
 use crate::clock;
 use crate::config::Ack;
 use crate::events::export;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::insights::engine::{AnswerError, Output, TaskResult};
 use crate::insights::{Cell, QuestionError, write_csv};
 use crate::log::{Queue, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans};
@@ -56,9 +56,7 @@ impl RecordsRequest {
         request: &Request<'a>,
         decoded: &'a mut Vec<u8>,
     ) -> Result<Self, RequestError<'a>> {
-        if !matches!(request.method, Method::Get | Method::Head) {
-            return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD").into());
-        }
+        check_is_read(request)?;
         let params = Params::parse(request.query, decoded)?;
         if params.get(Param::Since).is_some() {
             let sentence = "The parameter 'since' is one of /visitors/export; use 'before'.";

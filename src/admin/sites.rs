@@ -2,9 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
+use super::query::check_is_read;
 use super::representation::Representation;
 use crate::events::time;
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::insights::{Cell, write_csv};
 use crate::problem::Problem;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
@@ -16,13 +17,11 @@ const HEADER: [&str; 6] = ["name", "site", "version", "bytes", "state", "reason"
 
 /// Returns the response body.
 pub(super) fn write<'a>(
-    request: &Request<'_>,
+    request: &Request<'a>,
     catalog: &Catalog,
     files: &FileList,
 ) -> Result<(Representation, String), Problem<'a>> {
-    if !matches!(request.method, Method::Get | Method::Head) {
-        return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD"));
-    }
+    check_is_read(request)?;
     let representation = Representation::of(request);
     let text = match representation {
         Representation::Csv => write_csv(&HEADER, &files.files.iter().map(file_line).collect::<Vec<_>>()),

@@ -312,7 +312,7 @@ fn explain_past(
             return Err(JobError { kind: problem::INVALID_PARAM, detail });
         }
     };
-    Ok(JobOutput { content_type: JSON, text: answer.to_string(), next_since: None, damaged_places: 0 })
+    Ok(json_output(&answer))
 }
 
 /// Reads the parameter `seq`. Only this endpoint has it.
@@ -335,7 +335,7 @@ fn unreadable(error: impl std::fmt::Display) -> JobError {
 fn erase_visitor(eraser: &Eraser, visitor: &NamedVisitor, known_ids: Vec<(IdKind, String)>) -> JobResult {
     let summary = eraser.erase(visitor.id(), known_ids);
     let summary = summary.map_err(|error| failed_erasure(&error))?;
-    Ok(erasure_output(&erasure_json(&summary)))
+    Ok(json_output(&erasure_json(&summary)))
 }
 
 /// Erases a visitor without a profile, unless nothing of the ID is known. A mistyped ID would look erased otherwise.
@@ -367,7 +367,7 @@ fn erase_in_cluster(
     let erased = cluster.erase(visitor.id(), known_ids).map_err(failed)?;
     let mut output = erasure_json(&erased.summary);
     output["pending"] = json!(erased.pending);
-    Ok(erasure_output(&output))
+    Ok(json_output(&output))
 }
 
 fn failed_erasure(error: &ErasureError) -> JobError {
@@ -386,8 +386,8 @@ fn erasure_json(summary: &ErasureSummary) -> Json {
     json!({ "erased": counts, "seq": summary.seq.to_string() })
 }
 
-fn erasure_output(output: &Json) -> JobOutput {
-    JobOutput { content_type: JSON, text: output.to_string(), next_since: None, damaged_places: 0 }
+fn json_output(document: &Json) -> JobOutput {
+    JobOutput { content_type: JSON, text: document.to_string(), next_since: None, damaged_places: 0 }
 }
 
 /// Checks that events can have the ID, so that a typing error cannot look like a completed erasure.

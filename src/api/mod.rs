@@ -18,7 +18,7 @@ mod handler;
 mod held;
 mod library_settings;
 mod openapi;
-pub(crate) mod prepared_lists;
+pub mod prepared_lists;
 mod problem;
 mod problem_page;
 mod query;
@@ -33,7 +33,7 @@ mod service;
 mod shared_bytes;
 mod site;
 mod static_document;
-pub(crate) mod token_bucket;
+pub mod token_bucket;
 pub(crate) mod user_verifier;
 mod variants;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::site_directory::counted;
-use super::{CliError, log_read_error, print_line};
+use super::{CliError, check_has_log, log_read_error, output_error, print_line};
 use crate::clock::{Clock, SystemClock};
-use crate::log::{self, LogError};
+use crate::log::LogError;
 use crate::storage::AtomicFile;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::{BackupError, is_of_node};
@@ -41,12 +41,7 @@ pub(super) fn write_list(args: &ErasuresArgs) -> Result<(), CliError> {
     let ErasuresArgs { directory, output } = args;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
-    if !log::contains_log(&*disk, directory).map_err(failed)? {
-        return Err(CliError::Input(format!(
-            "{} contains no segment of a log. Use the directory of serve --data",
-            directory.display()
-        )));
-    }
+    check_has_log(directory)?;
     if is_of_node(&*disk, directory).map_err(failed)? {
         return Err(CliError::Input(BackupError::OfNode { dir: directory.clone() }.to_string()));
     }
@@ -59,9 +54,7 @@ pub(super) fn write_list(args: &ErasuresArgs) -> Result<(), CliError> {
         file.write_all(list.to_text().as_bytes())?;
         file.commit()
     });
-    written.map_err(|error| {
-        CliError::System(format!("cannot write {}: {error}; choose another file with -o", output.display()))
-    })?;
+    written.map_err(|error| output_error(output, &error))?;
     print_line(&format!(
         "{}: {} of the log {}, up to seq {}",
         output.display(),

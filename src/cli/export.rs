@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use super::output_file::{Interruption, OutputFile};
 use super::progress::Progress;
-use super::{CliError, log_read_error, print_line};
+use super::{CliError, check_has_log, log_read_error, output_error, print_line};
 use crate::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::events::parquet::Table;
@@ -193,13 +193,7 @@ fn open_log(args: &ExportArgs) -> Result<ExportSource, CliError> {
         return Err(CliError::Usage(text.to_owned()));
     }
     let directory = &args.directory;
-    let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
-    if !log::contains_log(&RealDisk, directory).map_err(failed)? {
-        return Err(CliError::Input(format!(
-            "{} contains no segment of a log. Use the directory of serve --data",
-            directory.display()
-        )));
-    }
+    check_has_log(directory)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     // Read the checkpoints before the log: a running server writes the log first. So records up to this seq that the log does
     // not have are damage.
@@ -253,9 +247,7 @@ fn export_to_file(
     }
     let summary = written.map_err(|broken| match broken {
         ExportError::Read(error) => log_read_error(error),
-        ExportError::Write(error) => {
-            CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
-        }
+        ExportError::Write(error) => output_error(path, &error),
     })?;
     let last = match summary.last_seq {
         Some(seq) => format!("up to seq {seq}"),

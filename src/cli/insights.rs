@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use super::{CliError, log_read_error, print_line};
+use super::{CliError, check_has_log, log_read_error, output_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits, PARAM_NAMES,
@@ -133,9 +133,9 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let text = render(&answer, args.format);
     match &args.output {
         None => print_line(text.trim_end()),
-        Some(path) => storage::write_atomic(path, text.as_bytes()).map_err(|error| {
-            CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
-        }),
+        Some(path) => {
+            storage::write_atomic(path, text.as_bytes()).map_err(|error| output_error(path, &error))
+        }
     }
 }
 
@@ -168,12 +168,7 @@ fn open_store(
     let directory = &args.directory;
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
-    if !log::contains_log(&*disk, directory).map_err(failed)? {
-        return Err(CliError::Input(format!(
-            "{} contains no segment of a log. Use the directory of serve --data",
-            directory.display()
-        )));
-    }
+    check_has_log(directory)?;
     let last = log::seq_range(Arc::clone(&disk), directory).map_err(log_read_error)?.last;
     let reader = LogReader::open_to_end(&disk, directory, 0, last).map_err(log_read_error)?;
     let last_seq = reader.last_seq();

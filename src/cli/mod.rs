@@ -2,14 +2,14 @@
 //!
 //! Exit codes: 0 success; 1 bad input; 2 bad command line or settings file; 3 an error of the system.
 
-pub(crate) mod byte_search;
+pub mod byte_search;
 mod check;
 mod checkpoints;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod compile;
-pub(crate) mod contains;
-pub(crate) mod demo;
+pub mod contains;
+pub mod demo;
 mod demo_traffic;
 mod dev;
 mod erasures;
@@ -17,10 +17,10 @@ mod export;
 mod init;
 mod insights;
 mod inspect;
-pub(crate) mod inspect_snapshot;
+pub mod inspect_snapshot;
 mod lint;
 mod output_file;
-pub(crate) mod print_config;
+pub mod print_config;
 mod progress;
 #[cfg(feature = "cluster")]
 mod publish;
@@ -28,14 +28,14 @@ mod restore;
 mod rollback;
 mod schema;
 mod serve;
-pub(crate) mod settings;
+pub mod settings;
 mod site_directory;
 mod snapshot_list;
 mod types;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
@@ -43,8 +43,9 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::print_config::render_config;
 use self::settings::FileSettings;
-use crate::log::LogError;
+use crate::log::{self, LogError};
 use crate::log_lines;
+use crate::storage::disk::RealDisk;
 
 /// Serves every visitor of a website their own version of a page, within microseconds.
 ///
@@ -249,6 +250,24 @@ fn log_read_error(error: LogError) -> CliError {
     };
     let text = error.to_string();
     if is_input { CliError::Input(text) } else { CliError::System(text) }
+}
+
+/// Checks that a directory contains a log.
+fn check_has_log(directory: &Path) -> Result<(), CliError> {
+    let found = log::contains_log(&RealDisk, directory);
+    let failed = |source| log_read_error(LogError::Io { path: directory.to_owned(), source });
+    match found.map_err(failed)? {
+        true => Ok(()),
+        false => Err(CliError::Input(format!(
+            "{} contains no segment of a log. Use the directory of serve --data",
+            directory.display()
+        ))),
+    }
+}
+
+/// Returns the error for an output file that cannot be written.
+fn output_error(path: &Path, error: &io::Error) -> CliError {
+    CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
 }
 
 fn print_line(text: &str) -> Result<(), CliError> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::site_directory::{compile_files, print_warnings, read_files};
-use super::{CliError, print_line};
+use super::{CliError, output_error, print_line};
 use crate::site::typescript;
 use crate::storage;
 
@@ -28,8 +28,6 @@ pub(super) fn write_types(args: &TypesArgs) -> Result<(), CliError> {
     print_warnings(&directory.compiled.warnings, &files);
     let text = typescript::declarations(&directory.source);
     let Some(path) = &args.output else { return print_line(text.trim_end()) };
-    storage::write_atomic(path, text.as_bytes()).map_err(|error| {
-        CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
-    })?;
+    storage::write_atomic(path, text.as_bytes()).map_err(|error| output_error(path, &error))?;
     print_line(&format!("{}: types of site {}, {} bytes", path.display(), directory.site, text.len()))
 }

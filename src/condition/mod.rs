@@ -31,7 +31,7 @@ mod operator;
 mod params;
 mod parse;
 mod pattern;
-pub(crate) mod program;
+pub mod program;
 mod shares;
 mod tree;
 pub(crate) mod value;

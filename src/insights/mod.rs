@@ -18,25 +18,25 @@ pub(crate) mod engine;
 mod experiment;
 mod query;
 mod questions;
-pub(crate) mod statistics;
+pub mod statistics;
 mod zones;
 
 pub use columns::amounts::Amount;
 pub use columns::build::ColumnBuilder;
 pub use columns::facts::RowFacts;
-pub(crate) use columns::format::parse_column_file_name;
-pub use columns::format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
+pub use columns::format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX};
+pub(crate) use columns::format::{ColumnFileError, parse_column_file_name};
 pub(crate) use columns::installer;
-pub use columns::installer::{ColumnInstaller, ColumnSource};
+pub use columns::installer::ColumnInstaller;
 pub use columns::key::VisitorKey;
 pub(crate) use columns::key::load_or_draw_key;
 pub use columns::missing::MissingFiles;
 pub use columns::reader::Columns;
-pub use columns::store::{ColumnStore, StoreError};
+pub use columns::store::ColumnStore;
 pub(crate) use experiment::{EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite};
 pub use experiment::{
-    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, PLACES_SHOWN_MAX, Places,
-    PublishedExperiment, UNKNOWN_ARMS_MAX,
+    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, Places, PublishedExperiment,
+    UNKNOWN_ARMS_MAX,
 };
 pub(crate) use query::Topic;
 pub use query::{Query, answer_cached, answer_over};
@@ -44,10 +44,8 @@ pub(crate) use questions::answer::write_csv;
 pub use questions::answer::{Answer, Cell};
 pub use questions::calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
 pub use questions::limits::{Limits, ScanError};
-pub use questions::part::PARTS_MAX;
-pub use questions::question::{
-    Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, PARAM_NAMES, Question, QuestionError, Subject,
-};
+pub(crate) use questions::question::PARAM_NAMES;
+pub use questions::question::{Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, Question, QuestionError, Subject};
 pub use questions::sealed::{AnswerCache, LogColumns};
 pub use questions::site::SiteFacts;
 pub(crate) use zones::ZONES_PARAM_NAMES;

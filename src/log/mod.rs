@@ -22,7 +22,7 @@
 
 mod active_segment;
 mod batch;
-pub(crate) mod bloom;
+pub mod bloom;
 mod check;
 mod dedup;
 mod delivery;
@@ -30,7 +30,7 @@ mod directory;
 mod durable_batch;
 mod erase;
 mod footer;
-pub(crate) mod format;
+pub mod format;
 mod generation;
 mod health;
 mod inspect;
@@ -38,7 +38,7 @@ mod log_clock;
 mod metrics;
 mod offset_to_seq;
 pub(crate) mod position;
-pub(crate) mod queue;
+pub mod queue;
 mod reader;
 mod recover;
 mod request_batch;
@@ -66,7 +66,7 @@ pub(crate) use directory::{
     contains_log, is_erasing, is_expired,
 };
 pub use directory::{LogDirectory, parse_segment_name, segment_name};
-pub use durable_batch::DurableBatch;
+pub(crate) use durable_batch::DurableBatch;
 #[cfg(feature = "cluster")]
 pub(crate) use erase::ClusterTombstone;
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};

@@ -7,13 +7,13 @@
 
 pub(crate) mod content;
 mod crawlers;
-pub(crate) mod decide;
+pub mod decide;
 pub(crate) mod experiments;
 pub(crate) mod explain;
-pub(crate) mod path;
-pub(crate) mod published_zones;
+pub mod path;
+pub mod published_zones;
 pub(crate) mod render;
 pub(crate) mod route;
-pub(crate) mod user_agent;
-pub(crate) mod variants;
-pub(crate) mod visitor_context;
+pub mod user_agent;
+pub mod variants;
+pub mod visitor_context;

@@ -23,6 +23,7 @@ mod data_directory;
 mod event_log;
 mod memory;
 mod memory_plan;
+#[cfg(feature = "cluster")]
 mod puller;
 mod reload;
 mod snapshots;
@@ -43,7 +44,6 @@ use self::admin_thread::{AdminThread, admin_token};
 pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
 pub use self::memory_plan::{Machine, MemoryPlan};
-use self::puller::Renewal;
 use self::reload::{Reload, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
@@ -54,6 +54,8 @@ use crate::limits::{
     ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LINGERING_REJECTIONS_MAX,
 };
 use crate::metrics::{JobCounters, Totals, WebhookCounters};
+#[cfg(feature = "cluster")]
+use crate::nats::thread::Renewal;
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
@@ -142,8 +144,10 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let settings = handler_settings(&config, &users);
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let webhook_counters = WebhookCounters::default();
-    let renewal = Renewal::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
+    #[cfg(feature = "cluster")]
+    let renewal = Renewal::default();
+    #[cfg(feature = "cluster")]
     let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
     let token = admin_token(&config);
@@ -161,8 +165,14 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &memory, &admin.progress)?;
     let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
-    let reload = Reload { watcher, renewal, users };
-    puller::start(puller, &mut event_log, &reload.renewal)?;
+    #[cfg(feature = "cluster")]
+    puller::start(puller, &mut event_log, &renewal)?;
+    let reload = Reload {
+        watcher,
+        #[cfg(feature = "cluster")]
+        renewal,
+        users,
+    };
 
     // 5. Complete the admin thread.
     let connections_max = connections_max(&config, &memory, workers)?;

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::BootError;
-use super::puller::Renewal;
 use crate::api::user_verifier::UserVerifier;
 use crate::config::Config;
 use crate::config::identity_keys::IdentityKeys;
+#[cfg(feature = "cluster")]
+use crate::nats::thread::Renewal;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::watcher::WatcherHandle;
 
@@ -15,6 +16,7 @@ use crate::site::catalog::watcher::WatcherHandle;
 pub(super) struct Reload {
     pub(super) watcher: WatcherHandle,
     /// The connections of the thread `cluster`.
+    #[cfg(feature = "cluster")]
     pub(super) renewal: Renewal,
     pub(super) users: UserKeys,
 }
@@ -25,6 +27,7 @@ impl Reload {
         tracing::info!("received SIGHUP; reading all snapshots again");
         self.users.reload();
         self.watcher.rescan_all();
+        #[cfg(feature = "cluster")]
         self.renewal.request();
     }
 }

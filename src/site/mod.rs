@@ -7,13 +7,13 @@
 //! content queries of a published site run in query/; typescript/ writes the types of a source
 //! ```
 
-pub(crate) mod catalog;
-pub(crate) mod compile;
-pub(crate) mod experiment_metrics;
+pub mod catalog;
+pub mod compile;
+pub mod experiment_metrics;
 mod inotify;
-pub(crate) mod profile_fields;
-pub(crate) mod profile_values;
-pub(crate) mod query;
-pub(crate) mod snapshot;
-pub(crate) mod source;
-pub(crate) mod typescript;
+pub mod profile_fields;
+pub mod profile_values;
+pub mod query;
+pub mod snapshot;
+pub mod source;
+pub mod typescript;

@@ -5,8 +5,8 @@
 
 pub(crate) mod access;
 mod atomic_file;
-pub(crate) mod damage;
-pub(crate) mod disk;
+pub mod damage;
+pub mod disk;
 pub(crate) mod machine;
 mod uncached;
 

@@ -15,17 +15,17 @@
 //! module knows no HTTP. Time comes from the records, or from a clock that the caller passes. Damaged bytes of a table
 //! cause no panic.
 
-pub(crate) mod apply;
+pub mod apply;
 pub(crate) mod backup;
-pub(crate) mod checkpoint;
-pub(crate) mod erasure;
+pub mod checkpoint;
+pub mod erasure;
 pub(crate) mod erasure_list;
-pub(crate) mod live;
-pub(crate) mod lookup;
-pub(crate) mod ownership;
-pub(crate) mod profile;
+pub mod live;
+pub mod lookup;
+pub mod ownership;
+pub mod profile;
 pub(crate) mod refold;
 pub(crate) mod restored_erasures;
-pub(crate) mod store;
-pub(crate) mod ties;
-pub(crate) mod verify;
+pub mod store;
+pub mod ties;
+pub mod verify;

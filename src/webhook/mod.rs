@@ -6,7 +6,7 @@
 //! After a restart every served version is sent again: the receiver ignores the versions that it knows.
 
 mod client;
-pub(crate) mod queue;
+pub mod queue;
 
 use std::io;
 use std::sync::Arc;

@@ -8,8 +8,9 @@
 
 use std::sync::LazyLock;
 
+use crate::admin::query::check_is_read;
 use crate::api::{Handler, Outcome, StaticDocument};
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::problem::{self, Problem};
 
 /// The path of the page. It is also the base of all relative URLs of the console.
@@ -100,8 +101,7 @@ pub(super) fn is_shell(request: &Request<'_>) -> bool {
 
 /// Answers a request for the page or one of its files.
 pub(super) fn handle(handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
-    if !matches!(request.method, Method::Get | Method::Head) {
-        let problem = Problem::method_not_allowed(request.method.subject(), "GET, HEAD");
+    if let Err(problem) = check_is_read(request) {
         return handler.reject(request, &problem, out);
     }
     match find(request.path) {

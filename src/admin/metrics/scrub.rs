@@ -6,27 +6,16 @@ use crate::admin::metrics_text::MetricsText;
 impl ServerMetrics {
     pub(super) fn write_scrub(&self, page: &mut MetricsText) {
         let metrics = &self.scrub;
-        for (name, kind, help, value) in [
-            (
-                "parallax_scrub_read_bytes_total",
-                "counter",
-                "Bytes that the scrub has read from the data directory",
-                metrics.read_bytes(),
-            ),
-            (
-                "parallax_scrub_files_left",
-                "gauge",
-                "Files that the present pass of the scrub has not read yet, 0 between two passes",
-                metrics.files_left(),
-            ),
-            (
-                "parallax_scrub_completed_timestamp_seconds",
-                "gauge",
-                "Time of the end of the last complete pass of the scrub, in seconds since 1970, 0 before the first one",
-                metrics.completed_ms() / 1_000,
-            ),
-        ] {
-            page.metric(name, kind, help, value);
-        }
+        page.counter(
+            "parallax_scrub_read_bytes_total",
+            "Bytes that the scrub has read from the data directory",
+            metrics.read_bytes(),
+        );
+        page.gauge(
+            "parallax_scrub_files_left",
+            "Files that the present pass of the scrub has not read yet, 0 between two passes",
+            metrics.files_left(),
+        );
+        page.gauge("parallax_scrub_completed_timestamp_seconds", "Time of the end of the last complete pass of the scrub, in seconds since 1970, 0 before the first one", metrics.completed_ms() / 1_000);
     }
 }

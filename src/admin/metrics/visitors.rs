@@ -6,73 +6,56 @@ use crate::admin::metrics_text::MetricsText;
 impl ServerMetrics {
     pub(super) fn write_visitors(&self, page: &mut MetricsText) {
         let metrics = self.profiles.metrics();
-        for (name, kind, help, value) in [
-            (
-                "parallax_visitors",
-                "gauge",
-                "Visitors with a profile, plus anon IDs linked to users",
-                metrics.entries(),
-            ),
-            (
-                "parallax_visitors_bytes",
-                "gauge",
-                "Memory used by visitor profiles, in bytes (limit: --profiles-memory)",
-                metrics.bytes(),
-            ),
-            (
-                "parallax_visitors_evicted_total",
-                "counter",
-                "Visitors evicted at the --profiles-memory limit",
-                metrics.evicted(),
-            ),
-            (
-                "parallax_traits_too_large_total",
-                "counter",
-                "Traits too large for a profile",
-                metrics.traits_too_large(),
-            ),
-            (
-                "parallax_operations_skipped_total",
-                "counter",
-                "Profile operations skipped because the value has another type",
-                metrics.type_mismatches(),
-            ),
-        ] {
-            page.metric(name, kind, help, value);
-        }
+        page.gauge(
+            "parallax_visitors",
+            "Visitors with a profile, plus anon IDs linked to users",
+            metrics.entries(),
+        );
+        page.gauge(
+            "parallax_visitors_bytes",
+            "Memory used by visitor profiles, in bytes (limit: --profiles-memory)",
+            metrics.bytes(),
+        );
+        page.counter(
+            "parallax_visitors_evicted_total",
+            "Visitors evicted at the --profiles-memory limit",
+            metrics.evicted(),
+        );
+        page.counter(
+            "parallax_traits_too_large_total",
+            "Traits too large for a profile",
+            metrics.traits_too_large(),
+        );
+        page.counter(
+            "parallax_operations_skipped_total",
+            "Profile operations skipped because the value has another type",
+            metrics.type_mismatches(),
+        );
     }
 
     pub(super) fn write_checkpoints(&self, page: &mut MetricsText) {
         let metrics = &self.checkpoints;
-        for (name, kind, help, value) in [
-            ("parallax_checkpoints_total", "counter", "Checkpoints written", metrics.written()),
-            (
-                "parallax_checkpoint_failures_total",
-                "counter",
-                "Checkpoints, or deletions of old ones, that failed on disk",
-                metrics.failed(),
-            ),
-            (
-                "parallax_checkpoints_aborted_total",
-                "counter",
-                "Checkpoints aborted because visitors changed faster than they were copied",
-                metrics.aborted(),
-            ),
-            ("parallax_checkpoint_seq", "gauge", "Last seq in the newest checkpoint", metrics.seq()),
-            (
-                "parallax_checkpoint_covered_seq",
-                "gauge",
-                "Last seq in all kept checkpoints; retention deletes no later record",
-                metrics.checkpointed_seq(),
-            ),
-            (
-                "parallax_checkpoint_bytes",
-                "gauge",
-                "Size of the last checkpoint written since the start, in bytes",
-                metrics.bytes(),
-            ),
-        ] {
-            page.metric(name, kind, help, value);
-        }
+        page.counter("parallax_checkpoints_total", "Checkpoints written", metrics.written());
+        page.counter(
+            "parallax_checkpoint_failures_total",
+            "Checkpoints, or deletions of old ones, that failed on disk",
+            metrics.failed(),
+        );
+        page.counter(
+            "parallax_checkpoints_aborted_total",
+            "Checkpoints aborted because visitors changed faster than they were copied",
+            metrics.aborted(),
+        );
+        page.gauge("parallax_checkpoint_seq", "Last seq in the newest checkpoint", metrics.seq());
+        page.gauge(
+            "parallax_checkpoint_covered_seq",
+            "Last seq in all kept checkpoints; retention deletes no later record",
+            metrics.checkpointed_seq(),
+        );
+        page.gauge(
+            "parallax_checkpoint_bytes",
+            "Size of the last checkpoint written since the start, in bytes",
+            metrics.bytes(),
+        );
     }
 }

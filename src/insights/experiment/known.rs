@@ -10,7 +10,7 @@ use crate::site::snapshot::format::{
 
 /// Most pages, and most zones, of an experiment that an answer names. A longer list would be hard to read. Further
 /// pages are counted, and further zones are left out.
-pub const PLACES_SHOWN_MAX: usize = 100;
+const PLACES_SHOWN_MAX: usize = 100;
 
 /// The facts that the server knows about an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]

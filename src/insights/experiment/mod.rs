@@ -24,7 +24,7 @@ mod sql;
 pub(crate) use answer::answer_experiment;
 pub use arms::UNKNOWN_ARMS_MAX;
 pub(crate) use known::KnownSite;
-pub use known::{KnownExperiment, PLACES_SHOWN_MAX, Places, PublishedExperiment};
+pub use known::{KnownExperiment, Places, PublishedExperiment};
 pub(crate) use list::EXPERIMENTS_PARAM_NAMES;
 pub use list::ExperimentsQuestion;
 pub(crate) use list_answer::answer_experiments;

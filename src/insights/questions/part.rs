@@ -2,7 +2,7 @@
 
 /// Most parts of the visitors. Each part is a pass over the log, so more parts would take longer than any question
 /// may.
-pub const PARTS_MAX: u64 = 1_024;
+pub(crate) const PARTS_MAX: u64 = 1_024;
 
 /// One of several parts with equal ranges of hashes. The parts are in the order of the hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

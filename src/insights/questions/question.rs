@@ -24,7 +24,7 @@ const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
 /// All parameters of the questions except `site`.
-pub const PARAM_NAMES: [&str; 15] = [
+pub(crate) const PARAM_NAMES: [&str; 15] = [
     "from", "to", "by", "bots", "of", "limit", "contains", "page", "source", "campaign", "country", "device",
     "language", "event", "variant",
 ];

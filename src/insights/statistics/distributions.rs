@@ -1,5 +1,5 @@
-//! Distribution functions of the normal, Student's t and chi-square distributions, and the logarithm of the
-//! gamma function.
+//! Quantiles of the normal distribution, tails and quantiles of Student's t distribution, and the logarithm of the gamma
+//! function.
 //!
 //! Upper tails are computed directly. The complement of a distribution function would be 0 for tails below 1e-16.
 
@@ -15,16 +15,6 @@ const FREEDOM_MAX: f64 = 1e7;
 /// Most steps of the search for a quantile. Each step halves the range. So after all steps the result has all digits
 /// of an f64.
 const QUANTILE_STEPS_MAX: usize = 200;
-
-/// Returns the probability that a standard normal variable is above `x`.
-pub fn normal_sf(x: f64) -> f64 {
-    erf::erfc(x / SQRT_2) / 2.0
-}
-
-/// Returns the density of the standard normal distribution at `x`.
-pub(super) fn normal_density(x: f64) -> f64 {
-    (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
-}
 
 /// Returns the value `x`, so that a standard normal variable is below `x` with this probability.
 pub fn normal_quantile(probability: f64) -> f64 {
@@ -59,17 +49,6 @@ pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
         if t_sf(middle, freedom) > tail { low = middle } else { high = middle }
     }
     high
-}
-
-/// Returns the probability that a variable with a chi-square distribution is above `x`. `freedom` is positive.
-pub fn chi_square_sf(x: f64, freedom: f64) -> f64 {
-    if x <= 0.0 {
-        return 1.0;
-    }
-    if x == f64::INFINITY {
-        return 0.0;
-    }
-    gamma::checked_gamma_ur(freedom / 2.0, x / 2.0).unwrap_or(f64::NAN)
 }
 
 /// Returns the natural logarithm of the gamma function of a positive number.

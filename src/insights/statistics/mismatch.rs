@@ -1,9 +1,8 @@
 //! Sample ratio mismatch: the visitors are not split among the arms as planned.
 //!
-//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). The chi-square test is valid at one look
-//! only. Both ignore arms without a weight.
+//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). Arms without a weight are ignored.
 
-use super::distributions::{chi_square_sf, ln_gamma};
+use super::distributions::ln_gamma;
 
 /// The concentration of the Dirichlet prior, whose mean is the planned shares. With a larger number, the test finds
 /// small deviations sooner and large deviations later.
@@ -63,29 +62,4 @@ pub fn test_any_time(visitors: &[u64], weights: &[f64]) -> Option<Mismatch> {
         p: (-ln_bayes_factor).exp().min(1.0),
         is_alarm: ln_bayes_factor > BAYES_FACTOR_MAX.ln(),
     })
-}
-
-/// The result of the chi-square test of a split.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ChiSquare {
-    /// The sum of the squared deviations, each divided by the expected number.
-    pub statistic: f64,
-    /// The number of arms with a weight, minus 1.
-    pub freedom: f64,
-    /// The p-value.
-    pub p: f64,
-}
-
-/// Tests the split (Fabijan et al. 2019). The result is valid at one look only. `None` if fewer than two arms have a
-/// weight.
-pub fn test_once(visitors: &[u64], weights: &[f64]) -> Option<ChiSquare> {
-    let arms = planned_arms(visitors, weights)?;
-    let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
-    let deviation = |PlannedArm { visitors, share }: &PlannedArm| {
-        let expected = share * total;
-        if expected > 0.0 { (visitors - expected).powi(2) / expected } else { 0.0 }
-    };
-    let statistic = arms.iter().map(deviation).sum();
-    let freedom = arms.len() as f64 - 1.0;
-    Some(ChiSquare { statistic, freedom, p: chi_square_sf(statistic, freedom) })
 }

@@ -8,13 +8,11 @@
 //! comparison is too early. By default the interval of the change is valid at every look, so that daily looks raise no
 //! additional false alarms.
 
-pub(crate) mod bayesian;
-pub(crate) mod difference;
-pub(crate) mod distributions;
-pub(crate) mod many;
-pub(crate) mod metric;
-pub(crate) mod mismatch;
-pub(crate) mod moments;
-pub(crate) mod msprt;
-pub(crate) mod rates;
-pub(crate) mod sample_size;
+pub mod difference;
+pub mod distributions;
+pub mod many;
+pub mod metric;
+pub mod mismatch;
+pub mod moments;
+pub mod rates;
+pub mod sample_size;

@@ -42,28 +42,6 @@ struct NodeObserver {
     progress: Option<RecoveryProgress>,
 }
 
-impl NodeObserver {
-    fn new(
-        node: Node,
-        profiles: ProfileTable,
-        clock: &Arc<SystemClock>,
-        sync_latency: LatencyHistogram,
-        checkpoint_metrics: Arc<CheckpointMetrics>,
-        progress: RecoveryProgress,
-    ) -> Self {
-        Self {
-            sync_latency,
-            profiles,
-            node,
-            clock: Arc::clone(clock),
-            checkpoint_metrics,
-            checkpoints: 0,
-            deletable_seq: 0,
-            progress: Some(progress),
-        }
-    }
-}
-
 impl LogConsumer for NodeObserver {
     fn consume(&mut self, records: Records<'_>) {
         if let Some(progress) = &self.progress {
@@ -161,11 +139,16 @@ pub(super) fn start(
     let options = node_log_options(log_options(config, memory), &node, range.last, log_id, tombstone_key);
     let position = node.position();
     let returned = node.returned();
-    let node_table = table.with_checkpoints(checkpoints.scheduler);
-    let checkpoint_metrics = Arc::clone(&checkpoints.metrics);
-    let recovery = RecoveryProgress { progress: progress.clone(), last_seq: range.last };
-    let observer =
-        NodeObserver::new(node, node_table, &clock, sync_latency.clone(), checkpoint_metrics, recovery);
+    let observer = NodeObserver {
+        sync_latency: sync_latency.clone(),
+        profiles: table.with_checkpoints(checkpoints.scheduler),
+        node,
+        clock: Arc::clone(&clock),
+        checkpoint_metrics: Arc::clone(&checkpoints.metrics),
+        checkpoints: 0,
+        deletable_seq: 0,
+        progress: Some(RecoveryProgress { progress: progress.clone(), last_seq: range.last }),
+    };
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
     log_recovery(config, &report, log_id, queue.metrics().is_available());

@@ -3,15 +3,15 @@
 
 mod condition_schema;
 mod consistency;
-pub(crate) mod diagnostics;
-pub(crate) mod files;
+pub mod diagnostics;
+pub mod files;
 pub(crate) mod item_reference;
 mod json_schema;
-pub(crate) mod pattern;
+pub mod pattern;
 mod puck;
-pub(crate) mod read;
-pub(crate) mod schema;
+pub mod read;
+pub mod schema;
 mod syntax;
-pub(crate) mod types;
-pub(crate) mod validate;
+pub mod types;
+pub mod validate;
 pub(crate) mod watcher;

@@ -56,7 +56,7 @@ impl<'s> Components<'s> {
 }
 
 /// Returns the declarations of a site as the text of a TypeScript module without imports.
-pub fn declarations(source: &Source) -> String {
+pub(crate) fn declarations(source: &Source) -> String {
     let mut components = Components::default();
     let mut paths = BTreeSet::new();
     for (_, route) in &source.routes {

@@ -153,7 +153,7 @@ const HEADER_CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Bytes before the first entry of a block.
 pub const BLOCK_HEADER_BYTES: usize = 24;
 /// Bytes before the value of an entry.
-pub const ENTRY_HEADER_BYTES: usize = 28;
+pub(crate) const ENTRY_HEADER_BYTES: usize = 28;
 /// Bytes of the trailer's offset, at the end of the file.
 pub(crate) const TRAILER_OFFSET_BYTES: usize = 8;
 /// Number of entries in each block of ties but the last one, so that the offset of each entry is known.

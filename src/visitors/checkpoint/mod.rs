@@ -10,14 +10,14 @@
 //! Invariants: the table is exactly `fold(checkpoint, records after it)`, evictions included. No content of
 //! a file causes a panic, or an allocation above its limit. Checkpoints never delay the log.
 
-pub(crate) mod directory;
-pub(crate) mod format;
+pub mod directory;
+pub mod format;
 mod load;
-pub(crate) mod reader;
-pub(crate) mod restore;
-pub(crate) mod scheduler;
+pub mod reader;
+pub mod restore;
+pub mod scheduler;
 pub(crate) mod sections;
-pub(crate) mod writer;
+pub mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

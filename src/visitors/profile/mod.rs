@@ -4,16 +4,16 @@
 //! same visitor, and
 //! [`builder`] holds a profile while it changes.
 
-pub(crate) mod builder;
+pub mod builder;
 pub(crate) mod event;
 pub(crate) mod fold;
 mod histories;
-pub(crate) mod history;
+pub mod history;
 pub(crate) mod last_context;
 pub(crate) mod merge;
-pub(crate) mod profile;
+pub mod profile;
 mod sessions;
-pub(crate) mod touch;
+pub mod touch;
 mod traits;
 
 use crate::varint;

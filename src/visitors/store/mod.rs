@@ -28,7 +28,7 @@
 //! in place of `slab`, an entry took 345 bytes, and the table took 7 % more than its cost after sizes had
 //! changed. The longest put of 3 million took 0.4 ms of CPU time.
 
-pub(crate) mod bulk;
+pub mod bulk;
 pub(crate) mod digest;
 mod entry;
 mod epoch;
@@ -38,4 +38,4 @@ mod memory;
 mod slab;
 mod snapshot_copy;
 mod sync;
-pub(crate) mod table;
+pub mod table;

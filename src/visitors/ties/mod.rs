@@ -14,11 +14,11 @@
 //! Invariants: the owner of a record depends on the log alone, never on a memory limit or on retention. An
 //! entry contains no ID, only digests under the key of the data directory.
 
-pub(crate) mod cache;
-pub(crate) mod known;
-pub(crate) mod lost;
-pub(crate) mod merge;
-pub(crate) mod recent;
+pub mod cache;
+pub mod known;
+pub mod lost;
+pub mod merge;
+pub mod recent;
 
 use crate::little_endian::u64_at;
 use crate::record::IdTag;

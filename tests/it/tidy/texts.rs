@@ -10,7 +10,7 @@
 //!
 //! A line of a header (it ends with `\r\n`) is no such text, nor is an argument of `#[serde(...)]` or
 //! `#[schemars(...)]`, nor a literal of `src/cli/`, `src/config.rs` or `src/config/` that the command-line
-//! help repeats. The name, type and help text of a metric are one line. The help of the commands is the
+//! help repeats. The name, type and help text of a metric are one line, also if a method names the type. The help of the commands is the
 //! output of `--help`. A line of the file is `file: kind: text`, in the order of the sources. Run the test
 //! with `PARALLAX_BLESS=1` to write the file again.
 
@@ -31,6 +31,9 @@ const KINDS_BY_PATH: &[(&str, &str)] = &[
     ("src/site/source/", "diagnostic"),
     ("src/problem.rs", "title"),
 ];
+
+/// Methods that write a metric of the type that they name.
+const METRIC_TYPES: [&str; 2] = ["counter", "gauge"];
 
 /// Variables and constants whose literals are texts, even of one word.
 const TEXT_NAMES: &[&str] = &["sentence", "expected", "text", "detail", "title"];
@@ -67,7 +70,8 @@ impl<'c> Frame<'c> {
             "warn!" => Some("log warn"),
             "info!" => Some("log info"),
             "debug!" | "trace!" => Some("log debug"),
-            "begin_family" | "metric" => Some("metric"),
+            "begin_family" => Some("metric"),
+            _ if METRIC_TYPES.contains(&name) => Some("metric"),
             "malformed" => Some("problem"),
             "print_line" | "print!" | "println!" | "eprint!" | "eprintln!" | "write!" | "writeln!" => {
                 Some("output")
@@ -201,7 +205,12 @@ fn texts(file: &File, help: &str) -> Vec<String> {
         let call = frames.last().filter(|_| kind == "metric").map(|frame| frame.begin);
         match lines.last_mut().filter(|_| call.is_some() && call == open_metric) {
             Some(line) => *line = format!("{line} {text}"),
-            None => lines.push(format!("{}: {kind}: {text}", file.path)),
+            None => {
+                let callee = frames.last().map(|frame| frame.callee);
+                let metric_type = callee.filter(|callee| METRIC_TYPES.contains(callee));
+                let metric_type = metric_type.map_or_else(String::new, |name| format!(" {name}"));
+                lines.push(format!("{}: {kind}: {text}{metric_type}", file.path));
+            }
         }
         open_metric = call;
         if let Some(frame) = frames.last().filter(|_| kind.starts_with("log ")) {
@@ -318,6 +327,8 @@ fn a_text_is_found_however_it_is_passed() {
     assert_eq!(found("src/problem.rs", "kinds! { A \"a\" 400 \"Not valid\" }"), ["title: Not valid"]);
     let metric = "page.begin_family(\"a_total\", \"counter\", \"Events\"); page.sample(&[(\"a\", b)])";
     assert_eq!(found("src/admin/metrics.rs", metric), ["metric: a_total counter Events"]);
+    let metric = "page.gauge(\"a_bytes\", \"Memory\", b)";
+    assert_eq!(found("src/admin/metrics.rs", metric), ["metric: a_bytes gauge Memory"]);
     let rows = "[(\"parallax_a\", A, \"Its a\"), (\"parallax_b\", B, \"Its b\")]";
     assert_eq!(found("src/admin/metrics.rs", rows), ["metric: parallax_a Its a", "metric: parallax_b Its b"]);
     assert_eq!(found("src/cli/a.rs", "const A: &str = \"of\\n  the help\";"), [""; 0]);
