@@ -10,17 +10,12 @@ pub struct DurableBatch {
     pub(super) outcome: WriteOutcome,
     /// The last seq that must be in the profiles so that the next resolve sees all events of the batch. It also covers
     /// earlier events, of which the batch may have duplicates.
-    pub(super) last_seq: u64,
+    pub(crate) last_seq: u64,
     /// The number of the batch, for [`CompletionQueue::push`].
     pub(super) number: u64,
 }
 
 impl DurableBatch {
-    /// Returns the last seq that must be in the profiles.
-    pub(crate) fn last_seq(&self) -> u64 {
-        self.last_seq
-    }
-
     /// Acknowledges the requests. `is_visible` says whether the profiles have all records up to the last seq.
     pub(crate) fn complete(self, is_visible: bool) {
         let mut queues_to_wake: Vec<Arc<CompletionQueue>> = Vec::new();
