@@ -435,9 +435,8 @@ impl ProfileTable {
         position: Option<u64>,
         stream: &mut dyn FnMut() -> Vec<u8>,
     ) -> Option<Duration> {
-        let durable = position;
         let (mut fold, checkpoints) = self.checkpoint_parts(stream);
-        checkpoints?.on_idle(&mut fold, clock, durable)
+        checkpoints?.on_idle(&mut fold, clock, position)
     }
 
     /// Writes a last checkpoint: see [`CheckpointScheduler::close`].
