@@ -16,6 +16,7 @@ use super::store::table::{EvictionClass, Key, Table, TableReaders};
 use crate::checksum::hash128_parts;
 use crate::clock::Clock;
 use crate::log::{Records, VisitorIds};
+use crate::metrics::readings;
 use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey, id_hash, tombstone_tags};
 use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::{FoldState, KnownTies, OrderRules};
@@ -32,30 +33,18 @@ pub struct ProfileMetrics {
 }
 
 impl ProfileMetrics {
-    /// Returns the number of entries in the table: visitors, and aliases of users.
-    pub fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
-    }
-
-    /// Returns the cost of all entries, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of visitors evicted because of the memory limit.
-    pub fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of trait writes ignored because a value or name is too large, or a number does
-    /// not fit a float.
-    pub fn traits_too_large(&self) -> u64 {
-        self.traits_too_large.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of profile operations ignored because the trait has a value of another type.
-    pub fn type_mismatches(&self) -> u64 {
-        self.type_mismatches.load(Ordering::Relaxed)
+    readings! {
+        /// Returns the number of entries in the table: visitors, and aliases of users.
+        entries,
+        /// Returns the cost of all entries, in bytes.
+        bytes,
+        /// Returns the number of visitors evicted because of the memory limit.
+        evicted,
+        /// Returns the number of trait writes ignored because a value or name is too large, or a number does
+        /// not fit a float.
+        traits_too_large,
+        /// Returns the number of profile operations ignored because the trait has a value of another type.
+        type_mismatches,
     }
 }
 
