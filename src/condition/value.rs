@@ -33,6 +33,13 @@ const OBJECT: u8 = 6;
 /// 2^53. Integers up to this absolute value are exact in a 64-bit float.
 const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Returns the encoding of `json`. The panics of [`encode`] apply.
+pub(crate) fn encode_value(json: &Json) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(json, &mut out);
+    out
+}
+
 /// Appends `json` to `out`.
 ///
 /// # Panics
