@@ -244,7 +244,7 @@ pub struct Config {
     /// Memory limit of Insights, in bytes or with a unit, at least 64MiB. A question about more visitors than
     /// fit counts them in several passes. 0 switches Insights off and deletes its column files [default: a 32nd
     /// of the memory, at most 128MiB].
-    #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = insights_memory_parser())]
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = zero_or_size_parser(INSIGHTS_MEMORY_BYTES_MIN..=1 << 48))]
     pub insights_memory: Option<ByteSize>,
     /// Size of new log after which visitor profiles are saved to a checkpoint, in bytes or with a unit. A
     /// start reads the checkpoint and only the log after it.
@@ -252,7 +252,7 @@ pub struct Config {
     pub checkpoint_bytes: ByteSize,
     /// Rate at which the scrub reads the data directory to find damage, in bytes per second or with a unit, at
     /// least 256KiB. It reads each file once a week. 0 switches it off.
-    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(SCRUB_RATE_BYTES_DEFAULT), value_parser = scrub_rate_parser())]
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(SCRUB_RATE_BYTES_DEFAULT), value_parser = zero_or_size_parser(SCRUB_RATE_BYTES_MIN..=1 << 40))]
     pub scrub_rate: ByteSize,
     /// Open connections of the public address. A connection beyond the limit gets 503 [default: as many as
     /// the descriptor limit and a 32nd of the memory allow, at most 65536].
@@ -386,16 +386,6 @@ pub(crate) fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<V
         }
         size => Ok(size),
     }
-}
-
-/// Accepts 0, and sizes from [`INSIGHTS_MEMORY_BYTES_MIN`] on.
-fn insights_memory_parser() -> impl TypedValueParser<Value = ByteSize> {
-    zero_or_size_parser(INSIGHTS_MEMORY_BYTES_MIN..=1 << 48)
-}
-
-/// Accepts 0, and rates from [`SCRUB_RATE_BYTES_MIN`] on.
-fn scrub_rate_parser() -> impl TypedValueParser<Value = ByteSize> {
-    zero_or_size_parser(SCRUB_RATE_BYTES_MIN..=1 << 40)
 }
 
 /// Accepts 0, and sizes in this range.

@@ -30,6 +30,17 @@ const LATENCY_MIN_NS: u64 = 64;
 /// longer: the bound covers the longest wait of an event for its disk.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
+/// Declares the methods that read the counters and gauges of these names.
+macro_rules! readings {
+    ($($(#[$doc:meta])* $name:ident,)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&self) -> u64 {
+            self.$name.load(std::sync::atomic::Ordering::Relaxed)
+        }
+    )*};
+}
+pub(crate) use readings;
+
 /// An event in the life of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEvent {

@@ -83,7 +83,7 @@ impl DecodeBench {
         Self {
             body,
             endpoint,
-            reader: JsonParser::new(),
+            reader: JsonParser::default(),
             judge: EventValidator::default(),
             world,
             used: EventResults::default(),

@@ -82,7 +82,7 @@ impl EventSink {
     pub fn new(log: LogClient, counters: EventCounters) -> Self {
         Self {
             log,
-            parser: JsonParser::new(),
+            parser: JsonParser::default(),
             validator: EventValidator::default(),
             site_names: Default::default(),
             pending: Vec::new(),

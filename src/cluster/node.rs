@@ -212,7 +212,7 @@ impl Node {
     /// Holds the acknowledgement of a batch until its records have returned, or acknowledges it at once.
     pub(crate) fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {
         let now_ms = monotonic_ms(clock);
-        let (last_seq, returned) = (batch.last_seq(), self.returned());
+        let (last_seq, returned) = (batch.last_seq, self.returned());
         if last_seq <= returned {
             return batch.complete(true);
         }

@@ -8,7 +8,7 @@ use super::program::{
     TestSource,
 };
 use super::tree::{self, Condition, Node};
-use super::value::encode;
+use super::value::encode_value;
 use crate::limits::PROGRAM_BYTES_MAX;
 
 /// The error for a condition whose program, including its groups, exceeds `PROGRAM_BYTES_MAX`.
@@ -262,7 +262,5 @@ fn skips_itself(node: &Node, next: Successors, exit: u32) -> bool {
 }
 
 fn source(path: &str, operand: Option<&Json>) -> Box<TestSource> {
-    let mut bytes = Vec::new();
-    operand.inspect(|operand| encode(operand, &mut bytes));
-    Box::new(TestSource { path: path.into(), operand: bytes })
+    Box::new(TestSource { path: path.into(), operand: operand.map(encode_value).unwrap_or_default() })
 }

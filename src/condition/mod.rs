@@ -51,8 +51,8 @@ pub use pattern::Patterns;
 pub use shares::authored_shares;
 pub(crate) use shares::without_residue;
 pub use tree::{Condition, find_overlong_chain};
-pub(crate) use value::encode_scalar;
 pub use value::{Value, encode};
+pub(crate) use value::{encode_scalar, encode_value};
 pub use verify::{References, verify, verify_audiences};
 
 use serde_json::Value as Json;

@@ -105,10 +105,9 @@ impl Parser<'_> {
         }
         source.clone()
     }
-}
 
-// Regular expressions and groups.
-impl Parser<'_> {
+    // Regular expressions and groups.
+
     pub(super) fn parse_pattern(&mut self, operator: Operator, operand: &Json, caseless: bool) -> Node {
         let Json::String(written) = operand else {
             return self.reject("a regular expression as a string", operand);
@@ -129,10 +128,9 @@ impl Parser<'_> {
         }
         Node::test(operator, operand.clone(), Check::Group { members: members.unwrap_or_default() })
     }
-}
 
-// `$count` and durations.
-impl Parser<'_> {
+    // `$count` and durations.
+
     pub(super) fn parse_within(&mut self, operand: &Json) -> Node {
         match self.parse_duration(operand) {
             Some(ms) => Node::test(Operator::Within, operand.clone(), Check::Within { ms }),

@@ -203,10 +203,9 @@ impl Parser<'_> {
         let expected = "a path, or one of $and, $or, $nor, $not and $audience";
         self.reject_with_hint(expected, name, nearest(name, CONDITION_OPERATORS));
     }
-}
 
-// Tests of one value.
-impl Parser<'_> {
+    // Tests of one value.
+
     fn parse_test(&mut self, source: &Json, subject: Subject) -> Node {
         if let Some(param) = self.parse_param(Operator::LooseEq, source) {
             return param;
@@ -285,10 +284,9 @@ impl Parser<'_> {
             Node::Size { path, test: Box::new(test) }
         })
     }
-}
 
-// The current position, and errors.
-impl Parser<'_> {
+    // The current position, and errors.
+
     pub(super) fn at_token<T>(&mut self, token: &str, parse: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.pointer.len();
         self.pointer.push('/');

@@ -30,7 +30,7 @@ use rkyv::{Archive, Serialize};
 use serde_json::Value as Json;
 
 use super::Operator;
-use super::value::{Value, encode};
+use super::value::{Value, encode_value};
 
 /// The condition holds, or the body of an `$elemMatch` for this element.
 pub const HOLDS: u32 = u32::MAX;
@@ -149,11 +149,7 @@ impl Constant {
             // Adding zero turns negative zero into zero and changes nothing else.
             Json::Number(number) => Self::Number(number.as_f64().unwrap_or_default() + 0.0),
             Json::String(text) => Self::Text(text.as_str().into()),
-            Json::Array(_) | Json::Object(_) => {
-                let mut bytes = Vec::new();
-                encode(json, &mut bytes);
-                Self::Container(bytes)
-            }
+            Json::Array(_) | Json::Object(_) => Self::Container(encode_value(json)),
         }
     }
 }

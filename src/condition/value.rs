@@ -16,7 +16,7 @@
 //! objects are therefore compared as bytes. Numbers are 64-bit floats, as in JavaScript: integers beyond 2^53
 //! are rounded. Malformed bytes decode to `None` or end an iteration. They never cause a panic.
 
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Map, Value as Json};
 
 /// Nesting depth of arrays and objects in a value that is converted back to JSON: the depth that `serde_json`
 /// reads. Deeper content, which only a corrupt buffer has, is left out.
@@ -33,6 +33,13 @@ const OBJECT: u8 = 6;
 /// 2^53. Integers up to this absolute value are exact in a 64-bit float.
 const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
+/// Returns the encoding of `json`. The panics of [`encode`] apply.
+pub(crate) fn encode_value(json: &Json) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(json, &mut out);
+    out
+}
+
 /// Appends `json` to `out`.
 ///
 /// # Panics
@@ -43,7 +50,7 @@ pub fn encode(json: &Json, out: &mut Vec<u8>) {
         Json::Null => out.push(NULL),
         Json::Bool(false) => out.push(FALSE),
         Json::Bool(true) => out.push(TRUE),
-        Json::Number(number) => encode_number(number, out),
+        Json::Number(number) => encode_f64(number.as_f64().unwrap_or_default(), out),
         Json::String(text) => {
             out.push(STRING);
             encode_text(text, out);
@@ -68,10 +75,6 @@ pub(crate) fn encode_scalar(value: Value<'_>, out: &mut Vec<u8>) {
             encode_text(text, out);
         }
     }
-}
-
-fn encode_number(number: &Number, out: &mut Vec<u8>) {
-    encode_f64(number.as_f64().unwrap_or_default(), out);
 }
 
 fn encode_f64(number: f64, out: &mut Vec<u8>) {

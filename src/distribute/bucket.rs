@@ -38,7 +38,7 @@ const RESPONSE_BYTES_MAX: u64 = RANGE_BYTES + (1 << 20);
 /// # Errors
 /// The settings in the environment, or `--cluster-ca`, are unusable.
 pub(super) fn open_bucket(bucket: &str, files: &ConnectionFiles) -> Result<Arc<AmazonS3>, String> {
-    let connector = UreqConnector { agent: http_agent(files, false, 0)? };
+    let connector = UreqClient { agent: http_agent(files, false, 0)? };
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     // The puller reads again soon, and `publish` reports the error.
     builder = builder.with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
@@ -184,26 +184,20 @@ pub(super) async fn put_object(
     put.map(drop).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Creates HTTP clients for `object_store`.
-#[derive(Debug)]
-struct UreqConnector {
+/// Sends the requests of `object_store`, each on a thread that may block.
+#[derive(Debug, Clone)]
+struct UreqClient {
     agent: Agent,
 }
 
-impl HttpConnector for UreqConnector {
+impl HttpConnector for UreqClient {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(UreqService { agent: self.agent.clone() }))
+        Ok(HttpClient::new(self.clone()))
     }
 }
 
-/// Sends the requests of `object_store`, each on a thread that may block.
-#[derive(Debug)]
-struct UreqService {
-    agent: Agent,
-}
-
 #[async_trait]
-impl HttpService for UreqService {
+impl HttpService for UreqClient {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
@@ -211,10 +205,7 @@ impl HttpService for UreqService {
         let sent = tokio::task::spawn_blocking(move || {
             send(&agent, ureq::http::Request::from_parts(head, body.to_vec()))
         });
-        match sent.await {
-            Ok(result) => result,
-            Err(error) => Err(HttpError::new(HttpErrorKind::Unknown, error)),
-        }
+        sent.await.unwrap_or_else(|error| Err(HttpError::new(HttpErrorKind::Unknown, error)))
     }
 }
 

@@ -73,10 +73,8 @@ pub(super) struct NatsSource {
 impl NatsSource {
     /// Creates the source. It connects when it is first read.
     pub(super) fn new(settings: NatsSettings, bucket: String, renewals: RenewalRequests) -> Self {
-        let client = None;
-        let open = None;
         let objects = BTreeMap::new();
-        Self { settings, bucket, client, open, objects, is_changed: false, renewals }
+        Self { settings, bucket, client: None, open: None, objects, is_changed: false, renewals }
     }
 
     async fn open(&mut self) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::bucket::{BucketSource, open_bucket};
@@ -79,38 +79,31 @@ pub(crate) fn task(
     Ok(Some(move || -> Task {
         Box::pin(async move {
             tracing::info!(source = url, "pulling snapshots");
-            let start = PullerStart { directory, states, counters };
             match source {
                 SnapshotSource::Nats { servers, bucket } => {
                     let settings = NatsSettings { servers, name, files };
-                    run(NatsSource::new(settings, bucket, renewals), start).await;
+                    run(NatsSource::new(settings, bucket, renewals), &directory, states, counters).await;
                 }
                 SnapshotSource::Bucket { bucket, prefix } => match open_bucket(&bucket, &files) {
-                    Ok(store) => run(BucketSource::new(store, &prefix), start).await,
+                    Ok(store) => run(BucketSource::new(store, &prefix), &directory, states, counters).await,
                     Err(error) => tracing::error!(error, "cannot use the bucket; no snapshots are pulled"),
                 },
                 SnapshotSource::Http { url } => match DirectorySource::http(url, &files) {
-                    Ok(source) => run(source, start).await,
+                    Ok(source) => run(source, &directory, states, counters).await,
                     Err(error) => {
                         tracing::error!(error, "cannot use the web server; no snapshots are pulled")
                     }
                 },
-                SnapshotSource::Directory(path) => run(DirectorySource::local(path), start).await,
+                SnapshotSource::Directory(path) => {
+                    run(DirectorySource::local(path), &directory, states, counters).await
+                }
             }
         })
     }))
 }
 
-/// The parts of a puller that exist before its directory is read.
-struct PullerStart {
-    directory: PathBuf,
-    states: CurrentFiles,
-    counters: PullCounters,
-}
-
-async fn run(mut source: impl Source, start: PullerStart) {
-    let PullerStart { directory, states, counters } = start;
-    let mirror = match Mirror::open(&directory) {
+async fn run(mut source: impl Source, directory: &Path, states: CurrentFiles, counters: PullCounters) {
+    let mirror = match Mirror::open(directory) {
         Ok(mirror) => mirror,
         Err(error) => {
             tracing::error!(directory = %directory.display(), %error, "cannot read .pulled; no snapshots are pulled");

@@ -186,11 +186,8 @@ impl<'d> ContextFields<'d> {
     fn check_permissions(&self, location: Location<'d>) -> Result<(), Refusal> {
         check_type(JsonType::Object, self.consent, location)?;
         check_type(JsonType::Boolean, self.preview, location)?;
-        check_type(
-            JsonType::Boolean,
-            self.consent.and_then(|consent| consent.get_present("measure")),
-            location,
-        )
+        let measure = self.consent.and_then(|consent| consent.get_present("measure"));
+        check_type(JsonType::Boolean, measure, location)
     }
 }
 
@@ -264,9 +261,7 @@ impl<'d> Context<'d> {
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
     }
-}
 
-impl Context<'_> {
     /// Returns whether the context is stored as the event has it.
     pub(super) fn is_stored_as_sent(&self, ip: IpAction<'_>) -> bool {
         self.merged.batch.is_none() && !self.names_user_hash && (ip == IpAction::Keep || !self.names_ip)

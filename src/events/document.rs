@@ -46,18 +46,6 @@ pub struct Document<'a> {
 }
 
 impl JsonParser {
-    /// Returns a parser with empty buffers.
-    pub fn new() -> Self {
-        Self {
-            input: Vec::new(),
-            sanitized: String::new(),
-            nodes: Nodes::default(),
-            // No levels: simd-json only finds the tokens. See `find_tokens`.
-            buffers: Buffers::with_max_depth(0, 0),
-            tape: Tape(Vec::new()),
-        }
-    }
-
     /// Parses `text`. Rejects a byte order mark, as RFC 8259 section 8.1 allows.
     ///
     /// # Errors
@@ -84,7 +72,14 @@ impl JsonParser {
 
 impl Default for JsonParser {
     fn default() -> Self {
-        Self::new()
+        Self {
+            input: Vec::new(),
+            sanitized: String::new(),
+            nodes: Nodes::default(),
+            // No levels: simd-json only finds the tokens. See `find_tokens`.
+            buffers: Buffers::with_max_depth(0, 0),
+            tape: Tape(Vec::new()),
+        }
     }
 }
 

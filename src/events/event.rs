@@ -90,6 +90,12 @@ impl<'d> Event<'d> {
             client_times,
         })
     }
+
+    /// Returns a text of the page: a property, or else a member of `context.page`.
+    pub(super) fn page_text(&self, name: &str) -> Option<&'d str> {
+        let property = self.properties.and_then(|properties| properties.get_present(name)?.as_str());
+        property.or_else(|| self.context.page.get_str(name))
+    }
 }
 
 /// Returns the event's message ID for the receipt if it is valid, even if other members are not.

@@ -1,7 +1,5 @@
 //! Export of a record as one line of NDJSON.
 
-use std::borrow::Cow;
-
 use super::time;
 use crate::events::identity;
 use crate::json;
@@ -9,36 +7,55 @@ use crate::record::Record;
 use crate::record::fold_input::{ClientTimes, FoldParts};
 use crate::url::normal_host;
 
-/// The columns of an export that are in the fold input of a record.
-#[derive(Default)]
-pub(super) struct FoldColumns<'a> {
-    pub client_times: ClientTimes,
-    pub referrer_host: Option<Cow<'a, str>>,
-    pub source: Option<&'a str>,
-    pub medium: Option<&'a str>,
-    pub campaign: Option<&'a str>,
-    pub term: Option<&'a str>,
-    pub content: Option<&'a str>,
-}
+/// Columns with a time, after `seq`.
+const TIMES: usize = 4;
+/// Columns with a text, the payload included.
+const TEXTS: usize = 24;
+/// Texts before the columns `bot` and `gpc`.
+const TEXTS_BEFORE_FLAGS: usize = 9;
 
-impl<'a> FoldColumns<'a> {
-    /// Reads the columns of a record. `content` is a buffer.
-    pub(super) fn read(record: &Record<'_>, content: &'a mut Vec<u8>) -> Self {
-        record.fold_input.unpack(content);
-        let parts = FoldParts::parse(content);
-        let client_times = parts.client_times.times(record.received_ms);
-        let Some(touch) = parts.touch else { return Self { client_times, ..Self::default() } };
-        let [source, medium, campaign, term, content, referrer] = touch.texts();
-        Self {
-            client_times,
-            referrer_host: referrer.and_then(normal_host),
-            source,
-            medium,
-            campaign,
-            term,
-            content,
-        }
-    }
+/// Calls `write` with the times and the texts of a record, both in the order of [`COLUMNS`]. The last text is the payload.
+pub(super) fn with_columns(
+    record: &Record<'_>,
+    write: impl FnOnce([Option<i64>; TIMES], [Option<&str>; TEXTS]),
+) {
+    let mut content = Vec::new();
+    let mut alias = Vec::new();
+    record.fold_input.unpack(&mut content);
+    let parts = FoldParts::parse(&content);
+    let ClientTimes { timestamp_ms, sent_ms } = parts.client_times.times(record.received_ms);
+    let touch = parts.touch.map(|touch| touch.texts()).unwrap_or_default();
+    let [source, medium, campaign, term, content, referrer] = touch;
+    let referrer_host = referrer.and_then(normal_host);
+    let tie = identity::named_tie(record, record.previous_id(&mut alias));
+    let [device, os, browser, country, language] = record.context.texts();
+    let texts = [
+        record.site,
+        Some(record.kind.name()),
+        record.message_id,
+        record.anon_id,
+        record.user_id,
+        tie.map(|(anonymous, _)| anonymous),
+        record.event,
+        record.name,
+        record.path,
+        record.variants,
+        record.experiments,
+        referrer_host.as_deref(),
+        source,
+        medium,
+        campaign,
+        term,
+        content,
+        device,
+        os,
+        browser,
+        country,
+        language,
+        record.ip,
+        Some(record.payload),
+    ];
+    write([Some(record.received_ms), Some(record.timestamp_ms), timestamp_ms, sent_ms], texts);
 }
 
 /// The members of a line, in their order. The last one is JSON, the others are texts, booleans or null.
@@ -78,67 +95,43 @@ pub(crate) const COLUMNS: [&str; 31] = [
 
 /// Appends a record and its sequence number as one line.
 pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
-    out.extend_from_slice(b"{\"seq\":\"");
-    json::write_number(out, seq);
-    out.extend_from_slice(b"\",\"receivedAt\":\"");
-    time::write(out, record.received_ms);
-    out.extend_from_slice(b"\",\"timestamp\":\"");
-    time::write(out, record.timestamp_ms);
-    out.push(b'"');
-    let mut content = Vec::new();
-    let fold = FoldColumns::read(record, &mut content);
-    write_time(out, b",\"clientTimestamp\":", fold.client_times.timestamp_ms);
-    write_time(out, b",\"sentAt\":", fold.client_times.sent_ms);
-    write_text(out, b",\"site\":", record.site);
-    write_text(out, b",\"type\":", Some(record.kind.name()));
-    write_text(out, b",\"messageId\":", record.message_id);
-    write_text(out, b",\"anonId\":", record.anon_id);
-    write_text(out, b",\"userId\":", record.user_id);
-    let mut alias = Vec::new();
-    let tie = identity::named_tie(record, record.previous_id(&mut alias));
-    write_text(out, b",\"tied\":", tie.map(|(anonymous, _)| anonymous));
-    write_text(out, b",\"event\":", record.event);
-    write_text(out, b",\"name\":", record.name);
-    write_text(out, b",\"path\":", record.path);
-    write_bool(out, b",\"bot\":", record.bot);
-    write_bool(out, b",\"gpc\":", record.gpc);
-    write_text(out, b",\"variants\":", record.variants);
-    write_text(out, b",\"experiments\":", record.experiments);
-    write_text(out, b",\"referrerHost\":", fold.referrer_host.as_deref());
-    write_text(out, b",\"source\":", fold.source);
-    write_text(out, b",\"medium\":", fold.medium);
-    write_text(out, b",\"campaign\":", fold.campaign);
-    write_text(out, b",\"term\":", fold.term);
-    write_text(out, b",\"content\":", fold.content);
-    let [device, os, browser, country, language] = record.context.texts();
-    write_text(out, b",\"device\":", device);
-    write_text(out, b",\"os\":", os);
-    write_text(out, b",\"browser\":", browser);
-    write_text(out, b",\"country\":", country);
-    write_text(out, b",\"language\":", language);
-    write_text(out, b",\"ip\":", record.ip);
-    out.extend_from_slice(b",\"payload\":");
-    out.extend_from_slice(record.payload.as_bytes());
-    out.extend_from_slice(b"}\n");
+    with_columns(record, |times, texts| {
+        let mut names = COLUMNS[1..].iter();
+        let (before_flags, after_flags) = texts[..TEXTS - 1].split_at(TEXTS_BEFORE_FLAGS);
+        out.extend_from_slice(b"{\"seq\":\"");
+        json::write_number(out, seq);
+        out.push(b'"');
+        times.iter().zip(&mut names).for_each(|(time_ms, name)| write_time(out, name, *time_ms));
+        before_flags.iter().zip(&mut names).for_each(|(text, name)| write_text(out, name, *text));
+        [record.bot, record.gpc].iter().zip(&mut names).for_each(|(flag, name)| write_bool(out, name, *flag));
+        after_flags.iter().zip(&mut names).for_each(|(text, name)| write_text(out, name, *text));
+        out.extend_from_slice(b",\"payload\":");
+        out.extend_from_slice(record.payload.as_bytes());
+        out.extend_from_slice(b"}\n");
+    });
 }
 
-fn write_text(out: &mut Vec<u8>, name: &[u8], value: Option<&str>) {
-    out.extend_from_slice(name);
-    match value {
-        Some(value) => json::write_string(out, value),
+fn write_name(out: &mut Vec<u8>, name: &str) {
+    [",\"", name, "\":"].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+}
+
+fn write_text(out: &mut Vec<u8>, name: &str, text: Option<&str>) {
+    write_name(out, name);
+    match text {
+        Some(text) => json::write_string(out, text),
         None => out.extend_from_slice(b"null"),
     }
 }
 
-fn write_time(out: &mut Vec<u8>, name: &[u8], time_ms: Option<i64>) {
-    out.extend_from_slice(name);
+fn write_time(out: &mut Vec<u8>, name: &str, time_ms: Option<i64>) {
+    write_name(out, name);
     let Some(time_ms) = time_ms else { return out.extend_from_slice(b"null") };
     out.push(b'"');
     time::write(out, time_ms);
     out.push(b'"');
 }
 
-fn write_bool(out: &mut Vec<u8>, name: &[u8], value: bool) {
-    out.extend_from_slice(name);
+fn write_bool(out: &mut Vec<u8>, name: &str, value: bool) {
+    write_name(out, name);
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }

@@ -113,7 +113,7 @@ pub struct NamedIds {
 }
 
 /// The users of an anonymous ID around a record.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Users {
     /// The user before the record.
     pub before: Option<IdTag>,
@@ -121,12 +121,6 @@ pub struct Users {
     pub after: Option<IdTag>,
     /// The user of the next tie. `None` if an end or nothing comes next.
     pub next: Option<IdTag>,
-}
-
-impl From<[Option<IdTag>; 3]> for Users {
-    fn from([before, after, next]: [Option<IdTag>; 3]) -> Self {
-        Self { before, after, next }
-    }
 }
 
 impl Users {

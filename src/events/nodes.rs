@@ -271,10 +271,7 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     /// the bit of the name.
     #[inline]
     fn read_member(&mut self, start: u32, levels: usize) -> Result<(u32, u64), JsonError> {
-        let [colon, value, after, rest @ ..] = self.tokens else { return Err(JsonError::Malformed) };
-        let colon = *colon;
-        let value = *value;
-        let after = *after;
+        let &[colon, value, after, ref rest @ ..] = self.tokens else { return Err(JsonError::Malformed) };
         let text = self.string(start, colon)?;
         if self.byte(colon) != b':' {
             return Err(JsonError::Malformed);

@@ -12,12 +12,8 @@ pub(super) fn write(
     environment: &mut impl Environment,
     page: &mut String,
 ) -> bool {
-    let properties = event.properties.as_ref();
-    let property = |name: &str| properties.and_then(|all| all.get_present(name)?.as_str());
-    let context = event.context.page;
-    let path = property("path").or_else(|| context.get_str("path"));
-    let url = || property("url").or_else(|| context.get_str("url")).or(referer);
-    let Some(value) = path.or_else(|| url().map(url_path)) else { return false };
+    let url = || event.page_text("url").or(referer);
+    let Some(value) = event.page_text("path").or_else(|| url().map(url_path)) else { return false };
     page.clear();
     match environment.page_path(value) {
         Some(path) => page.push_str(path),

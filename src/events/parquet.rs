@@ -16,8 +16,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use super::export::FoldColumns;
-use crate::events::identity;
+use super::export::with_columns;
 use crate::record::Record;
 
 /// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three
@@ -144,49 +143,17 @@ impl<W: Write + Send> Table<W> {
 
 impl Group {
     fn add(&mut self, seq: i64, record: &Record<'_>) {
-        let mut alias = Vec::new();
-        let mut content = Vec::new();
-        let tie = identity::named_tie(record, record.previous_id(&mut alias));
-        let fold = FoldColumns::read(record, &mut content);
-        let [device, os, browser, country, language] = record.context.texts();
-        let micros = |time_ms: i64| time_ms * 1000;
-        let numbers = [
-            Some(seq),
-            Some(micros(record.received_ms)),
-            Some(micros(record.timestamp_ms)),
-            fold.client_times.timestamp_ms.map(micros),
-            fold.client_times.sent_ms.map(micros),
-        ];
-        let texts = [
-            record.site,
-            Some(record.kind.name()),
-            record.message_id,
-            record.anon_id,
-            record.user_id,
-            tie.map(|(anonymous, _)| anonymous),
-            record.event,
-            record.name,
-            record.path,
-            record.variants,
-            record.experiments,
-            fold.referrer_host.as_deref(),
-            fold.source,
-            fold.medium,
-            fold.campaign,
-            fold.term,
-            fold.content,
-            device,
-            os,
-            browser,
-            country,
-            language,
-            record.ip,
-            Some(record.payload),
-        ];
-        self.numbers.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
-        self.truths.iter_mut().zip([record.bot, record.gpc]).for_each(|(column, truth)| column.push(truth));
-        self.texts.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
-        self.text_bytes += texts.iter().flatten().map(|text| text.len()).sum::<usize>();
+        with_columns(record, |times, texts| {
+            let micros = times.map(|time_ms| time_ms.map(|time_ms| time_ms * 1000));
+            let numbers = [Some(seq)].into_iter().chain(micros);
+            self.numbers.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
+            self.truths
+                .iter_mut()
+                .zip([record.bot, record.gpc])
+                .for_each(|(column, truth)| column.push(truth));
+            self.texts.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
+            self.text_bytes += texts.iter().flatten().map(|text| text.len()).sum::<usize>();
+        });
         self.rows += 1;
     }
 

@@ -20,15 +20,10 @@ pub(super) fn find<'e>(
     environment: &mut impl Environment,
     url_buffer: &'e mut PageUrl,
 ) -> Option<[Option<&'e str>; 6]> {
-    let properties = event.properties;
-    let page = event.context.page;
-    let member = |name: &str| {
-        let property = properties.and_then(|all| all.get_present(name)?.as_str());
-        property.or_else(|| page.get_str(name))
-    };
-    let page_url = member("url").or(request.referer);
+    let page_url = event.page_text("url").or(request.referer);
     let is_ignored = |host: &str| environment.is_ignored_referrer(host);
-    let referrer = member("referrer")
+    let referrer = event
+        .page_text("referrer")
         .filter(|referrer| is_external(referrer, page_url, environment.site_hosts(), is_ignored));
     let campaign = event.context.campaign;
     let mut parts = CAMPAIGN_MEMBERS.map(|name| campaign.get_str(name));

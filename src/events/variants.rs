@@ -10,28 +10,24 @@ use crate::problem;
 /// Returns the text of `variants` as it was sent, if it is valid. An empty text is the baseline.
 pub(super) fn read<'d>(value: Value<'d>, location: Location<'d>) -> Result<&'d str, Refusal> {
     let expected = "'zone:key' pairs joined by ',', each zone once, at most 64 in 2048 bytes";
-    let text =
-        value.as_str().filter(|text| text.is_empty() || text.len() <= CANONICAL_BYTES_MAX && is_pairs(text));
+    let text = value
+        .as_str()
+        .filter(|text| text.is_empty() || text.len() <= CANONICAL_BYTES_MAX && is_pairs(text, is_key));
     text.ok_or_else(|| location.refuse(problem::INVALID_VARIANTS, value, expected))
 }
 
 /// Returns the text of `experiments` as it was sent, if it is valid. Its length is bounded by its pairs.
 pub(super) fn read_experiments<'d>(value: Value<'d>, location: Location<'d>) -> Result<&'d str, Refusal> {
     let expected = "'experiment:variant' pairs joined by ',', each experiment once, at most 64";
-    let text =
-        value.as_str().filter(|text| is_pairs_of(text, |variant| variant == HOLDOUT || is_key(variant)));
+    let text = value.as_str().filter(|text| is_pairs(text, |variant| variant == HOLDOUT || is_key(variant)));
     text.ok_or_else(|| location.refuse(problem::INVALID_EVENT, value, expected))
 }
 
 /// The variant of a visitor in the holdout of an experiment.
 const HOLDOUT: &str = "~";
 
-fn is_pairs(text: &str) -> bool {
-    is_pairs_of(text, is_key)
-}
-
 /// Returns whether `text` has at most `PAIRS_MAX` pairs with different names, and `is_value` accepts each value.
-fn is_pairs_of(text: &str, is_value: impl Fn(&str) -> bool) -> bool {
+fn is_pairs(text: &str, is_value: impl Fn(&str) -> bool) -> bool {
     let mut names = [""; PAIRS_MAX];
     for (i, pair) in text.split(',').enumerate() {
         let Some((name, value)) = pair.split_once(':') else { return false };

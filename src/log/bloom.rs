@@ -24,11 +24,6 @@ pub(crate) struct BloomFilter {
 }
 
 impl BloomFilter {
-    /// Creates an empty filter.
-    pub(crate) fn new() -> Self {
-        Self { words: vec![0; BLOOM_BITS_MAX / 64], hasher: IdHasher::default() }
-    }
-
     /// Adds the IDs of an encoded record.
     pub(crate) fn add(&mut self, record: &[u8]) {
         let words = &mut self.words;
@@ -55,7 +50,7 @@ impl BloomFilter {
 
 impl Default for BloomFilter {
     fn default() -> Self {
-        Self::new()
+        Self { words: vec![0; BLOOM_BITS_MAX / 64], hasher: IdHasher::default() }
     }
 }
 

@@ -42,7 +42,9 @@ pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Res
     scan.raise_watermark(durable_seq);
     scan.damage.extend(check_key(&disk, dir).map_err(failed)?);
     scan.damage.extend(log_clock::find_damage(&directory).map_err(failed)?);
-    let interrupted_erasure = interrupted_erasure(&directory).map_err(failed)?;
+    // The erasure of a running server is in progress, or its request has got an error.
+    let erasure = InterruptedErasure::find(&directory).map_err(failed)?;
+    let interrupted_erasure = erasure.filter(|_| !directory.is_in_use());
     Ok(CheckReport { interrupted_erasure, ..check(&directory, scan)? })
 }
 
@@ -53,21 +55,6 @@ pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Res
 pub(crate) fn has_begun_erasure(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<bool> {
     let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
     Ok(InterruptedErasure::find(&directory)?.is_some_and(|erasure| erasure.is_begun))
-}
-
-/// Returns the erasure that a killed server has left. That of a running server is in progress, or its request has got
-/// an error.
-fn interrupted_erasure(directory: &LogDirectory) -> std::io::Result<Option<InterruptedErasure>> {
-    let erasure = InterruptedErasure::find(directory)?;
-    Ok(erasure.filter(|_| !directory.is_in_use()))
-}
-
-/// Returns whether the directory has an intact key of its tombstones.
-fn has_secret(directory: &LogDirectory) -> std::io::Result<bool> {
-    match TombstoneKey::load(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Ok(false),
-        other => other.map(|key| key.is_some()),
-    }
 }
 
 /// Checks one segment alone.
@@ -141,8 +128,11 @@ pub(super) fn check_closed(
 /// # Errors
 /// An I/O error.
 pub(crate) fn check_key(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<Option<Damage>> {
-    let has_key = has_secret(&LogDirectory::open_read_only(Arc::clone(disk), dir))?;
-    Ok((!has_key).then(|| damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0)))
+    match TombstoneKey::load(&LogDirectory::open_read_only(Arc::clone(disk), dir)) {
+        Ok(Some(_)) => Ok(None),
+        Err(error) if error.kind() != std::io::ErrorKind::InvalidData => Err(error),
+        Ok(None) | Err(_) => Ok(Some(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0))),
+    }
 }
 
 impl CheckReport {

@@ -189,26 +189,23 @@ impl LogDirectory {
     /// # Errors
     /// The first I/O error. `name` is then the old file or the new one, now and after a crash.
     pub(crate) fn install(&self, name: &str, fill: FillFile<'_>) -> io::Result<Box<dyn DiskFile>> {
-        ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
-        let file = self.disk.create(&self.path(NEW))?;
-        self.write_and_rename(NEW, file, name, fill)
+        self.install_through(NEW, name, fill)
     }
 
     /// Replaces a file, as [`install`](Self::install) does, for an erasure that runs in parallel with the
     /// writer.
     pub(crate) fn install_rewritten(&self, name: &str, fill: FillFile<'_>) -> io::Result<()> {
-        ignore_not_found(self.disk.unlink(&self.path(REWRITTEN)))?;
-        let file = self.disk.create(&self.path(REWRITTEN))?;
-        self.write_and_rename(REWRITTEN, file, name, fill).map(drop)
+        self.install_through(REWRITTEN, name, fill).map(drop)
     }
 
-    fn write_and_rename(
+    fn install_through(
         &self,
         temporary_name: &str,
-        mut file: Box<dyn DiskFile>,
         name: &str,
         fill: FillFile<'_>,
     ) -> io::Result<Box<dyn DiskFile>> {
+        ignore_not_found(self.disk.unlink(&self.path(temporary_name)))?;
+        let mut file = self.disk.create(&self.path(temporary_name))?;
         fill(&mut *file)?;
         file.sync_data()?;
         self.rename(temporary_name, name)?;
@@ -322,10 +319,8 @@ impl LogDirectory {
 
     /// Deletes the column file of a segment durably, if there is one.
     pub(crate) fn delete_column_file(&self, first_seq: u64) -> io::Result<()> {
-        match self.disk.unlink(&self.path(&column_file_name(first_seq))) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other.and_then(|()| self.sync()),
-        }
+        let deleted = if_exists(self.disk.unlink(&self.path(&column_file_name(first_seq))))?;
+        deleted.map_or(Ok(()), |()| self.sync())
     }
 
     /// Copies `range` of a segment to a new file and returns the name of that file.

@@ -14,18 +14,12 @@ pub struct DurableBatch {
         not(feature = "cluster"),
         expect(dead_code, reason = "only a node of a cluster waits for it")
     )]
-    pub(super) last_seq: u64,
+    pub(crate) last_seq: u64,
     /// The number of the batch, for [`CompletionQueue::push`].
     pub(super) number: u64,
 }
 
 impl DurableBatch {
-    /// Returns the last seq that must be in the profiles.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn last_seq(&self) -> u64 {
-        self.last_seq
-    }
-
     /// Acknowledges the requests. `is_visible` says whether the profiles have all records up to the last seq.
     pub(crate) fn complete(self, is_visible: bool) {
         let mut queues_to_wake: Vec<Arc<CompletionQueue>> = Vec::new();

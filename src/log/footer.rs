@@ -39,7 +39,7 @@ impl FooterBuilder {
             received_ms: None,
             index: Vec::new(),
             keys: Vec::new(),
-            filter: BloomFilter::new(),
+            filter: BloomFilter::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::generation::ErasureGeneration;
+use crate::metrics::readings;
 use crate::storage::damage::KnownDamage;
 
 /// The metrics of one log. Counters begin at the start of the process. Docs of gauges say *now*.
@@ -66,60 +67,33 @@ impl LogMetrics {
         &self.generation
     }
 
-    /// Returns the batches that were persisted.
-    pub fn batches(&self) -> u64 {
-        self.batches.load(Ordering::Relaxed)
-    }
-
-    /// Returns the records that were accepted.
-    pub fn records(&self) -> u64 {
-        self.records.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes of the persisted batches.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+    readings! {
+        /// Returns the batches that were persisted.
+        batches,
+        /// Returns the records that were accepted.
+        records,
+        /// Returns the bytes of the persisted batches.
+        bytes,
+        /// Returns the records that were duplicates.
+        duplicates,
+        /// Returns the IDs that the dedup window evicted because it was full, before they were 24 hours old.
+        evicted_early,
+        /// Returns the segments in the directory now, including the active one.
+        segments,
+        /// Returns the segments that retention has deleted.
+        deleted_segments,
+        /// Returns the failed I/O operations of the writer: appends, syncs, seals, new segments, deletions,
+        /// erasures.
+        write_errors,
+        /// Returns the requests that failed because of the disk.
+        rejected_requests,
+        /// Returns the last assigned seq, now.
+        last_seq,
     }
 
     /// Returns the known damaged places of the data directory. All readers report theirs there.
     pub fn damage(&self) -> &KnownDamage {
         &self.damage
-    }
-
-    /// Returns the records that were duplicates.
-    pub fn duplicates(&self) -> u64 {
-        self.duplicates.load(Ordering::Relaxed)
-    }
-
-    /// Returns the IDs that the dedup window evicted because it was full, before they were 24 hours old.
-    pub fn evicted_early(&self) -> u64 {
-        self.evicted_early.load(Ordering::Relaxed)
-    }
-
-    /// Returns the segments in the directory now, including the active one.
-    pub fn segments(&self) -> u64 {
-        self.segments.load(Ordering::Relaxed)
-    }
-
-    /// Returns the segments that retention has deleted.
-    pub fn deleted_segments(&self) -> u64 {
-        self.deleted_segments.load(Ordering::Relaxed)
-    }
-
-    /// Returns the failed I/O operations of the writer: appends, syncs, seals, new segments, deletions,
-    /// erasures.
-    pub fn write_errors(&self) -> u64 {
-        self.write_errors.load(Ordering::Relaxed)
-    }
-
-    /// Returns the requests that failed because of the disk.
-    pub fn rejected_requests(&self) -> u64 {
-        self.rejected_requests.load(Ordering::Relaxed)
-    }
-
-    /// Returns the last assigned seq, now.
-    pub fn last_seq(&self) -> u64 {
-        self.last_seq.load(Ordering::Relaxed)
     }
 
     /// Returns the last seq that survives a power cut, now.

@@ -48,7 +48,6 @@ mod segments;
 mod tombstones;
 mod upkeep;
 mod verify;
-mod waiting;
 mod writer;
 mod writer_thread;
 
@@ -177,47 +176,36 @@ pub trait LogConsumer: Send {
 
     /// Called with the requests of each durable batch, after [`consume`](Self::consume), if
     /// [`Options::holds_acknowledgements`] is set. The consumer must complete them.
-    fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {
-        let _ = clock;
+    fn hold(&mut self, batch: DurableBatch, _clock: &dyn Clock) {
         batch.complete(true);
     }
 
     /// Returns whether the visitor still has these IDs, after all records consumed so far.
-    fn is_current(&self, visitor: &VisitorIds) -> bool {
-        let _ = visitor;
+    fn is_current(&self, _visitor: &VisitorIds) -> bool {
         true
     }
 
-    /// Called when a visitor is erased. `seq` is that of the last tombstone. The tombstones are consumed next.
+    /// Called when a visitor is erased, with the seq of the last tombstone. The tombstones are consumed next.
     /// Recovery does not call this, because a tombstone holds no IDs: there, [`TombstoneKey::is_tombstone_of`] tells
     /// whether one names an ID.
-    fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
-        let _ = (visitor, seq);
-    }
+    fn on_erase(&mut self, _visitor: &VisitorIds, _seq: u64) {}
 
     /// Called with the duration of an append with its sync, or of a later sync.
-    fn on_sync(&mut self, duration: Duration) {
-        let _ = duration;
-    }
+    fn on_sync(&mut self, _duration: Duration) {}
 
-    /// Reports the progress of recovery: `done_count` of `segment_count` segments.
-    fn on_recovery_progress(&mut self, done_count: usize, segment_count: usize) {
-        let _ = (done_count, segment_count);
-    }
+    /// Reports the progress of recovery: the segments that are done, and all segments.
+    fn on_recovery_progress(&mut self, _done_count: usize, _segment_count: usize) {}
 
     /// Called when the writer has completed all requests that it drained. The consumer may work for less than
-    /// 1 ms. `durable_seq` is the last seq if all records are durable. Returns the delay until the next call, if
+    /// 1 ms. The seq is the last one if all records are durable. Returns the delay until the next call, if
     /// no request arrives earlier.
-    fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
-        let _ = (clock, durable_seq);
+    fn on_idle(&mut self, _clock: &dyn Clock, _durable_seq: Option<u64>) -> Option<Duration> {
         None
     }
 
-    /// Called after the log is sealed. No record follows and the process ends. `durable_seq` is as in
+    /// Called after the log is sealed. No record follows and the process ends. The seq is as in
     /// [`on_idle`](Self::on_idle).
-    fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
-        let _ = (clock, durable_seq);
-    }
+    fn on_closed(&mut self, _clock: &dyn Clock, _durable_seq: Option<u64>) {}
 
     /// Returns the seq up to which the consumer no longer needs records. Retention keeps all later records.
     fn checkpointed_seq(&self) -> u64 {

@@ -263,7 +263,7 @@ impl Queue {
     }
 
     /// Returns the log's metrics.
-    pub fn metrics(&self) -> &LogMetrics {
+    pub fn metrics(&self) -> &Arc<LogMetrics> {
         &self.shared.metrics
     }
 
@@ -278,11 +278,6 @@ impl Queue {
         }
         self.shared.notify_writer();
         true
-    }
-
-    /// Returns the metrics, for the lock of erasures.
-    pub(super) fn shared_metrics(&self) -> &Arc<LogMetrics> {
-        &self.shared.metrics
     }
 
     /// Makes the writer run a step, for example because a checkpoint was requested.

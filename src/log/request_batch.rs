@@ -23,7 +23,7 @@ use crate::record::key_and_time;
 /// The requests that the writer persists and completes together.
 pub struct RequestBatch {
     metrics: Arc<LogMetrics>,
-    dedup: DedupWindow,
+    pub(super) dedup: DedupWindow,
     requests: Vec<QueuedRequest>,
     /// The completion queues to wake after the batch.
     queues_to_wake: Vec<Arc<CompletionQueue>>,
@@ -34,15 +34,6 @@ impl RequestBatch {
     /// Creates an empty batch.
     pub fn new(dedup: DedupWindow, metrics: Arc<LogMetrics>) -> Self {
         Self { metrics, dedup, requests: Vec::new(), queues_to_wake: Vec::new(), number: 0 }
-    }
-
-    /// Continues with the dedup window of a recovery.
-    pub(super) fn set_dedup(&mut self, dedup: DedupWindow) {
-        self.dedup = dedup;
-    }
-
-    pub(super) fn dedup(&self) -> &DedupWindow {
-        &self.dedup
     }
 
     /// Drains the queue, up to the size of a batch. Returns whether there is a request.

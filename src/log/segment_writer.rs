@@ -31,7 +31,7 @@ use crate::limits::{RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, SYNC_AFTER_
 
 /// The writer of the segments of one log.
 pub struct SegmentWriter {
-    directory: LogDirectory,
+    pub(super) directory: LogDirectory,
     clock: Arc<dyn Clock>,
     metrics: Arc<LogMetrics>,
     ack: Ack,
@@ -96,14 +96,6 @@ impl SegmentWriter {
         self.closed = closed_segments;
         self.next_seq = next_seq;
         self.durable_seq = next_seq - 1;
-    }
-
-    pub(super) fn directory(&self) -> &LogDirectory {
-        &self.directory
-    }
-
-    pub(super) fn directory_mut(&mut self) -> &mut LogDirectory {
-        &mut self.directory
     }
 
     pub(super) fn log_id(&self) -> LogId {

@@ -30,7 +30,7 @@ pub struct Upkeep {
     clock: Arc<dyn Clock>,
     metrics: Arc<LogMetrics>,
     health: DiskHealth,
-    log_clock: LogClock,
+    pub(super) log_clock: LogClock,
     /// The log clock when it was saved last, in milliseconds.
     clock_saved_ms: i64,
     retain_ms: Option<i64>,
@@ -58,11 +58,6 @@ impl Upkeep {
             place_check_at: now + Duration::from_millis(PLACE_CHECK_MS),
             clock,
         }
-    }
-
-    /// Continues with the log clock of a recovery.
-    pub(super) fn set_log_clock(&mut self, log_clock: LogClock) {
-        self.log_clock = log_clock;
     }
 
     /// Moves the log clock, and logs a jump of the wall clock.

@@ -22,11 +22,10 @@ use super::dedup::DedupWindow;
 use super::directory::LogDirectory;
 use super::metrics::LogMetrics;
 use super::queue::{QueueReceiver, WriteOutcome};
-use super::recover::{RecoveredState, RecoveryReport};
+use super::recover::{self, RecoverError, RecoveredState, RecoveryReport};
 use super::request_batch::RequestBatch;
 use super::segment_writer::SegmentWriter;
 use super::upkeep::Upkeep;
-use super::waiting::WaitingRecovery;
 use super::{LogConsumer, LogError, Options};
 use crate::clock::Clock;
 
@@ -51,8 +50,8 @@ pub struct LogWriter {
     pub(super) consumer: Box<dyn LogConsumer>,
     /// The time at which the consumer wants its next call.
     consumer_due: Option<Duration>,
-    /// The recovery that waits until the directory can be written. `None` after it.
-    waiting: Option<WaitingRecovery>,
+    /// The last seq that the consumer has while the recovery waits until the directory can be written. `None` after it.
+    recovery_after_seq: Option<u64>,
     pub(super) metrics: Arc<LogMetrics>,
 }
 
@@ -78,7 +77,7 @@ impl LogWriter {
             clock,
             consumer,
             consumer_due: None,
-            waiting: Some(WaitingRecovery { delivered_seq }),
+            recovery_after_seq: Some(delivered_seq),
             metrics,
         }
     }
@@ -87,9 +86,9 @@ impl LogWriter {
     pub(super) fn resume(&mut self, state: RecoveredState) {
         let RecoveredState { active, closed, dedup, log_clock, log_id, report } = state;
         self.segments.resume(log_id, active, closed, report.next_seq);
-        self.batch.set_dedup(dedup);
-        self.upkeep.set_log_clock(log_clock);
-        self.waiting = None;
+        self.batch.dedup = dedup;
+        self.upkeep.log_clock = log_clock;
+        self.recovery_after_seq = None;
         self.report_damage(&report);
         self.publish_metrics();
     }
@@ -167,7 +166,7 @@ impl LogWriter {
 
     /// Returns whether a recovery waits until the directory can be written.
     pub(super) fn is_waiting(&self) -> bool {
-        self.waiting.is_some()
+        self.recovery_after_seq.is_some()
     }
 
     /// Returns the last seq if all assigned seqs are durable. Without a segment it returns `None`, because the
@@ -244,27 +243,36 @@ impl LogWriter {
         if !self.segments.is_retry_due() {
             return;
         }
-        match self.waiting.take() {
-            Some(recovery) => self.retry_recovery(recovery),
+        match self.recovery_after_seq.take() {
+            Some(delivered_seq) => self.retry_recovery(delivered_seq),
             None if self.begin_segment() => self.segments.clear_synced(),
             None => {}
         }
     }
 
-    fn retry_recovery(&mut self, mut recovery: WaitingRecovery) {
-        let directory = self.segments.directory_mut();
-        match recovery.retry(directory, &self.options, &*self.clock, &mut *self.consumer) {
+    fn retry_recovery(&mut self, mut delivered_seq: u64) {
+        match self.recover(&mut delivered_seq) {
             Ok(recovered) => {
                 let next_seq = recovered.report.next_seq;
                 tracing::info!(next_seq, "the data directory can be written; opened the event log");
                 self.resume(recovered);
             }
             Err(error) => {
-                self.waiting = Some(recovery);
+                self.recovery_after_seq = Some(delivered_seq);
                 self.upkeep.note_error(&error);
                 self.segments.plan_retry();
             }
         }
+    }
+
+    /// Writes and deletes a small file. If that succeeds, reads the log again, delivers only records that the consumer
+    /// does not have, and changes the directory.
+    fn recover(&mut self, delivered_seq: &mut u64) -> Result<RecoveredState, LogError> {
+        let directory = &mut self.segments.directory;
+        directory.lock_if_created()?;
+        directory.probe().map_err(|error| LogError::io(&directory.path(""), error))?;
+        recover::recover(directory, &self.options, delivered_seq, &*self.clock, &mut *self.consumer)
+            .map_err(RecoverError::into_cause)
     }
 
     /// Counts the last batch and passes it to the consumer.
@@ -320,7 +328,7 @@ impl LogWriter {
 
     fn save_log_clock(&mut self) {
         if self.segments.is_available() {
-            let saved = self.upkeep.save_log_clock(self.segments.directory());
+            let saved = self.upkeep.save_log_clock(&self.segments.directory);
             self.upkeep.note_result(&saved);
         }
     }

@@ -53,7 +53,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// The kinds that clients send.
+    /// The kinds that clients send, in the order of their numbers, which begin with 1.
     pub const EVENT_KINDS: [Self; 7] =
         [Self::Page, Self::Track, Self::Identify, Self::Profile, Self::Screen, Self::Group, Self::Alias];
 
@@ -78,19 +78,10 @@ impl RecordKind {
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [RecordKind; 8] = [
-            RecordKind::Void,
-            RecordKind::Page,
-            RecordKind::Track,
-            RecordKind::Identify,
-            RecordKind::Profile,
-            RecordKind::Screen,
-            RecordKind::Group,
-            RecordKind::Alias,
-        ];
         match byte {
+            0 => Some(Self::Void),
             32 => Some(Self::Tombstone),
-            _ => KINDS.get(usize::from(byte)).copied(),
+            _ => Self::EVENT_KINDS.get(usize::from(byte) - 1).copied(),
         }
     }
 }

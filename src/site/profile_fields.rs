@@ -79,11 +79,14 @@ impl ProfileField {
         matches!(self, F::UrlPath | F::UrlQuery) || self.is_of_touch()
     }
 
+    /// Returns whether the field's name is the path of a page.
+    pub fn is_page(self) -> bool {
+        matches!(self, Self::Page | Self::PageCount | Self::PageFirst | Self::PageLast)
+    }
+
     /// Returns whether the field's name or its value is the path of a page.
     pub fn is_path(self) -> bool {
-        use ProfileField as F;
-        matches!(self, F::Page | F::PageCount | F::PageFirst | F::PageLast)
-            || matches!(self, F::UrlPath | F::FirstTouchLanding | F::LastTouchLanding)
+        self.is_page() || matches!(self, Self::UrlPath | Self::FirstTouchLanding | Self::LastTouchLanding)
     }
 
     /// Returns whether the field is a member of the first or the last touch.
@@ -94,18 +97,7 @@ impl ProfileField {
     /// Returns whether the name is that of events or pages, in which a final `*` means every name that begins
     /// with the text before it.
     fn takes_prefix(self) -> bool {
-        use ProfileField as F;
-        matches!(
-            self,
-            F::Event
-                | F::EventCount
-                | F::EventFirst
-                | F::EventLast
-                | F::Page
-                | F::PageCount
-                | F::PageFirst
-                | F::PageLast
-        )
+        self.is_page() || matches!(self, Self::Event | Self::EventCount | Self::EventFirst | Self::EventLast)
     }
 }
 

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::uncached::UncachedFile;
 
 use super::access;
+use super::atomic_file::directory_of;
 
 /// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,7 +196,7 @@ impl Disk for RealDisk {
         if dir.is_dir() {
             return Ok(());
         }
-        let above = directory_above(dir);
+        let above = directory_of(dir);
         self.create_above(above)?;
         access::create_directory(dir)?;
         self.sync_directory(above)
@@ -258,15 +259,11 @@ impl RealDisk {
         if dir.is_dir() {
             return Ok(());
         }
-        let above = directory_above(dir);
+        let above = directory_of(dir);
         self.create_above(above)?;
         fs::create_dir(dir)?;
         self.sync_directory(above)
     }
-}
-
-fn directory_above(dir: &Path) -> &Path {
-    dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Zeros for `reserve`. One call writes at most this many.

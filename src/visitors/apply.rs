@@ -142,7 +142,7 @@ impl ProfileUpdater {
         let key = self.hasher.key(site, id_kind, id);
         match table.get(key).and_then(TableEntry::decode) {
             Some(TableEntry::Alias(_)) => {
-                SiteTable::new(table, &self.hasher, &mut self.buffer, &mut self.lost, site).end_link(id);
+                self.site_table(table, site).end_link(id);
             }
             Some(TableEntry::Profile(_)) => drop(self.remove(table, key)),
             None => {}
@@ -158,14 +158,17 @@ impl ProfileUpdater {
                 let is_it = |id: &&str| self.hasher.key(site, IdKind::Anon, id) == key;
                 let id = profile.and_then(|profile| profile.anon_ids().find(is_it).map(str::to_owned));
                 if let Some(id) = id {
-                    SiteTable::new(table, &self.hasher, &mut self.buffer, &mut self.lost, site)
-                        .unlink(&id, user_key);
+                    self.site_table(table, site).unlink(&id, user_key);
                 }
                 table.remove(key);
             }
             Some(TableEntry::Profile(_)) => drop(self.remove(table, key)),
             None => {}
         }
+    }
+
+    fn site_table<'p>(&'p mut self, table: &'p mut Table, site: &'p str) -> SiteTable<'p> {
+        SiteTable { table, hasher: &self.hasher, buffer: &mut self.buffer, lost: &mut self.lost, site }
     }
 
     /// Removes a profile and all aliases that lead to it. Returns the keys of the aliases.
@@ -181,7 +184,7 @@ impl ProfileUpdater {
         let Self { hasher, fold_input, texts, buffer, lost, new_link } = self;
         record.fold_input.unpack(fold_input);
         let parts = FoldParts::parse(fold_input);
-        let mut place = SiteTable::new(table, hasher, buffer, lost, site);
+        let mut place = SiteTable { table, hasher, buffer, lost, site };
         let Some(visitor) = place.record_owner(record, parts.previous_id) else { return };
         let event = Event::from_record(record, &parts, texts);
         match visitor {
@@ -213,17 +216,7 @@ struct SiteTable<'p> {
     site: &'p str,
 }
 
-impl<'p> SiteTable<'p> {
-    fn new(
-        table: &'p mut Table,
-        hasher: &'p KeyHasher,
-        buffer: &'p mut Vec<u8>,
-        lost: &'p mut LostAliases,
-        site: &'p str,
-    ) -> Self {
-        Self { table, hasher, buffer, lost, site }
-    }
-
+impl SiteTable<'_> {
     /// Returns the visitor whose profile a record changes. `None` for an alias that ties nothing.
     fn record_owner<'r>(&self, record: &Record<'r>, previous_id: Option<&'r str>) -> Option<RecordOwner<'r>> {
         let is_alias = record.kind == RecordKind::Alias;
@@ -272,8 +265,7 @@ impl<'p> SiteTable<'p> {
         let standing = standing.and_then(ProfileBuilder::decode);
         let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_anonymous(self.site, anon_id));
         draft.fold(event, counts);
-        draft.write(self.buffer);
-        let rank = draft.eviction_class();
+        let rank = draft.write(self.buffer);
         self.table.put(key, self.buffer, rank);
     }
 
@@ -282,8 +274,7 @@ impl<'p> SiteTable<'p> {
         let standing = self.table.get(key).and_then(ProfileBuilder::decode);
         let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_user(self.site, user_id));
         draft.fold(event, counts);
-        draft.write(self.buffer);
-        let rank = draft.eviction_class();
+        let rank = draft.write(self.buffer);
         self.table.put(key, self.buffer, rank);
     }
 
@@ -306,8 +297,7 @@ impl<'p> SiteTable<'p> {
         }
         let gone = draft.link(anon_id).map(|id| self.hasher.key(self.site, IdKind::Anon, id));
         draft.fold(event, counts);
-        draft.write(self.buffer);
-        let rank = draft.eviction_class();
+        let rank = draft.write(self.buffer);
         self.table.put(user_key, self.buffer, rank);
         if before != Some(user_key) {
             self.table.put(anon_key, &encode_alias(user_key), EvictionClass::Pinned);
@@ -332,8 +322,7 @@ impl<'p> SiteTable<'p> {
     fn unlink(&mut self, anon_id: &str, user_key: Key) {
         let Some(mut draft) = self.table.get(user_key).and_then(ProfileBuilder::decode) else { return };
         draft.unlink(anon_id);
-        draft.write(self.buffer);
-        let rank = draft.eviction_class();
+        let rank = draft.write(self.buffer);
         self.table.put(user_key, self.buffer, rank);
     }
 }

@@ -17,6 +17,7 @@ use super::profile::profile::Profile;
 use super::store::table::{Table, TableReaders};
 use crate::clock::Clock;
 use crate::log::{Records, VisitorIds};
+use crate::metrics::readings;
 use crate::record::{IdKind, IdTag, Record, RecordKind, TombstoneKey, id_hash, tombstone_tags};
 use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::{FoldState, KnownTies};
@@ -33,30 +34,18 @@ pub struct ProfileMetrics {
 }
 
 impl ProfileMetrics {
-    /// Returns the number of entries in the table: visitors, and aliases of users.
-    pub fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
-    }
-
-    /// Returns the cost of all entries, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of visitors evicted because of the memory limit.
-    pub fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of trait writes ignored because a value or name is too large, or a number does
-    /// not fit a float.
-    pub fn traits_too_large(&self) -> u64 {
-        self.traits_too_large.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of profile operations ignored because the trait has a value of another type.
-    pub fn type_mismatches(&self) -> u64 {
-        self.type_mismatches.load(Ordering::Relaxed)
+    readings! {
+        /// Returns the number of entries in the table: visitors, and aliases of users.
+        entries,
+        /// Returns the cost of all entries, in bytes.
+        bytes,
+        /// Returns the number of visitors evicted because of the memory limit.
+        evicted,
+        /// Returns the number of trait writes ignored because a value or name is too large, or a number does
+        /// not fit a float.
+        traits_too_large,
+        /// Returns the number of profile operations ignored because the trait has a value of another type.
+        type_mismatches,
     }
 }
 
@@ -327,9 +316,8 @@ impl ProfileTable {
         position: Option<u64>,
         stream: &mut dyn FnMut() -> Vec<u8>,
     ) -> Option<Duration> {
-        let durable = position;
         let (mut fold, checkpoints) = self.checkpoint_parts(stream);
-        checkpoints?.on_idle(&mut fold, clock, durable)
+        checkpoints?.on_idle(&mut fold, clock, position)
     }
 
     /// Writes a last checkpoint: see [`CheckpointScheduler::close`].

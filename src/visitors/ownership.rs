@@ -19,7 +19,7 @@ pub use self::source::OwnershipSource;
 use super::checkpoint::reader::CheckpointError;
 use super::checkpoint::sections::TieIndex;
 use super::ties::{TieEntry, users_around};
-use crate::events::identity::{Owner, Users};
+use crate::events::identity::Owner;
 use crate::log::bloom::may_contain_hash;
 use crate::log::{LogError, Tombstone, VisitorIds};
 use crate::record::{IdKind, IdTag, TombstoneKey, VisitorId, id_hash};
@@ -207,7 +207,7 @@ impl Visitor {
     /// the visitor owns at present.
     pub fn named(&self) -> Vec<IdTag> {
         let owned = |(anon, entries): &(&IdTag, &Arc<[TieEntry]>)| {
-            self.owners.contains(&Users::from(users_around(entries, u64::MAX)).holder(**anon))
+            self.owners.contains(&users_around(entries, u64::MAX).holder(**anon))
         };
         let anons = self.groups.iter().filter(owned).map(|(anon, _)| *anon);
         [self.owner()].into_iter().chain(anons).collect::<BTreeSet<_>>().into_iter().collect()

@@ -147,7 +147,7 @@ impl Server {
             measure_categories: Vec::new(),
             generated: 0,
         };
-        Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }
+        Self { parser: JsonParser::default(), validator: EventValidator::default(), environment }
     }
 
     fn post(&mut self, request: &RequestFacts<'_>, path: &str, body: &[u8]) -> Outcome {

@@ -67,7 +67,7 @@ pub(crate) fn with_fold_input<T>(
     let members = payload.strip_prefix('{').expect("an object").trim_start();
     let separator = if members.starts_with('}') { "" } else { "," };
     let body = format!(r#"{{"type":"{}","anonId":"v","userId":"u"{separator}{members}"#, kind.name());
-    let mut parser = JsonParser::new();
+    let mut parser = JsonParser::default();
     let document = parser.parse(&body).expect("JSON");
     let endpoint = match kind {
         RecordKind::Page => EventEndpoint::Page,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parallax::testing::events::identity::{NamedIds, Owner, Users};
+use parallax::testing::events::identity::{NamedIds, Owner};
 use parallax::testing::limits::{RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, TIE_CACHE_ENTRIES_MAX};
 use parallax::testing::record::{IdTag, RecordKind};
 use parallax::testing::visitors::ties::cache::TieCache;
@@ -37,7 +37,7 @@ fn named(kind: RecordKind) -> NamedIds {
 
 /// Returns the owner of a record. `entries` are those of its anonymous ID.
 fn owner_of(entries: &[TieEntry], seq: u64, record: &NamedIds) -> Option<Owner> {
-    record.owner(Users::from(users_around(entries, seq)))
+    record.owner(users_around(entries, seq))
 }
 
 /// Returns the owner of a track event.

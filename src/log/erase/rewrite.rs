@@ -46,36 +46,17 @@ pub trait EraseRule {
     fn names_visitor(&mut self, record: &Record<'_>) -> bool;
 }
 
-/// The rule for quarantined tails. Nothing reads them, so each record that names the visitor becomes void.
-struct QuarantineRule<'a>(&'a mut dyn EraseRule);
-
-impl EraseRule for QuarantineRule<'_> {
-    fn may_match(&self, filter: &[u8]) -> bool {
-        self.0.may_match(filter)
-    }
-
-    fn may_name(&self, hash: u64) -> bool {
-        self.0.may_name(hash)
-    }
-
-    fn treatment(&mut self, _seq: u64, record: &Record<'_>) -> Treatment {
-        if self.names_visitor(record) { Treatment::Void } else { Treatment::Keep }
-    }
-
-    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
-        self.0.names_visitor(record)
-    }
-}
-
 /// A rule that decodes only the records that it may change.
 struct Treatments<'a> {
     rule: &'a mut dyn EraseRule,
     hasher: IdHasher,
+    /// True for a quarantined tail. Nothing reads it, so each record that names the visitor becomes void.
+    is_quarantined: bool,
 }
 
 impl<'a> Treatments<'a> {
-    fn new(rule: &'a mut dyn EraseRule) -> Self {
-        Self { rule, hasher: IdHasher::default() }
+    fn new(rule: &'a mut dyn EraseRule, is_quarantined: bool) -> Self {
+        Self { rule, hasher: IdHasher::default(), is_quarantined }
     }
 
     /// Returns the treatment of an encoded record.
@@ -85,7 +66,11 @@ impl<'a> Treatments<'a> {
         if !may_change {
             return Treatment::Keep;
         }
-        Record::decode(record).map_or(Treatment::Keep, |(record, _)| self.rule.treatment(seq, &record))
+        match Record::decode(record) {
+            Some((record, _)) if !self.is_quarantined => self.rule.treatment(seq, &record),
+            Some((record, _)) if self.rule.names_visitor(&record) => Treatment::Void,
+            _ => Treatment::Keep,
+        }
     }
 }
 
@@ -124,7 +109,7 @@ pub(super) fn rewrite_segment(
     let header = scan::read_header(&*file)?;
     let end = footer.as_ref().map_or(file.length()?, |footer| footer.offset);
     let mut scan = BatchScanner::new(file, end);
-    let mut treatments = Treatments::new(rule);
+    let mut treatments = Treatments::new(rule, false);
     if header.is_ok() && !needs_rewrite(&mut scan, segment.void_from_seq, &mut treatments)? {
         return Ok(None);
     }
@@ -153,8 +138,7 @@ pub(super) fn rewrite_quarantined(
     rule: &mut dyn EraseRule,
     options: RewriteOptions,
 ) -> io::Result<()> {
-    let mut rule = QuarantineRule(rule);
-    let mut treatments = Treatments::new(&mut rule);
+    let mut treatments = Treatments::new(rule, true);
     let file = directory.open_file(name)?;
     let end = file.length()?;
     let mut scan = BatchScanner::new(file, end);

@@ -60,7 +60,7 @@ impl Queue {
     }
 
     fn lock_erasure(&self) -> Result<Arc<ErasureLock>, EraseError> {
-        ErasureLock::try_acquire(self.shared_metrics()).ok_or(EraseError::Busy)
+        ErasureLock::try_acquire(self.metrics()).ok_or(EraseError::Busy)
     }
 
     fn send_erase_command(

@@ -29,7 +29,7 @@ impl LogWriter {
             self.begin_requested(&command.request)
         };
         self.upkeep.note_result(&result);
-        let failed = |error| EraseError::Log(LogError::io(&self.segments.directory().path(""), error));
+        let failed = |error| EraseError::Log(LogError::io(&self.segments.directory.path(""), error));
         command.reply(result.map_err(failed));
     }
 
@@ -46,9 +46,9 @@ impl LogWriter {
     fn erasure_started(&self, next_seq: u64) -> ErasureStarted {
         // Records have the wall clock, which may be earlier than the log clock.
         let wall_ms = self.clock.now_ms().saturating_sub(DEDUP_WINDOW_MS);
-        let keep_keys_after_ms = self.batch.dedup().live_after_ms().min(wall_ms);
+        let keep_keys_after_ms = self.batch.dedup.live_after_ms().min(wall_ms);
         let rewriting = RewriteOptions { keep_keys_after_ms, log_id: self.segments.log_id() };
-        let directory = self.segments.directory().clone();
+        let directory = self.segments.directory.clone();
         ErasureStarted::new(
             directory,
             next_seq,
@@ -60,9 +60,9 @@ impl LogWriter {
 
     /// Seals the open segment, then makes the tombstones durable and passes them to the consumer.
     fn begin_erasure(&mut self, visitor: &VisitorIds) -> io::Result<ErasureStarted> {
-        self.segments.directory().check_identity()?;
+        self.segments.directory.check_identity()?;
         // Without the key nobody could tell which IDs the tombstones name.
-        TombstoneKey::load_or_create(self.segments.directory())?;
+        TombstoneKey::load_or_create(&self.segments.directory)?;
         let payloads = tombstone_payloads(visitor);
         encode_tombstones(visitor, &payloads[..1], self.clock.now_ms(), &mut Vec::new())?;
         self.seal_before_erasure()?;
@@ -74,7 +74,7 @@ impl LogWriter {
 
     /// Makes the tombstones of a cluster durable. Their visitor is erased when the stream returns them.
     fn append_cluster_tombstones(&mut self, tombstones: &[ClusterTombstone]) -> io::Result<ErasureStarted> {
-        self.segments.directory().check_identity()?;
+        self.segments.directory.check_identity()?;
         let now_ms = self.clock.now_ms();
         let count = self.segments.add_batch(|batch, _| {
             for ClusterTombstone { site, key, payload } in tombstones {
@@ -96,7 +96,7 @@ impl LogWriter {
     /// Creates the file `erasing`, unless it names an erasure that has begun. An erasure that it names and that has not
     /// begun is forgotten: its request has got an error, or the start has reported it.
     fn mark_erasure(&self) -> io::Result<()> {
-        let directory = self.segments.directory();
+        let directory = &self.segments.directory;
         match InterruptedErasure::find(directory)? {
             Some(InterruptedErasure { is_begun: true, .. }) => Ok(()),
             _ => directory.set_erasing(self.segments.next_seq(), self.clock.now_ms()),
@@ -105,7 +105,7 @@ impl LogWriter {
 
     /// Seals the open segment, if it has records, and returns the state of an erasure without tombstones.
     fn seal_for_erasure(&mut self) -> io::Result<ErasureStarted> {
-        self.segments.directory().check_identity()?;
+        self.segments.directory.check_identity()?;
         self.seal_before_erasure()?;
         Ok(self.erasure_started(self.segments.first_open_seq()))
     }

@@ -343,9 +343,7 @@ impl SnapshotDirectory {
         }
         true
     }
-}
 
-impl SnapshotDirectory {
     /// Lists the files with their states. `reasons` has those of valid files.
     fn list_files(&self, reasons: &BTreeMap<OsString, String>) -> FileList {
         let mut files: Vec<_> =

@@ -19,12 +19,11 @@
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.phases.hex`, a golden test.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::phases::{ExperimentPhases, Phase, PhaseArm, Phases, is_range};
-use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile};
+use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile, decode_sorted};
 use crate::limits::{PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 use crate::varint::{Decoder, put_number, put_sized};
 
@@ -95,21 +94,6 @@ pub fn decode(bytes: &[u8]) -> Result<Phases, FileDamage> {
     let by_site = decode_sorted(&mut payload, decode_experiments).filter(|_| payload.0.is_empty());
     let phases = by_site.map(|by_site| Phases { by_site }).filter(|phases| phases.count() <= PHASES_MAX);
     phases.ok_or_else(|| PHASES_FILE.damage("its payload is malformed"))
-}
-
-/// Decodes a map: the number of its entries, and the entries, sorted by their keys.
-fn decode_sorted<'p, T>(
-    payload: &mut Decoder<'p>,
-    decode_value: impl Fn(&mut Decoder<'p>) -> Option<T>,
-) -> Option<BTreeMap<String, T>> {
-    let mut map: BTreeMap<String, T> = BTreeMap::new();
-    for _ in 0..payload.number()? {
-        let key = payload.text()?.to_owned();
-        let is_sorted = map.last_key_value().is_none_or(|(last, _)| *last < key);
-        let value = decode_value(payload)?;
-        is_sorted.then(|| map.insert(key, value))?;
-    }
-    Some(map)
 }
 
 fn decode_experiments(payload: &mut Decoder<'_>) -> Option<ExperimentPhases> {

@@ -14,6 +14,7 @@
 //! sync of the directory. Serving does not depend on such a file: one that is missing or damaged counts as
 //! empty, and one that cannot be written is written later.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::storage;
 use crate::storage::disk::{Disk, FileIdentity, RealDisk};
+use crate::varint::Decoder;
 
 const FORMAT_VERSION: u32 = 1;
 /// Length of the header. The payload follows it.
@@ -204,4 +206,19 @@ impl StateFile {
             }
         }
     }
+}
+
+/// Decodes a map: the number of its entries, and the entries, sorted by their keys.
+pub(super) fn decode_sorted<'p, T>(
+    payload: &mut Decoder<'p>,
+    decode_value: impl Fn(&mut Decoder<'p>) -> Option<T>,
+) -> Option<BTreeMap<String, T>> {
+    let mut map: BTreeMap<String, T> = BTreeMap::new();
+    for _ in 0..payload.number()? {
+        let key = payload.text()?.to_owned();
+        let is_sorted = map.last_key_value().is_none_or(|(last, _)| *last < key);
+        let value = decode_value(payload)?;
+        is_sorted.then(|| map.insert(key, value))?;
+    }
+    Some(map)
 }

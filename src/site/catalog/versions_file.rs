@@ -29,7 +29,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile};
+use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile, decode_sorted};
 use super::versions::{ContentEntry, PublishedVersion, Serving, SiteVersions, Versions};
 use crate::limits::{SERVINGS_KEPT_MAX, VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX};
 use crate::varint::{Decoder, put_number, put_sized};
@@ -132,23 +132,12 @@ fn distinct_entries(versions: &Versions) -> Vec<EntryRef<'_>> {
 /// The content is damaged, or of another format version.
 pub fn decode(bytes: &[u8]) -> Result<SiteVersions, FileDamage> {
     let mut payload = Decoder(VERSIONS_FILE.unseal(bytes)?);
-    let sites = decode_sites(&mut payload).and_then(|sites| match payload.0 {
+    let sites = decode_sorted(&mut payload, decode_site).and_then(|sites| match payload.0 {
         [] => Some(sites),
         _ => decode_histories(&mut payload, sites),
     });
     let sites = sites.filter(|_| payload.0.is_empty());
     sites.ok_or_else(|| VERSIONS_FILE.damage("its payload is malformed"))
-}
-
-fn decode_sites(payload: &mut Decoder<'_>) -> Option<SiteVersions> {
-    let mut sites = SiteVersions::new();
-    for _ in 0..payload.number()? {
-        let site = payload.text()?.to_owned();
-        let is_sorted = sites.last_key_value().is_none_or(|(last, _)| *last < site);
-        let versions = decode_site(payload)?;
-        is_sorted.then(|| sites.insert(site, versions))?;
-    }
-    Some(sites)
 }
 
 /// Adds the histories to their sites.

@@ -93,12 +93,10 @@ impl<'s> Collections<'s> {
 }
 
 fn encode_fields(item: &types::Item) -> Vec<u8> {
-    let mut out = Vec::new();
     let value = |text: &str| serde_json::from_str::<Json>(text).expect("the reader has parsed it");
     let fields: Map<String, Json> =
         item.fields.0.iter().map(|(name, text)| (name.clone(), value(text.get()))).collect();
-    condition::encode(&Json::Object(fields), &mut out);
-    out
+    condition::encode_value(&Json::Object(fields))
 }
 
 /// The names that a condition over an item's fields can use: any path, but no audience.
@@ -182,9 +180,7 @@ fn item_json(item: &types::Item, selection: Option<&[String]>) -> Vec<u8> {
     out.extend_from_slice(b",\"fields\":{");
     let selected = |name: &String| selection.is_none_or(|names| names.contains(name));
     for (i, (name, value)) in item.fields.0.iter().filter(|(name, _)| selected(name)).enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
+        json::write_comma(&mut out, i);
         json::write_string(&mut out, name);
         out.push(b':');
         json::write_minified(&mut out, value.get());
@@ -468,12 +464,10 @@ fn compile_param(name: &str, param: &types::Param) -> Param {
 }
 
 fn encode_scalar(scalar: &Scalar) -> Vec<u8> {
-    let mut out = Vec::new();
     let value = match scalar {
         Scalar::String(text) => Json::from(text.as_str()),
         Scalar::Number(number) => Json::from(number.clone()),
         Scalar::Boolean(flag) => Json::from(*flag),
     };
-    condition::encode(&value, &mut out);
-    out
+    condition::encode_value(&value)
 }

@@ -128,8 +128,7 @@ impl<'c> EmbeddedQueries<'c> {
         if params::may_be_absent(param) && (argument.is_null() || argument == "") {
             return Argument::Nothing;
         }
-        let mut encoded = Vec::new();
-        condition::encode(&argument, &mut encoded);
+        let encoded = condition::encode_value(&argument);
         if !Value::decode(&encoded).is_some_and(|value| params::accepts(param, value)) {
             diagnostics.add(Diagnostic::at_value(
                 location.file,
@@ -211,9 +210,7 @@ impl<'c> EmbeddedQueries<'c> {
     fn write_items(&mut self, query: &ArchivedQuery, pieces: &PieceBuilder, out: &mut Vec<u8>) {
         self.search.limit_page_bytes(|at| pieces.text(query.items[at as usize].piece.to_native()).len());
         for (i, at) in self.search.positions.iter().enumerate() {
-            if i > 0 {
-                out.push(b',');
-            }
+            json::write_comma(out, i);
             out.extend_from_slice(pieces.text(query.items[*at as usize].piece.to_native()));
         }
         out.extend_from_slice(b"],\"total\":");

@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use super::entry::Entry;
 use crate::condition::program::{ArchivedProgram, ProgramBuffer};
 use crate::condition::{
-    self, Condition, EncodedDocument, Evaluator, Memo, NoAudiences, Patterns, Value, to_number,
+    self, Condition, EncodedDocument, Evaluator, Memo, NoAudiences, Patterns, Value, encode_value, to_number,
 };
 use crate::site::query::order;
 use crate::site::snapshot::format::{Column, ColumnBound, Index, IndexParam, Param, ParamKind};
@@ -348,12 +348,6 @@ fn for_each_equal_value(
             }
         });
     }
-}
-
-fn encode_value(value: &Json) -> Vec<u8> {
-    let mut out = Vec::new();
-    condition::encode(value, &mut out);
-    out
 }
 
 /// Returns a value that is not equal to any of these. For a number or a boolean this is NaN, which equals

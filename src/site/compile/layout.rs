@@ -150,9 +150,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         self.combinations_counted = listed.counted;
         let mut text = vec![b'['];
         for (i, combination) in listed.first.iter().enumerate() {
-            if i > 0 {
-                text.push(b',');
-            }
+            json::write_comma(&mut text, i);
             json::write_string(&mut text, combination);
         }
         text.push(b']');
@@ -250,9 +248,7 @@ impl LayoutCompiler<'_, '_, '_> {
         self.text.extend_from_slice(b",\"zones\":{");
         for (i, (name, zone)) in zones.0.iter().enumerate() {
             let pointer = format!("{pointer}/zones/{name}");
-            if i > 0 {
-                self.text.push(b',');
-            }
+            json::write_comma(&mut self.text, i);
             json::write_string(&mut self.text, name);
             self.text.push(b':');
             if depth == NODE_NESTING_MAX {
@@ -271,9 +267,7 @@ impl LayoutCompiler<'_, '_, '_> {
     fn nodes(&mut self, nodes: &[Node], pointer: &str, parts: &mut Vec<Part>, depth: usize) {
         self.text.push(b'[');
         for (i, node) in nodes.iter().enumerate() {
-            if i > 0 {
-                self.text.push(b',');
-            }
+            json::write_comma(&mut self.text, i);
             self.node(node, &format!("{pointer}/{i}"), parts, depth);
         }
         self.text.push(b']');

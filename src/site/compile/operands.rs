@@ -158,14 +158,9 @@ fn describe_empty(file: &str, window: &[&Comparison<'_>]) -> Diagnostic {
     Diagnostic { help, ..diagnostic.with_title(title) }
 }
 
-pub(super) fn is_page(field: ProfileField) -> bool {
-    use ProfileField as F;
-    matches!(field, F::Page | F::PageCount | F::PageFirst | F::PageLast)
-}
-
 /// Checks that the path in `pages.<path>` has the form that page events have.
 fn check_page_path(file: &str, test: &FieldTest<'_>) -> Option<Diagnostic> {
-    if !is_page(test.field) {
+    if !test.field.is_page() {
         return None;
     }
     let name = test.name.as_str();

@@ -208,9 +208,7 @@ fn page_listing(
     listing.extend_from_slice(&ids::hex_u64(u64::from_be_bytes([h0, h1, h2, h3, h4, h5, h6, h7])));
     listing.extend_from_slice(b"\",\"zones\":[");
     for (i, zone) in page.zones.iter().enumerate() {
-        if i > 0 {
-            listing.push(b',');
-        }
+        json::write_comma(&mut listing, i);
         json::write_string(&mut listing, &zone.name);
     }
     listing.extend_from_slice(b"],\"combinations\":");

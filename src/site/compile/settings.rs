@@ -14,9 +14,7 @@ pub(super) fn site_settings(site: &Site) -> String {
     }
     out.extend_from_slice(b",\"origins\":[");
     for (i, origin) in site.origins.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
+        json::write_comma(&mut out, i);
         json::write_string(&mut out, origin);
     }
     out.extend_from_slice(format!("],\"privacy\":{{\"honorGpc\":{}", site.privacy.honor_gpc).as_bytes());

@@ -279,12 +279,6 @@ impl QueryRunner {
     }
 }
 
-impl Default for QueryRunner {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 struct ItemMatcher<'s> {
     query: &'s ArchivedQuery,
     program: &'s ArchivedProgram,

@@ -21,14 +21,8 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    pub const ALL: [FileKind; 6] = [
-        FileKind::Site,
-        FileKind::Audiences,
-        FileKind::Groups,
-        FileKind::Queries,
-        FileKind::Route,
-        FileKind::Content,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Site, Self::Audiences, Self::Groups, Self::Queries, Self::Route, Self::Content];
 
     /// Returns the name of the kind on the command line.
     pub fn name(self) -> &'static str {

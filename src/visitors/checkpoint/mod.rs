@@ -21,6 +21,8 @@ pub mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::metrics::readings;
+
 /// Metrics of checkpoints, shared between threads.
 #[derive(Debug, Default)]
 pub struct CheckpointMetrics {
@@ -42,29 +44,17 @@ pub struct CheckpointMetrics {
 pub struct CheckpointRequest(u64);
 
 impl CheckpointMetrics {
-    /// Returns the number of checkpoints written.
-    pub fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of disk errors while writing or deleting checkpoints.
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of copies aborted because the table changed too fast.
-    pub fn aborted(&self) -> u64 {
-        self.aborted.load(Ordering::Relaxed)
-    }
-
-    /// Returns the size of the last checkpoint written, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the seq of the newest checkpoint, or 0.
-    pub fn seq(&self) -> u64 {
-        self.seq.load(Ordering::Relaxed)
+    readings! {
+        /// Returns the number of checkpoints written.
+        written,
+        /// Returns the number of disk errors while writing or deleting checkpoints.
+        failed,
+        /// Returns the number of copies aborted because the table changed too fast.
+        aborted,
+        /// Returns the size of the last checkpoint written, in bytes.
+        bytes,
+        /// Returns the seq of the newest checkpoint, or 0.
+        seq,
     }
 
     /// Requests a checkpoint. The log writer begins it in its next step.

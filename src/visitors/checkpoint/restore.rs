@@ -7,7 +7,7 @@ use std::io;
 use super::directory::{CheckpointDirectory, checkpoint_name};
 use super::format::{FORMAT_VERSION, Header};
 use super::load::{Progress, load_table, wrong_entry_count};
-use super::reader::{CheckpointError, CheckpointReader, read_header};
+use super::reader::{CheckpointError, CheckpointReader, damaged, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::log::{LogId, unsupported_version};
@@ -40,7 +40,8 @@ pub enum RestoreError {
     Thread(io::Error),
 }
 
-/// The restored state, from which the server continues.
+/// The restored state, from which the server continues. The default is that without a checkpoint.
+#[derive(Default)]
 pub struct RestoredTable {
     /// The table as of `seq`.
     pub table: Table,
@@ -86,32 +87,13 @@ pub fn restore(
     // If this fails, the next checkpoint deletes the file first.
     let _ = dir.remove_temporary();
     let seqs = dir.seqs().map_err(RestoreError::List)?;
-    let mut damages = Vec::new();
-    let NewestCheckpoint {
-        table,
-        fold,
-        secret,
-        cost_max: made_with,
-        log_id,
-        durable_seq,
-        state: mut standing,
-    } = load_newest(dir, seqs, log.log_id, &mut damages, progress)?;
-    standing.is_outdated |= made_with.is_some_and(|made_with| made_with != cost_max);
-    let seq = standing.seq;
+    let mut restored = load_newest(dir, seqs, log.log_id, cost_max, progress)?;
+    let seq = restored.seq;
     if seq + 1 < log.first {
         let missing = format!("records {}..={} are in no checkpoint and no segment", seq + 1, log.first - 1);
-        damages.push(format!("{missing}; visitor profiles lack them"));
+        restored.warnings.push(format!("{missing}; visitor profiles lack them"));
     }
-    Ok(RestoredTable {
-        table,
-        state: fold,
-        secret,
-        log_id: log.log_id.or(log_id),
-        seq,
-        durable_seq,
-        checkpoint_state: standing,
-        warnings: damages,
-    })
+    Ok(RestoredTable { log_id: log.log_id.or(restored.log_id), ..restored })
 }
 
 /// Returns the greatest seq in the headers of the checkpoints of a log, or 0. `log_id` is `None` if no segment
@@ -122,45 +104,32 @@ pub(crate) fn newest_header_seq(dir: &CheckpointDirectory, seqs: &[u64], log_id:
     of_log.map(|header| header.seq).max().unwrap_or(0)
 }
 
-struct NewestCheckpoint {
-    table: Table,
-    fold: FoldState,
-    secret: Option<[u8; 16]>,
-    cost_max: Option<u64>,
-    log_id: Option<LogId>,
-    /// The greatest seq in the header of this checkpoint and of the damaged ones of the log.
-    durable_seq: u64,
-    state: CheckpointState,
-}
-
 fn load_newest(
     dir: &CheckpointDirectory,
     mut usable: Vec<u64>,
     log_id: Option<LogId>,
-    damages: &mut Vec<String>,
+    cost_max: u64,
     progress: &mut Progress<'_>,
-) -> Result<NewestCheckpoint, RestoreError> {
+) -> Result<RestoredTable, RestoreError> {
     let mut is_outdated = false;
     let mut durable_seq = 0;
+    let mut warnings = Vec::new();
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
-            Ok((LoadedFold { table, state: fold }, loaded)) => {
+            Ok((LoadedFold { table, state }, header, bytes)) => {
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
-                let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
-                let secret = Some(loaded.secret);
-                let cost_max = Some(loaded.cost_max);
-                let log_id = Some(loaded.log_id);
-                let durable_seq = durable_seq.max(seq);
-                return Ok(NewestCheckpoint {
+                is_outdated |= header.cost_max != cost_max;
+                return Ok(RestoredTable {
                     table,
-                    fold,
-                    secret,
-                    cost_max,
-                    log_id,
-                    durable_seq,
-                    state: standing,
+                    state,
+                    secret: Some(header.secret),
+                    log_id: Some(header.log_id),
+                    seq,
+                    durable_seq: durable_seq.max(seq),
+                    checkpoint_state: CheckpointState { generations, seq, bytes, is_outdated },
+                    warnings,
                 });
             }
             // Without the checkpoint the start would fold the whole log, and end at the next thread.
@@ -174,41 +143,27 @@ fn load_newest(
                 if matches!(fault, CheckpointError::Damaged { .. }) {
                     durable_seq = durable_seq.max(newest_header_seq(dir, &[seq], log_id));
                 }
-                damages.push(format!("{file}: not used: {fault}"));
+                warnings.push(format!("{file}: not used: {fault}"));
             }
         }
         usable.pop();
         is_outdated = true;
     }
-    let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
-    let table = Table::new();
-    let fold = FoldState::default();
-    let secret = None;
-    let cost_max = None;
-    let log_id = None;
-    Ok(NewestCheckpoint { table, fold, secret, cost_max, log_id, durable_seq, state: standing })
+    let checkpoint_state = CheckpointState { is_outdated, ..CheckpointState::default() };
+    Ok(RestoredTable { durable_seq, checkpoint_state, warnings, ..RestoredTable::default() })
 }
 
-struct LoadedHeader {
-    secret: [u8; 16],
-    cost_max: u64,
-    log_id: LogId,
-    bytes: u64,
-}
-
+/// Loads a checkpoint. Returns its fold, its header and its size in bytes.
 fn load(
     dir: &CheckpointDirectory,
     seq: u64,
     log_id: Option<LogId>,
     progress: &mut Progress<'_>,
-) -> Result<(LoadedFold, LoadedHeader), CheckpointError> {
+) -> Result<(LoadedFold, Header, u64), CheckpointError> {
     let opened = CheckpointReader::open(dir.disk(), &dir.path_of(seq))?;
     let header = *opened.header();
     if header.seq != seq {
-        return Err(CheckpointError::Damaged {
-            at: 0,
-            what: "the seq in the header differs from the file name",
-        });
+        return Err(damaged(0, "the seq in the header differs from the file name"));
     }
     if opened.is_of_node() {
         return Err(CheckpointError::OfCluster);
@@ -216,9 +171,8 @@ fn load(
     if log_id.is_some_and(|log_id| log_id != header.log_id) {
         return Err(CheckpointError::Foreign(header.log_id));
     }
-    let Header { secret, cost_max, log_id, .. } = header;
-    let loaded = LoadedHeader { secret, cost_max, log_id, bytes: opened.bytes() };
-    Ok((load_fold(opened, progress)?, loaded))
+    let bytes = opened.bytes();
+    Ok((load_fold(opened, progress)?, header, bytes))
 }
 
 /// Checks the ties, and returns the filter of lost aliases and the known sites.

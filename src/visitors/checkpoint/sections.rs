@@ -191,27 +191,28 @@ impl TieIndex {
     }
 }
 
-/// A writer of one section.
+/// A writer of one run or section.
 pub(super) struct SectionWriter<'a> {
     file: &'a mut dyn DiskFile,
     block: &'a mut Vec<u8>,
+    end: &'a mut u64,
     part: Run,
     count: u32,
     count_max: u32,
 }
 
 impl<'a> SectionWriter<'a> {
-    /// Begins a section at the end of the file. A block has at most `count_max` entries. `block` is a
+    /// Begins a section at `end`, the end of the file. A block has at most `count_max` entries. `block` is a
     /// reusable buffer.
     pub(super) fn new(
         file: &'a mut dyn DiskFile,
         block: &'a mut Vec<u8>,
-        offset: u64,
+        end: &'a mut u64,
         count_max: usize,
     ) -> Self {
         begin_block(block);
-        let part = Run { offset, ..Run::default() };
-        Self { file, block, part, count: 0, count_max: u32::try_from(count_max).unwrap_or(u32::MAX) }
+        let part = Run { offset: *end, ..Run::default() };
+        Self { file, block, end, part, count: 0, count_max: u32::try_from(count_max).unwrap_or(u32::MAX) }
     }
 
     /// Adds an entry.
@@ -235,11 +236,12 @@ impl<'a> SectionWriter<'a> {
         Ok(())
     }
 
-    /// Writes the last block and returns the description of the section.
+    /// Writes the last block, advances the end of the file, and returns the description of the section.
     pub(super) fn finish(mut self) -> io::Result<Run> {
         if self.count > 0 {
             self.end_block()?;
         }
+        *self.end += self.part.bytes;
         Ok(self.part)
     }
 }

@@ -12,10 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use super::CheckpointMetrics;
 use super::directory::CheckpointDirectory;
-use super::format::{
-    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, Parts, Run, TIES_PER_BLOCK, begin_block,
-    end_block, extend_checksum, trailer_to_bytes,
-};
+use super::format::{CheckpointEntry, HEADER_BYTES, Header, Parts, TIES_PER_BLOCK, trailer_to_bytes};
 use super::reader::{CheckpointError, CheckpointReader};
 use super::sections::SectionWriter;
 use crate::limits::{
@@ -266,37 +263,18 @@ impl CheckpointFile {
     fn end_run(&mut self) -> io::Result<()> {
         let mut places = std::mem::take(&mut self.run_index);
         places.sort_unstable();
-        let mut run = Run { offset: self.offset, entries: places.len() as u64, ..Run::default() };
-        let mut count = 0;
-        begin_block(&mut self.block);
+        let mut run = SectionWriter::new(&mut *self.file, &mut self.block, &mut self.offset, usize::MAX);
         for &(_, place) in &places {
-            let length =
-                CheckpointEntry::decode(&self.run_entries[place..]).map_or(0, |entry| entry.encoded_len());
-            if self.block.len() + length > CHECKPOINT_BLOCK_BYTES {
-                self.end_block(&mut run, count)?;
-                count = 0;
-            }
-            self.block.extend_from_slice(&self.run_entries[place..place + length]);
-            count += 1;
+            let rest = &self.run_entries[place..];
+            let length = CheckpointEntry::decode(rest).map_or(0, |entry| entry.encoded_len());
+            run.push(&[&rest[..length]])?;
         }
-        if self.block.len() > BLOCK_HEADER_BYTES {
-            self.end_block(&mut run, count)?;
-        }
-        self.parts.runs.push(run);
+        self.parts.runs.push(run.finish()?);
         self.run_entries.clear();
         places.clear();
         self.run_index = places;
         // Otherwise a sync of the log could wait for gigabytes of this file.
         self.file.sync_data()
-    }
-
-    fn end_block(&mut self, run: &mut Run, count: u32) -> io::Result<()> {
-        run.checksum = extend_checksum(run.checksum, end_block(&mut self.block, count));
-        append_all(&mut *self.file, &self.block)?;
-        run.bytes += self.block.len() as u64;
-        self.offset += self.block.len() as u64;
-        begin_block(&mut self.block);
-        Ok(())
     }
 
     /// Writes the last run, the sections and the trailer, and syncs the file. Returns its seq and its size in
@@ -324,42 +302,39 @@ impl CheckpointFile {
         };
         let recent = ties.recent.sorted();
         let rule = ties.drop_rule(dir.first_log_seq()?);
-        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, TIES_PER_BLOCK);
+        let mut section =
+            SectionWriter::new(&mut *self.file, &mut self.block, &mut self.offset, TIES_PER_BLOCK);
         let base = base.iter().flat_map(|base| base.ties()).map(|entry| entry.map_err(to_io_error));
         merge(base, &recent, &rule, |entry| section.push(&[&entry.to_bytes()]))?;
         self.parts.ties = section.finish()?;
-        self.offset += self.parts.ties.bytes;
         Ok(())
     }
 
     fn write_lost(&mut self) -> io::Result<()> {
-        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, usize::MAX);
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, &mut self.offset, usize::MAX);
         for (number, bits) in self.sections.lost.lines() {
             section.push(&[&u64::from(number).to_le_bytes(), &bits])?;
         }
         self.parts.lost = section.finish()?;
-        self.offset += self.parts.lost.bytes;
         Ok(())
     }
 
     fn write_sites(&mut self) -> io::Result<()> {
-        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, usize::MAX);
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, &mut self.offset, usize::MAX);
         for site in self.sections.ties.sites.iter() {
             // The limit of a site ID fits in a byte.
             section.push(&[&[site.len() as u8], site.as_bytes()])?;
         }
         self.parts.sites = section.finish()?;
-        self.offset += self.parts.sites.bytes;
         Ok(())
     }
 
     fn write_stream(&mut self) -> io::Result<()> {
-        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, usize::MAX);
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, &mut self.offset, usize::MAX);
         for piece in self.sections.stream.chunks(STREAM_PIECE_BYTES) {
             section.push(&[piece])?;
         }
         self.parts.stream = section.finish()?;
-        self.offset += self.parts.stream.bytes;
         Ok(())
     }
 }

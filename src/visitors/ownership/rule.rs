@@ -187,10 +187,10 @@ impl<'a> OwnershipRule<'a> {
     fn users(&mut self, anon: Option<IdTag>, seq: u64) -> Result<Users, OwnershipError> {
         let Some(anon) = anon else { return Ok(Users::default()) };
         if let Some(entries) = self.groups.get(&anon).or_else(|| self.others.get(anon)) {
-            return Ok(users_around(entries, seq).into());
+            return Ok(users_around(entries, seq));
         }
         let entries = self.ownership.entries_of(anon)?;
-        let users = users_around(&entries, seq).into();
+        let users = users_around(&entries, seq);
         self.others.insert(anon, entries);
         Ok(users)
     }

@@ -118,18 +118,16 @@ impl<'a> ProfileBuilder<'a> {
         self.anon_ids.decode().retain(|id| *id != anon_id);
     }
 
-    /// Returns the eviction class: visitors with at most one visit are evicted first.
-    pub fn eviction_class(&self) -> EvictionClass {
-        if self.visits.count() <= 1 { EvictionClass::SingleVisit } else { EvictionClass::Returning }
-    }
-
     fn base_ms(&self) -> i64 {
         self.seen_ms.map_or(0, |(_, last_ms)| last_ms)
     }
 
     /// Encodes the profile into `out` and replaces the content of `out`. Removes the least recent parts
-    /// until the profile is within its limits.
-    pub fn write(&mut self, out: &mut Vec<u8>) {
+    /// until the profile is within its limits. Returns the eviction class: visitors with at most one visit are evicted
+    /// first.
+    pub fn write(&mut self, out: &mut Vec<u8>) -> EvictionClass {
+        let is_single = self.visits.count() <= 1;
+        let class = if is_single { EvictionClass::SingleVisit } else { EvictionClass::Returning };
         self.names.truncate(PROFILE_EVENT_NAMES_MAX);
         self.pages.truncate(PROFILE_PATHS_MAX);
         while self.traits.len() > TRAITS_MAX
@@ -142,10 +140,10 @@ impl<'a> ProfileBuilder<'a> {
             self.encode(out);
             let mut excess = out.len().saturating_sub(PROFILE_BYTES_MAX);
             if excess == 0 {
-                return;
+                return class;
             }
             while excess > 0 {
-                let Some(freed) = self.drop_least_recent() else { return };
+                let Some(freed) = self.drop_least_recent() else { return class };
                 excess = excess.saturating_sub(freed);
             }
         }

@@ -142,9 +142,8 @@ impl<'a> EncodedHistories<'a> {
     }
 
     fn decode(&mut self) -> Vec<HistoryEntry<'a>> {
-        let before = self.before;
-        let after = self.after;
-        let [before, after] = [before, after].map(|section| history::decode_entries(section, self.base_ms));
+        let [before, after] =
+            [self.before, self.after].map(|section| history::decode_entries(section, self.base_ms));
         before.chain(self.changed.take()).chain(after).collect()
     }
 }

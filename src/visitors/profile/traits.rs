@@ -25,7 +25,7 @@ use serde_json::Value as Json;
 
 use super::FoldCounts;
 use super::varint::{Decoder, put_number, put_signed, put_sized, signed_len, sized_len};
-use crate::condition::{self, Value};
+use crate::condition::{Value, encode_value};
 use crate::events::changes::{Change, Changes, Operation};
 use crate::limits::{TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX};
 
@@ -207,12 +207,6 @@ impl Trait<'_> {
         let written = signed_len(base_ms.wrapping_sub(self.written_ms));
         sized_len(self.name.len()) + written + self.value.len()
     }
-}
-
-fn encode_value(value: &Json) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    condition::encode(value, &mut bytes);
-    bytes
 }
 
 fn increment(current: Option<Value<'_>>, by: Json) -> NewValue {

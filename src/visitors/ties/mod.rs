@@ -20,15 +20,21 @@ pub mod lost;
 pub mod merge;
 pub mod recent;
 
+use crate::events::identity::Users;
 use crate::little_endian::u64_at;
 use crate::record::IdTag;
 
 /// Returns the users of an anonymous ID before the record of a seq and after it, and the user of the entry after that.
 /// `entries` are those of the ID, in seq order.
-pub fn users_around(entries: &[TieEntry], seq: u64) -> [Option<IdTag>; 3] {
-    let before = entries.partition_point(|entry| entry.seq < seq);
-    let after = entries.partition_point(|entry| entry.seq <= seq);
-    [before.checked_sub(1), after.checked_sub(1), Some(after)].map(|at| entries.get(at?)?.user)
+pub fn users_around(entries: &[TieEntry], seq: u64) -> Users {
+    let first = entries.partition_point(|entry| entry.seq < seq);
+    let next = entries.partition_point(|entry| entry.seq <= seq);
+    let user_at = |at: Option<usize>| entries.get(at?)?.user;
+    Users {
+        before: user_at(first.checked_sub(1)),
+        after: user_at(next.checked_sub(1)),
+        next: user_at(Some(next)),
+    }
 }
 
 /// Length of an encoded entry.

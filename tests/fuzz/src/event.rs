@@ -78,7 +78,7 @@ fn record_events(
     body: &str,
     payloads: &mut Vec<String>,
 ) -> Result<EventResults, Refusal> {
-    let mut parser = JsonParser::new();
+    let mut parser = JsonParser::default();
     let document = parser.parse(body)?;
     let sent = Submission::parse(&document, endpoint)?;
     let call = RequestFacts {

@@ -52,9 +52,7 @@ impl LayoutCompiler<'_, '_, '_> {
         } else if let Ok(elements) = serde_json::from_str::<Vec<RawJson>>(value) {
             self.text.push(b'[');
             for (i, element) in elements.iter().enumerate() {
-                if i > 0 {
-                    self.text.push(b',');
-                }
+                json::write_comma(&mut self.text, i);
                 self.prop(element.get(), &format!("{pointer}/{i}"));
             }
             self.text.push(b']');
@@ -76,9 +74,7 @@ impl LayoutCompiler<'_, '_, '_> {
         }
         self.text.push(b'{');
         for (i, (name, value)) in members.iter().enumerate() {
-            if i > 0 {
-                self.text.push(b',');
-            }
+            json::write_comma(&mut self.text, i);
             json::write_string(&mut self.text, name);
             self.text.push(b':');
             let mut pointer = pointer.to_owned();

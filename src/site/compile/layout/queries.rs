@@ -39,9 +39,7 @@ impl LayoutCompiler<'_, '_, '_> {
     fn query_params(&mut self, params: &Members<Name, RawJson>, call: &QueryCall, parts: &mut Vec<Part>) {
         self.text.extend_from_slice(b",\"params\":{");
         for (i, (name, value)) in params.0.iter().enumerate() {
-            if i > 0 {
-                self.text.push(b',');
-            }
+            json::write_comma(&mut self.text, i);
             json::write_string(&mut self.text, name);
             self.text.push(b':');
             match self.page_compiler.embedded_queries.route_argument(call, name) {

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::redirects::PublishedPaths;
 use crate::nearest::nearest;
 use crate::site::compile::comparisons::{Comparison, Comparisons, FieldTest};
-use crate::site::compile::operands::{is_ordering, is_page, number_of};
+use crate::site::compile::operands::{is_ordering, number_of};
 use crate::site::compile::paths::is_pattern;
 use crate::site::profile_fields::ProfileField;
 use crate::site::profile_values::{FieldValues, ValueList, is_date};
@@ -72,7 +72,7 @@ pub(super) fn check(
         diagnostic.into_iter().for_each(|diagnostic| warnings.add(diagnostic));
     }
     for field in &found.fields {
-        if is_page(field.field) {
+        if field.field.is_page() {
             published.check_page(condition.file, &field.pointer, &field.name, warnings);
         }
         check_param(condition.file, field).into_iter().for_each(|diagnostic| warnings.add(diagnostic));
