@@ -5,7 +5,7 @@
 //! ```text
 //! published    site directory --compile--> snapshot file --copy into snapshots/--> sealed, mapped, verified --> catalog
 //! recorded     POST --decode--> record --queue--> log writer: append, fdatasync --> segment files (the log)
-//!              `--fold--> profiles (memory, checkpoints) --> acknowledged
+//!                                                 `--fold--> profiles (memory, checkpoints) --> acknowledged
 //! answered     resolve(snapshot, profile, request) = bytes                          a pure function
 //! ```
 //!
@@ -35,10 +35,11 @@
 //!
 //! * [`resolve`] and [`condition`] know no HTTP, no sockets and no clock. Time is a parameter. [`record`] names no file, thread or
 //!   clock.
-//! * A GET takes no lock, touches no file, and allocates nothing once the buffers of its connection exist. Explanations and held
-//!   requests are the exceptions. `tests/allocations.rs` counts.
+//! * A GET takes no lock, touches no file, and allocates nothing once the buffers of its connection exist. Explanations, held
+//!   requests and the first list of a page of `/v1/routes` in each version are the exceptions. `tests/allocations.rs` counts.
 //! * Status 200 for an event means that it is on disk once, stays there, and is known to the next resolve: it is appended, synced
-//!   (only with `--ack disk`), folded and acknowledged, in this order. After a failed append or sync, the writer never uses that
+//!   (only with `--ack disk`), folded and acknowledged, in this order. On a node of a cluster the fold follows the stream, and a
+//!   receipt with `"visible":false` is sent before it. After a failed append or sync, the writer never uses that
 //!   descriptor again. The log writer only delays requests that wait for its acknowledgement.
 //! * The table of visitors is exactly the fold of the log, or of a checkpoint and the records after it, evictions included.
 //! * The *watermark* is the greatest seq that is proven durable. Damage at or below it is loud: `parallax check` exits with 1, the
