@@ -33,9 +33,9 @@ unsafe impl GlobalAlloc for ExitingAllocator {
     }
 
     // SAFETY: as above.
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: as above.
-        allocated(unsafe { System.realloc(block, layout, size) }, size)
+        allocated(unsafe { System.realloc(block, layout, new_size) }, new_size)
     }
 
     // SAFETY: as above.

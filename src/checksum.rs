@@ -178,14 +178,14 @@ pub(crate) fn crc32_combine(crc_a: u32, crc_b: u32, shift_b: u32) -> u32 {
     multiply(shift_b, crc_a) ^ crc_b
 }
 
-/// Returns the shift of a text of `length` bytes: x^(8 * length) modulo the polynomial. The CRC of the text
+/// Returns the shift of a text of `text_bytes` bytes: x^(8 * length) modulo the polynomial. The CRC of the text
 /// before it is multiplied by this factor. Computed once, when a piece is compiled.
-pub fn crc32_shift(length: usize) -> u32 {
+pub fn crc32_shift(text_bytes: usize) -> u32 {
     let mut result = ONE;
     let mut square = multiply(X, X);
     square = multiply(square, square);
     square = multiply(square, square);
-    let mut rest = length;
+    let mut rest = text_bytes;
     while rest > 0 {
         if rest & 1 == 1 {
             result = multiply(result, square);

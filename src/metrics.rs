@@ -79,11 +79,11 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Creates counters at zero for `endpoints` endpoints. Allocates all memory that counting needs.
-    pub fn new(endpoints: usize) -> Self {
+    /// Creates counters at zero for `endpoint_count` endpoints. Allocates all memory that counting needs.
+    pub fn new(endpoint_count: usize) -> Self {
         let classes: [_; STATUS_CLASSES] = std::array::from_fn(|_| new_histogram());
         Self {
-            latencies: vec![classes; endpoints],
+            latencies: vec![classes; endpoint_count],
             problem_counts: vec![0; problem::ALL.len()],
             connection_event_counts: Default::default(),
             sent_bytes: 0,
@@ -91,8 +91,14 @@ impl Counters {
     }
 
     /// Counts a response of the endpoint with this index: its status class, latency and size.
-    pub fn record_response(&mut self, endpoint: usize, class: usize, duration: Duration, bytes: usize) {
-        self.latencies[endpoint][class].saturating_record(duration.as_nanos() as u64);
+    pub fn record_response(
+        &mut self,
+        endpoint_index: usize,
+        status_class: usize,
+        duration: Duration,
+        bytes: usize,
+    ) {
+        self.latencies[endpoint_index][status_class].saturating_record(duration.as_nanos() as u64);
         self.sent_bytes += bytes as u64;
     }
 
@@ -109,8 +115,8 @@ impl Counters {
     }
 
     /// Returns the latencies of an endpoint and status class, in nanoseconds.
-    pub fn latency(&self, endpoint: usize, class: usize) -> &Histogram<u64> {
-        &self.latencies[endpoint][class]
+    pub fn latency(&self, endpoint_index: usize, status_class: usize) -> &Histogram<u64> {
+        &self.latencies[endpoint_index][status_class]
     }
 
     /// Returns the number of problems sent, by kind.
@@ -159,8 +165,8 @@ pub struct Totals(Arc<Mutex<Counters>>);
 
 impl Totals {
     /// Creates totals at zero.
-    pub fn new(endpoints: usize) -> Self {
-        Self(Arc::new(Mutex::new(Counters::new(endpoints))))
+    pub fn new(endpoint_count: usize) -> Self {
+        Self(Arc::new(Mutex::new(Counters::new(endpoint_count))))
     }
 
     /// Adds the counts of a thread and resets them.
@@ -230,9 +236,9 @@ impl Default for EventCounters {
 }
 
 impl EventCounters {
-    /// Counts valid events that were dropped. `reason` is an index: preview, no consent, bot.
-    pub fn record_dropped(&self, reason: usize, count: usize) {
-        self.0.dropped[reason].fetch_add(count as u64, Ordering::Relaxed);
+    /// Counts valid events that were dropped. `reason_index` is an index: preview, no consent, bot.
+    pub fn record_dropped(&self, reason_index: usize, count: usize) {
+        self.0.dropped[reason_index].fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// Counts a rejected event.
@@ -317,8 +323,8 @@ impl WebhookCounters {
     }
 
     /// Sets the number of sites whose served version is not acknowledged.
-    pub fn set_pending(&self, sites: usize) {
-        self.0[2].store(sites as u64, Ordering::Relaxed);
+    pub fn set_pending(&self, site_count: usize) {
+        self.0[2].store(site_count as u64, Ordering::Relaxed);
     }
 
     /// Returns the acknowledged messages, the failed attempts, and the pending messages.

@@ -12,13 +12,13 @@ const BLOCK_ITEMS_MAX: usize = 64;
 
 /// Maps items on all CPUs. The results have the order of the items, so they do not depend on the number of threads.
 ///
-/// Threads that the system does not start are left out. Each thread creates a state with `state` and reuses it. Calls `progress` on this thread with the number of items
+/// Threads that the system does not start are left out. Each thread creates a state with `state` and reuses it. Calls `report_progress` on this thread with the number of items
 /// done and the total.
 pub(crate) fn map<T: Sync, S, R: Send>(
     items: &[T],
     state: impl Fn() -> S + Sync,
     map: impl Fn(&mut S, &T) -> R + Sync,
-    progress: &dyn Fn(usize, usize),
+    report_progress: &dyn Fn(usize, usize),
 ) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
     let block_items = (items.len() / (8 * threads.max(1))).clamp(1, BLOCK_ITEMS_MAX);
@@ -57,7 +57,7 @@ pub(crate) fn map<T: Sync, S, R: Send>(
             for (slot, result) in results[first..].iter_mut().zip(mapped) {
                 *slot = Some(result);
             }
-            progress(done, items.len());
+            report_progress(done, items.len());
         }
     });
     // A thread that panicked has ended the scope with its panic.

@@ -31,17 +31,17 @@ pub(crate) fn decode_form(text: &[u8], out: &mut Vec<u8>) {
     decode_with(text, |rest| memchr2(b'%', b'+', rest), decode_first_form_byte, out);
 }
 
-/// Decodes `text` with `first` at the places that `escape` finds, and copies the bytes between them.
+/// Decodes `text` with `decode_first` at the places that `find_escape` finds, and copies the bytes between them.
 fn decode_with(
     text: &[u8],
-    escape: impl Fn(&[u8]) -> Option<usize>,
-    first: impl Fn(&[u8]) -> Option<(u8, &[u8])>,
+    find_escape: impl Fn(&[u8]) -> Option<usize>,
+    decode_first: impl Fn(&[u8]) -> Option<(u8, &[u8])>,
     out: &mut Vec<u8>,
 ) {
     let mut rest = text;
-    while let Some(at) = escape(rest) {
+    while let Some(at) = find_escape(rest) {
         out.extend_from_slice(&rest[..at]);
-        let Some((byte, behind)) = first(&rest[at..]) else { return };
+        let Some((byte, behind)) = decode_first(&rest[at..]) else { return };
         out.push(byte);
         rest = behind;
     }

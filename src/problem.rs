@@ -240,9 +240,9 @@ impl<'a> Problem<'a> {
     }
 
     /// Creates a 405. `method` is the subject of its sentence.
-    pub const fn method_not_allowed(method: &'a str, allow: &'static str) -> Self {
+    pub const fn method_not_allowed(method: &'a str, allowed_methods: &'static str) -> Self {
         let problem = Self::new(METHOD_NOT_ALLOWED, "{} is not supported here; use {allow}.");
-        Self { allow, actual: Actual::Name(method), ..problem }
+        Self { allow: allowed_methods, actual: Actual::Name(method), ..problem }
     }
 
     /// Creates a problem of a required parameter that is missing: "The parameter is missing; expected {expected}."
@@ -261,7 +261,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Names the parameter at fault in a group of parameters.
-    pub const fn within(self, group: &'static str, name: &'a str) -> Self {
-        Self { location: Some(Location { group: Some(group), name, in_query: false }), ..self }
+    pub const fn within(self, group_name: &'static str, name: &'a str) -> Self {
+        Self { location: Some(Location { group: Some(group_name), name, in_query: false }), ..self }
     }
 }

@@ -56,9 +56,9 @@ impl SizeCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, site: &str, hash: [u8; 32], now: Instant) -> Option<Arc<Sizes>> {
+    fn get(&self, site: &str, snapshot_hash: [u8; 32], now: Instant) -> Option<Arc<Sizes>> {
         let sizes = self.lock().get(site).cloned()?;
-        (sizes.hash == hash && now - sizes.began < SIZES_KEPT).then_some(sizes)
+        (sizes.hash == snapshot_hash && now - sizes.began < SIZES_KEPT).then_some(sizes)
     }
 
     fn put(&self, site: &str, sizes: &Arc<Sizes>) {

@@ -17,17 +17,17 @@ const STALE_MS: u64 = 50;
 pub(super) const LOADING: &str = "loading";
 
 /// Writes the metrics of a node.
-pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
-    page.gauge(
+pub(super) fn write_metrics(metrics: &ClusterMetrics, text: &mut MetricsText) {
+    text.gauge(
         "parallax_cluster_connected",
         "1 while the node reads the stream",
-        u64::from(node.state() != ClusterState::Alone),
+        u64::from(metrics.state() != ClusterState::Alone),
     );
-    write_positions(node, page);
-    write_counters(node, page);
-    write_nodes_and_times(node, page);
-    page.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");
-    page.sample(&[("era", &node.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
+    write_positions(metrics, text);
+    write_counters(metrics, text);
+    write_nodes_and_times(metrics, text);
+    text.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");
+    text.sample(&[("era", &metrics.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
 }
 
 fn number(number: &AtomicU64) -> u64 {
@@ -137,9 +137,9 @@ fn write_nodes_and_times(node: &ClusterMetrics, page: &mut MetricsText) {
 
 /// Adds the state of a node to the body of `/readyz`. Returns the status of a node that serves a site and is not
 /// ready.
-pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) -> Option<&'static str> {
-    let NodeStatus { state, since_ms, reason, not_ready } = node.status();
-    let stale_ms = node.stale_ms();
+pub(super) fn add_readiness(metrics: &ClusterMetrics, body: &mut Value) -> Option<&'static str> {
+    let NodeStatus { state, since_ms, reason, not_ready } = metrics.status();
+    let stale_ms = metrics.stale_ms();
     body["cluster"] = match state {
         ClusterState::Joining => json!("joining"),
         ClusterState::Loading => json!(LOADING),
@@ -159,7 +159,7 @@ pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) -> Option<&
             json!(format!("stale since {}", time::to_text(since_ms)))
         }
     };
-    body["position"] = json!(node.position.load(Ordering::Relaxed).to_string());
+    body["position"] = json!(metrics.position.load(Ordering::Relaxed).to_string());
     Some(match not_ready? {
         NotReady::Joining => "joining",
         NotReady::Lagging => "lagging",

@@ -57,12 +57,20 @@ enum FirstStep {
 impl InsightsHandler {
     pub(crate) fn new(
         is_on: bool,
-        log: Queue,
+        queue: Queue,
         ack: Ack,
         source: OwnershipSource,
         profiles: ProfileReaders,
     ) -> Self {
-        Self { is_on, log, ack, source, profiles, sizes: SizeCache::default(), salt: ids::random_u64() }
+        Self {
+            is_on,
+            log: queue,
+            ack,
+            source,
+            profiles,
+            sizes: SizeCache::default(),
+            salt: ids::random_u64(),
+        }
     }
 
     /// Returns whether the path is one of the endpoints.
@@ -95,16 +103,16 @@ impl InsightsHandler {
         Poll::Ready(outcome)
     }
 
-    /// `decoded` is a buffer.
+    /// `buffer` is a buffer.
     fn ask<'a>(
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        decoded: &'a mut Vec<u8>,
+        buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         if request.path == records::PATH {
-            return self.ask_for_records(requests, request, decoded, catalog);
+            return self.ask_for_records(requests, request, buffer, catalog);
         }
         if &request.path[PREFIX.len()..] == audiences::NAME {
             return self.ask_for_audiences(requests, request, catalog);
@@ -161,10 +169,10 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        decoded: &'a mut Vec<u8>,
+        buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        let request = RecordsRequest::parse(request, decoded)?;
+        let request = RecordsRequest::parse(request, buffer)?;
         self.check_site(&request.site, catalog)?;
         let reader = request.reader(self.source.clone(), self.log.clone(), self.ack);
         Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))
@@ -269,13 +277,13 @@ fn write_text(handler: &mut Handler, request: &Request<'_>, text: &str, out: &mu
     handler.write_validated(request, &etag, Representation::of(request).media_type(), out, || text);
 }
 
-fn answer_text(first_answer: &Answer, lists: &[&Answer], representation: Representation) -> String {
+fn answer_text(first_answer: &Answer, list_answers: &[&Answer], representation: Representation) -> String {
     match representation {
         Representation::Csv => first_answer.to_csv(),
-        Representation::Json if lists.is_empty() => first_answer.document.to_string(),
+        Representation::Json if list_answers.is_empty() => first_answer.document.to_string(),
         Representation::Json => {
             let mut document = first_answer.document.clone();
-            document["lists"] = lists.iter().map(|list| &list.document).cloned().collect();
+            document["lists"] = list_answers.iter().map(|list| &list.document).cloned().collect();
             document.to_string()
         }
     }
@@ -335,8 +343,8 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
     Ok(topic)
 }
 
-fn etag_of(input: &str, seq: u64) -> Etag {
-    Etag::of(format!("{input}{seq}").as_bytes())
+fn etag_of(etag_input: &str, seq: u64) -> Etag {
+    Etag::of(format!("{etag_input}{seq}").as_bytes())
 }
 
 fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out: &mut Vec<u8>) -> Outcome {

@@ -149,80 +149,80 @@ impl Metrics {
         page.text
     }
 
-    fn write_snapshots(&self, page: &mut MetricsText, handler: &mut Handler) {
+    fn write_snapshots(&self, text: &mut MetricsText, handler: &mut Handler) {
         let [activated, rejections, rejected_now, superseded] = self.publishing.snapshot();
-        page.counter("parallax_snapshots_activated_total", "Snapshots activated", activated);
-        page.counter("parallax_snapshots_refused_total", "Rejections of snapshot files", rejections);
-        page.gauge("parallax_snapshots_refused", "Snapshot files currently rejected", rejected_now);
-        page.gauge(
+        text.counter("parallax_snapshots_activated_total", "Snapshots activated", activated);
+        text.counter("parallax_snapshots_refused_total", "Rejections of snapshot files", rejections);
+        text.gauge("parallax_snapshots_refused", "Snapshot files currently rejected", rejected_now);
+        text.gauge(
             "parallax_snapshots_superseded",
             "Snapshot files not served because of their lower version",
             superseded,
         );
         #[cfg(feature = "cluster")]
-        self.write_pulling(page);
+        self.write_pulling(text);
         let [delivered, failed, pending] = self.webhook.snapshot();
-        page.counter(
+        text.counter(
             "parallax_webhook_deliveries_total",
             "Messages of --on-publish that the receiver accepted",
             delivered,
         );
-        page.counter(
+        text.counter(
             "parallax_webhook_failures_total",
             "Failed attempts to send a message of --on-publish",
             failed,
         );
-        page.gauge(
+        text.gauge(
             "parallax_webhook_pending",
             "Sites whose served version the receiver of --on-publish has not accepted yet",
             pending,
         );
-        page.begin_family("parallax_site_version", "gauge", "Version of each served site");
+        text.begin_family("parallax_site_version", "gauge", "Version of each served site");
         for site in handler.catalog().sites() {
-            page.sample(&[("site", &site.site().site)], site.version());
+            text.sample(&[("site", &site.site().site)], site.version());
         }
-        page.begin_family("parallax_site_routes", "gauge", "Routes of each served site");
+        text.begin_family("parallax_site_routes", "gauge", "Routes of each served site");
         for site in handler.catalog().sites() {
-            page.sample(&[("site", &site.site().site)], site.site().routes.len());
+            text.sample(&[("site", &site.site().site)], site.site().routes.len());
         }
     }
 
     #[cfg(feature = "cluster")]
-    fn write_pulling(&self, page: &mut MetricsText) {
+    fn write_pulling(&self, text: &mut MetricsText) {
         let Some(counters) = &self.pulling else { return };
         let [pulled, errors] = counters.snapshot();
-        page.counter(
+        text.counter(
             "parallax_cluster_snapshots_pulled_total",
             "Snapshots that --snapshots-from has delivered",
             pulled,
         );
-        page.counter(
+        text.counter(
             "parallax_cluster_snapshot_pull_errors_total",
             "Failed attempts to read the source of --snapshots-from, or to fetch or remove a snapshot",
             errors,
         );
     }
 
-    fn write_process(&self, page: &mut MetricsText) {
-        page.gauge(
+    fn write_process(&self, text: &mut MetricsText) {
+        text.gauge(
             "parallax_snapshots_memory_bytes",
             "Memory used by snapshots, in bytes, including old ones that are still in use",
             self.budget.used_bytes(),
         );
         if let Ok(usage) = storage::process_usage() {
-            page.gauge(
+            text.gauge(
                 "process_resident_memory_bytes",
                 "Resident memory size, in bytes",
                 usage.resident_bytes,
             );
-            page.gauge("process_open_fds", "Open file descriptors", usage.descriptors);
+            text.gauge("process_open_fds", "Open file descriptors", usage.descriptors);
         }
-        page.gauge(
+        text.gauge(
             "process_start_time_seconds",
             "Start time of the process, in seconds since 1970",
             self.started_s,
         );
-        page.counter(
+        text.counter(
             "parallax_log_lines_dropped_total",
             "Log lines dropped because nobody read standard error in time",
             log_lines::dropped(),
@@ -231,41 +231,41 @@ impl Metrics {
 }
 
 impl ServerMetrics {
-    fn write(&self, page: &mut MetricsText) {
-        self.write_connections(page);
-        self.write_events(page);
-        self.write_log(page);
-        self.write_queue(page);
-        self.write_visitors(page);
-        self.write_jobs(page);
-        self.write_checkpoints(page);
-        self.write_insights(page);
-        self.write_scrub(page);
+    fn write(&self, text: &mut MetricsText) {
+        self.write_connections(text);
+        self.write_events(text);
+        self.write_log(text);
+        self.write_queue(text);
+        self.write_visitors(text);
+        self.write_jobs(text);
+        self.write_checkpoints(text);
+        self.write_insights(text);
+        self.write_scrub(text);
         #[cfg(feature = "cluster")]
         if let Some(node) = &self.cluster {
-            super::cluster::write_metrics(node, page);
+            super::cluster::write_metrics(node, text);
         }
-        page.begin_family("parallax_memory_max_bytes", "gauge", "Memory limit of each holder, in bytes");
+        text.begin_family("parallax_memory_max_bytes", "gauge", "Memory limit of each holder, in bytes");
         for Term { holder, bytes } in &self.memory {
-            page.sample(&[("holder", holder)], bytes);
+            text.sample(&[("holder", holder)], bytes);
         }
     }
 
-    fn write_connections(&self, page: &mut MetricsText) {
-        page.gauge(
+    fn write_connections(&self, text: &mut MetricsText) {
+        text.gauge(
             "parallax_connections",
             "Open connections of the public address",
             self.lifecycle.open_connections(),
         );
-        page.gauge(
+        text.gauge(
             "parallax_connections_max",
             "Limit of open connections of the public address",
             self.connections_max,
         );
     }
 
-    fn write_events(&self, page: &mut MetricsText) {
-        page.begin_family(
+    fn write_events(&self, text: &mut MetricsText) {
+        text.begin_family(
             "parallax_events_dropped_total",
             "counter",
             "Valid events dropped on purpose, by reason",
@@ -273,117 +273,117 @@ impl ServerMetrics {
         for (reason, dropped) in
             ["preview", "no_consent", "bot"].into_iter().zip(self.event_counters.dropped_counts())
         {
-            page.sample(&[("reason", reason)], dropped);
+            text.sample(&[("reason", reason)], dropped);
         }
-        page.begin_family("parallax_events_rejected_total", "counter", "Events rejected, by code");
+        text.begin_family("parallax_events_rejected_total", "counter", "Events rejected, by code");
         for (kind, rejected) in self.event_counters.rejected_counts().filter(|(_, rejected)| *rejected > 0) {
-            page.sample(&[("code", kind.code)], rejected);
+            text.sample(&[("code", kind.code)], rejected);
         }
-        page.counter(
+        text.counter(
             "parallax_event_values_ignored_total",
             "Optional values of events that were not usable; the events were recorded without them",
             self.event_counters.ignored_values_count(),
         );
-        page.counter(
+        text.counter(
             "parallax_invalid_surrogates_replaced_total",
             "Lone surrogates replaced by U+FFFD",
             self.event_counters.replaced_surrogates_count(),
         );
     }
 
-    fn write_log(&self, page: &mut MetricsText) {
+    fn write_log(&self, text: &mut MetricsText) {
         let metrics = self.log.metrics();
-        page.counter("parallax_events_accepted_total", "Events recorded", metrics.records());
-        page.counter(
+        text.counter("parallax_events_accepted_total", "Events recorded", metrics.records());
+        text.counter(
             "parallax_events_duplicate_total",
             "Events that were already recorded",
             metrics.duplicates(),
         );
-        page.counter(
+        text.counter(
             "parallax_duplicates_evicted_total",
             "Message IDs evicted from the full dedup window before 24 hours",
             metrics.evicted_early(),
         );
-        page.counter("parallax_log_batches_total", "Batches written to the log", metrics.batches());
-        page.counter("parallax_log_bytes_total", "Bytes written to the log", metrics.bytes());
-        page.counter(
+        text.counter("parallax_log_batches_total", "Batches written to the log", metrics.batches());
+        text.counter("parallax_log_bytes_total", "Bytes written to the log", metrics.bytes());
+        text.counter(
             "parallax_log_write_errors_total",
             "Failed disk operations of the log",
             metrics.write_errors(),
         );
-        page.counter(
+        text.counter(
             "parallax_log_requests_rejected_total",
             "Event requests rejected because the log could not write to its disk",
             metrics.rejected_requests(),
         );
-        page.gauge(
+        text.gauge(
             "parallax_log_damaged",
             "Known damaged places of the data directory, at most 1000",
             metrics.damage().count(),
         );
-        page.counter(
+        text.counter(
             "parallax_log_segments_deleted_total",
             "Segments that retention has deleted",
             metrics.deleted_segments(),
         );
-        page.gauge("parallax_log_segments", "Segments in the data directory", metrics.segments());
-        page.gauge("parallax_log_seq", "Last assigned seq", metrics.last_seq());
-        page.gauge("parallax_log_durable_seq", "Last durable seq", metrics.durable_seq());
-        page.gauge(
+        text.gauge("parallax_log_segments", "Segments in the data directory", metrics.segments());
+        text.gauge("parallax_log_seq", "Last assigned seq", metrics.last_seq());
+        text.gauge("parallax_log_durable_seq", "Last durable seq", metrics.durable_seq());
+        text.gauge(
             "parallax_log_available",
             "Whether events can be recorded: 1, or 0 while the log cannot write to its disk",
             u64::from(metrics.is_recording()),
         );
 
-        page.begin_family(
+        text.begin_family(
             "parallax_sync_seconds",
             "histogram",
             "Duration of an append with its sync, or of a later sync, in seconds",
         );
-        page.histogram(&[], &self.sync_latency.snapshot());
+        text.histogram(&[], &self.sync_latency.snapshot());
     }
 
-    fn write_queue(&self, page: &mut MetricsText) {
+    fn write_queue(&self, text: &mut MetricsText) {
         let metrics = self.log.metrics();
-        page.gauge(
+        text.gauge(
             "parallax_queue_requests",
             "Event requests waiting for the log writer",
             metrics.queued_requests(),
         );
-        page.gauge(
+        text.gauge(
             "parallax_queue_bytes",
             "Bytes of event requests waiting for the log writer",
             metrics.queued_bytes(),
         );
     }
 
-    fn write_jobs(&self, page: &mut MetricsText) {
+    fn write_jobs(&self, text: &mut MetricsText) {
         let [panicked, damaged] = self.jobs.snapshot();
-        page.counter(
+        text.counter(
             "parallax_jobs_panicked_total",
             "Exports and erasures of visitors that panicked",
             panicked,
         );
-        page.counter(
+        text.counter(
             "parallax_export_damaged_total",
             "Damaged places of the log that visitor exports skipped",
             damaged,
         );
     }
 
-    fn write_insights(&self, page: &mut MetricsText) {
-        page.gauge(
+    fn write_insights(&self, text: &mut MetricsText) {
+        text.gauge(
             "parallax_insights_segments_behind",
             "Sealed segments of the log without a column file",
             self.insights.segments_behind(),
         );
-        page.begin_family(
+        text.begin_family(
             "parallax_insights_query_seconds",
             "histogram",
             "Duration of a question of Insights, from its request to its answer, in seconds",
         );
-        page.histogram(&[], &self.insights.query_latency().snapshot());
-        page.counter(
+        text.histogram(&[], &self.insights.query_latency().snapshot());
+        text.counter(
             "parallax_insights_abandoned_total",
             "Questions of Insights that were dropped because their client had gone",
             self.insights.abandoned(),
@@ -391,9 +391,9 @@ impl ServerMetrics {
     }
 }
 
-fn write_requests(page: &mut MetricsText, counters: &Counters) {
+fn write_requests(text: &mut MetricsText, counters: &Counters) {
     let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
-    page.begin_family(
+    text.begin_family(
         "parallax_http_request_duration_seconds",
         "histogram",
         "Time from the receipt of a request to the end of its response, in seconds",
@@ -404,7 +404,7 @@ fn write_requests(page: &mut MetricsText, counters: &Counters) {
             if latency.is_empty() {
                 continue;
             }
-            page.histogram(&[("endpoint", name), ("status", status)], latency);
+            text.histogram(&[("endpoint", name), ("status", status)], latency);
         }
     }
 }

@@ -65,14 +65,14 @@ impl MetricsText {
     }
 
     /// Adds the samples of a histogram of nanoseconds, as seconds.
-    pub(super) fn histogram(&mut self, labels: &[(&str, &str)], values: &Histogram<u64>) {
-        let bounds = BUCKETS_NS.map(|ns| ((ns as f64 / 1e9).to_string(), values.count_between(0, ns)));
-        for (bound, count) in bounds.into_iter().chain([("+Inf".to_owned(), values.len())]) {
+    pub(super) fn histogram(&mut self, labels: &[(&str, &str)], histogram: &Histogram<u64>) {
+        let bounds = BUCKETS_NS.map(|ns| ((ns as f64 / 1e9).to_string(), histogram.count_between(0, ns)));
+        for (bound, count) in bounds.into_iter().chain([("+Inf".to_owned(), histogram.len())]) {
             let labels: Vec<_> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
             self.write_sample("_bucket", &labels, count);
         }
-        self.write_sample("_sum", labels, values.mean() * values.len() as f64 / 1e9);
-        self.write_sample("_count", labels, values.len());
+        self.write_sample("_sum", labels, histogram.mean() * histogram.len() as f64 / 1e9);
+        self.write_sample("_count", labels, histogram.len());
     }
 
     /// Writes a sample. Label values need no escapes: they are our own words or names of sites, which consist

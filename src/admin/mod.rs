@@ -201,12 +201,12 @@ impl Service for AdminService {
     fn finish(
         &mut self,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         _meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let results = self.data.as_mut().and_then(|data| data.requests.take(token));
-        let Some(((etag_input, results), request)) = results.zip(buffered.request()) else {
+        let Some(((etag_input, results), request)) = results.zip(buffered_request.request()) else {
             return Outcome::default();
         };
         let begin = out.len();

@@ -157,13 +157,13 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
 }
 
 /// Returns whether the record says that something else was shown. `None` if it says nothing.
-fn differs(record: &PastRecord, variants: &str, experiments: &str) -> Option<bool> {
+fn differs(record: &PastRecord, variants_text: &str, experiments_text: &str) -> Option<bool> {
     let pairs = |text| -> BTreeSet<&str> { str::split(text, ',').filter(|pair| !pair.is_empty()).collect() };
-    let shown = record.variants.as_deref().map(|shown| pairs(shown) != pairs(variants));
+    let shown = record.variants.as_deref().map(|shown| pairs(shown) != pairs(variants_text));
     let assigned = record.experiments.as_deref().map(|assigned| match record.kind {
-        RecordKind::Page => pairs(assigned) != pairs(experiments),
+        RecordKind::Page => pairs(assigned) != pairs(experiments_text),
         // An exposure of another SDK names one of the experiments.
-        _ => !pairs(assigned).is_subset(&pairs(experiments)),
+        _ => !pairs(assigned).is_subset(&pairs(experiments_text)),
     });
     [shown, assigned].into_iter().flatten().reduce(|one, other| one || other)
 }

@@ -51,13 +51,13 @@ pub(super) struct RecordsRequest {
 }
 
 impl RecordsRequest {
-    /// Reads the parameters. `decoded` is a buffer.
+    /// Reads the parameters. `buffer` is a buffer.
     pub(super) fn parse<'a>(
         request: &Request<'a>,
-        decoded: &'a mut Vec<u8>,
+        buffer: &'a mut Vec<u8>,
     ) -> Result<Self, RequestError<'a>> {
         check_is_read(request)?;
-        let params = Params::parse(request.query, decoded)?;
+        let params = Params::parse(request.query, buffer)?;
         if params.get(Param::Since).is_some() {
             let sentence = "The parameter 'since' is one of /visitors/export; use 'before'.";
             return Err(Problem::new(problem::INVALID_PARAM, sentence).at(Param::Since.name()).into());
@@ -80,8 +80,8 @@ impl RecordsRequest {
     }
 
     /// Returns the reader of the page.
-    pub(super) fn reader(self, source: OwnershipSource, log: Queue, ack: Ack) -> PageReader {
-        PageReader { request: self, source, log, ack }
+    pub(super) fn reader(self, source: OwnershipSource, queue: Queue, ack: Ack) -> PageReader {
+        PageReader { request: self, source, log: queue, ack }
     }
 }
 

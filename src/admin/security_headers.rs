@@ -11,9 +11,9 @@ Cross-Origin-Opener-Policy: same-origin\r\n\
 Cross-Origin-Resource-Policy: same-origin\r\n\
 X-Frame-Options: DENY\r\n";
 
-/// Inserts the lines after the status line of the response that begins at `begin`. A pending response has no bytes yet.
-pub(super) fn insert(out: &mut Vec<u8>, begin: usize) {
-    let Some(status_end) = out[begin..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
-    let at = begin + status_end + b"\r\n".len();
+/// Inserts the lines after the status line of the response that begins at `start_offset`. A pending response has no bytes yet.
+pub(super) fn insert(out: &mut Vec<u8>, start_offset: usize) {
+    let Some(status_end) = out[start_offset..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
+    let at = start_offset + status_end + b"\r\n".len();
     out.splice(at..at, LINES.iter().copied());
 }

@@ -34,15 +34,15 @@ pub(super) fn write<'a>(
     Ok((representation, text))
 }
 
-fn site_json(published: &PublishedSite) -> Json {
-    let site = published.site();
+fn site_json(published_site: &PublishedSite) -> Json {
+    let site = published_site.site();
     let mut versions: Vec<String> =
-        published.versions.iter().map(|listed| listed.version.to_string()).collect();
+        published_site.versions.iter().map(|listed| listed.version.to_string()).collect();
     versions.reverse();
     json!({
         "site": site.site.get(), "trackingId": site.tracking_id.as_str(), "name": site.name.as_str(),
         "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
-        "version": published.version().to_string(), "servedSince": time::to_text(published.served_since_ms),
+        "version": published_site.version().to_string(), "servedSince": time::to_text(published_site.served_since_ms),
         "versions": versions, "routes": site.routes.len(),
     })
 }

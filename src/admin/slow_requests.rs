@@ -37,8 +37,8 @@ struct Request {
 }
 
 impl Request {
-    fn new(etag_input: String, tasks: usize) -> Self {
-        Self { etag_input, results: vec![None; tasks] }
+    fn new(etag_input: String, task_count: usize) -> Self {
+        Self { etag_input, results: vec![None; task_count] }
     }
 
     fn is_ready(&self) -> bool {
@@ -177,11 +177,11 @@ impl SlowRequests {
         Ok(JOB_SLOT)
     }
 
-    fn add_request(&mut self, etag_input: String, tasks: usize) -> Result<usize, Problem<'static>> {
+    fn add_request(&mut self, etag_input: String, task_count: usize) -> Result<usize, Problem<'static>> {
         let full = Problem::new(problem::OVERLOADED, "Too many questions wait for an answer; retry later.");
         let mut slots = JOB_SLOT + 1..self.requests.len();
         let slot = slots.find(|slot| self.requests[*slot].is_none()).ok_or(full)?;
-        self.requests[slot] = Some(Request::new(etag_input, tasks));
+        self.requests[slot] = Some(Request::new(etag_input, task_count));
         Ok(slot)
     }
 

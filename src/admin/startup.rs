@@ -30,9 +30,9 @@ struct ProgressState {
 struct ProgressCounter([AtomicU64; 2]);
 
 impl ProgressCounter {
-    fn set(&self, done: u64, total: u64) {
-        self.0[0].store(done, Ordering::Relaxed);
-        self.0[1].store(total, Ordering::Relaxed);
+    fn set(&self, done_count: u64, total_count: u64) {
+        self.0[0].store(done_count, Ordering::Relaxed);
+        self.0[1].store(total_count, Ordering::Relaxed);
     }
 
     fn to_json(&self) -> Json {
@@ -47,9 +47,9 @@ impl StartupProgress {
         self.0.is_scanned.store(true, Ordering::Relaxed);
     }
 
-    /// Records that `done` of `total` entries of the checkpoint are read.
-    pub(crate) fn set_visitors(&self, done: u64, total: u64) {
-        self.0.entries.set(done, total);
+    /// Records that `done_count` of `entry_count` entries of the checkpoint are read.
+    pub(crate) fn set_visitors(&self, done_count: u64, entry_count: u64) {
+        self.0.entries.set(done_count, entry_count);
     }
 
     /// Records that the log is read up to `seq`. Its last seq is `last_seq`.

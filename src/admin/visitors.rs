@@ -109,11 +109,11 @@ impl Action {
 }
 
 impl VisitorHandler {
-    /// Creates the handler. `counts` counts damage.
-    pub(crate) fn new(profiles: ProfileReaders, eraser: Eraser, counts: JobCounters) -> Self {
+    /// Creates the handler. `job_counters` counts damage.
+    pub(crate) fn new(profiles: ProfileReaders, eraser: Eraser, job_counters: JobCounters) -> Self {
         let lookup = profiles.reader();
         let files = CurrentFiles::default();
-        Self { lookup, profiles, files, eraser, counts, decoded: Vec::new(), cluster: None }
+        Self { lookup, profiles, files, eraser, counts: job_counters, decoded: Vec::new(), cluster: None }
     }
 
     /// Explains pages of the past with the snapshots of these files.
@@ -226,14 +226,14 @@ pub(super) fn write_job_output(
 /// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one.
 /// With a cluster this holds for the position in the stream, and the seq is that of the own log.
 fn visitor_json(
-    lookup: &mut ProfileReader,
-    log: &Queue,
+    profiles: &mut ProfileReader,
+    queue: &Queue,
     cluster: Option<&dyn ClusterErasure>,
     query: &VisitorQuery<'_>,
 ) -> Json {
-    let seq = log.metrics().last_seq();
+    let seq = queue.metrics().last_seq();
     let position = cluster.map(ClusterErasure::position);
-    let visitors = lookup.pin();
+    let visitors = profiles.pin();
     let profile = query.find_profile(&visitors);
     let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
     let document = profile_json(profile, profile.map_or(0, |profile| profile.visits()));
@@ -256,14 +256,14 @@ fn context_json(context: &LastContext) -> Json {
     })
 }
 
-/// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response.
+/// Returns the records of a visitor after `after_seq` in the format of `export`, up to the size limit of a response.
 fn export_visitor(
     source: &OwnershipSource,
     visitor: &NamedVisitor,
-    since: u64,
+    after_seq: u64,
     durable_seq: u64,
 ) -> JobResult {
-    let reader = source.reader(since).map_err(unreadable)?;
+    let reader = source.reader(after_seq).map_err(unreadable)?;
     let ownership = source.open().map_err(unreadable)?;
     let visitor = ownership.visitor(visitor.id()).map_err(unreadable)?;
     let mut reader = reader.with_durable_seq(durable_seq).with_filter(visitor.segment_filter());
@@ -414,8 +414,8 @@ fn check_id(kind: IdKind, id: &str) -> Result<(), Problem<'_>> {
 }
 
 impl<'a> VisitorQuery<'a> {
-    fn parse(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        Self::from_params(&Params::parse(query, decoded)?)
+    fn parse(query: &'a str, buffer: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+        Self::from_params(&Params::parse(query, buffer)?)
     }
 
     pub(super) fn from_params(params: &Params<'a>) -> Result<Self, Problem<'a>> {
@@ -453,8 +453,8 @@ impl<'a> VisitorQuery<'a> {
     }
 
     /// Returns the requested ID and the IDs in the profile that it leads to.
-    fn profile_ids(&self, lookup: &mut ProfileReader) -> Vec<(IdKind, String)> {
-        let visitors = lookup.pin();
+    fn profile_ids(&self, profiles: &mut ProfileReader) -> Vec<(IdKind, String)> {
+        let visitors = profiles.pin();
         let profile = self.find_profile(&visitors);
         let user = profile.and_then(|profile| profile.user_id()).map(|id| (IdKind::User, id));
         let anonymous = profile.iter().flat_map(Profile::anon_ids).map(|id| (IdKind::Anon, id));

@@ -79,18 +79,18 @@ impl AnswerKey {
         snapshot_hash: &[u8; 32],
         route_index: u32,
         choice: &[u8],
-        experiments: &[u8],
+        experiments_text: &[u8],
     ) {
         self.clear();
         let bytes = &mut self.bytes;
-        let length = FIXED_KEY_BYTES + choice.len() + experiments.len();
+        let length = FIXED_KEY_BYTES + choice.len() + experiments_text.len();
         bytes[..2].copy_from_slice(&[kind as u8, u8::from(accepts_gzip)]);
         bytes[2..6].copy_from_slice(&route_index.to_le_bytes());
         bytes[6..FIXED_KEY_BYTES].copy_from_slice(snapshot_hash);
         let Some(rest) = bytes.get_mut(FIXED_KEY_BYTES..length) else { return };
         let (choice_bytes, experiments_bytes) = rest.split_at_mut(choice.len());
         choice_bytes.copy_from_slice(choice);
-        experiments_bytes.copy_from_slice(experiments);
+        experiments_bytes.copy_from_slice(experiments_text);
         self.slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
         self.length = length;
         self.kind = kind;
@@ -158,7 +158,12 @@ impl PreparedAnswer<'_> {
 
     /// Records the pieces as shared parts of a response that ends at `end`.
     #[cold]
-    pub(super) fn record_shared(&self, published_site: &PublishedSite, end: usize, shared: &mut SharedParts) {
+    pub(super) fn record_shared(
+        &self,
+        published_site: &PublishedSite,
+        end: usize,
+        shared_parts: &mut SharedParts,
+    ) {
         let pieces_bytes: u64 = self.pieces.iter().map(|[_, bytes]| bytes).sum();
         let begin = end - self.after_pieces.len() - pieces_bytes as usize;
         let ranges = self.pieces.iter().scan(0, |offset, range| {
@@ -166,7 +171,7 @@ impl PreparedAnswer<'_> {
             *offset += range[1] as usize;
             Some((at, *range))
         });
-        shared.push_pieces(published_site, begin, ranges);
+        shared_parts.push_pieces(published_site, begin, ranges);
     }
 
     fn write_pieces(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {

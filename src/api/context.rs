@@ -183,17 +183,20 @@ impl<'a> RequestContext<'a> {
         })
     }
 
-    /// Returns the IDs by which the visitor is known, or none if the request refuses personalization. `cookie` is a
+    /// Returns the IDs by which the visitor is known, or none if the request refuses personalization. `cookie_buffer` is a
     /// buffer for [`anon_id`].
     ///
     /// # Errors
     /// `invalid_anon_id`, `invalid_param`.
-    pub(super) fn visitor_ids<'v>(&self, cookie: &'v mut Vec<u8>) -> Result<VisitorIds<'v>, Problem<'a>>
+    pub(super) fn visitor_ids<'v>(
+        &self,
+        cookie_buffer: &'v mut Vec<u8>,
+    ) -> Result<VisitorIds<'v>, Problem<'a>>
     where
         'a: 'v,
     {
         let user_id = self.user_id()?;
-        let anon_id = anon_id(self.params, self.request, self.site(), cookie)?;
+        let anon_id = anon_id(self.params, self.request, self.site(), cookie_buffer)?;
         let has_gpc = self.request.headers.get(Field::SecGpc) == Some(b"1") && self.site().honor_gpc;
         if !self.params.flag_or(Param::Personalize, true)? || has_gpc {
             return Ok(VisitorIds::default());
@@ -396,7 +399,7 @@ pub(super) fn find_site<'c, 'a>(
 }
 
 /// Returns the anon ID of a request: from a parameter, a header, or the first cookie of the site's name that has a
-/// usable one. A cookie with escapes is decoded into `decoded`, which is cleared first.
+/// usable one. A cookie with escapes is decoded into `cookie_buffer`, which is cleared first.
 ///
 /// # Errors
 /// `invalid_anon_id`, only for a parameter. An invalid header or cookie is ignored.
@@ -404,7 +407,7 @@ pub(super) fn anon_id<'v, 'a: 'v>(
     params: &Params<'a>,
     request: &Request<'a>,
     site: &ArchivedSite,
-    decoded: &'v mut Vec<u8>,
+    cookie_buffer: &'v mut Vec<u8>,
 ) -> Result<Option<&'v str>, Problem<'a>> {
     if let Some(id) = params.get(Param::AnonId).filter(|id| !is_placeholder(id)) {
         if is_anon_id(id) {
@@ -421,13 +424,13 @@ pub(super) fn anon_id<'v, 'a: 'v>(
     // into which a script wrote "null".
     let mut found = None;
     for value in fields.cookie_lines().flat_map(|line| cookies(line, &site.cookie)) {
-        let is_escaped = decode_cookie(value, decoded);
-        if usable_anon_id(if is_escaped { decoded } else { value }).is_some() {
+        let is_escaped = decode_cookie(value, cookie_buffer);
+        if usable_anon_id(if is_escaped { cookie_buffer } else { value }).is_some() {
             found = Some((value, is_escaped));
             break;
         }
     }
-    Ok(found.and_then(|(value, is_escaped)| usable_anon_id(if is_escaped { decoded } else { value })))
+    Ok(found.and_then(|(value, is_escaped)| usable_anon_id(if is_escaped { cookie_buffer } else { value })))
 }
 
 fn usable_anon_id(id: &[u8]) -> Option<&str> {
@@ -435,14 +438,14 @@ fn usable_anon_id(id: &[u8]) -> Option<&str> {
     (is_anon_id(id) && !is_placeholder(id)).then_some(id)
 }
 
-/// Decodes a cookie's value into `decoded` if it has escapes. Returns whether it has. A value that is too long for an ID
+/// Decodes a cookie's value into `cookie_buffer` if it has escapes. Returns whether it has. A value that is too long for an ID
 /// stays as it is.
-fn decode_cookie(value: &[u8], decoded: &mut Vec<u8>) -> bool {
+fn decode_cookie(value: &[u8], cookie_buffer: &mut Vec<u8>) -> bool {
     if value.len() > ANON_ID_COOKIE_BYTES_MAX || !value.contains(&b'%') {
         return false;
     }
-    decoded.clear();
-    percent::decode(value, decoded);
+    cookie_buffer.clear();
+    percent::decode(value, cookie_buffer);
     true
 }
 

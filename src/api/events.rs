@@ -137,11 +137,11 @@ impl EventSink {
     }
 
     /// Returns buffers to the pool.
-    fn recycle(&mut self, mut records: log::Request, results: EventResults) {
-        let bytes = records.capacity() + results.memory_bytes();
+    fn recycle(&mut self, mut log_request: log::Request, results: EventResults) {
+        let bytes = log_request.capacity() + results.memory_bytes();
         if self.pool.len() < POOLED_REQUESTS_MAX && bytes <= POOLED_REQUEST_BYTES_MAX {
-            records.clear();
-            self.pool.push(PooledBuffers { records, results });
+            log_request.clear();
+            self.pool.push(PooledBuffers { records: log_request, results });
         }
     }
 
@@ -294,7 +294,7 @@ impl EventHandler<'_> {
         self,
         sink: &mut EventSink,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
@@ -303,12 +303,12 @@ impl EventHandler<'_> {
         else {
             return Outcome::default();
         };
-        let params = params.borrow(buffered.close);
+        let params = params.borrow(buffered_request.close);
         let endpoint = Some(params.options.endpoint);
         let cors = cors_for_site(params.origin, catalog, &completion);
         let Some(ack) = completion.outcome.ack() else {
             let problem = unavailable_problem(SendError::DiskUnavailable);
-            if let Some(request) = buffered.request() {
+            if let Some(request) = buffered_request.request() {
                 write_problem(out, &problem, Audience::Private(cors).into(), &request, date, scratch);
             }
             sink.recycle(completion.request, results);
@@ -430,14 +430,14 @@ fn anon_id<'v, 'a: 'v>(
     params: &Params<'a>,
     request: &Request<'a>,
     site: &ArchivedSite,
-    cookie: &'v mut Vec<u8>,
+    cookie_buffer: &'v mut Vec<u8>,
 ) -> Result<Option<&'v str>, Problem<'a>> {
     match params.get(Param::AnonId).filter(|id| is_placeholder(id)) {
         Some(id) => {
             let sentence = "{} is a placeholder, not the ID of a visitor.";
             Err(Problem::with_value(problem::PLACEHOLDER_ID, sentence, id).at(Param::AnonId.name()))
         }
-        None => context::anon_id(params, request, site, cookie),
+        None => context::anon_id(params, request, site, cookie_buffer),
     }
 }
 

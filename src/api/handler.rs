@@ -62,17 +62,21 @@ pub(super) enum Attempt {
 }
 
 impl Handler {
-    /// Creates a handler that follows `current`. Allocates all buffers that a GET needs.
-    pub fn new(settings: Settings, current: &CurrentCatalog, agents: Arc<UserAgentParser>) -> Self {
+    /// Creates a handler that follows `current_catalog`. Allocates all buffers that a GET needs.
+    pub fn new(
+        settings: Settings,
+        current_catalog: &CurrentCatalog,
+        user_agent_parser: Arc<UserAgentParser>,
+    ) -> Self {
         openapi::prepare();
         browser_script::prepare();
         problem_page::prepare();
         Self {
             settings,
             date: DateLine::new(clock::now_s()),
-            catalog_reader: current.reader(),
+            catalog_reader: current_catalog.reader(),
             decode_buffers: DecodeBuffers::new(),
-            scratch: Scratch::new(agents),
+            scratch: Scratch::new(user_agent_parser),
             event_sink: None,
             held: None,
         }
@@ -213,16 +217,16 @@ impl Handler {
         Outcome { endpoint: None, problem: Some(problem.kind) }
     }
 
-    /// Appends a response with a document of the program, or 304 if the client has it. `fields` are complete header
+    /// Appends a response with a document of the program, or 304 if the client has it. `header_lines` are complete header
     /// lines.
     pub(crate) fn write_document(
         &mut self,
         request: &Request<'_>,
         document: &StaticDocument,
-        fields: &[u8],
+        header_lines: &[u8],
         out: &mut Vec<u8>,
     ) -> Outcome {
-        match document.write(request, fields, &self.date, &mut self.scratch.response.ids, out) {
+        match document.write(request, header_lines, &self.date, &mut self.scratch.response.ids, out) {
             Ok(_) => Outcome::default(),
             Err(problem) => self.reject(request, &problem, out),
         }

@@ -78,9 +78,9 @@ pub(super) fn write_unframed_problem(
     problem: &Problem<'_>,
     cors: Cors<'_>,
     date: &DateLine,
-    ids: &mut RequestIdGenerator,
+    id_generator: &mut RequestIdGenerator,
 ) {
-    let id = ids.next_id();
+    let id = id_generator.next_id();
     let mut body = Vec::new();
     problem_document::write(&mut body, problem, LocationStyle::Param, Some(&id));
     let mut head = ResponseHead::begin(out, problem.kind.status, date);

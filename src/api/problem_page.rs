@@ -33,7 +33,7 @@ pub(super) fn prepare() {
 pub(super) fn handle<'a>(
     request: &Request<'a>,
     date: &DateLine,
-    ids: &mut RequestIdGenerator,
+    id_generator: &mut RequestIdGenerator,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let code = request.path.strip_prefix(PATH_PREFIX).unwrap_or_default();
@@ -41,5 +41,5 @@ pub(super) fn handle<'a>(
         let sentence = "No problem has the code {}; /v1/openapi.json lists all codes.";
         Problem::with_value(UNKNOWN_ENDPOINT, sentence, code)
     })?;
-    page.write(request, CACHE_AS_ROUTES, date, ids, out).map(drop)
+    page.write(request, CACHE_AS_ROUTES, date, id_generator, out).map(drop)
 }

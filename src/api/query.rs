@@ -36,8 +36,8 @@ pub(super) enum QueryArguments<'a> {
 }
 
 impl<'a> QueryArguments<'a> {
-    pub(super) fn of_query(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        ParamGroup::parse(query, PARAMS, decoded).map(|group| Self::Url { group, text: query })
+    pub(super) fn of_query(query: &'a str, buffer: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+        ParamGroup::parse(query, PARAMS, buffer).map(|group| Self::Url { group, text: query })
     }
 
     pub(super) fn of_object(object: &'a JsonObject<'_>) -> Result<Self, Problem<'a>> {
@@ -190,16 +190,16 @@ fn unused_params(query: &ArchivedQuery, arguments: &QueryArguments<'_>) -> u32 {
     unused
 }
 
-fn write_warnings(query: &ArchivedQuery, unused_params: u32, out: &mut Vec<u8>) {
+fn write_warnings(query: &ArchivedQuery, unused_param_bits: u32, out: &mut Vec<u8>) {
     let mut separator: &[u8] = b",\"warnings\":[";
-    for (_, param) in query.params.iter().enumerate().filter(|(at, _)| unused_params >> at & 1 == 1) {
+    for (_, param) in query.params.iter().enumerate().filter(|(at, _)| unused_param_bits >> at & 1 == 1) {
         out.extend_from_slice(separator);
         out.extend_from_slice(b"{\"code\":\"unused_parameter\",\"param\":");
         json::write_string(out, &param.name);
         out.push(b'}');
         separator = b",";
     }
-    if unused_params != 0 {
+    if unused_param_bits != 0 {
         out.push(b']');
     }
 }

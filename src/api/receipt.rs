@@ -64,11 +64,11 @@ impl<'a> ResponseParams<'a> {
 }
 
 impl OwnedResponseParams {
-    /// Returns the parameters again. `close` says whether the connection ends after the response.
-    pub(super) fn borrow(&self, close: bool) -> ResponseParams<'_> {
+    /// Returns the parameters again. `must_close` says whether the connection ends after the response.
+    pub(super) fn borrow(&self, must_close: bool) -> ResponseParams<'_> {
         let origin = self.origin.as_deref();
         let request_id = self.request_id.as_deref();
-        ResponseParams { options: self.options, origin, request_id, close }
+        ResponseParams { options: self.options, origin, request_id, close: must_close }
     }
 
     /// Returns the size of the texts, in bytes.
@@ -152,8 +152,8 @@ impl EventResponse<'_> {
 }
 
 /// Returns the request ID from the head that begins at `offset`.
-fn written_request_id(out: &[u8], offset: usize) -> Option<String> {
-    let head = std::str::from_utf8(&out[offset..]).ok()?;
+fn written_request_id(bytes: &[u8], offset: usize) -> Option<String> {
+    let head = std::str::from_utf8(&bytes[offset..]).ok()?;
     let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
     Some(id.to_owned())
 }

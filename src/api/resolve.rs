@@ -129,7 +129,12 @@ fn write_layout(
 }
 
 /// Writes the URL under which the same content has its full cache time.
-fn write_canonical_url(context: &RequestContext<'_>, path: &RoutePath, canonical: &[u8], out: &mut Vec<u8>) {
+fn write_canonical_url(
+    context: &RequestContext<'_>,
+    path: &RoutePath,
+    canonical_variants: &[u8],
+    out: &mut Vec<u8>,
+) {
     out.clear();
     out.extend_from_slice(b"/v1/resolve?trackingId=");
     out.extend_from_slice(context.site().tracking_id.as_bytes());
@@ -153,7 +158,7 @@ fn write_canonical_url(context: &RequestContext<'_>, path: &RoutePath, canonical
         }
     }
     out.extend_from_slice(b"&variants=");
-    out.extend_from_slice(canonical);
+    out.extend_from_slice(canonical_variants);
 }
 
 /// Appends the redirect of a route. The status is 200, so that a browser's fetch can read the body.

@@ -81,29 +81,29 @@ impl Body<'_> {
         self.identity_bytes() > GZIP_ABOVE_BYTES
     }
 
-    fn bytes(&self, gzip: bool) -> usize {
+    fn bytes(&self, is_gzip: bool) -> usize {
         match self {
-            Self::Planned(plan, _) if gzip => plan.gzip_bytes(),
-            Self::List(list) if gzip => list.gzip.len(),
+            Self::Planned(plan, _) if is_gzip => plan.gzip_bytes(),
+            Self::List(list) if is_gzip => list.gzip.len(),
             _ => self.identity_bytes(),
         }
     }
 
     /// Returns the body in this coding, so that its length is known.
-    fn encode<'b>(&'b self, gzip: bool, compressor: &'b mut GzipCompressor) -> Body<'b> {
+    fn encode<'b>(&'b self, is_gzip: bool, compressor: &'b mut GzipCompressor) -> Body<'b> {
         match self {
-            Self::Text(text) if gzip => Body::Text(compressor.compress(text)),
+            Self::Text(text) if is_gzip => Body::Text(compressor.compress(text)),
             Self::Text(text) => Body::Text(text),
             Self::List(list) => Body::List(list),
             Self::Planned(plan, pieces) => Body::Planned(plan, *pieces),
         }
     }
 
-    fn write(&self, gzip: bool, out: &mut Vec<u8>) {
+    fn write(&self, is_gzip: bool, out: &mut Vec<u8>) {
         match self {
-            Self::Planned(plan, pieces) if gzip => plan.write_gzip(*pieces, out),
+            Self::Planned(plan, pieces) if is_gzip => plan.write_gzip(*pieces, out),
             Self::Planned(plan, pieces) => plan.write_identity(*pieces, out),
-            Self::List(list) if gzip => out.extend_from_slice(&list.gzip),
+            Self::List(list) if is_gzip => out.extend_from_slice(&list.gzip),
             Self::List(list) => out.extend_from_slice(&list.text),
             Self::Text(text) => out.extend_from_slice(text),
         }
@@ -122,16 +122,16 @@ impl Body<'_> {
     fn record_shared(
         &self,
         published_site: &PublishedSite,
-        gzip: bool,
+        is_gzip: bool,
         offset: usize,
-        shared: &mut SharedParts,
+        shared_parts: &mut SharedParts,
     ) {
         match self {
             Self::Planned(plan, pieces) => {
-                shared.push_pieces(published_site, offset, plan.piece_ranges(*pieces, gzip));
+                shared_parts.push_pieces(published_site, offset, plan.piece_ranges(*pieces, is_gzip));
             }
             Self::List(list) => {
-                shared.push(offset, SharedBytes::List { list: Arc::clone(list), is_gzip: gzip });
+                shared_parts.push(offset, SharedBytes::List { list: Arc::clone(list), is_gzip: is_gzip });
             }
             Self::Text(_) => {}
         }
@@ -222,19 +222,19 @@ pub(super) fn write_prepared(
     Ok(true)
 }
 
-/// Stores the answer whose shared fields are in `prepared`. A body that must be compressed, and one with text after a
+/// Stores the answer whose shared fields are in `answer_buffer`. A body that must be compressed, and one with text after a
 /// piece, are not stored.
 fn prepare_answer(
     key: &AnswerKey,
     body: &Body<'_>,
-    gzip: bool,
-    prepared: &mut Vec<u8>,
+    is_gzip: bool,
+    answer_buffer: &mut Vec<u8>,
     answers: &mut AnswerTable,
 ) {
     let mut ranges = [PieceRange::default(); ANSWER_PIECES_MAX];
-    let shared_end = prepared.len();
-    write_content_fields(gzip, body.bytes(gzip), prepared);
-    let content_end = prepared.len();
+    let shared_end = answer_buffer.len();
+    write_content_fields(is_gzip, body.bytes(is_gzip), answer_buffer);
+    let content_end = answer_buffer.len();
     let text_bytes = match body {
         Body::Planned(plan, _) => plan.text.len(),
         Body::Text(text) => text.len(),
@@ -244,14 +244,16 @@ fn prepare_answer(
     if content_end + text_bytes > ANSWER_BYTES_MAX {
         return;
     }
-    prepared.extend_from_slice(EMPTY_LINE);
-    let Some((pieces_at, count)) = write_around_pieces(body, gzip, &mut ranges, prepared) else { return };
+    answer_buffer.extend_from_slice(EMPTY_LINE);
+    let Some((pieces_at, count)) = write_around_pieces(body, is_gzip, &mut ranges, answer_buffer) else {
+        return;
+    };
     let answer = PreparedAnswer {
-        before_pieces: &prepared[..pieces_at],
+        before_pieces: &answer_buffer[..pieces_at],
         shared_end,
         content_end,
         pieces: &ranges[..count],
-        after_pieces: &prepared[pieces_at..],
+        after_pieces: &answer_buffer[pieces_at..],
     };
     answers.insert(key, &answer);
 }
@@ -260,13 +262,13 @@ fn prepare_answer(
 /// pieces. Returns the end of the bytes before them, and the number of the pieces. `None` if the body cannot be stored.
 fn write_around_pieces(
     body: &Body<'_>,
-    gzip: bool,
+    is_gzip: bool,
     ranges: &mut [PieceRange; ANSWER_PIECES_MAX],
     out: &mut Vec<u8>,
 ) -> Option<(usize, usize)> {
     match body {
         Body::List(_) => None,
-        Body::Text(_) if gzip => None,
+        Body::Text(_) if is_gzip => None,
         Body::Text(text) => {
             out.extend_from_slice(text);
             Some((out.len(), 0))
@@ -274,12 +276,12 @@ fn write_around_pieces(
         Body::Planned(plan, pieces) => {
             let mut count = 0;
             for index in plan.pieces_after_text()? {
-                *ranges.get_mut(count)? = pieces.range(index, gzip);
+                *ranges.get_mut(count)? = pieces.range(index, is_gzip);
                 count += 1;
             }
-            plan.write_start(gzip, out);
+            plan.write_start(is_gzip, out);
             let pieces_at = out.len();
-            plan.write_end(*pieces, gzip, out);
+            plan.write_end(*pieces, is_gzip, out);
             Some((pieces_at, count))
         }
     }
@@ -294,7 +296,7 @@ fn begin_head<'o>(
     context: &RequestContext<'_>,
     class: ResponseClass,
     etag: Option<&Etag>,
-    ids: &mut RequestIdGenerator,
+    id_generator: &mut RequestIdGenerator,
     out: &'o mut Vec<u8>,
 ) -> Result<(ResponseHead<'o>, bool), Problem<'static>> {
     let headers = &context.request.headers;
@@ -302,9 +304,9 @@ fn begin_head<'o>(
     let is_unchanged = etag.is_some_and(|etag| etag.is_matched_by(headers));
     let mut head = ResponseHead::begin(out, if is_unchanged { 304 } else { 200 }, context.date);
     match class {
-        ResponseClass::Public => write_request_id(&mut head, ids, None),
+        ResponseClass::Public => write_request_id(&mut head, id_generator, None),
         ResponseClass::Private => {
-            write_request_id(&mut head, ids, context.request_id());
+            write_request_id(&mut head, id_generator, context.request_id());
             write_server_timing(&mut head, context.started);
         }
     }
@@ -312,13 +314,13 @@ fn begin_head<'o>(
     Ok((head, is_unchanged))
 }
 
-/// Appends the fields of a body of `length` bytes.
-fn write_content_fields(gzip: bool, length: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(match gzip {
+/// Appends the fields of a body of `body_bytes` bytes.
+fn write_content_fields(is_gzip: bool, body_bytes: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(match is_gzip {
         true => b"Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ",
         false => b"Content-Type: application/json\r\nContent-Length: ",
     });
-    json::write_number(out, length);
+    json::write_number(out, body_bytes);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -351,7 +353,13 @@ impl<'a> ResponseFields<'a> {
 
     /// Appends the fields that a 304 has too. They depend on the content and on the class of the response, and on no
     /// other part of the request.
-    fn write(&self, context: &RequestContext<'_>, etag: Option<&Etag>, two_codings: bool, out: &mut Vec<u8>) {
+    fn write(
+        &self,
+        context: &RequestContext<'_>,
+        etag: Option<&Etag>,
+        has_two_codings: bool,
+        out: &mut Vec<u8>,
+    ) {
         // The first field, because `PreparedAnswer::etag` reads it there.
         if let Some(etag) = etag {
             etag.write(out);
@@ -364,7 +372,7 @@ impl<'a> ResponseFields<'a> {
             CachePolicy::NoStore => out.extend_from_slice(b"Cache-Control: no-store\r\n"),
         }
         let varies_by_origin = context.cors(self.cache_policy.class()).varies_by_origin();
-        out.extend_from_slice(vary(two_codings, varies_by_origin));
+        out.extend_from_slice(vary(has_two_codings, varies_by_origin));
         write_version(out, context.site().version.to_native());
         if let Some(variants) = self.variants {
             write_field(out, "X-Variants: ", variants);
@@ -435,12 +443,12 @@ pub(super) fn write_cache_tags(out: &mut Vec<u8>, site: &str, tag: Option<CacheT
 /// is encoded, because two paths with the same decoded text can have different segments.
 pub(super) fn write_etag_prefix(
     etag_input: &mut Vec<u8>,
-    endpoint: u8,
+    endpoint_byte: u8,
     route: &ArchivedRoute,
     path: &RoutePath,
 ) {
     etag_input.clear();
-    etag_input.push(endpoint);
+    etag_input.push(endpoint_byte);
     etag_input.extend_from_slice(&route.content);
     if route.is_pattern {
         path.encode(etag_input);

@@ -50,8 +50,8 @@ impl ListOptions<'_> {
     }
 }
 
-const fn default_limit(with_variants: bool) -> usize {
-    if with_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX }
+const fn default_limit(includes_variants: bool) -> usize {
+    if includes_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX }
 }
 
 /// Appends the list. Returns a token instead if the request is held by `held`. `client` returns the key of the client's address.
@@ -142,13 +142,13 @@ fn hold(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
     client_key: impl FnOnce() -> Option<u64>,
-    held: &mut HeldRequests,
+    held_requests: &mut HeldRequests,
 ) -> Option<usize> {
     let wait_s = options.wait_s?;
     let (version, _) = options.since?;
     let site = context.site();
     if version == site.version.to_native() && context.request.body.is_empty() {
-        held.hold(&site.site, version, client_key(), wait_s)
+        held_requests.hold(&site.site, version, client_key(), wait_s)
     } else {
         None
     }

@@ -202,13 +202,18 @@ impl Selection<'_> {
         forced.flat_map(|forced| forced.unknown(self.page))
     }
 
-    /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments`, warnings and the explanation.
-    /// Writes the canonical string to `canonical`.
-    pub(super) fn write_members(&self, canonical: &mut Vec<u8>, experiments: &[u8], out: &mut Vec<u8>) {
-        canonical.clear();
-        self.choice.write_canonical(self.page, canonical);
+    /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments_text`, warnings and the explanation.
+    /// Writes the canonical string to `canonical_variants`.
+    pub(super) fn write_members(
+        &self,
+        canonical_variants: &mut Vec<u8>,
+        experiments_text: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        canonical_variants.clear();
+        self.choice.write_canonical(self.page, canonical_variants);
         out.extend_from_slice(b"\"variants\":\"");
-        out.extend_from_slice(canonical);
+        out.extend_from_slice(canonical_variants);
         out.extend_from_slice(b"\",\"selected\":{");
         for (i, (_, variant)) in self.choice.selected(self.page).enumerate() {
             if i > 0 {
@@ -219,7 +224,7 @@ impl Selection<'_> {
         out.push(b'}');
         if self.is_decided {
             out.extend_from_slice(b",\"experiments\":\"");
-            out.extend_from_slice(experiments);
+            out.extend_from_slice(experiments_text);
             out.push(b'"');
         }
         self.write_warnings(out);
@@ -253,7 +258,7 @@ impl Selection<'_> {
     }
 
     /// Sets `key` to that of the answer with this selection, or clears it if the answer depends on more than a key.
-    /// `experiments` are empty if no rules decided.
+    /// `experiments_text` are empty if no rules decided.
     #[inline]
     pub(super) fn set_answer_key(
         &self,
@@ -261,7 +266,7 @@ impl Selection<'_> {
         kind: AnswerKind,
         route_index: u32,
         route: &ArchivedRoute,
-        experiments: &[u8],
+        experiments_text: &[u8],
         key: &mut AnswerKey,
     ) {
         let has_key = !self.is_inspected
@@ -273,12 +278,12 @@ impl Selection<'_> {
         }
         let choice = self.choice.as_bytes(self.page);
         let hash = context.published.hash();
-        key.set(kind, context.accepts_gzip(), &hash, route_index, choice, experiments);
+        key.set(kind, context.accepts_gzip(), &hash, route_index, choice, experiments_text);
     }
 
     /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the
     /// experiments, and no pair contains it.
-    pub(super) fn write_etag_input(&self, experiments: &[u8], etag_input: &mut Vec<u8>) {
+    pub(super) fn write_etag_input(&self, experiments_text: &[u8], etag_input: &mut Vec<u8>) {
         etag_input.extend_from_slice(self.choice.as_bytes(self.page));
         for (zone, key) in self.unknown_pairs() {
             etag_input.extend_from_slice(zone.as_bytes());
@@ -288,7 +293,7 @@ impl Selection<'_> {
         }
         if self.is_decided {
             etag_input.push(0);
-            etag_input.extend_from_slice(experiments);
+            etag_input.extend_from_slice(experiments_text);
         }
     }
 }

@@ -28,7 +28,7 @@ pub trait Service: 'static {
     fn finish(
         &mut self,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome;
@@ -66,9 +66,9 @@ pub trait Service: 'static {
     /// Returns whether the pending request with this token is abandoned when its client closes the connection. Otherwise the
     /// worker notices that only when it writes the response.
     fn ends_with_client(&self, token: usize) -> bool;
-    /// Moves the shared parts of the responses since the last call to `shared`.
-    fn take_shared_parts(&mut self, shared: &mut SharedParts) {
-        let _ = shared;
+    /// Moves the shared parts of the responses since the last call to `shared_parts`.
+    fn take_shared_parts(&mut self, shared_parts: &mut SharedParts) {
+        let _ = shared_parts;
     }
     /// Returns whether these bytes keep a snapshot in memory that is not served any more.
     fn is_of_replaced_snapshot(&mut self, bytes: &SharedBytes) -> bool {
@@ -158,13 +158,13 @@ impl Service for Handler {
     fn finish(
         &mut self,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         match PendingToken::from_number(token) {
-            PendingToken::Events(token) => self.complete_events(token, buffered, meta, out),
-            PendingToken::Held(token) => self.complete_held(token, buffered, meta, out),
+            PendingToken::Events(token) => self.complete_events(token, buffered_request, meta, out),
+            PendingToken::Held(token) => self.complete_held(token, buffered_request, meta, out),
         }
     }
 
@@ -184,8 +184,8 @@ impl Service for Handler {
         write_unframed_problem(out, problem, cors, &self.date, &mut self.scratch.response.ids);
     }
 
-    fn take_shared_parts(&mut self, shared: &mut SharedParts) {
-        shared.append(&mut self.scratch.response.shared);
+    fn take_shared_parts(&mut self, shared_parts: &mut SharedParts) {
+        shared_parts.append(&mut self.scratch.response.shared);
     }
 
     fn is_of_replaced_snapshot(&mut self, bytes: &SharedBytes) -> bool {
@@ -207,25 +207,25 @@ impl Handler {
     fn complete_events(
         &mut self,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Self { settings, date, catalog_reader, scratch, event_sink, .. } = self;
         let Some(event_sink) = event_sink else { return Outcome::default() };
         let handler = EventHandler { settings, date, catalog: catalog_reader.load(), scratch };
-        handler.complete(event_sink, token, buffered, meta, out)
+        handler.complete(event_sink, token, buffered_request, meta, out)
     }
 
     fn complete_held(
         &mut self,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         self.held.iter_mut().for_each(|held| held.release(token));
-        let Some(request) = buffered.request() else { return Outcome::default() };
+        let Some(request) = buffered_request.request() else { return Outcome::default() };
         match self.handle_site(&request, Ok(Endpoint::Routes), meta, Attempt::AfterWait, out) {
             Poll::Ready(outcome) => outcome,
             Poll::Pending(_) => Outcome::default(),

@@ -67,23 +67,23 @@ impl SharedParts {
         Self { parts: Vec::with_capacity(SHARED_PARTS_MAX), is_recording: true }
     }
 
-    /// Adds a part that begins at `begin`. Leaves out a small part, and one that is too many.
-    pub fn push(&mut self, begin: usize, bytes: SharedBytes) {
+    /// Adds a part that begins at `start_offset`. Leaves out a small part, and one that is too many.
+    pub fn push(&mut self, start_offset: usize, bytes: SharedBytes) {
         let has_room = self.is_recording && self.parts.len() < SHARED_PARTS_MAX;
         if has_room && bytes.as_slice().len() >= SHARED_PART_BYTES_MIN {
-            self.parts.push(SharedPart { begin, bytes });
+            self.parts.push(SharedPart { begin: start_offset, bytes });
         }
     }
 
-    /// Adds pieces of a site, each with its offset from `begin`.
+    /// Adds pieces of a site, each with its offset from `start_offset`.
     pub(crate) fn push_pieces(
         &mut self,
         published_site: &PublishedSite,
-        begin: usize,
+        start_offset: usize,
         pieces: impl Iterator<Item = (usize, PieceRange)>,
     ) {
         for (offset, range) in pieces.filter(|(_, [_, bytes])| *bytes >= SHARED_PART_BYTES_MIN as u64) {
-            self.push(begin + offset, SharedBytes::Piece(published_site.snapshot(), range));
+            self.push(start_offset + offset, SharedBytes::Piece(published_site.snapshot(), range));
         }
     }
 

@@ -53,18 +53,18 @@ impl StaticDocument {
     pub(super) fn write_shared(
         &'static self,
         request: &Request<'_>,
-        fields: &[u8],
+        header_lines: &[u8],
         date: &DateLine,
-        ids: &mut RequestIdGenerator,
-        shared: &mut SharedParts,
+        id_generator: &mut RequestIdGenerator,
+        shared_parts: &mut SharedParts,
         out: &mut Vec<u8>,
     ) -> Result<(), Problem<'static>> {
-        let body = self.write(request, fields, date, ids, out)?;
-        shared.push(out.len() - body.len(), SharedBytes::Document(body));
+        let body = self.write(request, header_lines, date, id_generator, out)?;
+        shared_parts.push(out.len() - body.len(), SharedBytes::Document(body));
         Ok(())
     }
 
-    /// Appends a response with the document, or 304 if the client has it. `fields` are complete header lines. Returns the
+    /// Appends a response with the document, or 304 if the client has it. `header_lines` are complete header lines. Returns the
     /// appended body.
     ///
     /// # Errors
@@ -72,9 +72,9 @@ impl StaticDocument {
     pub(super) fn write(
         &self,
         request: &Request<'_>,
-        fields: &[u8],
+        header_lines: &[u8],
         date: &DateLine,
-        ids: &mut RequestIdGenerator,
+        id_generator: &mut RequestIdGenerator,
         out: &mut Vec<u8>,
     ) -> Result<&[u8], Problem<'static>> {
         let gzip = self.gzip.as_ref();
@@ -83,8 +83,8 @@ impl StaticDocument {
         etag.check_if_match(&request.headers)?;
         let unchanged = etag.is_matched_by(&request.headers);
         let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
-        head.raw(fields);
-        write_request_id(&mut head, ids, None);
+        head.raw(header_lines);
+        write_request_id(&mut head, id_generator, None);
         head.field("ETag: ", etag.as_bytes());
         if self.gzip.is_some() {
             head.raw(b"Vary: Accept-Encoding\r\n");

@@ -36,9 +36,9 @@ struct Bucket {
 }
 
 impl RateLimiter {
-    /// Creates a limit of `per_second` requests (at least 1), with a burst of the same size. Times count from `start`.
-    pub fn new(per_second: u32, start: Instant, seed: u64) -> Self {
-        let interval_ns = (SECOND_NS / u64::from(per_second.max(1))).max(1);
+    /// Creates a limit of `requests_per_second` requests (at least 1), with a burst of the same size. Times count from `start`.
+    pub fn new(requests_per_second: u32, start: Instant, seed: u64) -> Self {
+        let interval_ns = (SECOND_NS / u64::from(requests_per_second.max(1))).max(1);
         let sets = (0..RATE_LIMIT_BUCKETS_MAX / RATE_LIMIT_SET_BUCKETS).map(|_| Default::default()).collect();
         Self { interval_ns, start, seed, sets }
     }

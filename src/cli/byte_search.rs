@@ -62,16 +62,16 @@ impl<'a> Needle<'a> {
 
     /// Returns offset and length of the first occurrence that begins in `from..until`. `bytes` are at
     /// `offset` in the file.
-    fn find(&self, bytes: &[u8], offset: u64, mut from: usize, until: usize) -> Option<(usize, usize)> {
+    fn find(&self, bytes: &[u8], offset: u64, mut start: usize, end: usize) -> Option<(usize, usize)> {
         let first = self.text.as_bytes()[0];
-        while from < until {
-            let at = from + memchr2(first, b'\\', &bytes[from..until])?;
+        while start < end {
+            let at = start + memchr2(first, b'\\', &bytes[start..end])?;
             let file_offset = offset + at as u64;
             let length = self.match_length(&bytes[at..]);
             if let Some(length) = length.or_else(|| self.packed_length(&bytes[at..], file_offset)) {
                 return Some((at, length));
             }
-            from = at + 1;
+            start = at + 1;
         }
         None
     }

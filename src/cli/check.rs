@@ -135,12 +135,12 @@ fn check_column_files(directory: &Path) -> Result<usize, CliError> {
 
 /// Prints the result for a file: its content, its damage with the consequence of deleting it, or nothing if it is
 /// missing. Returns whether it is damaged.
-fn report(path: &Path, result: io::Result<Option<String>>, if_deleted: &str) -> Result<bool, CliError> {
+fn report(path: &Path, result: io::Result<Option<String>>, consequence: &str) -> Result<bool, CliError> {
     let path = path.display();
     match result {
         Ok(None) => Ok(false),
         Ok(Some(content)) => print_line(&format!("{path}: sound, {content}")).map(|()| false),
-        Err(error) => print_line(&format!("{path}: {error}; delete it, and {if_deleted}")).map(|()| true),
+        Err(error) => print_line(&format!("{path}: {error}; delete it, and {consequence}")).map(|()| true),
     }
 }
 
@@ -206,11 +206,17 @@ fn describe_erasure(erasure: &InterruptedErasure) -> String {
     }
 }
 
-fn summarize(snapshots: CheckedSnapshots, log: Option<usize>, checkpoints: usize) -> Result<(), CliError> {
+fn summarize(
+    snapshots: CheckedSnapshots,
+    damaged_place_count: Option<usize>,
+    damaged_checkpoint_count: usize,
+) -> Result<(), CliError> {
     let CheckedSnapshots { count: snapshots, wrong } = snapshots;
     let of_snapshots = (wrong > 0).then(|| format!("{wrong} of {snapshots} files are not sound"));
-    let of_log = log.filter(|places| *places > 0).map(|n| format!("the log is damaged in {n} places"));
-    let of_checkpoints = (checkpoints > 0).then(|| format!("{checkpoints} checkpoints are not sound"));
+    let of_log =
+        damaged_place_count.filter(|places| *places > 0).map(|n| format!("the log is damaged in {n} places"));
+    let of_checkpoints = (damaged_checkpoint_count > 0)
+        .then(|| format!("{damaged_checkpoint_count} checkpoints are not sound"));
     let rejections: Vec<String> = of_snapshots.into_iter().chain(of_log).chain(of_checkpoints).collect();
     if rejections.is_empty() { Ok(()) } else { Err(CliError::Input(rejections.join("; "))) }
 }

@@ -63,7 +63,7 @@ pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
 }
 
 /// Describes the content of a checkpoint, as text or as JSON.
-pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
+pub(super) fn inspect(path: &Path, wants_json: bool) -> Result<String, CliError> {
     let reader = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
     let header = *reader.header();
     let bytes = reader.bytes();
@@ -71,7 +71,7 @@ pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
     let (counts, value_bytes) = count_entries(reader).map_err(|error| to_cli_error(path, error))?;
     let [aliases, once, known] = counts;
     let made = time::to_text(header.created_ms);
-    if as_json {
+    if wants_json {
         let document = json!({
             "kind": "checkpoint", "bytes": bytes, "formatVersion": FORMAT_VERSION, "seq": header.seq.to_string(),
             "createdAt": made, "profilesMemory": header.cost_max, "entries": header.entries, "runs": runs,

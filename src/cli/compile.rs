@@ -103,22 +103,22 @@ fn output_path(args: &CompileArgs, site: &str, version: u64) -> Result<PathBuf, 
     Ok(output.clone())
 }
 
-/// Deletes the oldest versions of a site from the output directory, so that `keep` of them stay up to `version`. Only
+/// Deletes the oldest versions of a site from the output directory, so that `keep_count` of them stay up to `version`. Only
 /// files with the name and the content of an older version are deleted.
 ///
 /// # Errors
 /// Standard output cannot be written. A file that cannot be deleted is a warning: the new version is published.
-fn delete_older(directory: &Path, site: &str, version: u64, keep: u64) -> Result<(), CliError> {
+fn delete_older(directory: &Path, site: &str, version: u64, keep_count: u64) -> Result<(), CliError> {
     let names = list_snapshot_names(directory).unwrap_or_default();
     let names = names.iter().filter_map(|name| parse_name(name.to_str()?));
     let of_site = names.filter(|found| found.0 == site && found.1 <= version);
     let mut versions: Vec<u64> = of_site.map(|found| found.1).collect();
     versions.sort_unstable_by_key(|version| Reverse(*version));
-    for older in versions.into_iter().skip(keep as usize) {
+    for older in versions.into_iter().skip(keep_count as usize) {
         let path = directory.join(snapshot_name(site, older));
         if SnapshotId::read(&path).is_ok_and(|id| id.site == site && id.version == older) {
             match fs::remove_file(&path) {
-                Ok(()) => print_line(&format!("deleted {}: --keep {keep}", path.display()))?,
+                Ok(()) => print_line(&format!("deleted {}: --keep {keep_count}", path.display()))?,
                 Err(error) => print_warning(&format!("cannot delete {}: {error}", path.display())),
             }
         }

@@ -49,13 +49,13 @@ pub(super) struct DevArgs {
     config: Config,
 }
 
-/// Serves until a signal. `data_given` is true if the command line names the data directory.
-pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
+/// Serves until a signal. `is_data_given` is true if the command line names the data directory.
+pub(super) fn dev(args: DevArgs, is_data_given: bool) -> Result<(), CliError> {
     let DevArgs { site, mut config } = args;
     config.is_dev = true;
     serve::prepare_process(&config)?;
     let temporary = TemporaryDirectory::create()?;
-    if !data_given {
+    if !is_data_given {
         config.data = temporary.0.join("data");
     }
     let snapshots = config.snapshots.get_or_insert_with(|| temporary.0.join("snapshots")).clone();
@@ -102,8 +102,8 @@ struct SitePublisher {
 }
 
 impl SitePublisher {
-    fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
-        Self { directory, snapshot, ..Self::default() }
+    fn new(directory: PathBuf, snapshot_path: PathBuf) -> Self {
+        Self { directory, snapshot: snapshot_path, ..Self::default() }
     }
 
     /// Sets the address of the started server, and prints the URLs of the first version.

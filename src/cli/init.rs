@@ -58,17 +58,17 @@ fn site_id(directory: &Path) -> String {
     id.map_or_else(|| STARTER_ID.to_owned(), |id| id.to_string())
 }
 
-fn write_starter(from: &Dir<'_>, directory: &Path, id: &str) -> io::Result<()> {
-    for entry in from.entries() {
+fn write_starter(starter: &Dir<'_>, directory: &Path, site_id: &str) -> io::Result<()> {
+    for entry in starter.entries() {
         let path = directory.join(entry.path());
         match entry {
             DirEntry::Dir(inner) => {
                 fs::create_dir_all(path)?;
-                write_starter(inner, directory, id)?;
+                write_starter(inner, directory, site_id)?;
             }
             DirEntry::File(file) => {
                 let text = file.contents_utf8().expect("the starter is UTF-8");
-                fs::write(path, text.replace(STARTER_ID, id))?;
+                fs::write(path, text.replace(STARTER_ID, site_id))?;
             }
         }
     }

@@ -139,8 +139,8 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     }
 }
 
-fn parse_pairs(question: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
-    let known: &[&str] = match question {
+fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
+    let known: &[&str] = match question_name {
         QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
         QuestionName::Experiments => &EXPERIMENTS_PARAM_NAMES,
         QuestionName::Zones => &ZONES_PARAM_NAMES,
@@ -163,7 +163,7 @@ fn parse_pair<'p>(param: &'p str, names: &[&str]) -> Result<(&'p str, &'p str), 
 fn open_store(
     args: &InsightsArgs,
     site: &str,
-    published: Option<&ArchivedSite>,
+    published_site: Option<&ArchivedSite>,
 ) -> Result<(ColumnStore, SiteFacts), CliError> {
     let directory = &args.directory;
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
@@ -175,17 +175,17 @@ fn open_store(
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
     let mut store = ColumnStore::new(disk, directory, key, args.insights_memory.0);
     store.refresh(last_seq, &|| false).map_err(|error| CliError::System(error.to_string()))?;
-    if published.is_none() && !store.knows_site(site).map_err(|error| scan_error(error.into()))? {
+    if published_site.is_none() && !store.knows_site(site).map_err(|error| scan_error(error.into()))? {
         return Err(CliError::Input(format!("neither a snapshot nor the log has the site {site:?}")));
     }
-    Ok((store, published.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of)))
+    Ok((store, published_site.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of)))
 }
 
 /// Reads the published sites. A missing default directory has none.
-fn read_catalog(snapshots: Option<&Path>) -> Result<Arc<Catalog>, CliError> {
-    let directory = snapshots.unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT));
+fn read_catalog(snapshots_directory: Option<&Path>) -> Result<Arc<Catalog>, CliError> {
+    let directory = snapshots_directory.unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT));
     let current = CurrentCatalog::default();
-    if snapshots.is_some() || directory.exists() {
+    if snapshots_directory.is_some() || directory.exists() {
         let scanned =
             SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)).scan(directory, &HashSet::new(), &current);
         scanned.map_err(|error| CliError::System(format!("cannot read {}: {error}", directory.display())))?;

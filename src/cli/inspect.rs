@@ -174,10 +174,10 @@ fn render_json(summary: &SegmentSummary) -> Value {
     })
 }
 
-fn damage_json(finding: &Damage) -> Value {
-    let lost = (!finding.lost_seqs.is_empty()).then(
-        || json!({ "first": finding.lost_seqs.start.to_string(), "last": (finding.lost_seqs.end - 1).to_string() }),
+fn damage_json(damage: &Damage) -> Value {
+    let lost = (!damage.lost_seqs.is_empty()).then(
+        || json!({ "first": damage.lost_seqs.start.to_string(), "last": (damage.lost_seqs.end - 1).to_string() }),
     );
-    json!({ "at": finding.offset, "bytes": finding.bytes, "what": finding.kind.to_string(),
-        "isDamage": finding.kind.is_unexpected(), "lost": lost })
+    json!({ "at": damage.offset, "bytes": damage.bytes, "what": damage.kind.to_string(),
+        "isDamage": damage.kind.is_unexpected(), "lost": lost })
 }

@@ -228,12 +228,12 @@ fn check_file(path: &Path) -> Result<String, String> {
 }
 
 /// Returns whether the deflated form of a piece inflates to its text, and its CRC and shift match the text.
-fn is_intact(pieces: Pieces<'_>, at: u32) -> bool {
-    let piece = pieces.get(at);
-    let text = pieces.text(at);
+fn is_intact(pieces: Pieces<'_>, index: u32) -> bool {
+    let piece = pieces.get(index);
+    let text = pieces.text(index);
     let mut inflated = Vec::with_capacity(text.len());
     // The run of blocks has no last block, so the decoder reports "unexpected end" after the text.
-    let _ = DeflateDecoder::new(pieces.deflate(at)).take(text.len() as u64 + 1).read_to_end(&mut inflated);
+    let _ = DeflateDecoder::new(pieces.deflate(index)).take(text.len() as u64 + 1).read_to_end(&mut inflated);
     inflated == text
         && checksum::crc32(text) == piece.crc
         && checksum::crc32_shift(text.len()) == piece.crc_shift

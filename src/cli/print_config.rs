@@ -21,8 +21,8 @@ const HEADER: &str = "\
 # Relative paths are relative to the directory in which the server is started.
 ";
 
-/// Renders the settings of `command`, which parsed to `matches` with `file` as defaults.
-pub fn render_config(command: &Command, matches: &ArgMatches, file: &FileSettings) -> String {
+/// Renders the settings of `command`, which parsed to `matches` with `file_settings` as defaults.
+pub fn render_config(command: &Command, matches: &ArgMatches, file_settings: &FileSettings) -> String {
     let mut headings: Vec<Option<&str>> = Vec::new();
     for heading in setting_args(command).map(|(_, arg)| arg.get_help_heading()) {
         if !headings.contains(&heading) {
@@ -35,7 +35,8 @@ pub fn render_config(command: &Command, matches: &ArgMatches, file: &FileSetting
         // Writing to a String cannot fail.
         let _ = write!(text, "\n\n# -- {title} --\n");
         for (key, arg) in setting_args(command).filter(|(_, arg)| arg.get_help_heading() == heading) {
-            let _ = write!(text, "\n# {}\n{}\n", help_line(arg), setting_line(key, arg, matches, file));
+            let _ =
+                write!(text, "\n# {}\n{}\n", help_line(arg), setting_line(key, arg, matches, file_settings));
         }
     }
     text
@@ -51,11 +52,11 @@ fn help_line(arg: &Arg) -> String {
     }
 }
 
-fn setting_line(key: &str, arg: &Arg, matches: &ArgMatches, file: &FileSettings) -> String {
+fn setting_line(key: &str, arg: &Arg, matches: &ArgMatches, file_settings: &FileSettings) -> String {
     let id = arg.get_id().as_str();
     let Some(values) = matches.get_raw(id) else {
         // An empty array in the file overrides a default that is not empty.
-        let is_emptied = file.contains(key) && is_repeatable(arg);
+        let is_emptied = file_settings.contains(key) && is_repeatable(arg);
         return if is_emptied {
             format!("{key} = []  # file")
         } else {
@@ -65,7 +66,7 @@ fn setting_line(key: &str, arg: &Arg, matches: &ArgMatches, file: &FileSettings)
     let source = match matches.value_source(id) {
         Some(ValueSource::CommandLine) => "flag",
         Some(ValueSource::EnvVariable) => "environment",
-        _ if file.contains(key) => "file",
+        _ if file_settings.contains(key) => "file",
         _ => "default",
     };
     if is_secret(arg) {

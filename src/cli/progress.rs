@@ -25,14 +25,14 @@ impl Progress {
     }
 
     /// Starts a bar with a label and a number of steps.
-    pub(super) fn start(&self, activity: &'static str, all: u64) {
+    pub(super) fn start(&self, activity: &'static str, step_count: u64) {
         self.0.set_message(activity);
-        self.0.set_length(all);
+        self.0.set_length(step_count);
     }
 
     /// Sets the number of steps that are done.
-    pub(super) fn set_done(&self, done: u64) {
-        self.0.set_position(done);
+    pub(super) fn set_done(&self, done_count: u64) {
+        self.0.set_position(done_count);
     }
 
     /// Prints a line on standard error, above the bar. Ignores a closed standard error.

@@ -63,16 +63,16 @@ pub(super) fn publish(args: &PublishArgs) -> Result<(), CliError> {
     print_result(&change, &files, &args.to)
 }
 
-fn print_result(change: &Change, files: &[SourceFile], to: &str) -> Result<(), CliError> {
+fn print_result(change: &Change, files: &[SourceFile], source_url: &str) -> Result<(), CliError> {
     match change {
         Change::Add { snapshot: NewSnapshot { site, version, .. }, .. } => {
             let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
             print_line(&format!(
-                "{to}: published version {version} of site {site}; the source has {}",
+                "{source_url}: published version {version} of site {site}; the source has {}",
                 names.join(", ")
             ))
         }
-        Change::Remove(name) => print_line(&format!("{to}: removed {name}")),
+        Change::Remove(name) => print_line(&format!("{source_url}: removed {name}")),
         Change::Nothing => {
             files.iter().try_for_each(|file| print_line(&format!("{}  {} bytes", file.name, file.bytes)))
         }

@@ -73,9 +73,9 @@ fn read_list(path: &Path) -> Result<ListFile<'_>, CliError> {
     Ok((path, list))
 }
 
-fn to_cli_error(error: BackupError, erasures: Option<&Path>) -> CliError {
+fn to_cli_error(error: BackupError, erasures_path: Option<&Path>) -> CliError {
     let text = error.to_string();
-    let file = erasures.map(Path::display);
+    let file = erasures_path.map(Path::display);
     match error {
         BackupError::OtherLog { .. } | BackupError::OtherSecret => CliError::Input(format!(
             "cannot use --erasures {}: {text}; give the list that was made of the log of this backup",

@@ -92,12 +92,12 @@ fn read_directory(directory: &Path) -> Result<Vec<ListedSnapshot>, CliError> {
 }
 
 /// Returns the site of the command line, or the only one of the directory.
-fn choose_site<'l>(args: &'l RollbackArgs, list: &'l [ListedSnapshot]) -> Result<&'l str, CliError> {
-    let ids = site_ids(list);
+fn choose_site<'l>(args: &'l RollbackArgs, snapshots: &'l [ListedSnapshot]) -> Result<&'l str, CliError> {
+    let ids = site_ids(snapshots);
     let shown = args.directory.display();
     let all = ids.iter().copied().collect::<Vec<_>>().join(", ");
     match (&args.site, ids.first()) {
-        (Some(site), _) if !of_site(list, site).is_empty() => Ok(site),
+        (Some(site), _) if !of_site(snapshots, site).is_empty() => Ok(site),
         (_, None) => {
             let text = format!("{shown} has no valid snapshot; `parallax check {shown}` names the damage");
             Err(CliError::Input(text))
@@ -116,19 +116,19 @@ fn choose_site<'l>(args: &'l RollbackArgs, list: &'l [ListedSnapshot]) -> Result
 
 /// Selects the files to remove.
 fn plan_removal<'l>(
-    list: &'l [ListedSnapshot],
+    snapshots: &'l [ListedSnapshot],
     site: &str,
-    unpublish: bool,
+    must_unpublish: bool,
 ) -> Result<Removal<'l>, CliError> {
-    let mut files = of_site(list, site);
-    if unpublish {
+    let mut files = of_site(snapshots, site);
+    if must_unpublish {
         return Ok(Removal { files, next: None });
     }
     // A copy of the newest file under another name would be served as well. A running server may still serve the last
     // valid content of a file that is damaged now. So all files above the next one are removed.
     let newest = files.first().and_then(|file| file.content.clone().ok());
     let is_next = |file: &&ListedSnapshot| {
-        file.content.as_ref().is_ok_and(|id| Some(id) != newest.as_ref() && is_free(list, site, id))
+        file.content.as_ref().is_ok_and(|id| Some(id) != newest.as_ref() && is_free(snapshots, site, id))
     };
     let Some(at) = files.iter().position(is_next) else {
         return Err(CliError::Input(format!(
@@ -141,10 +141,10 @@ fn plan_removal<'l>(
 }
 
 /// Returns whether no other site has the tracking ID of a snapshot. A server refuses it otherwise.
-fn is_free(list: &[ListedSnapshot], site: &str, snapshot: &SnapshotId) -> bool {
+fn is_free(list: &[ListedSnapshot], site: &str, snapshot_id: &SnapshotId) -> bool {
     let others = site_ids(list).into_iter().filter(|id| *id != site);
     let newest = |id: &str| of_site(list, id).into_iter().find_map(|file| file.content.as_ref().ok());
-    !others.filter_map(newest).any(|other| other.tracking_id == snapshot.tracking_id)
+    !others.filter_map(newest).any(|other| other.tracking_id == snapshot_id.tracking_id)
 }
 
 /// Refuses files that a server with --snapshots-from has fetched: it would fetch them again.
@@ -162,20 +162,20 @@ fn refuse_pulled(directory: &Path, removal: &Removal<'_>) -> Result<(), CliError
 
 fn print_versions(
     directory: &Path,
-    list: &[ListedSnapshot],
+    snapshots: &[ListedSnapshot],
     site: &str,
-    next: Option<&ListedSnapshot>,
+    next_snapshot: Option<&ListedSnapshot>,
 ) -> Result<(), CliError> {
     print_line(&format!("snapshots of site {site} in {}, newest first:", directory.display()))?;
-    for file in of_site(list, site) {
-        let mark = if next == Some(file) { "  <- served next" } else { "" };
+    for file in of_site(snapshots, site) {
+        let mark = if next_snapshot == Some(file) { "  <- served next" } else { "" };
         let state = match &file.content {
             Ok(id) => format!("version {}", id.version),
             Err(reason) => reason.clone(),
         };
         print_line(&format!("  {}  {state}{mark}", file.name()))?;
     }
-    for file in list.iter().filter(|file| file.site_and_version().is_none()) {
+    for file in snapshots.iter().filter(|file| file.site_and_version().is_none()) {
         let reason = file.content.as_ref().err().map_or("", String::as_str);
         print_line(&format!("  {}  unknown site: {reason}", file.name()))?;
     }

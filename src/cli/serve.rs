@@ -88,9 +88,9 @@ fn init_logging(format: LogFormat) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data`
+/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data_directory`
 /// is the data directory.
-fn publish_demo_if_empty(directory: &Path, data: &Path) -> Result<(), CliError> {
+fn publish_demo_if_empty(directory: &Path, data_directory: &Path) -> Result<(), CliError> {
     let failed = |action: &str, error: std::io::Error| {
         CliError::System(format!("cannot {action} {}: {error}", directory.display()))
     };
@@ -103,7 +103,7 @@ fn publish_demo_if_empty(directory: &Path, data: &Path) -> Result<(), CliError> 
     let path = directory.join(name);
     storage::write_atomic(&path, &bytes).map_err(|error| failed("write the demo site to", error))?;
     tracing::info!(path = %path.display(), "no snapshot is published; compiled the demo site");
-    if let Err(error) = demo::begin_phases(&path, data) {
+    if let Err(error) = demo::begin_phases(&path, data_directory) {
         tracing::warn!(%error, "the experiments of the demo site begin now and not in the past");
     }
     Ok(())

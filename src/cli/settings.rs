@@ -225,8 +225,8 @@ fn read_text(path: &Path) -> io::Result<String> {
 }
 
 /// Returns line and column of a byte offset, both from 1. The column counts characters.
-fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
     let line_begins = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1)
 }

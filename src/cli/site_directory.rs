@@ -39,15 +39,15 @@ pub(super) fn read_files(directory: &Path) -> Result<Files, CliError> {
     Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))
 }
 
-/// Compiles the files of a site, or of its preview with the name `preview`.
+/// Compiles the files of a site, or of its preview with the name `preview_name`.
 pub(super) fn compile_files(
     files: &Files,
-    preview: Option<&str>,
+    preview_name: Option<&str>,
     choose_version: impl FnOnce(&Source) -> Result<u64, CliError>,
 ) -> Result<CompiledDirectory, CliError> {
     let bar = Progress::on_terminal();
     let (mut source, mut diagnostics) = read(files, &|done, all| report_progress(&bar, "reading", done, all));
-    if let Some(name) = preview {
+    if let Some(name) = preview_name {
         turn_into_preview(&mut source, name, &mut diagnostics);
     }
     let version = choose_version(&source)?;
@@ -158,9 +158,9 @@ pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDire
     directory.compiled.warnings.add(diagnostic.with_title(title));
 }
 
-fn report_progress(bar: &Progress, activity: &'static str, done: usize, all: usize) {
-    if done == 1 {
-        bar.start(activity, all as u64);
+fn report_progress(bar: &Progress, activity: &'static str, done_count: usize, step_count: usize) {
+    if done_count == 1 {
+        bar.start(activity, step_count as u64);
     }
-    bar.set_done(done as u64);
+    bar.set_done(done_count as u64);
 }

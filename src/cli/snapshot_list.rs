@@ -87,14 +87,15 @@ pub(super) fn list_snapshots(directory: &Path) -> io::Result<Vec<ListedSnapshot>
 }
 
 /// Returns the snapshots of a site, highest version first, in the order in which a server prefers them.
-pub(super) fn of_site<'l>(list: &'l [ListedSnapshot], site: &str) -> Vec<&'l ListedSnapshot> {
-    let mut files: Vec<_> = list.iter().filter_map(|file| Some((file.version_of(site)?, file))).collect();
+pub(super) fn of_site<'l>(snapshots: &'l [ListedSnapshot], site: &str) -> Vec<&'l ListedSnapshot> {
+    let mut files: Vec<_> =
+        snapshots.iter().filter_map(|file| Some((file.version_of(site)?, file))).collect();
     let hash = |file: &ListedSnapshot| file.content.as_ref().ok().map(|content| content.hash);
     files.sort_by_key(|(version, file)| Reverse((*version, hash(file))));
     files.into_iter().map(|(_, file)| file).collect()
 }
 
 /// Returns the IDs of the sites that have a valid snapshot.
-pub(super) fn site_ids(list: &[ListedSnapshot]) -> BTreeSet<&str> {
-    list.iter().filter_map(|file| Some(file.content.as_ref().ok()?.site.as_str())).collect()
+pub(super) fn site_ids(snapshots: &[ListedSnapshot]) -> BTreeSet<&str> {
+    snapshots.iter().filter_map(|file| Some(file.content.as_ref().ok()?.site.as_str())).collect()
 }

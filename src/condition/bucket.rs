@@ -6,19 +6,19 @@
 /// A range of numbers from 0 to 1, with its start included and its end excluded.
 pub(crate) type BucketRange = (f64, f64);
 
-/// Returns the number of `value` under `seed`. The parts of the seed count as one text, so
+/// Returns the number of `value` under `seed_parts`. The parts of the seed count as one text, so
 /// `["__", namespace]` needs no concatenation.
 ///
 /// Version 1 has a thousand distinct results and is for namespaces. Version 2 has ten thousand, and different
 /// seeds give independent results. Returns `None` for any other version.
-pub fn hash(seed: &[&str], value: &str, version: u8) -> Option<f64> {
+pub fn hash(seed_parts: &[&str], value: &str, version: u8) -> Option<f64> {
     match version {
         1 => {
-            let hash = seed.iter().fold(Fnv::OFFSET_BASIS.add(value), |hash, part| hash.add(part));
+            let hash = seed_parts.iter().fold(Fnv::OFFSET_BASIS.add(value), |hash, part| hash.add(part));
             Some(f64::from(hash.0 % 1_000) / 1_000.0)
         }
         2 => {
-            let after_seed = seed.iter().fold(Fnv::OFFSET_BASIS, |hash, part| hash.add(part));
+            let after_seed = seed_parts.iter().fold(Fnv::OFFSET_BASIS, |hash, part| hash.add(part));
             Some(hash_after_seed(after_seed.0, value))
         }
         _ => None,
@@ -39,16 +39,16 @@ pub fn hash_after_seed(seed_hash: u32, value: &str) -> f64 {
 /// coverage. Its start is the same as with full coverage, so a higher coverage never moves a visitor from one
 /// variant to another.
 ///
-/// The coverage is clamped to 0..=1. The weights count as equal if their number differs from `variants` or if
+/// The coverage is clamped to 0..=1. The weights count as equal if their number differs from `variant_count` or if
 /// their sum is not within 0.01 of 1.
 pub fn bucket_ranges(
-    variants: usize,
+    variant_count: usize,
     coverage: f64,
     weights: Option<&[f64]>,
 ) -> impl Iterator<Item = BucketRange> {
     let coverage = coverage.clamp(0.0, 1.0);
-    let weights = weights.filter(|weights| weights.len() == variants && sum_to_one(weights));
-    let equal = equal_weights(if weights.is_some() { 0 } else { variants });
+    let weights = weights.filter(|weights| weights.len() == variant_count && sum_to_one(weights));
+    let equal = equal_weights(if weights.is_some() { 0 } else { variant_count });
     let mut end = 0.0;
     weights.unwrap_or_default().iter().copied().chain(equal).map(move |weight| {
         let start = end;
@@ -62,13 +62,13 @@ fn sum_to_one(weights: &[f64]) -> bool {
 }
 
 /// Returns the same weight for each variant.
-pub fn equal_weights(variants: usize) -> impl Iterator<Item = f64> {
-    std::iter::repeat_n(1.0 / variants as f64, variants)
+pub fn equal_weights(variant_count: usize) -> impl Iterator<Item = f64> {
+    std::iter::repeat_n(1.0 / variant_count as f64, variant_count)
 }
 
-/// Returns the index of the first range that contains `number`.
-pub fn choose_variation(number: f64, ranges: impl IntoIterator<Item = BucketRange>) -> Option<usize> {
-    ranges.into_iter().position(|range| in_range(number, range))
+/// Returns the index of the first range that contains `bucket`.
+pub fn choose_variation(bucket: f64, ranges: impl IntoIterator<Item = BucketRange>) -> Option<usize> {
+    ranges.into_iter().position(|range| in_range(bucket, range))
 }
 
 /// Returns whether the ID is in this range of a namespace.
@@ -76,8 +76,8 @@ pub fn in_namespace(id: &str, namespace: &str, range: BucketRange) -> bool {
     hash(&["__", namespace], id, 1).is_some_and(|number| in_range(number, range))
 }
 
-fn in_range(number: f64, (start, end): BucketRange) -> bool {
-    start <= number && number < end
+fn in_range(bucket: f64, (start, end): BucketRange) -> bool {
+    start <= bucket && bucket < end
 }
 
 /// An incremental 32-bit FNV-1a hash.

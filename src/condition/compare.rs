@@ -65,11 +65,11 @@ fn any_item(actual: Value, passes: impl Fn(Value) -> bool) -> bool {
     }
 }
 
-fn has_all(actual: Value, list: &[ArchivedConstant], is: fn(Value, Value) -> bool) -> bool {
+fn has_all(actual: Value, list: &[ArchivedConstant], is_equal: fn(Value, Value) -> bool) -> bool {
     let Value::Array(items) = actual else {
         return false;
     };
-    list.iter().all(|expected| items.iter().any(|item| is(item, expected.value())))
+    list.iter().all(|expected| items.iter().any(|item| is_equal(item, expected.value())))
 }
 
 /// Compares a value with a literal by JavaScript's loose equality. The type of the literal decides.

@@ -67,8 +67,8 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
     }
 
     /// Returns whether the test of an operation outside of a body holds.
-    pub(super) fn test_holds(&mut self, operations: &[ArchivedOperation], at: usize) -> bool {
-        self.evaluation().test_holds(operations, at, Value::Null)
+    pub(super) fn test_holds(&mut self, operations: &[ArchivedOperation], operation_index: usize) -> bool {
+        self.evaluation().test_holds(operations, operation_index, Value::Null)
     }
 
     fn evaluation(&mut self) -> Evaluation<'_, '_, D, A, Memo> {
@@ -131,28 +131,28 @@ impl Default for Memo {
 /// An observer of an evaluation, which also remembers the results of audiences.
 trait Observer<'a> {
     fn on_test(&mut self, test: &'a ArchivedTest, actual: Option<Value<'a>>);
-    fn recall(&mut self, audience: u16) -> Option<bool>;
-    fn remember(&mut self, audience: u16, holds: bool);
+    fn recall(&mut self, audience_index: u16) -> Option<bool>;
+    fn remember(&mut self, audience_index: u16, holds: bool);
 }
 
 impl<'a> Observer<'a> for Memo {
     fn on_test(&mut self, _: &'a ArchivedTest, _: Option<Value<'a>>) {}
 
-    fn recall(&mut self, audience: u16) -> Option<bool> {
-        let (word, bit) = memo_bit(audience);
+    fn recall(&mut self, audience_index: u16) -> Option<bool> {
+        let (word, bit) = memo_bit(audience_index);
         (self.decided[word] & bit != 0).then_some(self.holds[word] & bit != 0)
     }
 
-    fn remember(&mut self, audience: u16, holds: bool) {
-        let (word, bit) = memo_bit(audience);
+    fn remember(&mut self, audience_index: u16, holds: bool) {
+        let (word, bit) = memo_bit(audience_index);
         self.decided[word] |= bit;
         self.holds[word] |= if holds { bit } else { 0 };
     }
 }
 
 /// Returns the word and the bit of an audience. Its index is below [`AUDIENCES_MAX`].
-fn memo_bit(audience: u16) -> (usize, u64) {
-    (usize::from(audience) / 64, 1 << (audience % 64))
+fn memo_bit(audience_index: u16) -> (usize, u64) {
+    (usize::from(audience_index) / 64, 1 << (audience_index % 64))
 }
 
 /// A test that was evaluated, and the document's value.
@@ -169,14 +169,14 @@ impl<'a> Observer<'a> for Trace<'a> {
         self.last = Some((test, actual));
     }
 
-    fn recall(&mut self, audience: u16) -> Option<bool> {
-        let (holds, last) = *self.audiences.get(&audience)?;
+    fn recall(&mut self, audience_index: u16) -> Option<bool> {
+        let (holds, last) = *self.audiences.get(&audience_index)?;
         self.last = last;
         Some(holds)
     }
 
-    fn remember(&mut self, audience: u16, holds: bool) {
-        self.audiences.insert(audience, (holds, self.last));
+    fn remember(&mut self, audience_index: u16, holds: bool) {
+        self.audiences.insert(audience_index, (holds, self.last));
     }
 }
 
@@ -195,9 +195,9 @@ where
     A: Audiences + ?Sized,
     W: Observer<'a>,
 {
-    /// Evaluates the operations from `start` to the end of a condition, or of a body for one element.
-    fn run(&mut self, operations: &'a [ArchivedOperation], start: usize, element: Value<'a>) -> bool {
-        let mut at = start;
+    /// Evaluates the operations from `start_index` to the end of a condition, or of a body for one element.
+    fn run(&mut self, operations: &'a [ArchivedOperation], start_index: usize, element: Value<'a>) -> bool {
+        let mut at = start_index;
         loop {
             let holds = self.test_holds(operations, at, element);
             let next = &operations[at].next;
@@ -211,15 +211,22 @@ where
 
     // Most conditions have one test. Calls of this function and of `passes` would cost as much as the test.
     #[inline(always)]
-    fn test_holds(&mut self, operations: &'a [ArchivedOperation], at: usize, element: Value<'a>) -> bool {
-        let test = &operations[at].test;
+    fn test_holds(
+        &mut self,
+        operations: &'a [ArchivedOperation],
+        operation_index: usize,
+        element: Value<'a>,
+    ) -> bool {
+        let test = &operations[operation_index].test;
         match test {
             ArchivedTest::Always => true,
             ArchivedTest::Audience(index) => self.audience_holds(index.to_native()),
             ArchivedTest::HasParam(bits) => self.has_param(bits.to_native()),
             ArchivedTest::IsArray(of) => matches!(self.value(of, element), Some(Value::Array(_))),
             ArchivedTest::AnyElement { array, .. } => match self.value(array, element) {
-                Some(Value::Array(items)) => items.iter().any(|item| self.run(operations, at + 1, item)),
+                Some(Value::Array(items)) => {
+                    items.iter().any(|item| self.run(operations, operation_index + 1, item))
+                }
                 _ => false,
             },
             ArchivedTest::Value { of, is_length, operator, check, .. } => {
@@ -249,12 +256,12 @@ where
         holds
     }
 
-    fn has_param(&self, mut bits: u64) -> bool {
-        while bits != 0 {
-            if self.params.get(bits.trailing_zeros() as usize).is_some_and(Option::is_some) {
+    fn has_param(&self, mut param_bits: u64) -> bool {
+        while param_bits != 0 {
+            if self.params.get(param_bits.trailing_zeros() as usize).is_some_and(Option::is_some) {
                 return true;
             }
-            bits &= bits - 1;
+            param_bits &= param_bits - 1;
         }
         false
     }
@@ -283,13 +290,13 @@ where
         }
     }
 
-    fn matches(&self, index: usize, actual: Value<'_>) -> bool {
-        Text::from_value(actual).is_some_and(|text| self.patterns.is_match(index, text.as_str()))
+    fn matches(&self, pattern_index: usize, actual: Value<'_>) -> bool {
+        Text::from_value(actual).is_some_and(|text| self.patterns.is_match(pattern_index, text.as_str()))
     }
 
-    /// Returns whether a time is at most `ms` ago. Times in the future count as within.
-    fn is_within(&self, actual: Value<'_>, ms: i64) -> bool {
-        let since_ms = self.document.now_ms().saturating_sub(ms);
+    /// Returns whether a time is at most `within_ms` ago. Times in the future count as within.
+    fn is_within(&self, actual: Value<'_>, within_ms: i64) -> bool {
+        let since_ms = self.document.now_ms().saturating_sub(within_ms);
         matches!(actual, Value::Number(time_ms) if time_ms >= since_ms as f64)
     }
 }

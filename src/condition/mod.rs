@@ -62,7 +62,7 @@ pub trait Vocabulary {
     /// Returns the field at a dotted path. The error is the most similar known path, if there is one.
     fn field(&self, path: &str) -> Result<Field, Option<String>>;
     /// Describes the known paths, for the error of an unknown one that is similar to none of them.
-    fn expected_paths(&self, _unknown: &str) -> String {
+    fn expected_paths(&self, _unknown_path: &str) -> String {
         "a path of a known field".to_owned()
     }
     /// Returns the members of a group.

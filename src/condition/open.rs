@@ -36,14 +36,14 @@ struct OpenEvaluation<'e, 'a, 'w, D: ?Sized, A: ?Sized> {
 
 impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
     /// Returns the result of the program's condition while the fields with the codes for which `is_open` returns true
-    /// are open. `audiences` keeps the results of the audiences, which are evaluated once.
+    /// are open. `audience_results` keeps the results of the audiences, which are evaluated once.
     pub(crate) fn holds_while_open(
         &mut self,
         program: &'a ArchivedProgram,
         is_open: &dyn Fn(u16) -> bool,
-        audiences: &mut AudienceResults,
+        audience_results: &mut AudienceResults,
     ) -> OpenResult {
-        OpenEvaluation { evaluator: self, is_open, audiences }.evaluate(&program.operations)
+        OpenEvaluation { evaluator: self, is_open, audiences: audience_results }.evaluate(&program.operations)
     }
 }
 
@@ -75,12 +75,12 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> OpenEvaluation<'_, 'a, '_,
         }
     }
 
-    fn test(&mut self, operations: &'a [ArchivedOperation], at: usize) -> OpenResult {
-        match &operations[at].test {
+    fn test(&mut self, operations: &'a [ArchivedOperation], operation_index: usize) -> OpenResult {
+        match &operations[operation_index].test {
             ArchivedTest::Audience(index) => self.audience(index.to_native()),
             test if field_code(test).is_some_and(self.is_open) => OpenResult::Open,
             // The body of an `$elemMatch` tests the elements of a known value.
-            _ => self.evaluator.test_holds(operations, at).into(),
+            _ => self.evaluator.test_holds(operations, operation_index).into(),
         }
     }
 

@@ -108,11 +108,11 @@ impl Parser<'_> {
 
     // Regular expressions and groups.
 
-    pub(super) fn parse_pattern(&mut self, operator: Operator, operand: &Json, caseless: bool) -> Node {
+    pub(super) fn parse_pattern(&mut self, operator: Operator, operand: &Json, is_caseless: bool) -> Node {
         let Json::String(written) = operand else {
             return self.reject("a regular expression as a string", operand);
         };
-        match pattern::prepare_source(written, caseless) {
+        match pattern::prepare_source(written, is_caseless) {
             Ok(source) => Node::test(operator, operand.clone(), Check::Pattern { source }),
             Err(fault) => self.reject(&format!("a regular expression ({fault})"), operand),
         }

@@ -173,28 +173,28 @@ impl Parser<'_> {
         }
     }
 
-    fn parse_element_member(&mut self, array: &str, name: &str, operand: &Json) -> Node {
+    fn parse_element_member(&mut self, array_path: &str, name: &str, operand: &Json) -> Node {
         if name.starts_with('$') {
             self.reject_operator(name);
         }
-        let path = format!("{array}.{name}");
+        let path = format!("{array_path}.{name}");
         let test = self.parse_test(operand, Subject { path: &path, kind: Some(FieldKind::Any) });
         Node::Member { path, name: name.to_owned(), test: Box::new(test) }
     }
 
-    fn reject_field(&mut self, path: &str, operand: &Json, nearest: Option<String>) -> Node {
+    fn reject_field(&mut self, path: &str, operand: &Json, nearest_path: Option<String>) -> Node {
         if path.starts_with('$') {
             self.reject_operator(path);
             return Node::Never;
         }
         let expected = if path.contains('*') {
             STRAY_WILDCARD.to_owned()
-        } else if nearest.is_some() {
+        } else if nearest_path.is_some() {
             "a path of a known field".to_owned()
         } else {
             self.vocabulary.expected_paths(path)
         };
-        let never = self.reject_with_hint(&expected, path, nearest);
+        let never = self.reject_with_hint(&expected, path, nearest_path);
         self.parse_test(operand, Subject { path, kind: None });
         never
     }
@@ -322,12 +322,17 @@ impl Parser<'_> {
         self.reject_with_hint(expected, &source.to_string(), None)
     }
 
-    pub(super) fn reject_with_hint(&mut self, expected: &str, actual: &str, nearest: Option<String>) -> Node {
+    pub(super) fn reject_with_hint(
+        &mut self,
+        expected: &str,
+        actual: &str,
+        nearest_name: Option<String>,
+    ) -> Node {
         self.errors.push(ConditionError {
             pointer: self.pointer.clone(),
             expected: expected.to_owned(),
             actual: truncate(actual),
-            nearest,
+            nearest: nearest_name,
         });
         Node::Never
     }

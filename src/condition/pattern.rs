@@ -66,11 +66,11 @@ impl Patterns {
 }
 
 /// Checks an author's expression and returns the source for [`Patterns::new`].
-pub(super) fn prepare_source(expression: &str, caseless: bool) -> Result<String, PatternError> {
+pub(super) fn prepare_source(expression: &str, is_caseless: bool) -> Result<String, PatternError> {
     if expression.len() > PATTERN_BYTES_MAX {
         return Err(PatternError::TooLong { bytes: expression.len() });
     }
-    let mut source = String::from(if caseless { "(?i)" } else { "" });
+    let mut source = String::from(if is_caseless { "(?i)" } else { "" });
     push_ascii_classes(expression, &mut source);
     build_dfa(&source)?;
     Ok(source)

@@ -83,13 +83,13 @@ fn encode_f64(number: f64, out: &mut Vec<u8>) {
     out.extend((number + 0.0).to_le_bytes());
 }
 
-fn encode_container(tag: u8, count: usize, out: &mut Vec<u8>, contents: impl FnOnce(&mut Vec<u8>)) {
+fn encode_container(tag: u8, count: usize, out: &mut Vec<u8>, write_contents: impl FnOnce(&mut Vec<u8>)) {
     out.push(tag);
     let length_at = out.len();
     out.extend([0; 4]);
     out.extend(encode_length(count));
     let start = out.len();
-    contents(out);
+    write_contents(out);
     let bytes = encode_length(out.len() - start);
     out[length_at..length_at + 4].copy_from_slice(&bytes);
 }
@@ -146,17 +146,17 @@ impl<'a> Value<'a> {
         self.to_json_bounded(VALUE_NESTING_MAX)
     }
 
-    fn to_json_bounded(self, nesting: usize) -> Json {
+    fn to_json_bounded(self, nesting_left: usize) -> Json {
         match self {
             Value::Null => Json::Null,
             Value::Bool(flag) => Json::Bool(flag),
             Value::Number(number) => number_to_json(number),
             Value::String(text) => Json::from(text),
-            Value::Array(_) | Value::Object(_) if nesting == 0 => Json::Null,
-            Value::Array(array) => array.iter().map(|item| item.to_json_bounded(nesting - 1)).collect(),
+            Value::Array(_) | Value::Object(_) if nesting_left == 0 => Json::Null,
+            Value::Array(array) => array.iter().map(|item| item.to_json_bounded(nesting_left - 1)).collect(),
             Value::Object(object) => object
                 .iter()
-                .map(|(key, member)| (key.to_owned(), member.to_json_bounded(nesting - 1)))
+                .map(|(key, member)| (key.to_owned(), member.to_json_bounded(nesting_left - 1)))
                 .collect(),
         }
     }

@@ -200,8 +200,8 @@ impl ClusterConfig {
     }
 }
 
-fn check_readable(flag: &str, path: &Path) -> Result<(), String> {
-    File::open(path).map(drop).map_err(|error| format!("cannot read {flag} {}: {error}", path.display()))
+fn check_readable(flag_name: &str, path: &Path) -> Result<(), String> {
+    File::open(path).map(drop).map_err(|error| format!("cannot read {flag_name} {}: {error}", path.display()))
 }
 
 /// Reads the cluster's secret.
@@ -225,10 +225,10 @@ pub(crate) fn read_secret(path: &Path) -> Result<[u8; CLUSTER_SECRET_BYTES], Str
 ///
 /// # Errors
 /// The flag, without the URL.
-pub(crate) fn refuse_userinfo(flag: &str, url: &str) -> Result<(), String> {
+pub(crate) fn refuse_userinfo(flag_name: &str, url: &str) -> Result<(), String> {
     if contains_userinfo(url) {
         return Err(format!(
-            "{flag} has a user or a password; remove it, and name a file with --cluster-creds or --cluster-nkey"
+            "{flag_name} has a user or a password; remove it, and name a file with --cluster-creds or --cluster-nkey"
         ));
     }
     Ok(())

@@ -57,9 +57,9 @@ impl IdentityKeys {
         Ok(Self(sites))
     }
 
-    /// Returns the keys of a site. `preview` is the name of a preview site, which has the keys of the site it is made from.
-    pub fn of_site(&self, site: &str, preview: Option<&str>) -> &[HmacKey] {
-        let original = preview.and_then(|name| site.strip_suffix(name)?.strip_suffix("--"));
+    /// Returns the keys of a site. `preview_name` is the name of a preview site, which has the keys of the site it is made from.
+    pub fn of_site(&self, site: &str, preview_name: Option<&str>) -> &[HmacKey] {
+        let original = preview_name.and_then(|name| site.strip_suffix(name)?.strip_suffix("--"));
         self.0.get(original.unwrap_or(site)).map_or(&[], Vec::as_slice)
     }
 

@@ -8,14 +8,14 @@ use std::path::Path;
 /// Reads the first `bytes_max` bytes of a file, and one more if there are more.
 ///
 /// # Errors
-/// The file cannot be read, or other users may use it. The text names `flag` and the file, and nothing of its content.
-pub(crate) fn read_private(flag: &str, path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
-    let failed = |error| format!("cannot read {flag} {}: {error}", path.display());
+/// The file cannot be read, or other users may use it. The text names `flag_name` and the file, and nothing of its content.
+pub(crate) fn read_private(flag_name: &str, path: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let failed = |error| format!("cannot read {flag_name} {}: {error}", path.display());
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o177 != 0 {
         return Err(format!(
-            "{flag} {} has the mode {mode:03o}, so other users may use it; run `chmod 600 {}`",
+            "{flag_name} {} has the mode {mode:03o}, so other users may use it; run `chmod 600 {}`",
             path.display(),
             path.display()
         ));

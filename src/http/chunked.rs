@@ -51,9 +51,9 @@ impl ChunkedDecoder {
     pub(crate) fn decode(
         &mut self,
         bytes: &mut Vec<u8>,
-        start: usize,
+        content_start: usize,
     ) -> Result<DecodeStatus, Problem<'static>> {
-        let mut at = start + self.decoded_bytes;
+        let mut at = content_start + self.decoded_bytes;
         let progress = loop {
             let rest = &bytes[at..];
             match self.state {
@@ -73,7 +73,7 @@ impl ChunkedDecoder {
                 }
                 State::Data(left) => {
                     let here = left.min(rest.len());
-                    bytes.copy_within(at..at + here, start + self.decoded_bytes);
+                    bytes.copy_within(at..at + here, content_start + self.decoded_bytes);
                     self.decoded_bytes += here;
                     at += here;
                     if here < left {
@@ -99,7 +99,7 @@ impl ChunkedDecoder {
                 },
             }
         };
-        bytes.drain(start + self.decoded_bytes..at);
+        bytes.drain(content_start + self.decoded_bytes..at);
         Ok(progress)
     }
 }
@@ -146,19 +146,19 @@ fn parse_size(line: &[u8]) -> Result<u64, Problem<'static>> {
     Ok(line[..digits].iter().fold(0, |size, b| size << 4 | u64::from(digit(b))))
 }
 
-/// Returns whether `rest` matches `*( ";" token [ "=" ( token / quoted-string ) ] )`. The white space that
+/// Returns whether `extensions` matches `*( ";" token [ "=" ( token / quoted-string ) ] )`. The white space that
 /// the grammar calls bad (BWS) is rejected.
-fn are_extensions_valid(mut rest: &[u8]) -> bool {
-    while !rest.is_empty() {
-        let Some(behind) = rest.strip_prefix(b";").and_then(skip_token) else { return false };
-        rest = behind;
-        if let Some(value) = rest.strip_prefix(b"=") {
+fn are_extensions_valid(mut extensions: &[u8]) -> bool {
+    while !extensions.is_empty() {
+        let Some(behind) = extensions.strip_prefix(b";").and_then(skip_token) else { return false };
+        extensions = behind;
+        if let Some(value) = extensions.strip_prefix(b"=") {
             let behind = match value.strip_prefix(b"\"") {
                 Some(quoted) => skip_quoted(quoted),
                 None => skip_token(value),
             };
             let Some(behind) = behind else { return false };
-            rest = behind;
+            extensions = behind;
         }
     }
     true

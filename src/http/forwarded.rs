@@ -51,8 +51,8 @@ pub(crate) fn client_address(
 
 /// Returns the key that rate limits count by: the IPv4 address, or the /64 of an IPv6 address. A household or
 /// a machine usually has a whole /64.
-pub(crate) fn rate_limit_key(client: IpAddr) -> u64 {
-    match client {
+pub(crate) fn rate_limit_key(client_address: IpAddr) -> u64 {
+    match client_address {
         // No collision with IPv6: no client has a prefix that begins with 32 zero bits.
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => (address.to_bits() >> 64) as u64,

@@ -41,11 +41,11 @@ impl TransferCodings {
     }
 }
 
-/// Returns the framing of the body. `is_old` says that the request is HTTP/1.0.
+/// Returns the framing of the body. `is_http_1_0` says that the request is HTTP/1.0.
 ///
 /// # Errors
 /// `malformed_request`, `unknown_transfer_coding`.
-pub(super) fn body_framing<'a>(headers: &Headers<'a>, is_old: bool) -> Result<BodyFraming, Problem<'a>> {
+pub(super) fn body_framing<'a>(headers: &Headers<'a>, is_http_1_0: bool) -> Result<BodyFraming, Problem<'a>> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
     match (headers.get(Field::ContentLength), headers.index.transfer_codings) {
         (None, TransferCodings::None) => Ok(BodyFraming::Length(0)),
@@ -54,7 +54,7 @@ pub(super) fn body_framing<'a>(headers: &Headers<'a>, is_old: bool) -> Result<Bo
         }
         (Some(digits), TransferCodings::None) => parse_content_length(digits).map(BodyFraming::Length),
         (Some(_), _) => Err(malformed("The request has both Content-Length and Transfer-Encoding.")),
-        (None, _) if is_old => Err(malformed("An HTTP/1.0 request has Transfer-Encoding.")),
+        (None, _) if is_http_1_0 => Err(malformed("An HTTP/1.0 request has Transfer-Encoding.")),
         (None, TransferCodings::Chunked) => Ok(BodyFraming::Chunked),
         (None, TransferCodings::OtherThenChunked) => Err(Problem::new(
             problem::UNKNOWN_TRANSFER_CODING,

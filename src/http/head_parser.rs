@@ -44,18 +44,21 @@ struct CachedSection {
 
 impl HeadParser {
     /// Creates a parser, and allocates all memory that it needs.
-    pub fn new(country_header: Option<&str>) -> Self {
+    pub fn new(country_header_name: Option<&str>) -> Self {
         let body_framing = BodyFraming::Length(0);
         let fields = CheckedFields { body_framing, close: false, expects_continue: false };
         let index = FieldIndex::default();
         let empty = CachedSection { length: 0, bytes: [0; SECTION_BYTES_MAX], index, fields };
-        Self { country_header: country_header.map(Box::from), sections: vec![empty; SECTIONS_CACHED].into() }
+        Self {
+            country_header: country_header_name.map(Box::from),
+            sections: vec![empty; SECTIONS_CACHED].into(),
+        }
     }
 
-    /// Parses the head at the start of `bytes`, as [`parse`] does. `connection` is its descriptor, which
+    /// Parses the head at the start of `bytes`, as [`parse`] does. `descriptor` is its descriptor, which
     /// selects the slot.
-    pub fn parse<'a>(&mut self, connection: RawFd, bytes: &'a [u8]) -> ParseOutcome<'a> {
-        let section = &mut self.sections[connection as usize % SECTIONS_CACHED];
+    pub fn parse<'a>(&mut self, descriptor: RawFd, bytes: &'a [u8]) -> ParseOutcome<'a> {
+        let section = &mut self.sections[descriptor as usize % SECTIONS_CACHED];
         if let Some((line, after_line)) = section.split_line(bytes) {
             let headers = Headers { section: &after_line[..section.length], index: section.index };
             let head_bytes = bytes.len() - after_line.len() + section.length;

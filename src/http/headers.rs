@@ -95,15 +95,15 @@ pub(super) struct FieldIndex {
 }
 
 impl FieldIndex {
-    /// Reads the fields of `section`, whose length fits 16 bits. `country_header` is lower case.
+    /// Reads the fields of `section`, whose length fits 16 bits. `country_header_name` is lower case.
     pub(super) fn read<'s>(
         section: &'s [u8],
         fields: impl Iterator<Item = (&'s str, &'s [u8])>,
-        country_header: Option<&str>,
+        country_header_name: Option<&str>,
     ) -> Self {
         let mut index = Self::default();
         for (name, value) in fields {
-            index.add(section, name, value, country_header);
+            index.add(section, name, value, country_header_name);
         }
         // Until here the place has all of Accept-Language. A cached section keeps the result, so no request
         // computes it again.
@@ -115,8 +115,8 @@ impl FieldIndex {
         index
     }
 
-    fn add(&mut self, section: &[u8], name: &str, value: &[u8], country_header: Option<&str>) {
-        let Some(field) = self.note_field(section, name, value, country_header) else { return };
+    fn add(&mut self, section: &[u8], name: &str, value: &[u8], country_header_name: Option<&str>) {
+        let Some(field) = self.note_field(section, name, value, country_header_name) else { return };
         let place = &mut self.places[field as usize];
         if place.is_missing() {
             *place = Place::of(value, section);
@@ -131,7 +131,7 @@ impl FieldIndex {
         section: &[u8],
         name: &str,
         value: &[u8],
-        country_header: Option<&str>,
+        country_header_name: Option<&str>,
     ) -> Option<Field> {
         // The length leaves one or two candidates, so that a field costs one comparison.
         Some(match name.len() {
@@ -189,7 +189,9 @@ impl FieldIndex {
             17 if is_header(name, b"x-forwarded-proto") => Field::ForwardedProto,
             29 if is_header(name, b"access-control-request-method") => Field::PreflightMethod,
             30 if is_header(name, b"access-control-request-headers") => Field::PreflightHeaders,
-            _ if country_header.is_some_and(|country| name.eq_ignore_ascii_case(country)) => Field::Country,
+            _ if country_header_name.is_some_and(|country| name.eq_ignore_ascii_case(country)) => {
+                Field::Country
+            }
             _ => return None,
         })
     }

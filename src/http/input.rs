@@ -88,8 +88,8 @@ impl ReadBuffer {
     }
 
     /// Starts to receive the body of the first request.
-    pub fn expect_body(&mut self, head_bytes: usize, body: BodyFraming) {
-        let framing = match body {
+    pub fn expect_body(&mut self, head_bytes: usize, body_framing: BodyFraming) {
+        let framing = match body_framing {
             BodyFraming::Length(length) => BodyState::Length(length),
             BodyFraming::Chunked => BodyState::Chunked(ChunkedDecoder::new()),
         };

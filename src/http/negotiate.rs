@@ -89,8 +89,8 @@ pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
 
 /// Returns whether a line of `Prefer` asks for `return=minimal` (RFC 7240). The value can be quoted, and parameters
 /// can follow.
-pub(crate) fn prefers_minimal(prefer: &[u8]) -> bool {
-    prefer.split(|b| *b == b',').any(|item| {
+pub(crate) fn prefers_minimal(prefer_line: &[u8]) -> bool {
+    prefer_line.split(|b| *b == b',').any(|item| {
         let preference = item.split(|b| *b == b';').next().unwrap_or_default();
         let mut parts = preference.splitn(2, |b| *b == b'=').map(<[u8]>::trim_ascii);
         let name = parts.next().unwrap_or_default();

@@ -110,15 +110,15 @@ impl<'a> Params<'a> {
     }
 
     /// Decodes the values of the parameters whose bits are set.
-    fn decode(&mut self, escaped: u32, buffer: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
+    fn decode(&mut self, escaped_param_bits: u32, buffer: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         let mut ends = [0; NAMES.len()];
-        for at in set_bits(escaped) {
+        for at in set_bits(escaped_param_bits) {
             percent::decode_form(self.values[at].unwrap_or_default().as_bytes(), buffer);
             ends[at] = buffer.len();
         }
         let buffer = &buffer[..];
         let mut from = 0;
-        for at in set_bits(escaped) {
+        for at in set_bits(escaped_param_bits) {
             self.values[at] = Some(utf8(&buffer[from..ends[at]])?);
             from = ends[at];
         }
@@ -208,12 +208,16 @@ pub struct ParamGroup<'a> {
 const GROUP_PARAMS_MAX: usize = QUERY_PARAMS_MAX + 1;
 
 impl<'a> ParamGroup<'a> {
-    /// Parses the parameters of `group` in `query`. Escapes are decoded into `buffer`, which is cleared
+    /// Parses the parameters of `group_name` in `query`. Escapes are decoded into `buffer`, which is cleared
     /// first.
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub fn parse(query: &'a str, group: &'static str, buffer: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+    pub fn parse(
+        query: &'a str,
+        group_name: &'static str,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<Self, Problem<'a>> {
         buffer.clear();
         let mut places = [(TextLocation::Borrowed(""), TextLocation::Borrowed("")); GROUP_PARAMS_MAX];
         let mut count = 0;
@@ -221,7 +225,7 @@ impl<'a> ParamGroup<'a> {
             if count == GROUP_PARAMS_MAX {
                 break;
             }
-            if let Some(name) = strip_group(&query[pair.name], group) {
+            if let Some(name) = strip_group(&query[pair.name], group_name) {
                 let value = &query[pair.value];
                 places[count] = (TextLocation::of(name, buffer), TextLocation::of(value, buffer));
                 count += 1;
@@ -234,7 +238,8 @@ impl<'a> ParamGroup<'a> {
         }
         match read.find_repeated() {
             Some(name) => {
-                Err(Problem::with_value(problem::REPEATED_PARAM, PARAM_REPEATED, name).within(group, name))
+                Err(Problem::with_value(problem::REPEATED_PARAM, PARAM_REPEATED, name)
+                    .within(group_name, name))
             }
             None => Ok(read),
         }
@@ -254,9 +259,9 @@ impl<'a> ParamGroup<'a> {
 
 /// Removes the group and a dot from the start of a name, or returns `None` if it has another start. The start
 /// may contain escapes.
-fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
+fn strip_group<'n>(name: &'n str, group_name: &str) -> Option<&'n str> {
     let mut rest = name.as_bytes();
-    for wanted in group.bytes().chain([b'.']) {
+    for wanted in group_name.bytes().chain([b'.']) {
         let (byte, behind) = percent::decode_first_form_byte(rest)?;
         rest = behind;
         if byte != wanted {
@@ -344,8 +349,8 @@ fn param_by_name(name: &[u8]) -> Option<Param> {
 }
 
 /// Returns the indexes of the set bits.
-fn set_bits(set: u32) -> impl Iterator<Item = usize> {
-    (0..NAMES.len()).filter(move |at| set >> at & 1 == 1)
+fn set_bits(bits: u32) -> impl Iterator<Item = usize> {
+    (0..NAMES.len()).filter(move |at| bits >> at & 1 == 1)
 }
 
 /// Returns whether `text` has an escape or a plus. It never returns early, so that the compiler can vectorize

@@ -46,12 +46,17 @@ pub(crate) fn write_kind(body: &mut Vec<u8>, kind: &ProblemKind) {
 }
 
 /// Appends `"detail":"..."`.
-pub(crate) fn write_detail(body: &mut Vec<u8>, detail: Detail<'_>, actual: Actual<'_>, allow: &str) {
+pub(crate) fn write_detail(
+    body: &mut Vec<u8>,
+    detail: Detail<'_>,
+    actual: Actual<'_>,
+    allowed_methods: &str,
+) {
     body.extend_from_slice(b"\"detail\":\"");
     match detail {
         Detail::Sentence(sentence) => match actual {
             Actual::Missing => json::write_escaped(body, sentence),
-            _ => write_sentence(body, sentence, actual, allow),
+            _ => write_sentence(body, sentence, actual, allowed_methods),
         },
         Detail::Expected(expected) => {
             body.extend_from_slice(b"Expected ");
@@ -87,7 +92,7 @@ pub(crate) fn write_end(body: &mut Vec<u8>, request_id: Option<&[u8]>) {
 }
 
 /// Appends a sentence with its placeholders replaced.
-fn write_sentence(body: &mut Vec<u8>, sentence: &str, actual: Actual<'_>, allow: &str) {
+fn write_sentence(body: &mut Vec<u8>, sentence: &str, actual: Actual<'_>, allowed_methods: &str) {
     for (index, part) in sentence.split('{').enumerate() {
         let rest = match part.split_once('}') {
             Some(("", rest)) if index > 0 => {
@@ -95,7 +100,7 @@ fn write_sentence(body: &mut Vec<u8>, sentence: &str, actual: Actual<'_>, allow:
                 rest
             }
             Some(("allow", rest)) => {
-                json::write_escaped(body, allow);
+                json::write_escaped(body, allowed_methods);
                 rest
             }
             _ => part,

@@ -141,9 +141,9 @@ pub enum ParseOutcome<'a> {
     Rejected(Problem<'a>),
 }
 
-/// Parses the head at the start of `bytes`. `country_header` is lower case.
-pub fn parse<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome<'a> {
-    match parse_head(bytes, country_header) {
+/// Parses the head at the start of `bytes`. `country_header_name` is lower case.
+pub fn parse<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOutcome<'a> {
+    match parse_head(bytes, country_header_name) {
         ParseOutcome::Partial | ParseOutcome::Rejected(_) if line_ends::has_bare_lf(bytes) => {
             ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine))
         }
@@ -151,7 +151,7 @@ pub fn parse<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome<
     }
 }
 
-fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome<'a> {
+fn parse_head<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOutcome<'a> {
     let mut fields = [MaybeUninit::uninit(); HEADER_FIELDS_MAX];
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
@@ -172,7 +172,7 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
                 .map_or(length - 2, |field| field.name.as_ptr().addr() - bytes.as_ptr().addr());
             let section = &head_text[from..];
             let fields = head.headers.iter().map(|field| (field.name, field.value));
-            let index = FieldIndex::read(section, fields, country_header);
+            let index = FieldIndex::read(section, fields, country_header_name);
             let headers = Headers { section, index };
             let line = RequestLine::new(&head);
             match check_fields(&line, &headers, head.version == Some(0), length) {
@@ -291,26 +291,26 @@ pub(super) struct CheckedFields {
     pub(super) expects_continue: bool,
 }
 
-/// Checks the fields of a complete head of `head_bytes` bytes. `is_old` says that the request is HTTP/1.0. An error of the
+/// Checks the fields of a complete head of `head_bytes` bytes. `is_http_1_0` says that the request is HTTP/1.0. An error of the
 /// framing precedes that of a limit, and a limit precedes an expectation.
 fn check_fields<'a>(
     line: &RequestLine<'a>,
     headers: &Headers<'a>,
-    is_old: bool,
+    is_http_1_0: bool,
     head_bytes: usize,
 ) -> Result<CheckedFields, Problem<'a>> {
-    let body_framing = body_framing(headers, is_old)?;
-    check_host(headers, is_old)?;
+    let body_framing = body_framing(headers, is_http_1_0)?;
+    check_host(headers, is_http_1_0)?;
     line.check_lengths(head_bytes)?;
     // An HTTP/1.0 client does not understand the interim response (RFC 9110 section 10.1.1).
-    let expectation = headers.get(Field::Expect).filter(|_| !is_old);
+    let expectation = headers.get(Field::Expect).filter(|_| !is_http_1_0);
     check_expectation(expectation)?;
     if matches!(body_framing, BodyFraming::Length(length) if length > BODY_BYTES_MAX) {
         return Err(Problem::new(problem::BODY_TOO_LARGE, "The body is larger than 524288 bytes."));
     }
     Ok(CheckedFields {
         body_framing,
-        close: is_old || headers.index.connection_close,
+        close: is_http_1_0 || headers.index.connection_close,
         expects_continue: expectation.is_some() && body_framing != BodyFraming::Length(0),
     })
 }
@@ -345,10 +345,10 @@ pub(super) fn build_request<'a>(
     }
 }
 
-fn check_host<'a>(headers: &Headers<'_>, is_old: bool) -> Result<(), Problem<'a>> {
+fn check_host<'a>(headers: &Headers<'_>, is_http_1_0: bool) -> Result<(), Problem<'a>> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
     match (headers.index.host_count, headers.index.is_host_valid) {
-        (0, _) if is_old => Ok(()),
+        (0, _) if is_http_1_0 => Ok(()),
         (1, true) => Ok(()),
         (1, false) => Err(malformed("Host is not a name or an address with an optional port.")),
         _ => Err(malformed("The request must have exactly one Host field.")),

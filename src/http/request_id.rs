@@ -12,7 +12,7 @@ pub(crate) fn is_request_id(id: &[u8]) -> bool {
 /// Writes the client's request ID, or a new one.
 pub(crate) fn write_request_id(
     head: &mut ResponseHead<'_>,
-    ids: &mut RequestIdGenerator,
+    id_generator: &mut RequestIdGenerator,
     client_id: Option<&[u8]>,
 ) {
     match client_id {
@@ -20,7 +20,7 @@ pub(crate) fn write_request_id(
         None => {
             // One copy writes the whole line. The ID replaces the 16 digits.
             let mut line = *b"X-Request-Id: 0123456789abcdef\r\n";
-            line[14..30].copy_from_slice(&ids.next_id());
+            line[14..30].copy_from_slice(&id_generator.next_id());
             head.raw(&line);
         }
     }

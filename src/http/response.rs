@@ -36,19 +36,19 @@ impl<'o> ResponseHead<'o> {
         self.out
     }
 
-    /// Finishes the head of a response with a body of `length` bytes, and returns the buffer for the body.
+    /// Finishes the head of a response with a body of `body_bytes` bytes, and returns the buffer for the body.
     /// For HEAD the body is not written.
-    pub(crate) fn finish(mut self, length: usize, close: bool) -> &'o mut Vec<u8> {
+    pub(crate) fn finish(mut self, body_bytes: usize, must_close: bool) -> &'o mut Vec<u8> {
         self.raw(b"Content-Length: ");
-        crate::json::write_number(self.out, length);
+        crate::json::write_number(self.out, body_bytes);
         self.raw(b"\r\n");
-        self.end(close)
+        self.end(must_close)
     }
 
     /// Ends the head and returns the buffer for the body. The fields must contain the length, unless the
     /// response never has a body (204, 304).
-    pub(crate) fn end(mut self, close: bool) -> &'o mut Vec<u8> {
-        self.raw(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
+    pub(crate) fn end(mut self, must_close: bool) -> &'o mut Vec<u8> {
+        self.raw(if must_close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
         self.out
     }
 }

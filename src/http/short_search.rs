@@ -3,29 +3,29 @@
 
 use wide::u8x16;
 
-/// Returns the position of the first byte of `text` at or after `from` that is one of `bytes`. `from` is at most the
+/// Returns the position of the first byte of `text` at or after `start` that is one of `bytes`. `start` is at most the
 /// length of the text.
 #[inline]
-pub fn position<const WANTED: usize>(text: &[u8], from: usize, bytes: [u8; WANTED]) -> Option<usize> {
-    find(text, from, |block| match_mask(block, bytes))
+pub fn position<const WANTED: usize>(text: &[u8], start: usize, bytes: [u8; WANTED]) -> Option<usize> {
+    find(text, start, |block| match_mask(block, bytes))
 }
 
-/// Returns the position of the first byte of `text` at or after `from` that is one of `bytes` or not ASCII. `from` is at
+/// Returns the position of the first byte of `text` at or after `start` that is one of `bytes` or not ASCII. `start` is at
 /// most the length of the text.
 #[inline]
 pub fn position_or_non_ascii<const WANTED: usize>(
     text: &[u8],
-    from: usize,
+    start: usize,
     bytes: [u8; WANTED],
 ) -> Option<usize> {
     // The highest bit of each byte of a mask counts, and only a byte that is not ASCII has it.
-    find(text, from, |block| match_mask(block, bytes) | u8x16::new(block))
+    find(text, start, |block| match_mask(block, bytes) | u8x16::new(block))
 }
 
-/// Returns the position of the first byte of `text` at or after `from` whose highest bit is set in the mask of its block.
+/// Returns the position of the first byte of `text` at or after `start` whose highest bit is set in the mask of its block.
 #[inline]
-fn find(text: &[u8], from: usize, mask: impl Fn([u8; 16]) -> u8x16) -> Option<usize> {
-    let mut at = from;
+fn find(text: &[u8], start: usize, mask: impl Fn([u8; 16]) -> u8x16) -> Option<usize> {
+    let mut at = start;
     while let Some(block) = text[at..].first_chunk::<16>() {
         let found = mask(*block).to_bitmask();
         if found != 0 {

@@ -65,7 +65,7 @@ pub(super) struct ActiveSegment {
 
 impl ActiveSegment {
     /// Creates the segment of this header durably, with `batches` in it. It replaces a segment
-    /// with the same first seq. Later appends reserve zeros up to `reserve_until`, as far as the disk has
+    /// with the same first seq. Later appends reserve zeros up to `reserve_until_offset`, as far as the disk has
     /// room.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl ActiveSegment {
         directory: &LogDirectory,
         header: Header,
         batches: &[u8],
-        reserve_until: u64,
+        reserve_until_offset: u64,
     ) -> io::Result<Self> {
         let first_seq = header.first_seq;
         let header = header.to_bytes();
@@ -91,7 +91,7 @@ impl ActiveSegment {
             first_seq,
             bytes,
             reserved_end: 0,
-            reserve_until,
+            reserve_until: reserve_until_offset,
             footer: FooterBuilder::new(first_seq),
             durable_watermark: first_seq - 1,
             tail,

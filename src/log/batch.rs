@@ -16,13 +16,13 @@ pub(crate) fn begin_batch(out: &mut Vec<u8>) -> usize {
 }
 
 /// Writes the header of the batch that occupies `out` from `start` to the end.
-pub(crate) fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durable_seq: u64) {
+pub(crate) fn end_batch(out: &mut [u8], start: usize, first_seq: u64, record_count: u32, durable_seq: u64) {
     let batch = &mut out[start..];
     let length = batch.len() as u32;
     batch[0..8].copy_from_slice(&BATCH_MAGIC);
     batch[8..12].copy_from_slice(&length.to_le_bytes());
     batch[16..24].copy_from_slice(&first_seq.to_le_bytes());
-    batch[24..28].copy_from_slice(&count.to_le_bytes());
+    batch[24..28].copy_from_slice(&record_count.to_le_bytes());
     batch[32..40].copy_from_slice(&durable_seq.to_le_bytes());
     let crc = crc32c(&[&batch[..12], &batch[16..]]);
     batch[12..16].copy_from_slice(&crc.to_le_bytes());

@@ -64,8 +64,8 @@ pub(crate) fn may_contain_hash(filter: &[u8], hash: u64) -> bool {
     probes(hash, filter.len() * 8).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-fn probes(hash: u64, size: usize) -> impl Iterator<Item = usize> {
+fn probes(hash: u64, filter_bits: usize) -> impl Iterator<Item = usize> {
     let start = hash as u32;
     let stride = (hash >> 32) as u32 | 1;
-    (0..PROBES).map(move |i| start.wrapping_add(i.wrapping_mul(stride)) as usize & (size - 1))
+    (0..PROBES).map(move |i| start.wrapping_add(i.wrapping_mul(stride)) as usize & (filter_bits - 1))
 }

@@ -142,8 +142,8 @@ impl DedupWindow {
         entry.seen_ms.saturating_add(DEDUP_WINDOW_MS) > self.now_ms
     }
 
-    fn entry(&self, code: u32) -> Entry {
-        let index = (u64::from(code) - 1 + CODES - self.first_number % CODES) % CODES;
+    fn entry(&self, entry_code: u32) -> Entry {
+        let index = (u64::from(entry_code) - 1 + CODES - self.first_number % CODES) % CODES;
         self.ring[index as usize]
     }
 
@@ -162,10 +162,10 @@ impl DedupWindow {
         (product as u64 ^ (product >> 64) as u64) as usize & (self.table.len() - 1)
     }
 
-    /// Removes `entry` number `number` from the table, unless its key was inserted again later.
-    fn remove_from_table(&mut self, entry: Entry, number: u64) {
+    /// Removes `entry` number `entry_number` from the table, unless its key was inserted again later.
+    fn remove_from_table(&mut self, entry: Entry, entry_number: u64) {
         let mut hole = self.find_slot(entry.key);
-        if self.table[hole] != entry_code(number) {
+        if self.table[hole] != entry_code(entry_number) {
             return;
         }
         // Move back entries that collisions pushed past the hole, so that no search ends too early.
@@ -209,6 +209,6 @@ fn halves(key: u128) -> [u64; 2] {
 /// many entries.
 const CODES: u64 = u32::MAX as u64;
 
-fn entry_code(number: u64) -> u32 {
-    (number % CODES) as u32 + 1
+fn entry_code(entry_number: u64) -> u32 {
+    (entry_number % CODES) as u32 + 1
 }

@@ -98,9 +98,9 @@ impl FooterBuilder {
     }
 }
 
-fn append_trailer(bytes: &mut Vec<u8>, offset: u64) {
+fn append_trailer(bytes: &mut Vec<u8>, footer_offset: u64) {
     let footer_end = bytes.len();
-    bytes.extend_from_slice(&offset.to_le_bytes());
+    bytes.extend_from_slice(&footer_offset.to_le_bytes());
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&TRAILER_MAGIC);
     let crc = crc32c(&[&bytes[..footer_end + 12], &TRAILER_MAGIC]);

@@ -432,11 +432,11 @@ impl LockedLog {
         options: Options,
         clock: Arc<dyn Clock>,
         consumer: Box<dyn LogConsumer>,
-        recovered: RecoveredState,
+        state: RecoveredState,
     ) -> (Queue, LogWriter, RecoveryReport) {
-        let report = recovered.report.clone();
+        let report = state.report.clone();
         let (queue, mut writer) = self.into_writer(options, report.next_seq - 1, clock, consumer);
-        writer.resume(recovered);
+        writer.resume(state);
         (queue, writer, report)
     }
 

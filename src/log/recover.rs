@@ -257,10 +257,10 @@ impl<'a> Recovery<'a> {
 
     /// Creates the file `secret` with the data directory, or if it is missing. A damaged file stays: a new key
     /// would make the damage permanent.
-    fn ensure_secret(&mut self, is_new: bool, key: Option<&TombstoneKey>) -> std::io::Result<()> {
+    fn ensure_secret(&mut self, is_new_directory: bool, key: Option<&TombstoneKey>) -> std::io::Result<()> {
         match TombstoneKey::load(self.directory) {
             Ok(None) => {
-                self.report.has_replaced_secret = !is_new;
+                self.report.has_replaced_secret = !is_new_directory;
                 key.cloned().unwrap_or_else(TombstoneKey::random).save(self.directory)
             }
             Err(error) if error.kind() != ErrorKind::InvalidData => Err(error),

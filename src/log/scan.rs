@@ -82,9 +82,9 @@ pub(super) struct BatchScanner {
 }
 
 impl BatchScanner {
-    /// Creates a scanner from the first batch to `end`.
-    pub(super) fn new(file: Box<dyn DiskFile>, end: u64) -> Self {
-        Self { file, offset: HEADER_BYTES as u64, end, window: Vec::new(), window_offset: 0 }
+    /// Creates a scanner from the first batch to `end_offset`.
+    pub(super) fn new(file: Box<dyn DiskFile>, end_offset: u64) -> Self {
+        Self { file, offset: HEADER_BYTES as u64, end: end_offset, window: Vec::new(), window_offset: 0 }
     }
 
     /// Returns the offset where the batches end.

@@ -257,13 +257,12 @@ impl SegmentWriter {
         self.begin_reserving(self.reserve_until, log_ms)
     }
 
-    fn begin_reserving(&mut self, reserve_until: u64, log_ms: i64) -> io::Result<Option<Duration>> {
+    fn begin_reserving(&mut self, reserve_until_offset: u64, log_ms: i64) -> io::Result<Option<Duration>> {
         let began = self.clock.monotonic();
         let header = Header { first_seq: self.durable_seq + 1, created_ms: log_ms, log_id: self.log_id };
-        let created = self
-            .directory
-            .check_identity()
-            .and_then(|()| ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until));
+        let created = self.directory.check_identity().and_then(|()| {
+            ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until_offset)
+        });
         let active = created.inspect_err(|_| self.plan_retry())?;
         self.closed.retain(|closed| closed.first_seq != active.first_seq());
         self.active = Some(active);

@@ -157,11 +157,11 @@ impl Upkeep {
     }
 }
 
-/// Returns whether work is due at `due`. If so, it is due again after the interval.
-fn is_due(due: &mut Duration, now: Duration, interval_ms: u64) -> bool {
-    if now < *due {
+/// Returns whether work is due at `due_at`. If so, it is due again after the interval.
+fn is_due(due_at: &mut Duration, now: Duration, interval_ms: u64) -> bool {
+    if now < *due_at {
         return false;
     }
-    *due = now + Duration::from_millis(interval_ms);
+    *due_at = now + Duration::from_millis(interval_ms);
     true
 }

@@ -112,8 +112,8 @@ impl ClusterMetrics {
     }
 
     /// Sets the ID of the era.
-    pub(crate) fn set_era(&self, era: String) {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
+    pub(crate) fn set_era(&self, era_id: String) {
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era_id;
     }
 
     /// Sets the names of the known nodes that are not reachable, as of `now_ms`.

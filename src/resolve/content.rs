@@ -17,14 +17,14 @@ use crate::site::snapshot::format::{
 pub(crate) fn push_items(
     site: &ArchivedSite,
     query: &ArchivedQuery,
-    search: &mut QueryRunner,
+    query_runner: &mut QueryRunner,
     plan: &mut BodyPlan,
 ) {
-    search.limit_page_bytes(|at| {
+    query_runner.limit_page_bytes(|at| {
         let piece = query.items[at as usize].piece.to_native() as usize;
         site.pieces[piece].text_bytes.to_native() as usize
     });
-    for (i, at) in search.positions.iter().enumerate() {
+    for (i, at) in query_runner.positions.iter().enumerate() {
         if i > 0 {
             plan.text.push(b',');
         }
@@ -49,15 +49,15 @@ impl EmbeddedQueries<'_> {
         site: &ArchivedSite,
         page: &ArchivedPage,
         call: &ArchivedQueryCall,
-        param: usize,
+        param_index: usize,
         plan: &mut BodyPlan,
     ) {
         let query = &site.queries[call.query.to_native() as usize];
-        let text = match &call.arguments[param] {
+        let text = match &call.arguments[param_index] {
             ArchivedArgument::Route(name) => route_text(page, self.path, name),
             ArchivedArgument::Nothing | ArchivedArgument::Value(_) => None,
         };
-        params::write_route_value(&query.params[param], text.unwrap_or_default(), &mut plan.text);
+        params::write_route_value(&query.params[param_index], text.unwrap_or_default(), &mut plan.text);
     }
 
     /// Adds the items of the first page, `],"total":`, their number on all pages, `,"nextCursor":`, and the

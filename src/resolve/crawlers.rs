@@ -122,13 +122,13 @@ const OTHER_SYSTEMS: &[&str] = &["Darwin", "Linux", "Mac", "Win", "iOS", "macOS"
 const READERS: &[&str] = &["Feed", "Pod", "RSS", "Reader", "Rss", "castero", "feed", "pod"];
 
 impl Crawlers {
-    /// Compiles the names of `list`, see [`super::user_agent::UserAgentParser::from_list`].
-    pub(super) fn of_names(list: &str) -> Self {
-        Self::new(list, &[])
+    /// Compiles the names of `crawler_list`, see [`super::user_agent::UserAgentParser::from_list`].
+    pub(super) fn of_names(crawler_list: &str) -> Self {
+        Self::new(crawler_list, &[])
     }
 
-    /// Compiles the names of `list` and all signs.
-    pub(super) fn with_signs(list: &str) -> Self {
+    /// Compiles the names of `crawler_list` and all signs.
+    pub(super) fn with_signs(crawler_list: &str) -> Self {
         let plain = |texts: &[&str], sign| texts.iter().map(|text| ((*text).to_owned(), sign)).collect();
         let spelt = |words: &[&str], sign| {
             let spellings = |word: &&str| spellings(word).map(|spelling| (spelling, sign));
@@ -140,7 +140,7 @@ impl Crawlers {
             spelt(TASKS, Sign::Task),
             plain(CONTACTS, Sign::Contact),
         ];
-        Self::new(list, &signs.concat())
+        Self::new(crawler_list, &signs.concat())
     }
 
     fn new(list: &str, signs: &[(String, Sign)]) -> Self {

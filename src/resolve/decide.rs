@@ -125,11 +125,11 @@ struct Decider<'a, 'w> {
 }
 
 impl Decider<'_, '_> {
-    fn decide_zone(&mut self, index: u8, zone: &ArchivedZone) -> u8 {
-        zone.rules.iter().find_map(|rule| self.match_rule(index, rule)).unwrap_or(DEFAULT_VARIANT)
+    fn decide_zone(&mut self, zone_index: u8, zone: &ArchivedZone) -> u8 {
+        zone.rules.iter().find_map(|rule| self.match_rule(zone_index, rule)).unwrap_or(DEFAULT_VARIANT)
     }
 
-    fn match_rule(&mut self, zone: u8, rule: &ArchivedRule) -> Option<u8> {
+    fn match_rule(&mut self, zone_index: u8, rule: &ArchivedRule) -> Option<u8> {
         match rule {
             ArchivedRule::Audience { audience, variant } => {
                 self.evaluator.is_in_audience(audience.to_native()).then_some(*variant)
@@ -145,7 +145,7 @@ impl Decider<'_, '_> {
                 let assignment = Assignment::of(&self.site.experiments[usize::from(index)], id);
                 let variant = assignment.variant(arms)?;
                 let arm = (assignment != Assignment::HeldOut).then_some(variant);
-                self.experiments.add(index, zone, arm);
+                self.experiments.add(index, zone_index, arm);
                 Some(variant)
             }
         }
@@ -166,20 +166,20 @@ pub(super) enum Assignment {
 }
 
 impl Assignment {
-    pub(super) fn of(experiment: &ArchivedExperiment, id: &str) -> Self {
+    pub(super) fn of(experiment: &ArchivedExperiment, visitor_id: &str) -> Self {
         if let Some(namespace) = experiment.namespace.as_ref()
-            && !condition::in_namespace(id, &namespace.name, range(&namespace.range))
+            && !condition::in_namespace(visitor_id, &namespace.name, range(&namespace.range))
         {
             return Self::OutsideNamespace;
         }
         let seed = experiment.seed.as_str();
-        let held_out = |h: f64| condition::hash(&["holdout:", seed], id, 2).is_some_and(|n| n < h);
+        let held_out = |h: f64| condition::hash(&["holdout:", seed], visitor_id, 2).is_some_and(|n| n < h);
         let holdout = experiment.holdout.to_native();
         if holdout > 0.0 && held_out(holdout) {
             return Self::HeldOut;
         }
         let ranges = experiment.ranges.iter().map(range);
-        let arm = condition::choose_variation(bucket(experiment, id), ranges);
+        let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges);
         arm.map_or(Self::OutsideCoverage, Self::Arm)
     }
 
@@ -193,8 +193,8 @@ impl Assignment {
 }
 
 /// Returns the number in [0, 1) that determines the arm.
-pub(super) fn bucket(experiment: &ArchivedExperiment, id: &str) -> f64 {
-    condition::hash_after_seed(experiment.seed_hash.to_native(), id)
+pub(super) fn bucket(experiment: &ArchivedExperiment, visitor_id: &str) -> f64 {
+    condition::hash_after_seed(experiment.seed_hash.to_native(), visitor_id)
 }
 
 fn range(range: &ArchivedRange) -> (f64, f64) {

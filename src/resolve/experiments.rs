@@ -36,11 +36,12 @@ impl DecidingExperiments {
         self.entries.clear();
     }
 
-    /// Adds the experiment that decided `zone`. If it decided another zone too, the visitor has the same arm in both.
-    pub(super) fn add(&mut self, experiment: u16, zone: u8, variant: Option<u8>) {
-        let at = self.entries.partition_point(|entry| entry.experiment < experiment);
-        if self.entries.get(at).is_none_or(|entry| entry.experiment != experiment) {
-            self.entries.insert(at, Entry { experiment, zone, variant });
+    /// Adds the experiment that decided `zone_index`. If it decided another zone too, the visitor has the same arm in both.
+    pub(super) fn add(&mut self, experiment_index: u16, zone_index: u8, variant_index: Option<u8>) {
+        let at = self.entries.partition_point(|entry| entry.experiment < experiment_index);
+        if self.entries.get(at).is_none_or(|entry| entry.experiment != experiment_index) {
+            self.entries
+                .insert(at, Entry { experiment: experiment_index, zone: zone_index, variant: variant_index });
         }
     }
 

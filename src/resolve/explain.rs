@@ -123,14 +123,14 @@ fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
     })
 }
 
-fn experiment_json(experiment: &ArchivedExperiment, id: &str, assignment: Assignment) -> Json {
+fn experiment_json(experiment: &ArchivedExperiment, visitor_id: &str, assignment: Assignment) -> Json {
     let pair = |range: &ArchivedRange| [range.from, range.to].map(|end| without_residue(end.to_native()));
     let namespace = experiment.namespace.as_ref().map(|n| {
         let [from, to] = pair(&n.range);
         json!([n.name.as_str(), from, to])
     });
     json!({
-        "key": experiment.key.get(), "hash": bucket(experiment, id),
+        "key": experiment.key.get(), "hash": bucket(experiment, visitor_id),
         "ranges": experiment.ranges.iter().map(pair).collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
         "in": match assignment {

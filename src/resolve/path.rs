@@ -186,18 +186,18 @@ impl RoutePath {
         self.ends.is_empty()
     }
 
-    /// Returns the decoded segment `i`, which must be less than `len`.
-    pub fn segment(&self, i: usize) -> &str {
-        &self.text[self.segment_start(i)..usize::from(self.ends[i])]
+    /// Returns the decoded segment `index`, which must be less than `len`.
+    pub fn segment(&self, index: usize) -> &str {
+        &self.text[self.segment_start(index)..usize::from(self.ends[index])]
     }
 
-    /// Returns the decoded segments from `i` on, with the slashes between them.
-    pub fn rest(&self, i: usize) -> &str {
-        &self.text[self.segment_start(i)..]
+    /// Returns the decoded segments from `index` on, with the slashes between them.
+    pub fn rest(&self, index: usize) -> &str {
+        &self.text[self.segment_start(index)..]
     }
 
-    fn segment_start(&self, i: usize) -> usize {
-        i.checked_sub(1).map_or(1, |before| usize::from(self.ends[before]) + 1)
+    fn segment_start(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(1, |before| usize::from(self.ends[before]) + 1)
     }
 
     /// Appends the path with all bytes escaped except the unreserved ones (RFC 3986 section 2.3) and the
@@ -207,10 +207,10 @@ impl RoutePath {
         self.encode_rest(0, out);
     }
 
-    /// Appends the segments from `first` on, escaped in the same way, with slashes between them.
-    pub fn encode_rest(&self, first: usize, out: &mut Vec<u8>) {
-        for i in first..self.len() {
-            if i > first {
+    /// Appends the segments from `first_index` on, escaped in the same way, with slashes between them.
+    pub fn encode_rest(&self, first_index: usize, out: &mut Vec<u8>) {
+        for i in first_index..self.len() {
+            if i > first_index {
                 out.push(b'/');
             }
             crate::percent::encode(out, self.segment(i));

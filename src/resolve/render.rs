@@ -64,9 +64,9 @@ impl BodyPlan {
         site: &ArchivedSite,
         page: &ArchivedPage,
         choice: &Choice,
-        holes: &mut EmbeddedQueries<'_>,
+        embedded_queries: &mut EmbeddedQueries<'_>,
     ) {
-        self.add_parts(site, page, choice, &page.parts, holes);
+        self.add_parts(site, page, choice, &page.parts, embedded_queries);
     }
 
     /// Zones nest at most `NODE_NESTING_MAX` deep and never in a cycle. Opening the snapshot verified that.
@@ -76,7 +76,7 @@ impl BodyPlan {
         page: &ArchivedPage,
         choice: &Choice,
         parts: &[ArchivedPart],
-        holes: &mut EmbeddedQueries<'_>,
+        embedded_queries: &mut EmbeddedQueries<'_>,
     ) {
         for part in parts {
             match part {
@@ -84,14 +84,19 @@ impl BodyPlan {
                 ArchivedPart::Zone(zone) => {
                     let chosen = usize::from(choice.get(*zone).unwrap_or(0));
                     let variant = &page.zones[usize::from(*zone)].variants[chosen];
-                    self.add_parts(site, page, choice, &variant.parts, holes);
+                    self.add_parts(site, page, choice, &variant.parts, embedded_queries);
                 }
                 ArchivedPart::RouteValue(index, param) => {
                     let embedded = &page.embedded[usize::from(index.to_native())];
-                    holes.push_route_value(site, page, embedded, usize::from(*param), self);
+                    embedded_queries.push_route_value(site, page, embedded, usize::from(*param), self);
                 }
                 ArchivedPart::Query(index) => {
-                    holes.push_query(site, page, &page.embedded[usize::from(index.to_native())], self);
+                    embedded_queries.push_query(
+                        site,
+                        page,
+                        &page.embedded[usize::from(index.to_native())],
+                        self,
+                    );
                 }
             }
         }
@@ -149,8 +154,8 @@ impl BodyPlan {
     }
 
     /// Appends the bytes before the pieces, for a body with [`Self::pieces_after_text`].
-    pub(crate) fn write_start(&self, gzip: bool, out: &mut Vec<u8>) {
-        if gzip {
+    pub(crate) fn write_start(&self, is_gzip: bool, out: &mut Vec<u8>) {
+        if is_gzip {
             out.extend_from_slice(&GZIP_HEADER);
             write_stored_blocks(&self.text, out);
         } else {
@@ -159,8 +164,8 @@ impl BodyPlan {
     }
 
     /// Appends the bytes after the last piece.
-    pub(crate) fn write_end(&self, pieces: Pieces<'_>, gzip: bool, out: &mut Vec<u8>) {
-        if gzip {
+    pub(crate) fn write_end(&self, pieces: Pieces<'_>, is_gzip: bool, out: &mut Vec<u8>) {
+        if is_gzip {
             out.extend_from_slice(&LAST_BLOCK);
             out.extend_from_slice(&self.crc(pieces).to_le_bytes());
             out.extend_from_slice(&(self.identity_bytes() as u32).to_le_bytes());
@@ -176,19 +181,20 @@ impl BodyPlan {
     pub(crate) fn piece_ranges(
         &self,
         pieces: Pieces<'_>,
-        gzip: bool,
+        is_gzip: bool,
     ) -> impl Iterator<Item = (usize, PieceRange)> {
         let mut from = 0;
-        let mut at = if gzip { GZIP_HEADER.len() } else { 0 };
+        let mut at = if is_gzip { GZIP_HEADER.len() } else { 0 };
         self.steps.iter().filter_map(move |step| match *step {
             Step::Text { end } => {
                 let bytes = end - std::mem::replace(&mut from, end);
-                let headers = if gzip { bytes.div_ceil(STORED_BYTES_MAX) * STORED_HEADER_BYTES } else { 0 };
+                let headers =
+                    if is_gzip { bytes.div_ceil(STORED_BYTES_MAX) * STORED_HEADER_BYTES } else { 0 };
                 at += bytes + headers;
                 None
             }
             Step::Piece(index) => {
-                let range = pieces.range(index, gzip);
+                let range = pieces.range(index, is_gzip);
                 let begin = at;
                 at += range[1] as usize;
                 Some((begin, range))

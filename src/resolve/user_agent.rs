@@ -33,14 +33,14 @@ impl UserAgentParser {
         Self { crawlers: Crawlers::with_signs(include_str!("crawlers.txt")) }
     }
 
-    /// Creates a parser with the crawlers of `list`. Each line is one text to search for. A `^` before it
+    /// Creates a parser with the crawlers of `crawler_list`. Each line is one text to search for. A `^` before it
     /// means that a User-Agent must begin with the text. Empty lines and lines that begin with `#` are
     /// ignored.
     ///
     /// # Panics
     /// On a list with more than 2^31 automaton states. No compiled-in list is that large.
-    pub fn from_list(list: &str) -> Self {
-        Self { crawlers: Crawlers::of_names(list) }
+    pub fn from_list(crawler_list: &str) -> Self {
+        Self { crawlers: Crawlers::of_names(crawler_list) }
     }
 
     /// Parses a User-Agent.
@@ -85,21 +85,25 @@ impl UserAgentCache {
 
     /// Returns the information of `agent` as [`Self::get_or_parse`] does. Other bytes than UTF-8 give no
     /// information. Cached bytes are UTF-8, so that only others are validated.
-    pub(crate) fn get_or_parse_bytes(&mut self, agents: &UserAgentParser, agent: &[u8]) -> UserAgentInfo {
+    pub(crate) fn get_or_parse_bytes(
+        &mut self,
+        user_agent_parser: &UserAgentParser,
+        agent: &[u8],
+    ) -> UserAgentInfo {
         let slot = &self.slots[slot_index(agent)];
         if slot.agent() == agent {
             return slot.info;
         }
         let agent = std::str::from_utf8(agent).unwrap_or_default();
-        self.get_or_parse(agents, agent)
+        self.get_or_parse(user_agent_parser, agent)
     }
 
     /// Returns the cached result for `agent`, or parses it and caches the result.
-    pub fn get_or_parse(&mut self, agents: &UserAgentParser, agent: &str) -> UserAgentInfo {
+    pub fn get_or_parse(&mut self, user_agent_parser: &UserAgentParser, agent: &str) -> UserAgentInfo {
         let agent = truncate(agent);
         let slot = &mut self.slots[slot_index(agent.as_bytes())];
         if slot.agent() != agent.as_bytes() {
-            slot.store(agent.as_bytes(), agents.parse(agent));
+            slot.store(agent.as_bytes(), user_agent_parser.parse(agent));
         }
         slot.info
     }
@@ -136,8 +140,8 @@ impl Slot {
         &self.bytes[..usize::from(self.length)]
     }
 
-    fn store(&mut self, agent: &[u8], facts: UserAgentInfo) {
-        self.info = facts;
+    fn store(&mut self, agent: &[u8], info: UserAgentInfo) {
+        self.info = info;
         self.length = agent.len() as u16;
         self.bytes[..agent.len()].copy_from_slice(agent);
     }

@@ -21,14 +21,14 @@ impl Choice {
         Self { variants: [ABSENT; ZONES_MAX] }
     }
 
-    /// Sets the variant of `zone`.
-    pub fn set(&mut self, zone: u8, variant: u8) {
-        self.variants[usize::from(zone)] = variant;
+    /// Sets the variant of `zone_index`.
+    pub fn set(&mut self, zone_index: u8, variant_index: u8) {
+        self.variants[usize::from(zone_index)] = variant_index;
     }
 
-    /// Returns the variant of `zone`, or `None` if the zone is absent.
-    pub fn get(&self, zone: u8) -> Option<u8> {
-        Some(self.variants[usize::from(zone)]).filter(|v| *v != ABSENT)
+    /// Returns the variant of `zone_index`, or `None` if the zone is absent.
+    pub fn get(&self, zone_index: u8) -> Option<u8> {
+        Some(self.variants[usize::from(zone_index)]).filter(|v| *v != ABSENT)
     }
 
     /// Returns the present zones with their variants, in order of the zones' names.
@@ -105,11 +105,11 @@ impl<'a> ForcedVariants<'a> {
         if is_repeated { Err(VariantsError::DuplicateZone) } else { Ok(forced) }
     }
 
-    /// Adds a pair after those in `before`. Returns whether they do not have its zone.
-    fn add(&mut self, zone: &str, key: &str, before: &str, page: &ArchivedPage) -> bool {
-        let Some(index) = find_zone(page, zone) else {
+    /// Adds a pair after those in `earlier_pairs`. Returns whether they do not have its zone.
+    fn add(&mut self, zone_name: &str, key: &str, earlier_pairs: &str, page: &ArchivedPage) -> bool {
+        let Some(index) = find_zone(page, zone_name) else {
             self.has_unknown = true;
-            return pairs(before).all(|(earlier, _)| earlier != zone);
+            return pairs(earlier_pairs).all(|(earlier, _)| earlier != zone_name);
         };
         let variant = find_variant(&page.zones[index], key);
         self.has_unknown |= variant.is_none();
@@ -120,13 +120,13 @@ impl<'a> ForcedVariants<'a> {
 
     /// Returns the forced variant of a zone of the page, or `None` if the zone is not forced. An unknown key forces
     /// `default`.
-    pub(super) fn variant(&self, zone: u8) -> Option<u8> {
-        self.choice.get(zone)
+    pub(super) fn variant(&self, zone_index: u8) -> Option<u8> {
+        self.choice.get(zone_index)
     }
 
-    /// Returns whether `zone` is forced.
-    pub fn has_zone(&self, zone: &str) -> bool {
-        pairs(self.text).any(|(forced, _)| forced == zone)
+    /// Returns whether `zone_name` is forced.
+    pub fn has_zone(&self, zone_name: &str) -> bool {
+        pairs(self.text).any(|(forced, _)| forced == zone_name)
     }
 
     /// Returns whether the page lacks the zone or the key of any pair.

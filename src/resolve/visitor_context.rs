@@ -212,7 +212,7 @@ pub(crate) fn is_of_request(code: u16, profile: &Profile<'_>) -> bool {
 
 /// Returns the part of the context that does not depend on a request: the visitor's past, with this number of visits.
 /// `None` is a new visitor.
-pub fn profile_json(profile: Option<Profile<'_>>, visits: u64) -> Map<String, Json> {
+pub fn profile_json(profile: Option<Profile<'_>>, visit_count: u64) -> Map<String, Json> {
     let past = |history| ActivitySummary::of(std::iter::once(history)).to_json();
     let known = profile.iter();
     let names = known
@@ -225,7 +225,7 @@ pub fn profile_json(profile: Option<Profile<'_>>, visits: u64) -> Map<String, Js
     let members = [
         (
             "visitor",
-            json!({ "isNew": visits <= 1, "isReturning": visits > 1, "visits": visits,
+            json!({ "isNew": visit_count <= 1, "isReturning": visit_count > 1, "visits": visit_count,
                 "pageViews": profile.map_or(0, |profile| profile.page_views()),
                 "events": profile.map_or(0, |profile| profile.events()),
                 "firstSeen": profile.and_then(|profile| profile.first_seen_ms()),
@@ -386,10 +386,10 @@ struct LocalTime {
 }
 
 impl LocalTime {
-    fn at(clock: &[ArchivedClockOffset], now_ms: i64) -> Self {
+    fn at(clock_offsets: &[ArchivedClockOffset], now_ms: i64) -> Self {
         let utc_s = now_ms.div_euclid(1000);
-        let begun = clock.partition_point(|c| c.from_s.to_native() <= utc_s);
-        let offset_s = clock.get(begun.saturating_sub(1)).map_or(0, |c| c.offset_s.to_native());
+        let begun = clock_offsets.partition_point(|c| c.from_s.to_native() <= utc_s);
+        let offset_s = clock_offsets.get(begun.saturating_sub(1)).map_or(0, |c| c.offset_s.to_native());
         let local_s = utc_s + i64::from(offset_s);
         let day = local_s.div_euclid(86_400);
         Self {

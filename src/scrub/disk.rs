@@ -131,7 +131,7 @@ impl DiskFile for ScrubFile {
     }
 
     /// Reads one chunk at most, and pauses for as long as it takes at the rate.
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if self.disk.is_stopped() {
             return Err(io::Error::other("the server stops"));
         }
@@ -139,7 +139,7 @@ impl DiskFile for ScrubFile {
             return Err(io::Error::other("the file was replaced"));
         }
         let most = buffer.len().min(READ_CHUNK_BYTES);
-        let read = self.file.read_at(&mut buffer[..most], at)?;
+        let read = self.file.read_at(&mut buffer[..most], offset)?;
         self.disk.0.metrics.read_bytes.fetch_add(read as u64, Ordering::Relaxed);
         self.disk.wait(self.disk.pause_after(read));
         Ok(read)

@@ -297,17 +297,23 @@ impl Scrub {
     }
 
     /// Reports the damage of a file that was read to its end, and drops known damage that is not there any more.
-    fn settle(&mut self, file: &ScrubbedFile, damage: &[Finding], identity: FileIdentity, is_replaced: bool) {
+    fn settle(
+        &mut self,
+        file: &ScrubbedFile,
+        findings: &[Finding],
+        identity: FileIdentity,
+        is_replaced: bool,
+    ) {
         let name = &file.name;
         let is_replaced = is_replaced || self.damaged.get(name).is_some_and(|known| *known != identity);
-        for Finding { offset, text } in damage {
+        for Finding { offset, text } in findings {
             self.damage.report(name, *offset, text);
         }
-        let offsets: BTreeSet<u64> = damage.iter().map(|finding| finding.offset).collect();
+        let offsets: BTreeSet<u64> = findings.iter().map(|finding| finding.offset).collect();
         if self.damage.settle(name, &offsets, is_replaced) {
             tracing::info!(file = %name, "known damage of a file is gone");
         }
-        if !damage.is_empty() || self.damaged.contains_key(name) {
+        if !findings.is_empty() || self.damaged.contains_key(name) {
             self.damaged.insert(name.clone(), identity);
         }
     }

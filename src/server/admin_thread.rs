@@ -45,7 +45,7 @@ impl AdminThread {
     /// Starts the thread: it listens on `address` and answers with the service that `make_service` creates.
     pub(super) fn start(
         driver: Driver,
-        connections: ConnectionLimits,
+        connection_limits: ConnectionLimits,
         address: SocketAddr,
         make_service: impl FnOnce() -> AdminService + Send + 'static,
     ) -> Result<Self, BootError> {
@@ -58,7 +58,7 @@ impl AdminThread {
             cpu: None,
             driver,
             busy_poll: Duration::ZERO,
-            connections,
+            connections: connection_limits,
             // Its own totals and lifecycle: admin responses do not count as public ones, and shutdown does
             // not wait for admin connections.
             totals: Totals::new(ENDPOINT_COUNTERS),

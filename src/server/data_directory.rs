@@ -80,8 +80,8 @@ fn note_path(directory: &Path) -> Option<PathBuf> {
 }
 
 /// Reads the ID in a note. A missing or damaged note expects nothing.
-fn read_note(note: &Path) -> Option<LogId> {
-    let (file, _) = open_regular(note).ok()?;
+fn read_note(path: &Path) -> Option<LogId> {
+    let (file, _) = open_regular(path).ok()?;
     let mut text = String::new();
     file.take(NOTE_BYTES_MAX).read_to_string(&mut text).ok()?;
     LogId::parse(text.trim())

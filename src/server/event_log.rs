@@ -146,11 +146,11 @@ impl LogConsumer for LogObserver {
         self.sync_latency.record(latency);
     }
 
-    fn on_recovery_progress(&mut self, done: usize, total: usize) {
-        if total > 1 && self.progress.is_some() {
-            tracing::info!(segments_done = done, segments = total, "reading the log");
+    fn on_recovery_progress(&mut self, done_count: usize, segment_count: usize) {
+        if segment_count > 1 && self.progress.is_some() {
+            tracing::info!(segments_done = done_count, segments = segment_count, "reading the log");
         }
-        if done == total {
+        if done_count == segment_count {
             self.progress = None;
         }
     }
@@ -259,14 +259,14 @@ impl EventLog {
     }
 
     /// Returns a constructor of a worker's event sink, and the socket that wakes the worker when requests complete,
-    /// and when `current` changes.
+    /// and when `current_catalog` changes.
     pub(super) fn event_sink(
         &self,
-        current: &CurrentCatalog,
+        current_catalog: &CurrentCatalog,
     ) -> Result<(impl FnOnce() -> EventSink + Send + 'static, UnixStream), BootError> {
         let (wakeup_tx, wakeup_rx) = wakeup_pair()?;
         let wake: Wake = Arc::new(move || drop((&wakeup_tx).write(&[1])));
-        current.on_change(Arc::clone(&wake));
+        current_catalog.on_change(Arc::clone(&wake));
         let client = self.queue.client(wake);
         let counters = self.event_counters.clone();
         Ok((move || EventSink::new(client, counters), wakeup_rx))
@@ -398,7 +398,7 @@ pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
 fn restore_profiles(
     config: &Config,
     checkpoints: &CheckpointDirectory,
-    log: LogRange,
+    log_range: LogRange,
     profiles_bytes: u64,
     progress: &StartupProgress,
 ) -> Result<RestoredTable, BootError> {
@@ -408,7 +408,7 @@ fn restore_profiles(
             tracing::info!(entries_done = done, entries = total, "reading the checkpoint");
         }
     };
-    let restored = restore(checkpoints, log, profiles_bytes, &mut on_progress);
+    let restored = restore(checkpoints, log_range, profiles_bytes, &mut on_progress);
     let restored = restored.map_err(|cause| BootError::of_visitors(&config.data, cause))?;
     for finding in &restored.warnings {
         tracing::warn!(%finding, "problem while restoring visitor profiles");
@@ -439,9 +439,9 @@ fn resume_erasure(eraser: &Eraser, report: &RecoveryReport) -> std::io::Result<(
 /// Restored entries between two progress lines in the log: a few seconds of work.
 const LOG_EVERY_ENTRIES: u64 = 5_000_000;
 
-fn log_profiles(seq: u64, entries: usize, records: u64) {
-    let checkpoint = if seq == 0 { "none".to_owned() } else { checkpoint_name(seq) };
-    tracing::info!(records, %checkpoint, entries, "rebuilt visitor profiles");
+fn log_profiles(checkpoint_seq: u64, entry_count: usize, record_count: u64) {
+    let checkpoint = if checkpoint_seq == 0 { "none".to_owned() } else { checkpoint_name(checkpoint_seq) };
+    tracing::info!(records = record_count, %checkpoint, entries = entry_count, "rebuilt visitor profiles");
 }
 
 fn log_options(config: &Config, memory: &MemoryPlan) -> Options {

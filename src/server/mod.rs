@@ -223,11 +223,11 @@ fn handler_factory(
 /// Returns a constructor of a handler that knows the visitors.
 fn profiled_handler_factory(
     settings: &Settings,
-    current: &CurrentCatalog,
-    agents: &Arc<UserAgentParser>,
+    current_catalog: &CurrentCatalog,
+    user_agent_parser: &Arc<UserAgentParser>,
     event_log: &EventLog,
 ) -> impl FnOnce() -> Handler + Send + use<> {
-    let make_handler = handler_factory(settings, current, agents);
+    let make_handler = handler_factory(settings, current_catalog, user_agent_parser);
     let profiles = event_log.profiles.clone();
     move || make_handler().with_profiles(profiles.reader())
 }
@@ -288,7 +288,7 @@ fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
 }
 
 /// Returns the settings that all handlers share.
-fn handler_settings(config: &Config, users: &UserKeys) -> Settings {
+fn handler_settings(config: &Config, user_keys: &UserKeys) -> Settings {
     warn_about_ineffective_rate_limit(config);
     let limiter = |limit: u32| Arc::new(RateLimiter::new(limit, clock::instant(), ids::random_u64()));
     Settings {
@@ -299,15 +299,15 @@ fn handler_settings(config: &Config, users: &UserKeys) -> Settings {
         rate_limit_per_ip: config.rate_limit_per_ip.map(limiter),
         rate_limit_per_site: config.rate_limit_per_site.map(limiter),
         prepared_lists: Arc::default(),
-        user_verifier: Arc::clone(&users.verifier),
+        user_verifier: Arc::clone(&user_keys.verifier),
     }
 }
 
 /// Plans the memory limits for this machine.
-fn plan_memory(config: &Config, workers: usize) -> MemoryPlan {
+fn plan_memory(config: &Config, worker_count: usize) -> MemoryPlan {
     let machine = Machine {
         memory_bytes: storage::machine::memory_bytes(Path::new("/")),
-        workers,
+        workers: worker_count,
         descriptors: usize::try_from(storage::raise_descriptor_limit()).unwrap_or(usize::MAX),
         admin_connections: admin_connections_max(config),
     };
@@ -348,12 +348,12 @@ fn admin_connections_max(config: &Config) -> usize {
 }
 
 /// Returns the limit of open public connections: the setting or the plan, reduced to the free descriptors.
-fn connections_max(config: &Config, memory: &MemoryPlan, workers: usize) -> Result<usize, BootError> {
+fn connections_max(config: &Config, memory: &MemoryPlan, worker_count: usize) -> Result<usize, BootError> {
     let limit = storage::raise_descriptor_limit();
     let open = storage::process_usage().map_or(0, |usage| usage.descriptors);
     // The descriptors of the admin thread are open already.
-    let threads = workers * DESCRIPTORS_PER_THREAD + (workers + 1) * LINGERING_REJECTIONS_MAX;
-    let events = config.events_listen.map_or(0, |_| 2 * workers);
+    let threads = worker_count * DESCRIPTORS_PER_THREAD + (worker_count + 1) * LINGERING_REJECTIONS_MAX;
+    let events = config.events_listen.map_or(0, |_| 2 * worker_count);
     let puller = usize::from(config.pulls_snapshots()) * DESCRIPTORS_OF_PULLER;
     let taken =
         (open + events + threads + puller + admin_connections_max(config) + DESCRIPTORS_RESERVED) as u64;
@@ -435,8 +435,8 @@ impl RunningServer {
     }
 }
 
-fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, BootError> {
-    worker::bind(address).map_err(|cause| BootError::Address { address, flag, cause })
+fn bind(address: SocketAddr, flag_name: &'static str) -> Result<TcpListener, BootError> {
+    worker::bind(address).map_err(|cause| BootError::Address { address, flag: flag_name, cause })
 }
 
 /// Binds the public listeners of one worker.

@@ -41,13 +41,13 @@ pub(super) struct UserKeys {
 
 impl UserKeys {
     /// Reads the keys. From now on each publication is reviewed: it may need a key that is missing.
-    pub(super) fn read(config: &Config, current: &CurrentCatalog) -> Result<Self, BootError> {
+    pub(super) fn read(config: &Config, current_catalog: &CurrentCatalog) -> Result<Self, BootError> {
         let keys = config.read_identity_keys().map_err(BootError::IdentityKeys)?;
         let verifier = Arc::new(UserVerifier::new(keys));
         let reviewer = Arc::clone(&verifier);
-        let catalog = current.clone();
-        current.on_change(Arc::new(move || reviewer.review(&catalog.load())));
-        Ok(Self { path: config.identity_keys.clone(), verifier, current: current.clone() })
+        let catalog = current_catalog.clone();
+        current_catalog.on_change(Arc::new(move || reviewer.review(&catalog.load())));
+        Ok(Self { path: config.identity_keys.clone(), verifier, current: current_catalog.clone() })
     }
 
     /// Reads the keys again. After a fault the keys in use stay.

@@ -14,7 +14,7 @@ use crate::site::catalog::{phases_file, versions_file};
 pub(super) fn scan(
     config: &Config,
     memory: &MemoryPlan,
-    current: &CurrentCatalog,
+    current_catalog: &CurrentCatalog,
     mut snapshots: SnapshotDirectory,
 ) -> Result<SnapshotDirectory, BootError> {
     let directory = config.snapshots_directory();
@@ -23,8 +23,8 @@ pub(super) fn scan(
     snapshots = snapshots.with_versions(versions_file::load(&files.versions), versions_bytes_max);
     snapshots = snapshots.with_phases(phases_file::load(&files.phases));
     let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };
-    snapshots.scan(directory, &HashSet::new(), current).map_err(unreadable)?;
-    if current.load().sites().is_empty() {
+    snapshots.scan(directory, &HashSet::new(), current_catalog).map_err(unreadable)?;
+    if current_catalog.load().sites().is_empty() {
         tracing::warn!(
             directory = %directory.display(),
             "no valid snapshot found; every site gets 404 until one is published"
@@ -36,11 +36,12 @@ pub(super) fn scan(
 /// Starts the watcher of the snapshots directory.
 pub(super) fn start_watcher(
     config: &Config,
-    current: &CurrentCatalog,
+    current_catalog: &CurrentCatalog,
     snapshots: SnapshotDirectory,
 ) -> Result<WatcherHandle, BootError> {
     let directory = config.snapshots_directory().to_owned();
     let state_files = StateFiles::new(&config.data);
-    let watcher = watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, state_files);
+    let watcher =
+        watcher::spawn(directory, snapshots, current_catalog.clone(), config.rescan_interval, state_files);
     watcher.map_err(BootError::Thread)
 }

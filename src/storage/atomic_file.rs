@@ -139,12 +139,12 @@ fn create_unnamed(directory: &Path, mode: u32) -> io::Result<File> {
 }
 
 /// Creates a file with a temporary name. Replaces one that a killed process of the same number has left.
-fn create_named(temporary: &Path, mode: u32) -> io::Result<File> {
-    match fs::remove_file(temporary) {
+fn create_named(temporary_path: &Path, mode: u32) -> io::Result<File> {
+    match fs::remove_file(temporary_path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(temporary)
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(temporary_path)
 }
 
 impl Write for AtomicFile {

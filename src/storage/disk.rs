@@ -68,8 +68,8 @@ pub trait Disk: Send + Sync {
     /// Truncates the file to `length` bytes and syncs it, through a descriptor of its own.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Atomically renames `from` to `to`, replacing `to`. Durable after a sync of the directory.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Atomically renames `old_path` to `new_path`, replacing `new_path`. Durable after a sync of the directory.
+    fn rename(&self, old_path: &Path, new_path: &Path) -> io::Result<()>;
 
     /// Removes the name. Durable after a sync of the directory.
     fn unlink(&self, path: &Path) -> io::Result<()>;
@@ -94,9 +94,9 @@ pub trait DiskFile: Send + Sync {
     /// Truncates the reserved bytes that no append has overwritten.
     fn trim(&mut self) -> io::Result<()>;
 
-    /// Reads at most `buffer.len()` bytes at offset `at`. Returns the number of bytes read. 0 means the end of
+    /// Reads at most `buffer.len()` bytes at offset `offset`. Returns the number of bytes read. 0 means the end of
     /// the file.
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Makes the file's bytes and length durable. Callers must not call it again after it failed: the kernel
     /// may have dropped the pages and marked them clean, so a second call could succeed without writing
@@ -123,14 +123,14 @@ pub(crate) fn append_all(file: &mut dyn DiskFile, bytes: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// Reads from offset `at` until `buffer` is full or the file ends. Returns the number of bytes read.
+/// Reads from offset `offset` until `buffer` is full or the file ends. Returns the number of bytes read.
 ///
 /// # Errors
 /// The system's error.
-pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match retry_interrupted(|| file.read_at(&mut buffer[filled..], at + filled as u64))? {
+        match retry_interrupted(|| file.read_at(&mut buffer[filled..], offset + filled as u64))? {
             0 => break,
             read => filled += read,
         }
@@ -163,16 +163,20 @@ const COPY_CHUNK_BYTES: usize = 256 * 1024;
 ///
 /// # Errors
 /// The first I/O error of either file.
-pub(crate) fn copy_range(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
+pub(crate) fn copy_range(
+    source_file: &dyn DiskFile,
+    range: Range<u64>,
+    target_file: &mut dyn DiskFile,
+) -> io::Result<()> {
     let mut at = range.start;
     let mut buffer = vec![0; COPY_CHUNK_BYTES];
     loop {
         let wanted = range.end.saturating_sub(at).min(COPY_CHUNK_BYTES as u64) as usize;
-        let read = read_full(from, &mut buffer[..wanted], at)?;
+        let read = read_full(source_file, &mut buffer[..wanted], at)?;
         if read == 0 {
             return Ok(());
         }
-        append_all(to, &buffer[..read])?;
+        append_all(target_file, &buffer[..read])?;
         at += read as u64;
     }
 }
@@ -235,8 +239,8 @@ impl Disk for RealDisk {
         Ok(fsync(&file)?)
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+    fn rename(&self, old_path: &Path, new_path: &Path) -> io::Result<()> {
+        fs::rename(old_path, new_path)
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
@@ -307,8 +311,8 @@ impl DiskFile for RealFile {
         self.file.set_len(self.end)
     }
 
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, at)
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {

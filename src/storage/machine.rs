@@ -54,7 +54,7 @@ fn group_of(line: &str) -> Option<(&'static str, &'static str, PathBuf)> {
 }
 
 /// Reads the limit of one group. `None` if it has none: version 2 says `max`, and version 1 the largest number.
-fn limit_in(file: &Path) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
+fn limit_in(path: &Path) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
     text.trim().parse().ok().filter(|bytes| *bytes < UNLIMITED_BYTES)
 }

@@ -39,30 +39,30 @@ impl UncachedFile {
         }
     }
 
-    fn read_direct(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        let skipped = at as usize % DIRECT_ALIGN_BYTES;
+    fn read_direct(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let skipped = offset as usize % DIRECT_ALIGN_BYTES;
         let length = (skipped + buffer.len()).next_multiple_of(DIRECT_ALIGN_BYTES);
         let mut blocks = vec![0; length + DIRECT_ALIGN_BYTES];
         let start = blocks.as_ptr().align_offset(DIRECT_ALIGN_BYTES);
         let aligned = &mut blocks[start..start + length];
-        let read = self.file.read_at(aligned, at - skipped as u64)?;
+        let read = self.file.read_at(aligned, offset - skipped as u64)?;
         let bytes = aligned[..read].get(skipped..).unwrap_or_default();
         let bytes = &bytes[..bytes.len().min(buffer.len())];
         buffer[..bytes.len()].copy_from_slice(bytes);
         Ok(bytes.len())
     }
 
-    fn read_and_drop(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        self.drop_pages(at, buffer.len())?;
-        let read = self.file.read_at(buffer, at)?;
-        self.drop_pages(at, read)?;
+    fn read_and_drop(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.drop_pages(offset, buffer.len())?;
+        let read = self.file.read_at(buffer, offset)?;
+        self.drop_pages(offset, read)?;
         Ok(read)
     }
 
-    fn drop_pages(&self, at: u64, length: usize) -> io::Result<()> {
+    fn drop_pages(&self, offset: u64, length: usize) -> io::Result<()> {
         // The length 0 means the whole file.
         let Some(length) = NonZeroU64::new(length as u64) else { return Ok(()) };
-        Ok(fadvise(&self.file, at, Some(length), Advice::DontNeed)?)
+        Ok(fadvise(&self.file, offset, Some(length), Advice::DontNeed)?)
     }
 }
 
@@ -79,11 +79,11 @@ impl DiskFile for UncachedFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let most = buffer.len().min(DIRECT_READ_BYTES_MAX);
         let buffer = &mut buffer[..most];
         if self.is_direct.load(Ordering::Relaxed) {
-            match self.read_direct(buffer, at) {
+            match self.read_direct(buffer, offset) {
                 // The file system opens a file with the flag, and does not read with it.
                 Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                     fcntl_setfl(&self.file, OFlags::empty())?;
@@ -92,7 +92,7 @@ impl DiskFile for UncachedFile {
                 other => return other,
             }
         }
-        self.read_and_drop(buffer, at)
+        self.read_and_drop(buffer, offset)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {

@@ -100,8 +100,8 @@ impl ProfileUpdater {
 
     /// Continues with the lost aliases of a checkpoint.
     #[must_use]
-    pub fn with_lost_aliases(self, lost: LostAliases) -> Self {
-        Self { lost, ..self }
+    pub fn with_lost_aliases(self, lost_aliases: LostAliases) -> Self {
+        Self { lost: lost_aliases, ..self }
     }
 
     /// Returns the IDs that lost their alias.
@@ -201,9 +201,9 @@ impl ProfileUpdater {
 }
 
 /// Returns the keys of the aliases that lead to a user's profile. Empty for an anonymous visitor.
-pub(crate) fn alias_keys(profile: &Profile<'_>, keys: &KeyHasher) -> Vec<Key> {
+pub(crate) fn alias_keys(profile: &Profile<'_>, hasher: &KeyHasher) -> Vec<Key> {
     let tied = profile.anon_ids().filter(|_| profile.user_id().is_some());
-    tied.map(|id| keys.key(profile.site(), IdKind::Anon, id)).collect()
+    tied.map(|id| hasher.key(profile.site(), IdKind::Anon, id)).collect()
 }
 
 /// The table during one record, restricted to the site of that record.

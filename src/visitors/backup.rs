@@ -100,42 +100,43 @@ pub(crate) enum BackupError {
     },
 }
 
-/// Copies the data directory `backup`, its secret included, to `target`, which is empty or does not exist. Carries out the
+/// Copies the data directory `backup_dir`, its secret included, to `target_dir`, which is empty or does not exist. Carries out the
 /// erasures of `list` that the backup lacks, and finishes those that it has in part.
 ///
 /// # Errors
 /// The target is not empty, the list is of another log, or an I/O error occurs.
 pub(crate) fn restore(
     disk: &Arc<dyn Disk>,
-    backup: &Path,
-    target: &Path,
+    backup_dir: &Path,
+    target_dir: &Path,
     list: Option<&ErasureList>,
 ) -> Result<RestoreSummary, BackupError> {
-    if !list_if_present(&**disk, target).map_err(io_error(target))?.is_empty() {
-        return Err(BackupError::NotEmpty { dir: target.to_owned() });
+    if !list_if_present(&**disk, target_dir).map_err(io_error(target_dir))?.is_empty() {
+        return Err(BackupError::NotEmpty { dir: target_dir.to_owned() });
     }
-    let (scan, missing) = compare(disk, backup, list)?;
-    let last_received_ms = last_received_ms(disk, backup, &scan.range)?;
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let unfinished = unfinished_path(target);
+    let (scan, missing) = compare(disk, backup_dir, list)?;
+    let last_received_ms = last_received_ms(disk, backup_dir, &scan.range)?;
+    let parent =
+        target_dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let unfinished = unfinished_path(target_dir);
     let mut summary = RestoreSummary {
         log_id: LogId::random(),
         files: 0,
         bytes: 0,
         last_received_ms,
         last_seq: scan.range.last,
-        is_of_node: is_of_node(&**disk, backup).map_err(io_error(backup))?,
+        is_of_node: is_of_node(&**disk, backup_dir).map_err(io_error(backup_dir))?,
         missing_tombstones: missing.len(),
         erased: None,
     };
-    copy_files(&**disk, backup, &unfinished, &mut summary)?;
+    copy_files(&**disk, backup_dir, &unfinished, &mut summary)?;
     if !summary.is_of_node {
         let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
         let failed = |cause| BackupError::Unfinished { dir: unfinished.clone(), cause };
         summary.erased = erased.map_err(failed)?;
     }
-    let renamed = disk.sync_directory(&unfinished).and_then(|()| disk.rename(&unfinished, target));
-    renamed.and_then(|()| disk.sync_directory(parent)).map_err(io_error(target))?;
+    let renamed = disk.sync_directory(&unfinished).and_then(|()| disk.rename(&unfinished, target_dir));
+    renamed.and_then(|()| disk.sync_directory(parent)).map_err(io_error(target_dir))?;
     Ok(summary)
 }
 
@@ -147,18 +148,18 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> BackupError + use<> {
 /// Reads the tombstones of a backup, and finds those of a list that it lacks.
 fn compare(
     disk: &Arc<dyn Disk>,
-    backup: &Path,
+    backup_dir: &Path,
     list: Option<&ErasureList>,
 ) -> Result<(TombstoneScan, Vec<ListedTombstone>), BackupError> {
-    let scan = scan_tombstones(disk, backup)?;
+    let scan = scan_tombstones(disk, backup_dir)?;
     let Some(list) = list else { return Ok((scan, Vec::new())) };
-    if is_of_node(&**disk, backup).map_err(io_error(backup))? {
-        return Err(BackupError::OfNode { dir: backup.to_owned() });
+    if is_of_node(&**disk, backup_dir).map_err(io_error(backup_dir))? {
+        return Err(BackupError::OfNode { dir: backup_dir.to_owned() });
     }
     if let Some(found) = scan.range.log_id.filter(|found| *found != list.log_id) {
         return Err(BackupError::OtherLog { listed: list.log_id, found });
     }
-    let key = TombstoneKey::read(Arc::clone(disk), backup)?;
+    let key = TombstoneKey::read(Arc::clone(disk), backup_dir)?;
     if key.is_none_or(|key| key.check() != list.secret_check) {
         return Err(BackupError::OtherSecret);
     }
@@ -174,21 +175,21 @@ pub(crate) fn is_of_node(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     Ok(disk.list(dir)?.iter().any(|name| name == PRODUCER_FILE))
 }
 
-/// Copies the files of a backup to the directory `unfinished`, without the files that an interrupted restore has
+/// Copies the files of a backup to the directory `unfinished_dir`, without the files that an interrupted restore has
 /// left there. Counts them in `summary`.
 fn copy_files(
     disk: &dyn Disk,
-    backup: &Path,
-    unfinished: &Path,
+    backup_dir: &Path,
+    unfinished_dir: &Path,
     summary: &mut RestoreSummary,
 ) -> Result<(), BackupError> {
-    disk.create_directory(unfinished).map_err(io_error(unfinished))?;
-    for name in disk.list(unfinished).map_err(io_error(unfinished))? {
-        disk.unlink(&unfinished.join(&name)).map_err(io_error(unfinished))?;
+    disk.create_directory(unfinished_dir).map_err(io_error(unfinished_dir))?;
+    for name in disk.list(unfinished_dir).map_err(io_error(unfinished_dir))? {
+        disk.unlink(&unfinished_dir.join(&name)).map_err(io_error(unfinished_dir))?;
     }
-    for name in disk.list(backup).map_err(io_error(backup))?.iter().filter(|name| is_needed(name)) {
-        let copied = copy_file(disk, &backup.join(name), &unfinished.join(name), summary.log_id);
-        summary.bytes += copied.map_err(io_error(&backup.join(name)))?;
+    for name in disk.list(backup_dir).map_err(io_error(backup_dir))?.iter().filter(|name| is_needed(name)) {
+        let copied = copy_file(disk, &backup_dir.join(name), &unfinished_dir.join(name), summary.log_id);
+        summary.bytes += copied.map_err(io_error(&backup_dir.join(name)))?;
         summary.files += 1;
     }
     Ok(())
@@ -202,23 +203,23 @@ fn is_needed(name: &str) -> bool {
         && ![COLUMNS_KEY_FILE, SCRUB_FILE].contains(&name)
 }
 
-/// Returns a path beside `target`, also if it ends with a slash.
-fn unfinished_path(target: &Path) -> PathBuf {
-    let mut name = target.components().as_path().as_os_str().to_owned();
+/// Returns a path beside `target_dir`, also if it ends with a slash.
+fn unfinished_path(target_dir: &Path) -> PathBuf {
+    let mut name = target_dir.components().as_path().as_os_str().to_owned();
     name.push(UNFINISHED);
     PathBuf::from(name)
 }
 
 /// Copies and syncs a file. In segments and checkpoints it changes the ID of the log. Returns the length of the
 /// copy in bytes.
-fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, log_id: LogId) -> io::Result<u64> {
-    let source = disk.open(from)?;
-    let name = from.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut copy = disk.create(to)?;
+fn copy_file(disk: &dyn Disk, source_path: &Path, target_path: &Path, log_id: LogId) -> io::Result<u64> {
+    let source = disk.open(source_path)?;
+    let name = source_path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut copy = disk.create(target_path)?;
     if parse_segment_name(name).is_some() {
         copy_segment(&*source, &mut *copy, log_id)?;
     } else if seq_of(name).is_some() {
-        copy_checkpoint(disk, from, &mut *copy, log_id)?;
+        copy_checkpoint(disk, source_path, &mut *copy, log_id)?;
     } else {
         copy_range(&*source, 0..u64::MAX, &mut *copy)?;
     }
@@ -226,23 +227,28 @@ fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, log_id: LogId) -> io::Resu
     copy.length()
 }
 
-fn copy_segment(from: &dyn DiskFile, to: &mut dyn DiskFile, log_id: LogId) -> io::Result<()> {
+fn copy_segment(source_file: &dyn DiskFile, target_file: &mut dyn DiskFile, log_id: LogId) -> io::Result<()> {
     let mut head = [0; segment::HEADER_BYTES];
-    let length = read_full(from, &mut head, 0)?;
+    let length = read_full(source_file, &mut head, 0)?;
     let header = segment::Header::from_bytes(&head[..length])
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "damaged header"))?;
-    append_all(to, &segment::Header { log_id, ..header }.to_bytes())?;
-    copy_range(from, segment::HEADER_BYTES as u64..u64::MAX, to)
+    append_all(target_file, &segment::Header { log_id, ..header }.to_bytes())?;
+    copy_range(source_file, segment::HEADER_BYTES as u64..u64::MAX, target_file)
 }
 
 /// Copies a checkpoint. Its trailer has the checksum of the header, so the copy has a new one.
-fn copy_checkpoint(disk: &dyn Disk, from: &Path, to: &mut dyn DiskFile, log_id: LogId) -> io::Result<()> {
-    let opened = CheckpointReader::open(disk, from)
+fn copy_checkpoint(
+    disk: &dyn Disk,
+    source_path: &Path,
+    target_file: &mut dyn DiskFile,
+    log_id: LogId,
+) -> io::Result<()> {
+    let opened = CheckpointReader::open(disk, source_path)
         .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
     let header = checkpoint::Header { log_id, ..*opened.header() }.to_bytes();
     let begin = checkpoint::HEADER_BYTES as u64;
     let end = opened.parts().iter().last().map_or(begin, |part| part.offset + part.bytes);
-    append_all(to, &header)?;
-    copy_range(&*disk.open(from)?, begin..end, to)?;
-    append_all(to, &trailer_to_bytes(opened.parts(), &header, end))
+    append_all(target_file, &header)?;
+    copy_range(&*disk.open(source_path)?, begin..end, target_file)?;
+    append_all(target_file, &trailer_to_bytes(opened.parts(), &header, end))
 }

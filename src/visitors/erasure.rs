@@ -213,19 +213,19 @@ impl Eraser {
         self.complete(started, None).map(Some)
     }
 
-    /// Finishes all erasures that have begun. `requested` is the visitor of this request.
+    /// Finishes all erasures that have begun. `requested_visitor` is the visitor of this request.
     fn complete(
         &self,
-        mut started: ErasureStarted,
-        requested: Option<&Requested>,
+        mut erasure: ErasureStarted,
+        requested_visitor: Option<&Requested>,
     ) -> Result<ErasureSummary, ErasureError> {
         let mut attempts = 1;
         loop {
-            match self.finish(&started, requested)? {
+            match self.finish(&erasure, requested_visitor)? {
                 Finished::Complete(summary) => return Ok(summary),
-                Finished::Unnamed(ids) => match self.log.continue_erasure(&started, ids)?.begin() {
+                Finished::Unnamed(ids) => match self.log.continue_erasure(&erasure, ids)?.begin() {
                     Err(EraseError::Changed) if attempts < ERASE_ATTEMPTS_MAX => attempts += 1,
-                    continued => started = continued?,
+                    continued => erasure = continued?,
                 },
             }
         }
@@ -234,10 +234,10 @@ impl Eraser {
     /// Finishes the erasures, unless tombstones are missing.
     fn finish(
         &self,
-        started: &ErasureStarted,
+        erasure: &ErasureStarted,
         requested: Option<&Requested>,
     ) -> Result<Finished, ErasureError> {
-        let tombstones = started.tombstones().map_err(EraseError::from)?;
+        let tombstones = erasure.tombstones().map_err(EraseError::from)?;
         let is_begun = |requested: &Requested| tombstones.iter().any(|tombstone| requested.is_of(tombstone));
         let seq = tombstones.iter().map(|tombstone| tombstone.seq).max();
         let seq = seq.filter(|_| requested.is_none_or(is_begun)).ok_or(ErasureError::NotBegun)?;
@@ -252,13 +252,13 @@ impl Eraser {
             return Ok(Finished::Unnamed(ownership.erased_ids(visitor, Vec::new())));
         }
         let mut rule = OwnershipRule::new(&ownership, visitors);
-        let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
+        let summary = erasure.rewrite(&mut rule).map_err(EraseError::from)?;
         rule.into_error().map_or(Ok(()), Err)?;
         for tombstone in &tombstones {
             self.source.known.forget(tombstone.owner, tombstone.seq);
         }
         self.wait_for(self.checkpoints.request_replacement())?;
-        started.end().map_err(EraseError::from)?;
+        erasure.end().map_err(EraseError::from)?;
         Ok(Finished::Complete(ErasureSummary { seq, ..summary }))
     }
 

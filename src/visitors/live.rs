@@ -179,9 +179,9 @@ impl ProfileTable {
     }
 
     /// Counts applied records and their bytes, and publishes the metrics.
-    pub(crate) fn on_folded(&mut self, records: usize, bytes: usize) {
+    pub(crate) fn on_folded(&mut self, record_count: usize, bytes: usize) {
         if let Some(scheduler) = &mut self.checkpoints {
-            scheduler.on_folded(records, bytes);
+            scheduler.on_folded(record_count, bytes);
         }
         self.publish_metrics();
     }
@@ -304,47 +304,50 @@ impl ProfileTable {
     }
 
     /// Continues or begins a checkpoint: see [`CheckpointScheduler::on_idle`].
-    pub fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        self.on_idle_with(clock, durable, &mut Vec::new)
+    pub fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
+        self.on_idle_with(clock, durable_seq, &mut Vec::new)
     }
 
     /// Continues or begins a checkpoint of a table that a stream determines. `position` is that of the
-    /// stream, and `stream` encodes the rest of the state at this position.
+    /// stream, and `encode_stream` encodes the rest of the state at this position.
     pub(crate) fn on_idle_with(
         &mut self,
         clock: &dyn Clock,
         position: Option<u64>,
-        stream: &mut dyn FnMut() -> Vec<u8>,
+        encode_stream: &mut dyn FnMut() -> Vec<u8>,
     ) -> Option<Duration> {
-        let (mut fold, checkpoints) = self.checkpoint_parts(stream);
+        let (mut fold, checkpoints) = self.checkpoint_parts(encode_stream);
         checkpoints?.on_idle(&mut fold, clock, position)
     }
 
     /// Writes a last checkpoint: see [`CheckpointScheduler::close`].
-    pub fn close(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        self.close_with(clock, durable, &mut Vec::new);
+    pub fn close(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
+        self.close_with(clock, durable_seq, &mut Vec::new);
     }
 
     /// Writes a last checkpoint of a table that a stream determines: see [`on_idle_with`](Self::on_idle_with).
     pub fn close_with(
         &mut self,
         clock: &dyn Clock,
-        durable: Option<u64>,
-        stream: &mut dyn FnMut() -> Vec<u8>,
+        durable_seq: Option<u64>,
+        encode_stream: &mut dyn FnMut() -> Vec<u8>,
     ) {
-        let (mut fold, checkpoints) = self.checkpoint_parts(stream);
+        let (mut fold, checkpoints) = self.checkpoint_parts(encode_stream);
         if let Some(scheduler) = checkpoints {
-            scheduler.close(&mut fold, clock, durable);
+            scheduler.close(&mut fold, clock, durable_seq);
         }
     }
 
     fn checkpoint_parts<'a>(
         &'a mut self,
-        stream: &'a mut dyn FnMut() -> Vec<u8>,
+        encode_stream: &'a mut dyn FnMut() -> Vec<u8>,
     ) -> (Fold<'a>, Option<&'a mut CheckpointScheduler>) {
         let Self { table, updater, known, evicted_before, counts, checkpoints, .. } = self;
         let evicted = *evicted_before + counts.visitors_evicted;
-        (Fold { table, lost: updater.lost_aliases(), known, evicted, stream }, checkpoints.as_mut())
+        (
+            Fold { table, lost: updater.lost_aliases(), known, evicted, stream: encode_stream },
+            checkpoints.as_mut(),
+        )
     }
 
     /// Returns the last seq that all checkpoints contain. A restart does not need the records up to it.

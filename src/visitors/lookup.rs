@@ -71,9 +71,13 @@ impl PinnedProfiles<'_> {
     }
 
     /// Passes the profiles of a shard to `visit`. Returns the number of entries, or `None` after the last shard.
-    pub(crate) fn visit_shard(&self, shard: usize, visit: &mut dyn FnMut(&Profile<'_>)) -> Option<usize> {
+    pub(crate) fn visit_shard(
+        &self,
+        shard_index: usize,
+        visit: &mut dyn FnMut(&Profile<'_>),
+    ) -> Option<usize> {
         let mut entries = 0;
-        for value in self.table.values(shard)? {
+        for value in self.table.values(shard_index)? {
             entries += 1;
             Profile::decode(value).iter().for_each(&mut *visit);
         }

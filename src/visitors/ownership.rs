@@ -181,12 +181,12 @@ impl Ownership {
     }
 
     /// Returns all anonymous IDs that were ever tied to a user.
-    fn anon_ids_of(&self, user: IdTag) -> Result<BTreeSet<IdTag>, CheckpointError> {
+    fn anon_ids_of(&self, user_tag: IdTag) -> Result<BTreeSet<IdTag>, CheckpointError> {
         let mut ids = BTreeSet::new();
         for entry in self.index.iter().flat_map(TieIndex::entries).chain(self.recent.iter().copied().map(Ok))
         {
             let entry = entry?;
-            if entry.user == Some(user) {
+            if entry.user == Some(user_tag) {
                 ids.insert(entry.anon);
             }
         }
@@ -194,10 +194,10 @@ impl Ownership {
     }
 
     /// Returns the entries of an anonymous ID, in seq order.
-    fn entries_of(&self, anon: IdTag) -> Result<Arc<[TieEntry]>, CheckpointError> {
-        let mut entries = self.index.as_ref().map_or(Ok(Vec::new()), |index| index.entries_of(anon))?;
-        let first = self.recent.partition_point(|entry| entry.anon < anon);
-        entries.extend(self.recent[first..].iter().take_while(|entry| entry.anon == anon));
+    fn entries_of(&self, anon_tag: IdTag) -> Result<Arc<[TieEntry]>, CheckpointError> {
+        let mut entries = self.index.as_ref().map_or(Ok(Vec::new()), |index| index.entries_of(anon_tag))?;
+        let first = self.recent.partition_point(|entry| entry.anon < anon_tag);
+        entries.extend(self.recent[first..].iter().take_while(|entry| entry.anon == anon_tag));
         Ok(entries.into())
     }
 }

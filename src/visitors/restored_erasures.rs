@@ -46,7 +46,7 @@ pub(crate) enum UnfinishedError {
     Unsynced,
 }
 
-/// Appends `missing` tombstones to the copy in `dir`, and finishes all erasures that it has in part. `scan` are the
+/// Appends `missing_tombstones` tombstones to the copy in `dir`, and finishes all erasures that it has in part. `scan` are the
 /// tombstones of the copy. Returns `None` if there was nothing to do.
 ///
 /// # Errors
@@ -54,13 +54,13 @@ pub(crate) enum UnfinishedError {
 pub(crate) fn carry_out(
     disk: &Arc<dyn Disk>,
     dir: &Path,
-    missing: &[ListedTombstone],
+    missing_tombstones: &[ListedTombstone],
     scan: &TombstoneScan,
 ) -> Result<Option<ErasureSummary>, UnfinishedError> {
     let clock = SystemClock::new();
     let unfinished_from = first_unfinished(disk, dir, scan)?;
-    if !missing.is_empty() || unfinished_from.is_some() {
-        log::append_to_copy(disk, dir, missing, unfinished_from, &clock)?;
+    if !missing_tombstones.is_empty() || unfinished_from.is_some() {
+        log::append_to_copy(disk, dir, missing_tombstones, unfinished_from, &clock)?;
     }
     let has_begun = log::has_begun_erasure(disk, dir).map_err(|error| LogError::io(dir, error))?;
     if has_begun { finish(disk, dir, Arc::new(clock)) } else { Ok(None) }
@@ -125,12 +125,12 @@ impl LogConsumer for CopyFold {
         self.0.erase(visitor, seq);
     }
 
-    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        self.0.on_idle(clock, durable)
+    fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {
+        self.0.on_idle(clock, durable_seq)
     }
 
-    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        self.0.close(clock, durable);
+    fn on_closed(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) {
+        self.0.close(clock, durable_seq);
     }
 
     fn checkpointed_seq(&self) -> u64 {

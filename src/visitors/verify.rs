@@ -94,14 +94,14 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
     Ok(checked)
 }
 
-fn is_of_node(dir: &CheckpointDirectory, number: u64) -> bool {
-    CheckpointReader::open(dir.disk(), &dir.path_of(number)).is_ok_and(|opened| opened.is_of_node())
+fn is_of_node(dir: &CheckpointDirectory, seq: u64) -> bool {
+    CheckpointReader::open(dir.disk(), &dir.path_of(seq)).is_ok_and(|opened| opened.is_of_node())
 }
 
 /// Returns whether an erasure is running, or has replaced the newest checkpoint. Each erasure replaces it at its end.
-fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Result<bool> {
-    let is_same = match CheckpointReader::open(dir.disk(), &dir.path_of(newest.seq)) {
-        Ok(opened) => opened.header() == newest,
+fn was_erased_meanwhile(dir: &CheckpointDirectory, newest_header: &Header) -> io::Result<bool> {
+    let is_same = match CheckpointReader::open(dir.disk(), &dir.path_of(newest_header.seq)) {
+        Ok(opened) => opened.header() == newest_header,
         Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => false,
         Err(CheckpointError::Io(error)) => return Err(error),
         Err(_) => true,
@@ -197,24 +197,24 @@ fn compare(
 fn compare_with_log(
     disk: &Arc<dyn Disk>,
     path: &Path,
-    newest: &Header,
+    newest_header: &Header,
     report: &mut CheckReport,
 ) -> Result<(), LogError> {
-    let name = checkpoint_name(newest.seq);
+    let name = checkpoint_name(newest_header.seq);
     let not_compared = |reason: String| format!("{name}: not compared with the log alone: {reason}");
-    if newest.evicted > 0 {
-        report.lines.push(not_compared(format!("{} visitors were evicted", newest.evicted)));
+    if newest_header.evicted > 0 {
+        report.lines.push(not_compared(format!("{} visitors were evicted", newest_header.evicted)));
         return Ok(());
     }
-    let (live, _) = ProfileTable::new(newest.secret, newest.cost_max);
+    let (live, _) = ProfileTable::new(newest_header.secret, newest_header.cost_max);
     let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), path)?);
-    if let Some(reason) = fold_log(disk, path, &mut live, 0, newest.seq)? {
+    if let Some(reason) = fold_log(disk, path, &mut live, 0, newest_header.seq)? {
         report.lines.push(not_compared(reason));
         return Ok(());
     }
     let FoldState { visitors_evicted, .. } = live.state();
     let dir = CheckpointDirectory::new(Arc::clone(disk), path);
-    let compared = CheckpointReader::open(&**disk, &dir.path_of(newest.seq)).and_then(|opened| {
+    let compared = CheckpointReader::open(&**disk, &dir.path_of(newest_header.seq)).and_then(|opened| {
         let has_lost = !opened.lost_aliases()?.is_empty();
         Ok((compare_with_table(opened, &mut live.into_table())?, has_lost))
     });
@@ -229,30 +229,32 @@ fn compare_with_log(
             report.lines.push(not_compared(reason.to_owned()));
         }
         Ok((differences, false)) => {
-            report
-                .add_failure(newest.seq, &format!("it differs from a fold of the log alone: {differences}"));
+            report.add_failure(
+                newest_header.seq,
+                &format!("it differs from a fold of the log alone: {differences}"),
+            );
         }
         Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(fault) => report.add_failure(newest.seq, &fault.to_string()),
+        Err(fault) => report.add_failure(newest_header.seq, &fault.to_string()),
     }
     Ok(())
 }
 
-/// Folds the records after `since` up to `until`. Returns the reason if the log does not have all of
+/// Folds the records after `after_seq` up to `last_seq`. Returns the reason if the log does not have all of
 /// them.
 fn fold_log(
     disk: &Arc<dyn Disk>,
     path: &Path,
     profiles: &mut ProfileTable,
-    since: u64,
-    until: u64,
+    after_seq: u64,
+    last_seq: u64,
 ) -> Result<Option<String>, LogError> {
-    let mut reader = LogReader::open(Arc::clone(disk), path, since)?;
-    if reader.last_seq() < until {
+    let mut reader = LogReader::open(Arc::clone(disk), path, after_seq)?;
+    if reader.last_seq() < last_seq {
         return Ok(Some(format!("the log is durable only up to seq {}", reader.last_seq())));
     }
-    let mut next = since + 1;
-    while next <= until {
+    let mut next = after_seq + 1;
+    while next <= last_seq {
         match reader.read_next()? {
             None => return Ok(Some(format!("the log ends before seq {next}"))),
             Some(LogItem::Damage(damage)) => return Ok(Some(format!("the log is damaged: {damage}"))),
@@ -260,7 +262,7 @@ fn fold_log(
                 return Ok(Some(format!("the log has no seq {next}")));
             }
             Some(LogItem::Records(records)) => {
-                let records = records.before_seq(until + 1);
+                let records = records.before_seq(last_seq + 1);
                 next = records.seqs().end;
                 profiles.fold(records);
             }
@@ -311,32 +313,33 @@ impl std::fmt::Display for Differences {
 /// Compares a checkpoint with a fold of the log since the older one: the table, and the parts beside it. Both use
 /// the same rule for entries of ownership, because the log may have lost records since the checkpoint.
 fn compare_with_fold(
-    older: &CheckpointReader,
-    newest: CheckpointReader,
+    older_checkpoint: &CheckpointReader,
+    newest_checkpoint: CheckpointReader,
     profiles: ProfileTable,
     rule: &DropRule,
 ) -> Result<Differences, CheckpointError> {
     let FoldState { lost, known, visitors_evicted } = profiles.state();
     // Without the key the fold makes no entries.
     let has_same_ties = !profiles.has_tombstone_key()
-        || tie_digest(&newest, &[], rule)? == tie_digest(older, &known.copy().recent.sorted(), rule)?;
+        || tie_digest(&newest_checkpoint, &[], rule)?
+            == tie_digest(older_checkpoint, &known.copy().recent.sorted(), rule)?;
     let is_same = has_same_ties
-        && newest.lost_aliases()? == lost
-        && newest.sites()? == *known.copy().sites
-        && newest.header().evicted == visitors_evicted;
-    let differences = compare_with_table(newest, &mut profiles.into_table())?;
+        && newest_checkpoint.lost_aliases()? == lost
+        && newest_checkpoint.sites()? == *known.copy().sites
+        && newest_checkpoint.header().evicted == visitors_evicted;
+    let differences = compare_with_table(newest_checkpoint, &mut profiles.into_table())?;
     Ok(Differences { state_differs: !is_same, ..differences })
 }
 
 /// Returns the number and a hash of the entries of ownership after a merge.
 fn tie_digest(
-    base: &CheckpointReader,
-    recent: &[TieEntry],
+    base_checkpoint: &CheckpointReader,
+    recent_entries: &[TieEntry],
     rule: &DropRule,
 ) -> Result<(u64, u64), CheckpointError> {
     let mut count = 0;
     let mut hash = 0_u64;
-    merge(base.ties(), recent, rule, |entry| {
+    merge(base_checkpoint.ties(), recent_entries, rule, |entry| {
         count += 1;
         hash = hash64(&[&hash.to_le_bytes()[..], &entry.to_bytes()].concat());
         Ok(())

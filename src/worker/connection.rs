@@ -159,8 +159,8 @@ pub(super) struct InputMemory {
 }
 
 impl InputMemory {
-    fn new(head: Reservation) -> Self {
-        Self { head, body: None }
+    fn new(head_memory: Reservation) -> Self {
+        Self { head: head_memory, body: None }
     }
 
     /// Reserves the memory that the next read needs.
@@ -315,7 +315,7 @@ fn count_sent(result: io::Result<usize>) -> Option<usize> {
 /// the responses before the panic are still sent.
 fn handle_buffered<S: Service>(
     input: &mut ReadBuffer,
-    buffered: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
+    pending_request: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
     meta: &RequestMeta,
     worker: &WorkerState<S>,
     output: &mut Output,
@@ -323,7 +323,7 @@ fn handle_buffered<S: Service>(
     let complete_bytes = Cell::new(0);
     let answering = AssertUnwindSafe(|| {
         let finish = |(pending, request)| finish_request(input, pending, request, meta, worker, output);
-        match buffered.map(finish) {
+        match pending_request.map(finish) {
             None | Some(NextStep::Handle) => handle_requests(input, meta, worker, output, &complete_bytes),
             Some(last) => last,
         }
@@ -340,7 +340,7 @@ fn handle_buffered<S: Service>(
 /// Appends the response to the first request, which was pending.
 fn finish_request<S: Service>(
     input: &mut ReadBuffer,
-    mut pending: PendingResponse<'_, S>,
+    mut pending_response: PendingResponse<'_, S>,
     request: SubmittedRequest,
     meta: &RequestMeta,
     worker: &WorkerState<S>,
@@ -349,7 +349,7 @@ fn finish_request<S: Service>(
     let close = request.close || worker.lifecycle.is_draining();
     let buffered = BufferedRequest { bytes: &input.pending()[..request.request_bytes], close };
     worker.finish_pending(request.token, &buffered, meta, output);
-    pending.is_done = true;
+    pending_response.is_done = true;
     input.advance(request.request_bytes);
     match close {
         true if input.pending().is_empty() => NextStep::Close,

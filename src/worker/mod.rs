@@ -130,10 +130,10 @@ async fn serve<S: Service>(
     wakeup_rx: Option<UnixStream>,
     driver: Driver,
     worker: Rc<WorkerState<S>>,
-    period: Duration,
+    sweep_period: Duration,
 ) {
     monoio::spawn(tick(Rc::clone(&worker)));
-    monoio::spawn(sweep(Rc::clone(&worker), period));
+    monoio::spawn(sweep(Rc::clone(&worker), sweep_period));
     if let Some(wakeup_rx) = wakeup_rx {
         monoio::spawn(pending::flush_when_woken(Rc::clone(&worker)));
         monoio::spawn(pending::wake_completed(wakeup_rx, driver, Rc::clone(&worker)));
@@ -153,9 +153,9 @@ async fn tick<S: Service>(worker: Rc<WorkerState<S>>) {
 }
 
 /// Sweeps the timeouts periodically: one timer for all connections, and none for a single read.
-async fn sweep<S: Service>(worker: Rc<WorkerState<S>>, period: Duration) {
+async fn sweep<S: Service>(worker: Rc<WorkerState<S>>, sweep_period: Duration) {
     loop {
-        monoio::time::sleep(period).await;
+        monoio::time::sleep(sweep_period).await;
         worker.timeout_sweeper.sweep(worker.lifecycle.is_draining(), worker.memory.is_under_pressure());
         pending::wake_ready(&worker);
         worker.bodies.sweep();
@@ -168,10 +168,10 @@ pub(crate) fn available_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect()
 }
 
-fn pin_to_cpu(cpu: usize) {
+fn pin_to_cpu(cpu_index: usize) {
     let mut mask = CpuSet::new();
-    mask.set(cpu);
+    mask.set(cpu_index);
     if let Err(error) = sched_setaffinity(None, &mask) {
-        tracing::warn!(cpu, %error, "could not pin the worker to its CPU; it may run on any CPU");
+        tracing::warn!(cpu = cpu_index, %error, "could not pin the worker to its CPU; it may run on any CPU");
     }
 }

@@ -12,10 +12,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Removes the responses that begin at `bytes`.
-    pub(super) fn truncate(&mut self, bytes: usize) {
-        self.bytes.truncate(bytes);
-        self.shared.truncate(bytes);
+    /// Removes the responses that begin at `offset`.
+    pub(super) fn truncate(&mut self, offset: usize) {
+        self.bytes.truncate(offset);
+        self.shared.truncate(offset);
     }
 }
 

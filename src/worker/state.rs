@@ -61,21 +61,24 @@ pub(super) struct WorkerState<S> {
 impl<S: Service> WorkerState<S> {
     pub(super) fn new(
         service: S,
-        connections: ConnectionLimits,
+        connection_limits: ConnectionLimits,
         timeout_sweeper: TimeoutSweeper,
         totals: Totals,
         lifecycle: Lifecycle,
         busy_poller: BusyPoller,
     ) -> Self {
-        let memory = MemoryBudget::new(connections.memory_bytes_max);
+        let memory = MemoryBudget::new(connection_limits.memory_bytes_max);
         Self {
             heads: RefCell::new(HeadParser::new(service.country_header())),
             service: RefCell::new(service),
-            connections,
+            connections: connection_limits,
             timeout_sweeper: Rc::new(timeout_sweeper),
             unsent: UnsentResponses::new(Rc::clone(&memory)),
             memory,
-            bodies: IncomingBodies::new(connections.body_memory_bytes_max, connections.timeouts.body),
+            bodies: IncomingBodies::new(
+                connection_limits.body_memory_bytes_max,
+                connection_limits.timeouts.body,
+            ),
             lifecycle,
             busy_poller: Rc::new(busy_poller),
             wakers: RefCell::default(),
@@ -83,7 +86,7 @@ impl<S: Service> WorkerState<S> {
             rejecting: Cell::new(0),
             counters: RefCell::new(Counters::new(ENDPOINT_COUNTERS)),
             totals,
-            output_pool: RefCell::new(OutputPool::new(connections.output_pool_bytes_max)),
+            output_pool: RefCell::new(OutputPool::new(connection_limits.output_pool_bytes_max)),
         }
     }
 
@@ -163,14 +166,14 @@ impl<S: Service> WorkerState<S> {
     pub(super) fn finish_pending(
         &self,
         token: usize,
-        buffered: &BufferedRequest<'_>,
+        buffered_request: &BufferedRequest<'_>,
         meta: &RequestMeta,
         output: &mut Output,
     ) {
         let offset = output.bytes.len();
-        let outcome = self.service.borrow_mut().finish(token, buffered, meta, &mut output.bytes);
+        let outcome = self.service.borrow_mut().finish(token, buffered_request, meta, &mut output.bytes);
         self.take_shared_parts(output);
-        let request = self.connections.access_log.then(|| buffered.request()).flatten();
+        let request = self.connections.access_log.then(|| buffered_request.request()).flatten();
         self.record_response(outcome, request.as_ref(), "", meta, &output.bytes[offset..]);
     }
 
@@ -195,9 +198,9 @@ impl<S: Service> WorkerState<S> {
     }
 
     /// Returns whether the rest of a response needs a snapshot that is not served any more.
-    pub(super) fn needs_replaced_snapshot(&self, unsent: &UnsentBytes) -> bool {
+    pub(super) fn needs_replaced_snapshot(&self, unsent_bytes: &UnsentBytes) -> bool {
         let mut service = self.service.borrow_mut();
-        unsent.shared().any(|bytes| service.is_of_replaced_snapshot(bytes))
+        unsent_bytes.shared().any(|bytes| service.is_of_replaced_snapshot(bytes))
     }
 
     pub(super) fn take_output(&self) -> Output {

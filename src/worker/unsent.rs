@@ -124,9 +124,9 @@ impl UnsentBytes {
 }
 
 impl UnsentPart {
-    fn bytes<'a>(&'a self, unshared: &'a [u8]) -> &'a [u8] {
+    fn bytes<'a>(&'a self, unshared_bytes: &'a [u8]) -> &'a [u8] {
         match self {
-            Self::Unshared(range) => &unshared[range.clone()],
+            Self::Unshared(range) => &unshared_bytes[range.clone()],
             Self::Shared(bytes, range) => &bytes.as_slice()[range.clone()],
         }
     }

@@ -4,18 +4,18 @@ use super::ServerMetrics;
 use crate::admin::metrics_text::MetricsText;
 
 impl ServerMetrics {
-    pub(super) fn write_scrub(&self, page: &mut MetricsText) {
+    pub(super) fn write_scrub(&self, text: &mut MetricsText) {
         let metrics = &self.scrub;
-        page.counter(
+        text.counter(
             "parallax_scrub_read_bytes_total",
             "Bytes that the scrub has read from the data directory",
             metrics.read_bytes(),
         );
-        page.gauge(
+        text.gauge(
             "parallax_scrub_files_left",
             "Files that the present pass of the scrub has not read yet, 0 between two passes",
             metrics.files_left(),
         );
-        page.gauge("parallax_scrub_completed_timestamp_seconds", "Time of the end of the last complete pass of the scrub, in seconds since 1970, 0 before the first one", metrics.completed_ms() / 1_000);
+        text.gauge("parallax_scrub_completed_timestamp_seconds", "Time of the end of the last complete pass of the scrub, in seconds since 1970, 0 before the first one", metrics.completed_ms() / 1_000);
     }
 }

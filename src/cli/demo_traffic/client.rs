@@ -54,9 +54,9 @@ impl Client {
     }
 
     /// Asks which variants the first page of the visit shows.
-    pub(super) fn decide(&self, visit: &Visit, landing: &str) -> Result<Treatment, CliError> {
-        let url = visit.landing_url(landing);
-        let mut params = vec![("route", landing), ("anonId", &visit.anon_id), ("url", &url)];
+    pub(super) fn decide(&self, visit: &Visit, landing_path: &str) -> Result<Treatment, CliError> {
+        let url = visit.landing_url(landing_path);
+        let mut params = vec![("route", landing_path), ("anonId", &visit.anon_id), ("url", &url)];
         params.extend([("locale", visit.person.locale), ("country", visit.person.country)]);
         params.push(("userAgent", visit.person.user_agent));
         let body = self.get("/v1/variants", &params)?;

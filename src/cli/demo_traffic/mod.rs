@@ -107,11 +107,11 @@ pub(super) fn demo_traffic(args: &DemoTrafficArgs) -> Result<(), CliError> {
     ))
 }
 
-fn send_batch(client: &Client, visits: &[Visit], routes: &[String]) -> Result<client::Receipt, CliError> {
+fn send_batch(client: &Client, visits: &[Visit], paths: &[String]) -> Result<client::Receipt, CliError> {
     let mut events = Vec::new();
     for visit in visits {
-        let treatment = client.decide(visit, visit.landing(routes))?;
-        events.extend(visit.events(routes, &treatment));
+        let treatment = client.decide(visit, visit.landing(paths))?;
+        events.extend(visit.events(paths, &treatment));
     }
     client.send(&events)
 }

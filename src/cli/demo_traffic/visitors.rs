@@ -174,8 +174,8 @@ pub(super) struct Visit {
 }
 
 /// Plans the visits of all visitors. They begin within the last `days` days before `now_ms`.
-pub(super) fn plan_visits(mut chance: Chance, visitors: u32, days: u32, now_ms: i64) -> Vec<Visit> {
-    (0..visitors).flat_map(|_| plan_visitor(Chance::new(chance.next()), days, now_ms)).collect()
+pub(super) fn plan_visits(mut chance: Chance, visitor_count: u32, days: u32, now_ms: i64) -> Vec<Visit> {
+    (0..visitor_count).flat_map(|_| plan_visitor(Chance::new(chance.next()), days, now_ms)).collect()
 }
 
 /// Plans the visits of one visitor. Only the times depend on `now_ms`, so that a second run sends the same message IDs.
@@ -221,26 +221,26 @@ fn time_of_visit(chance: &mut Chance, days: u32, now_ms: i64) -> i64 {
 
 impl Visit {
     /// Returns the path of the first page. More than half of the visits begin at the first path of the site.
-    pub(super) fn landing<'a>(&self, routes: &'a [String]) -> &'a str {
+    pub(super) fn landing<'a>(&self, paths: &'a [String]) -> &'a str {
         let chance = &mut Chance::new(!self.seed);
-        if chance.is(0.55) { &routes[0] } else { popular(chance, routes) }
+        if chance.is(0.55) { &paths[0] } else { popular(chance, paths) }
     }
 
     /// Returns the URL of the first page, with its campaign.
-    pub(super) fn landing_url(&self, landing: &str) -> String {
-        format!("{ORIGIN}{landing}{}", self.way.query)
+    pub(super) fn landing_url(&self, landing_path: &str) -> String {
+        format!("{ORIGIN}{landing_path}{}", self.way.query)
     }
 
     /// Returns the events of the visit.
-    pub(super) fn events(&self, routes: &[String], treatment: &Treatment) -> Vec<Json> {
+    pub(super) fn events(&self, paths: &[String], treatment: &Treatment) -> Vec<Json> {
         let chance = &mut Chance::new(self.seed);
         let mut list = EventList { visit: self, time_ms: self.begins_ms, events: Vec::new() };
-        let landing = self.landing(routes);
+        let landing = self.landing(paths);
         list.page(landing, &self.landing_url(landing), Some(treatment));
         let mut products = 0;
         for _ in 0..chance.repeats(0.62, PAGES_MAX - 1) {
             list.time_ms += 5_000 + chance.below(2 * MINUTE_MS as usize) as i64;
-            let path = popular(chance, routes);
+            let path = popular(chance, paths);
             list.page(path, &format!("{ORIGIN}{path}"), None);
             products += u32::from(path.starts_with("/products/"));
         }
@@ -261,8 +261,8 @@ impl Visit {
 }
 
 /// Chooses a path. The first ones are chosen most often.
-fn popular<'a>(chance: &mut Chance, routes: &'a [String]) -> &'a str {
-    &routes[(chance.share().powi(2) * routes.len() as f64) as usize]
+fn popular<'a>(chance: &mut Chance, paths: &'a [String]) -> &'a str {
+    &paths[(chance.share().powi(2) * paths.len() as f64) as usize]
 }
 
 /// The events of a visit in the order of their times.
@@ -296,8 +296,8 @@ impl EventList<'_> {
         self.push(event);
     }
 
-    fn track(&mut self, event: &str, properties: Json) {
-        self.push(json!({ "type": "track", "event": event, "properties": properties }));
+    fn track(&mut self, event_name: &str, properties: Json) {
+        self.push(json!({ "type": "track", "event": event_name, "properties": properties }));
     }
 
     /// Adds an order, and sometimes a refund or a membership after it.

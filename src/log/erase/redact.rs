@@ -93,8 +93,8 @@ pub(super) fn keep_end_of_tie(bytes: &mut [u8], keeps_key: bool) {
 }
 
 /// Replaces a record by an encoded one that is not longer.
-fn replace(bytes: &mut [u8], mut encoded: Vec<u8>, length: usize) {
-    encoded.resize(length, 0);
-    encoded[..4].copy_from_slice(&(length as u32).to_le_bytes());
-    bytes[..length].copy_from_slice(&encoded);
+fn replace(bytes: &mut [u8], mut encoded_record: Vec<u8>, record_bytes: usize) {
+    encoded_record.resize(record_bytes, 0);
+    encoded_record[..4].copy_from_slice(&(record_bytes as u32).to_le_bytes());
+    bytes[..record_bytes].copy_from_slice(&encoded_record);
 }

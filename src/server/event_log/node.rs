@@ -62,8 +62,8 @@ impl LogConsumer for NodeObserver {
         self.sync_latency.record(latency);
     }
 
-    fn on_recovery_progress(&mut self, done: usize, total: usize) {
-        if done == total {
+    fn on_recovery_progress(&mut self, done_count: usize, segment_count: usize) {
+        if done_count == segment_count {
             self.progress = None;
             self.node.on_recovered(&*self.clock);
         }
@@ -186,9 +186,9 @@ pub(super) fn start(
 }
 
 /// Takes the restored profiles, with a digest, and with entries of ownership under the key of the cluster.
-fn take_profiles(starting: &mut StartingNode, cost_max: u64) -> (ProfileTable, ProfileReaders) {
-    let restored = &mut starting.restored;
-    let keys = &starting.keys;
+fn take_profiles(starting_node: &mut StartingNode, cost_max: u64) -> (ProfileTable, ProfileReaders) {
+    let restored = &mut starting_node.restored;
+    let keys = &starting_node.keys;
     let table = std::mem::take(&mut restored.table);
     let fold = std::mem::take(&mut restored.fold);
     let base_position = restored.saved.as_ref().map_or(0, |saved| saved.era.base_position);
@@ -236,8 +236,14 @@ fn node_log_options(
     }
 }
 
-fn log_restored(position: u64, returned: u64, entries: usize, unreturned: u64) {
-    tracing::info!(position, returned, entries, unreturned, "restored the node");
+fn log_restored(position: u64, returned_seq: u64, entry_count: usize, unreturned_count: u64) {
+    tracing::info!(
+        position,
+        returned = returned_seq,
+        entries = entry_count,
+        unreturned = unreturned_count,
+        "restored the node"
+    );
     tracing::info!(
         "exports, access requests and Insights of this node cover only the events that it acknowledged"
     );

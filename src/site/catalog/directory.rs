@@ -287,29 +287,29 @@ impl SnapshotDirectory {
         self.superseded = superseded;
     }
 
-    fn log_rejections(&mut self, complaints: BTreeSet<String>) {
-        let new: Vec<_> = complaints.difference(&self.rejections).collect();
+    fn log_rejections(&mut self, rejections: BTreeSet<String>) {
+        let new: Vec<_> = rejections.difference(&self.rejections).collect();
         for complaint in new.iter().take(REJECTIONS_LOGGED_MAX) {
             tracing::warn!("{complaint}");
         }
         if let Some(more) = new.len().checked_sub(REJECTIONS_LOGGED_MAX).filter(|n| *n > 0) {
             tracing::warn!(count = more, "rejected more snapshot files");
         }
-        self.metrics.record_rejections(new.len(), complaints.len());
-        self.rejections = complaints;
+        self.metrics.record_rejections(new.len(), rejections.len());
+        self.rejections = rejections;
     }
 
-    /// Serves the snapshots in `chosen`. Returns whether they differ from the served ones.
-    fn activate(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, catalog: &CurrentCatalog) -> bool {
-        let is_same = chosen.len() == self.served.len()
-            && chosen
+    /// Serves the snapshots in `snapshots`. Returns whether they differ from the served ones.
+    fn activate(&mut self, snapshots: BTreeMap<String, Arc<Snapshot>>, catalog: &CurrentCatalog) -> bool {
+        let is_same = snapshots.len() == self.served.len()
+            && snapshots
                 .iter()
                 .all(|(site, new)| self.served.get(site).is_some_and(|old| Arc::ptr_eq(old, new)));
         if is_same {
             return false;
         }
         let now_ms = clock::now_ms();
-        for (site, snapshot) in &chosen {
+        for (site, snapshot) in &snapshots {
             let versions = self.versions.entry(site.clone()).or_default();
             if !versions.ends_with(snapshot) {
                 *versions = versions.with_snapshot(snapshot);
@@ -318,12 +318,12 @@ impl SnapshotDirectory {
             self.has_unsaved_versions |= versions.begin_serving(snapshot, now_ms);
             self.trim_versions();
         }
-        self.observe_phases(&chosen);
-        let sites = chosen.iter().map(|(site, snapshot)| {
+        self.observe_phases(&snapshots);
+        let sites = snapshots.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
         });
         catalog.swap(Catalog::new(sites).with_phases(Arc::clone(&self.phases)));
-        for (site, snapshot) in &chosen {
+        for (site, snapshot) in &snapshots {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
                 self.metrics.record_activation();
                 tracing::info!(
@@ -334,10 +334,10 @@ impl SnapshotDirectory {
                 );
             }
         }
-        for site in self.served.keys().filter(|site| !chosen.contains_key(*site)) {
+        for site in self.served.keys().filter(|site| !snapshots.contains_key(*site)) {
             tracing::info!(site, "unpublished site");
         }
-        self.served = chosen;
+        self.served = snapshots;
         if self.versions.len() > SITES_REMEMBERED_MAX {
             self.versions.retain(|site, _| self.served.contains_key(site));
         }
@@ -386,9 +386,9 @@ impl SnapshotDirectory {
     }
 
     /// Begins phases for the experiments that are served next. No visitor has seen them before this time.
-    fn observe_phases(&mut self, chosen: &BTreeMap<String, Arc<Snapshot>>) {
+    fn observe_phases(&mut self, snapshots: &BTreeMap<String, Arc<Snapshot>>) {
         let mut phases = Phases::clone(&self.phases);
-        phases.observe(chosen.values().map(|snapshot| snapshot.site()), clock::now_ms());
+        phases.observe(snapshots.values().map(|snapshot| snapshot.site()), clock::now_ms());
         if phases != *self.phases {
             self.phases = Arc::new(phases);
             self.has_unsaved_phases = true;
@@ -396,13 +396,13 @@ impl SnapshotDirectory {
     }
 }
 
-/// Reports the snapshots that have the same version as the first of `contents`, which is served, and another
+/// Reports the snapshots that have the same version as the first of `snapshots`, which is served, and another
 /// hash.
-fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], faults: &mut Faults) {
-    let (name, served) = contents[0];
+fn report_version_conflicts(snapshots: &[(&OsString, &Arc<Snapshot>)], faults: &mut Faults) {
+    let (name, served) = snapshots[0];
     let site = &served.site().site;
     let version = served.version();
-    let conflicts = contents.iter().take_while(|(_, other)| other.version() == version);
+    let conflicts = snapshots.iter().take_while(|(_, other)| other.version() == version);
     for (other, _) in conflicts.filter(|(_, other)| other.hash() != served.hash()) {
         faults.lines.insert(format!(
             "{} and {} have different content for version {version} of site {site}; the first is served, because its hash is greater; publish with a higher version",

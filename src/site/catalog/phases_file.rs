@@ -96,20 +96,20 @@ pub fn decode(bytes: &[u8]) -> Result<Phases, FileDamage> {
     phases.ok_or_else(|| PHASES_FILE.damage("its payload is malformed"))
 }
 
-fn decode_experiments(payload: &mut Decoder<'_>) -> Option<ExperimentPhases> {
-    decode_sorted(payload, |payload| {
-        let count = payload.number().filter(|count| (1..=PHASES_KEPT_MAX as u64).contains(count))?;
-        let phases = (0..count).map(|_| decode_phase(payload)).collect::<Option<Vec<_>>>()?;
+fn decode_experiments(decoder: &mut Decoder<'_>) -> Option<ExperimentPhases> {
+    decode_sorted(decoder, |decoder| {
+        let count = decoder.number().filter(|count| (1..=PHASES_KEPT_MAX as u64).contains(count))?;
+        let phases = (0..count).map(|_| decode_phase(decoder)).collect::<Option<Vec<_>>>()?;
         phases.is_sorted_by_key(|phase| phase.from_ms).then_some(phases)
     })
 }
 
-fn decode_phase(payload: &mut Decoder<'_>) -> Option<Phase> {
-    let from_ms = i64::try_from(payload.number()?).ok()?;
-    let seed = payload.text()?.to_owned();
-    let arms = (0..payload.number()?).map(|_| {
-        let key = payload.text()?.to_owned();
-        let mut end = || Some(f64::from_le_bytes(payload.take(8)?.try_into().ok()?));
+fn decode_phase(decoder: &mut Decoder<'_>) -> Option<Phase> {
+    let from_ms = i64::try_from(decoder.number()?).ok()?;
+    let seed = decoder.text()?.to_owned();
+    let arms = (0..decoder.number()?).map(|_| {
+        let key = decoder.text()?.to_owned();
+        let mut end = || Some(f64::from_le_bytes(decoder.take(8)?.try_into().ok()?));
         let range = (end()?, end()?);
         is_range(range.0, range.1).then_some(PhaseArm { key, range })
     });

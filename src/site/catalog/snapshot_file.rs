@@ -74,7 +74,7 @@ impl SnapshotFile {
         self.rejection.as_deref().or(incomplete)
     }
 
-    fn reject(&mut self, refusal: String) {
-        self.rejection = Some(refusal);
+    fn reject(&mut self, rejection: String) {
+        self.rejection = Some(rejection);
     }
 }

@@ -154,9 +154,9 @@ impl Versions {
     }
 }
 
-fn list_content(snapshot: &Snapshot, before: Option<&Arc<PublishedVersion>>) -> PublishedVersion {
+fn list_content(snapshot: &Snapshot, previous_version: Option<&Arc<PublishedVersion>>) -> PublishedVersion {
     let site = snapshot.site();
-    let known = before.map_or((&[][..], &[][..]), |listed| (&listed.paths, &listed.queries));
+    let known = previous_version.map_or((&[][..], &[][..]), |listed| (&listed.paths, &listed.queries));
     let paths = site.routes.iter().map(|route| entry(known.0, &route.path, route.content));
     let queries = site.queries.iter().map(|query| entry(known.1, &query.key, query.content));
     PublishedVersion {
@@ -168,10 +168,10 @@ fn list_content(snapshot: &Snapshot, before: Option<&Arc<PublishedVersion>>) -> 
 }
 
 /// Creates an entry. Takes the text of its key from `entries`, if it is there.
-fn entry(entries: &[ContentEntry], key: &str, content: [u8; 16]) -> ContentEntry {
+fn entry(entries: &[ContentEntry], key: &str, content_id: [u8; 16]) -> ContentEntry {
     let key = match entries.binary_search_by(|entry| (*entry.key).cmp(key)) {
         Ok(at) => Arc::clone(&entries[at].key),
         Err(_) => Arc::from(key),
     };
-    ContentEntry { key, content }
+    ContentEntry { key, content: content_id }
 }

@@ -141,37 +141,37 @@ pub fn decode(bytes: &[u8]) -> Result<SiteVersions, FileDamage> {
 }
 
 /// Adds the histories to their sites.
-fn decode_histories(payload: &mut Decoder<'_>, mut sites: SiteVersions) -> Option<SiteVersions> {
+fn decode_histories(decoder: &mut Decoder<'_>, mut sites: SiteVersions) -> Option<SiteVersions> {
     let mut before = None;
-    for _ in 0..payload.number()? {
-        let site = payload.text()?;
+    for _ in 0..decoder.number()? {
+        let site = decoder.text()?;
         if before.replace(site).is_some_and(|before| before >= site) {
             return None;
         }
-        let servings = decode_servings(payload)?;
+        let servings = decode_servings(decoder)?;
         let versions = sites.get_mut(site)?;
         *versions = std::mem::take(versions).with_servings(servings);
     }
     Some(sites)
 }
 
-fn decode_servings(payload: &mut Decoder<'_>) -> Option<Vec<Serving>> {
-    let count = payload.number().filter(|count| (1..=SERVINGS_KEPT_MAX as u64).contains(count))?;
+fn decode_servings(decoder: &mut Decoder<'_>) -> Option<Vec<Serving>> {
+    let count = decoder.number().filter(|count| (1..=SERVINGS_KEPT_MAX as u64).contains(count))?;
     let servings = (0..count).map(|_| {
-        let from_ms = i64::try_from(payload.number()?).ok()?;
-        let version = payload.number()?;
-        let hash = payload.take(32)?.try_into().ok()?;
+        let from_ms = i64::try_from(decoder.number()?).ok()?;
+        let version = decoder.number()?;
+        let hash = decoder.take(32)?.try_into().ok()?;
         Some(Serving { from_ms, version, hash })
     });
     let servings: Vec<Serving> = servings.collect::<Option<_>>()?;
     servings.is_sorted_by_key(|serving| serving.from_ms).then_some(servings)
 }
 
-fn decode_site(payload: &mut Decoder<'_>) -> Option<Versions> {
+fn decode_site(decoder: &mut Decoder<'_>) -> Option<Versions> {
     let mut entries: Vec<ContentEntry> = Vec::new();
-    for _ in 0..payload.number()? {
-        let key = payload.text()?;
-        let content = payload.take(16)?.try_into().ok()?;
+    for _ in 0..decoder.number()? {
+        let key = decoder.text()?;
+        let content = decoder.take(16)?.try_into().ok()?;
         // Contents of one key follow each other, so they share its text.
         let key = match entries.last() {
             Some(last) if *last.key == *key => Arc::clone(&last.key),
@@ -182,25 +182,25 @@ fn decode_site(payload: &mut Decoder<'_>) -> Option<Versions> {
     if !entries.is_sorted_by(|a, b| (&a.key, &a.content) < (&b.key, &b.content)) {
         return None;
     }
-    let count = payload.number().filter(|count| *count <= VERSIONS_KEPT_MAX as u64)?;
+    let count = decoder.number().filter(|count| *count <= VERSIONS_KEPT_MAX as u64)?;
     let mut versions = Vec::new();
     for _ in 0..count {
-        let version = payload.number()?;
-        let hash = payload.take(32)?.try_into().ok()?;
-        let paths = decode_list(payload, &entries)?;
-        let queries = decode_list(payload, &entries)?;
+        let version = decoder.number()?;
+        let hash = decoder.take(32)?.try_into().ok()?;
+        let paths = decode_list(decoder, &entries)?;
+        let queries = decode_list(decoder, &entries)?;
         versions.push(Arc::new(PublishedVersion { version, hash, paths, queries }));
     }
     Some(Versions::new(versions))
 }
 
 /// Decodes a list of entries, whose keys are sorted and different.
-fn decode_list(payload: &mut Decoder<'_>, entries: &[ContentEntry]) -> Option<Vec<ContentEntry>> {
-    let count = payload.number().filter(|count| *count <= entries.len() as u64)?;
+fn decode_list(decoder: &mut Decoder<'_>, entries: &[ContentEntry]) -> Option<Vec<ContentEntry>> {
+    let count = decoder.number().filter(|count| *count <= entries.len() as u64)?;
     let mut list: Vec<ContentEntry> = Vec::with_capacity(count as usize);
     let mut at = 0_u64;
     for _ in 0..count {
-        at = at.checked_add(payload.number()?)?;
+        at = at.checked_add(decoder.number()?)?;
         let entry = entries.get(usize::try_from(at).ok()?)?;
         if list.last().is_some_and(|last| last.key >= entry.key) {
             return None;

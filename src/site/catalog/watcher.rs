@@ -75,7 +75,7 @@ pub(crate) fn spawn(
     dir: PathBuf,
     mut snapshots: SnapshotDirectory,
     catalog: CurrentCatalog,
-    rescan: Duration,
+    rescan_interval: Duration,
     mut state_files: StateFiles,
 ) -> std::io::Result<WatcherHandle> {
     let (sender, calls) = channel();
@@ -111,8 +111,8 @@ pub(crate) fn spawn(
             log_scan_error(&dir, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
                 _ if snapshots.has_incomplete_files() => INCOMPLETE_RETRY,
-                true => rescan,
-                false => POLL_INTERVAL.min(rescan),
+                true => rescan_interval,
+                false => POLL_INTERVAL.min(rescan_interval),
             }
             .max((clock::instant() - begun) * REST_FACTOR);
             snapshots.save_state(&mut state_files);
@@ -141,13 +141,13 @@ fn log_scan_error(dir: &Path, current_error: Option<String>, last_error: &mut Op
 }
 
 /// Waits for a message for at most `pause`, and then until no more messages follow within the settle delay.
-fn wait_for_changes(calls: &Receiver<Message>, pause: Duration) -> ScanRequest {
+fn wait_for_changes(messages: &Receiver<Message>, pause: Duration) -> ScanRequest {
     let mut buffered = ScanRequest::default();
     let begun = clock::instant();
     let mut until = begun + pause;
     let mut latest = None;
     loop {
-        match calls.recv_timeout(until.saturating_duration_since(clock::instant())) {
+        match messages.recv_timeout(until.saturating_duration_since(clock::instant())) {
             Ok(Message::Rescan) => buffered.rescan_all = true,
             Ok(Message::Event(Ok(event))) if event.kind.is_access() && !is_close_after_write(&event) => {
                 continue;

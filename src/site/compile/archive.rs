@@ -9,12 +9,13 @@ use crate::site::snapshot::format::{HEADER_BYTES, Header, Site};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
 /// Appends the archive of a site to the beginning of its file, and fills in the header.
-pub(super) fn archive_site(site: &Site, file: Vec<u8>, version: u64) -> Result<Vec<u8>, Diagnostics> {
-    let piece_data_bytes = file.len() - HEADER_BYTES;
+pub(super) fn archive_site(site: &Site, file_content: Vec<u8>, version: u64) -> Result<Vec<u8>, Diagnostics> {
+    let piece_data_bytes = file_content.len() - HEADER_BYTES;
     if piece_data_bytes as u64 > PIECE_DATA_BYTES_MAX {
         return Err(snapshot_too_large("texts of bodies", PIECE_DATA_BYTES_MAX, "more"));
     }
-    let writer = BoundedWriter { bytes_max: file.len() + ARCHIVE_BYTES_MAX as usize, bytes: file };
+    let writer =
+        BoundedWriter { bytes_max: file_content.len() + ARCHIVE_BYTES_MAX as usize, bytes: file_content };
     let mut bytes = to_bytes_in::<_, Error>(site, writer)
         .map_err(|error| snapshot_too_large("parts beside texts", ARCHIVE_BYTES_MAX, &error.to_string()))?
         .bytes;

@@ -84,9 +84,9 @@ impl Search<'_> {
     }
 
     /// Tries all variants of the next zone in `zones`, and recursively of the zones after it.
-    fn walk(&mut self, zones: &mut Vec<u8>, state: &mut SearchState, room: usize) {
+    fn walk(&mut self, zones: &mut Vec<u8>, state: &mut SearchState, limit: usize) {
         self.steps += 1;
-        if self.found.len() >= room || self.is_exhausted() {
+        if self.found.len() >= limit || self.is_exhausted() {
             return;
         }
         let Some(index) = zones.pop() else {
@@ -95,7 +95,7 @@ impl Search<'_> {
             }
             return;
         };
-        self.try_rules(index, 0, &mut Vec::new(), zones, state, room);
+        self.try_rules(index, 0, &mut Vec::new(), zones, state, limit);
         zones.push(index);
     }
 
@@ -107,15 +107,15 @@ impl Search<'_> {
         variants: &mut Vec<u8>,
         zones: &mut Vec<u8>,
         state: &mut SearchState,
-        room: usize,
+        limit: usize,
     ) {
         let page = self.page;
         let zone: &Zone = &page.zones[usize::from(index)];
         match zone.rules.get(rule) {
-            None => self.try_variant(index, 0, variants, zones, state, room),
+            None => self.try_variant(index, 0, variants, zones, state, limit),
             Some(Rule::Audience { variant, .. } | Rule::When { variant, .. }) => {
-                self.try_variant(index, *variant, variants, zones, state, room);
-                self.try_rules(index, rule + 1, variants, zones, state, room);
+                self.try_variant(index, *variant, variants, zones, state, limit);
+                self.try_rules(index, rule + 1, variants, zones, state, limit);
             }
             Some(Rule::Experiment { experiment, arms, when }) => match state.arms.get(experiment).copied() {
                 None => {
@@ -123,7 +123,7 @@ impl Search<'_> {
                         state.arms.insert(*experiment, arm);
                         // Each arm gets its own copy of `variants`: it may show a variant that another arm
                         // showed.
-                        self.try_rules(index, rule, &mut variants.clone(), zones, state, room);
+                        self.try_rules(index, rule, &mut variants.clone(), zones, state, limit);
                     }
                     state.arms.remove(experiment);
                 }
@@ -134,13 +134,13 @@ impl Search<'_> {
                         variants,
                         zones,
                         state,
-                        room,
+                        limit,
                     );
                     if when.is_some() {
-                        self.try_rules(index, rule + 1, variants, zones, state, room);
+                        self.try_rules(index, rule + 1, variants, zones, state, limit);
                     }
                 }
-                Some(None) => self.try_rules(index, rule + 1, variants, zones, state, room),
+                Some(None) => self.try_rules(index, rule + 1, variants, zones, state, limit),
             },
         }
     }
@@ -152,7 +152,7 @@ impl Search<'_> {
         variants: &mut Vec<u8>,
         zones: &mut Vec<u8>,
         state: &mut SearchState,
-        room: usize,
+        limit: usize,
     ) {
         if variants.contains(&variant) {
             return;
@@ -169,7 +169,7 @@ impl Search<'_> {
         let parts = &page.zones[usize::from(index)].variants[usize::from(variant)].parts;
         let before = zones.len();
         zones.extend(zones_reversed(parts));
-        self.walk(zones, state, room);
+        self.walk(zones, state, limit);
         zones.truncate(before);
         state.pairs.remove(&index);
     }

@@ -85,10 +85,10 @@ impl<'s> ConditionCompiler<'s> {
         &mut self,
         file: &str,
         pointer: &str,
-        when: &Json,
+        authored_condition: &Json,
         diagnostics: &mut Diagnostics,
     ) -> Program {
-        match self.parse(file, pointer, when, diagnostics) {
+        match self.parse(file, pointer, authored_condition, diagnostics) {
             Some(condition) => self.compile_parsed(file, pointer, &condition, diagnostics),
             None => Program::constant(false),
         }
@@ -117,11 +117,11 @@ impl<'s> ConditionCompiler<'s> {
         &self,
         file: &str,
         pointer: &str,
-        when: &Json,
+        authored_condition: &Json,
         diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
-        let condition = parse_condition(when, &self.vocabulary, file, pointer, diagnostics)?;
-        operands::check(file, pointer, when, diagnostics);
+        let condition = parse_condition(authored_condition, &self.vocabulary, file, pointer, diagnostics)?;
+        operands::check(file, pointer, authored_condition, diagnostics);
         // Paths of events and requests are in this form, too.
         let is_path = |field: &Field| ProfileField::from_code(field.code).is_some_and(ProfileField::is_path);
         Some(condition.map_field_texts(&is_path, |text| nfc::normalize(text).into_owned()))
@@ -162,12 +162,12 @@ impl<'s> ConditionCompiler<'s> {
 /// Parses the condition at `pointer` in `file`. Reports its errors as diagnostics.
 pub(super) fn parse_condition(
     condition: &Json,
-    words: &dyn Vocabulary,
+    vocabulary: &dyn Vocabulary,
     file: &str,
     pointer: &str,
     diagnostics: &mut Diagnostics,
 ) -> Option<Condition> {
-    condition::parse_strict(condition, words)
+    condition::parse_strict(condition, vocabulary)
         .map_err(|faults| {
             for ConditionError { pointer: inner, expected, actual, nearest } in faults {
                 let diagnostic = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, actual);

@@ -163,11 +163,11 @@ struct ItemWriter<'p, 's> {
 }
 
 impl<'s> ItemWriter<'_, 's> {
-    fn write_item(&mut self, query: &'s types::Query, number: usize, item: &types::Item) -> u32 {
+    fn write_item(&mut self, query: &'s types::Query, item_index: usize, item: &types::Item) -> u32 {
         let selection = query.select.as_deref();
         let pieces = &mut self.pieces;
         let write = || pieces.add(&item_json(item, selection));
-        *self.pieces_by_item.entry((&query.collection, selection, number)).or_insert_with(write)
+        *self.pieces_by_item.entry((&query.collection, selection, item_index)).or_insert_with(write)
     }
 }
 
@@ -396,8 +396,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         fields
     }
 
-    fn warn_if_expensive(&mut self, scan: Option<&Scan>, items: usize) {
-        if scan.is_none() || items <= QUERY_EVALUATIONS_MAX {
+    fn warn_if_expensive(&mut self, scan: Option<&Scan>, item_count: usize) {
+        if scan.is_none() || item_count <= QUERY_EVALUATIONS_MAX {
             return;
         }
         let expected = format!(
@@ -405,7 +405,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
              needs more gets 422 `query_too_expensive`"
         );
         let pointer = format!("/{}/where", self.key);
-        let actual = format!("one that may evaluate {items} items");
+        let actual = format!("one that may evaluate {item_count} items");
         let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, actual);
         self.sink.warnings.add(diagnostic.with_title("the query may be too expensive"));
     }
@@ -426,8 +426,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         checksum::hash128(&described).to_be_bytes()
     }
 
-    fn report(&mut self, at: &str, title: &str, expected: impl Into<String>, actual: String) {
-        let pointer = format!("/{}{at}", self.key);
+    fn report(&mut self, inner_pointer: &str, title: &str, expected: impl Into<String>, actual: String) {
+        let pointer = format!("/{}{inner_pointer}", self.key);
         self.sink.errors.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, actual).with_title(title));
     }
 }

@@ -149,12 +149,18 @@ fn make_path<'e>(
 
 /// Creates the diagnostic for an item's value that cannot be part of a path. Points to the item if it has no
 /// value.
-fn unusable_value(file: &str, number: usize, entry: &Entry<'_>, path: &str, expected: String) -> Diagnostic {
+fn unusable_value(
+    file: &str,
+    item_index: usize,
+    entry: &Entry<'_>,
+    path: &str,
+    expected: String,
+) -> Diagnostic {
     let diagnostic = match item_value(entry, path) {
-        None => Diagnostic::at_value(file, format!("/{number}"), format!("`{path}`: {expected}"), "none"),
+        None => Diagnostic::at_value(file, format!("/{item_index}"), format!("`{path}`: {expected}"), "none"),
         Some(value) => {
             let actual = truncate(&value.to_json().to_string(), DIAGNOSTIC_TEXT_CHARS_MAX);
-            Diagnostic::at_value(file, item_pointer(number, path), expected, actual)
+            Diagnostic::at_value(file, item_pointer(item_index, path), expected, actual)
         }
     };
     diagnostic.with_title(format!("`{path}` of item {:?} cannot be part of a path", entry.item.id))
@@ -183,8 +189,8 @@ fn is_path_part(text: &str, is_rest: bool) -> bool {
         && if is_rest { text.split('/').all(is_segment) } else { !text.contains('/') && is_segment(text) }
 }
 
-fn item_pointer(number: usize, path: &str) -> String {
-    let mut pointer = format!("/{number}");
+fn item_pointer(item_index: usize, path: &str) -> String {
+    let mut pointer = format!("/{item_index}");
     path.split('.').for_each(|name| push_token(&mut pointer, name));
     pointer
 }

@@ -169,13 +169,13 @@ impl<'c> EmbeddedQueries<'c> {
     pub(super) fn write_found_items(
         &mut self,
         calls: &[QueryCall],
-        route: &BTreeMap<String, String>,
+        route_values: &BTreeMap<String, String>,
         pieces: &PieceBuilder,
         out: &mut Vec<u8>,
     ) {
         for call in calls {
             out.push(0);
-            if let Some(query) = self.run(call, route) {
+            if let Some(query) = self.run(call, route_values) {
                 self.write_items(query, pieces, out);
             }
         }
@@ -190,14 +190,18 @@ impl<'c> EmbeddedQueries<'c> {
 
     /// Runs a query. Returns `None` if a part of the path is not valid for its parameter, or if the query is
     /// too expensive.
-    fn run(&mut self, call: &QueryCall, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
+    fn run(
+        &mut self,
+        call: &QueryCall,
+        route_values: &BTreeMap<String, String>,
+    ) -> Option<&'c ArchivedQuery> {
         let query = &self.queries?[call.query as usize];
         let mut values: ParamValues<'_> = NO_VALUES;
         for ((param, argument), value) in query.params.iter().zip(&call.arguments).zip(&mut values) {
             *value = match argument {
                 Argument::Nothing => None,
                 Argument::Value(encoded) => Some(Value::decode(encoded)?),
-                Argument::Route(name) => Some(params::parse(param, route.get(name)?)?),
+                Argument::Route(name) => Some(params::parse(param, route_values.get(name)?)?),
             };
         }
         params::apply_defaults(query, &mut values).ok()?;

@@ -69,38 +69,38 @@ pub(super) fn check_text_length(file: &str, layout: &types::Layout, diagnostics:
 }
 
 /// Returns the length of the longest pairs that the zones can show together, each with a comma. Adds the
-/// longest pair of each experiment to `pairs`.
+/// longest pair of each experiment to `pair_lengths`.
 fn longest_pairs_in_zones<'s>(
     zones: &'s types::Members<Name, Zone>,
-    pairs: &mut BTreeMap<&'s str, usize>,
+    pair_lengths: &mut BTreeMap<&'s str, usize>,
 ) -> usize {
     let mut bytes = 0;
     for (_, zone) in &zones.0 {
         bytes += match zone {
-            Zone::Plain(nodes) => longest_pairs_in_nodes(nodes, pairs),
+            Zone::Plain(nodes) => longest_pairs_in_nodes(nodes, pair_lengths),
             Zone::Personalized(zone) => {
                 let experiments = zone.rules.iter().filter_map(|rule| match rule {
                     Rule::Experiment { experiment, .. } => Some(&**experiment),
                     Rule::Audience { .. } | Rule::When { .. } => None,
                 });
                 let add = |experiment: &'s types::Experiment| {
-                    let longest = pairs.entry(&experiment.key).or_default();
+                    let longest = pair_lengths.entry(&experiment.key).or_default();
                     *longest = (*longest).max(longest_pair(experiment));
                     longest_pair(experiment)
                 };
                 let own = experiments.map(add).max().unwrap_or(0);
                 let variants = zone.variants.0.iter().map(|(_, nodes)| nodes);
                 let variants = variants.chain([&zone.default]);
-                own + variants.map(|nodes| longest_pairs_in_nodes(nodes, pairs)).max().unwrap_or(0)
+                own + variants.map(|nodes| longest_pairs_in_nodes(nodes, pair_lengths)).max().unwrap_or(0)
             }
         };
     }
     bytes
 }
 
-fn longest_pairs_in_nodes<'s>(nodes: &'s [Node], pairs: &mut BTreeMap<&'s str, usize>) -> usize {
+fn longest_pairs_in_nodes<'s>(nodes: &'s [Node], pair_lengths: &mut BTreeMap<&'s str, usize>) -> usize {
     let zones = nodes.iter().filter_map(|node| node.zones.as_ref());
-    zones.map(|zones| longest_pairs_in_zones(zones, pairs)).sum()
+    zones.map(|zones| longest_pairs_in_zones(zones, pair_lengths)).sum()
 }
 
 /// Returns the length of `key:variant,` with the longest variant. A holdout has the variant `~`.

@@ -300,9 +300,9 @@ impl<'q> IndexBuilder<'q> {
     }
 
     /// Returns all keys of these choices.
-    fn keys(&self, chosen: &[&Choice<'_>]) -> Vec<u64> {
+    fn keys(&self, choices: &[&Choice<'_>]) -> Vec<u64> {
         let mut keys = vec![0];
-        for (numbered, choice) in self.params.iter().zip(chosen) {
+        for (numbered, choice) in self.params.iter().zip(choices) {
             let digits = choice.digits.list();
             let onward =
                 |key: &u64| digits.iter().map(|digit| key * numbered.base() + digit).collect::<Vec<_>>();

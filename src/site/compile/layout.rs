@@ -109,10 +109,10 @@ impl<'a, 's> PageCompiler<'a, 's> {
     pub(super) fn write_found_items(
         &mut self,
         calls: &[QueryCall],
-        route: &BTreeMap<String, String>,
+        route_values: &BTreeMap<String, String>,
         out: &mut Vec<u8>,
     ) {
-        self.embedded_queries.write_found_items(calls, route, self.pieces, out);
+        self.embedded_queries.write_found_items(calls, route_values, self.pieces, out);
     }
 
     fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], calls: &[QueryCall]) {
@@ -337,12 +337,19 @@ impl LayoutCompiler<'_, '_, '_> {
         self.zones[index].zone.rules = rules;
     }
 
-    fn variant(&mut self, zone: &str, key: &str, nodes: &[Node], pointer: &str, depth: usize) -> Variant {
+    fn variant(
+        &mut self,
+        zone_name: &str,
+        key: &str,
+        nodes: &[Node],
+        pointer: &str,
+        depth: usize,
+    ) -> Variant {
         let mut parts = Vec::new();
         self.nodes(nodes, pointer, &mut parts, depth);
         self.end_piece(&mut parts);
-        let pair = if key == "default" { String::new() } else { format!("{zone}:{key}") };
-        Variant { key: key.into(), pair, selected: format!("\"{zone}\":\"{key}\""), parts }
+        let pair = if key == "default" { String::new() } else { format!("{zone_name}:{key}") };
+        Variant { key: key.into(), pair, selected: format!("\"{zone_name}\":\"{key}\""), parts }
     }
 
     fn rules(&mut self, zone: &PersonalizedZone, variants: &[Variant], pointer: &str) -> Vec<Rule> {
@@ -380,10 +387,11 @@ impl LayoutCompiler<'_, '_, '_> {
         }
     }
 
-    fn condition(&mut self, when: &serde_json::Value, pointer: &str) -> Condition {
+    fn condition(&mut self, authored_condition: &serde_json::Value, pointer: &str) -> Condition {
         let pointer = format!("{pointer}/when");
-        let program = self.page_compiler.conditions.compile(self.file, &pointer, when, self.diagnostics);
-        Condition { program, authored: when.to_string() }
+        let program =
+            self.page_compiler.conditions.compile(self.file, &pointer, authored_condition, self.diagnostics);
+        Condition { program, authored: authored_condition.to_string() }
     }
 
     /// Returns the index of a variant. An unknown variant is reported and replaced by `default`.
@@ -445,12 +453,12 @@ fn list_zone_places(parts: &[Part], zones: &[CompiledZone]) -> Vec<ZonePlace> {
 fn add_zone_places(
     parts: &[Part],
     zones: &[CompiledZone],
-    parent: Option<(u8, u8)>,
+    outer_variant: Option<(u8, u8)>,
     zone_places: &mut Vec<ZonePlace>,
 ) {
     for part in parts {
         if let Part::Zone(zone) = *part {
-            zone_places.push(ZonePlace { zone, within: parent });
+            zone_places.push(ZonePlace { zone, within: outer_variant });
             for (index, variant) in zones[usize::from(zone)].zone.variants.iter().enumerate() {
                 add_zone_places(&variant.parts, zones, Some((zone, index as u8)), zone_places);
             }
@@ -463,14 +471,17 @@ fn add_zone_places(
 fn max_total(
     page: &Page,
     parts: &[Part],
-    variant: &dyn Fn(&Variant) -> usize,
-    other: &dyn Fn(&Part) -> usize,
+    variant_size: &dyn Fn(&Variant) -> usize,
+    other_size: &dyn Fn(&Part) -> usize,
 ) -> usize {
     let part = |part: &Part| match part {
-        Part::Piece(_) | Part::RouteValue(..) | Part::Query(_) => other(part),
+        Part::Piece(_) | Part::RouteValue(..) | Part::Query(_) => other_size(part),
         Part::Zone(index) => {
             let variants = page.zones[usize::from(*index)].variants.iter();
-            variants.map(|v| variant(v) + max_total(page, &v.parts, variant, other)).max().unwrap_or(0)
+            variants
+                .map(|v| variant_size(v) + max_total(page, &v.parts, variant_size, other_size))
+                .max()
+                .unwrap_or(0)
         }
     };
     parts.iter().map(part).sum()

@@ -79,13 +79,13 @@ impl Zone<'_, '_> {
     fn agree<'s, T: PartialEq>(
         &mut self,
         member: &str,
-        first: &mut FirstMember<'s, T>,
+        first_member: &mut FirstMember<'s, T>,
         other: FirstMember<'s, T>,
     ) {
-        let before = *first;
-        *first = before.or(other);
-        if let Some((file, first)) = before
-            && other.is_some_and(|(_, other)| first != other)
+        let before = *first_member;
+        *first_member = before.or(other);
+        if let Some((file, first_member)) = before
+            && other.is_some_and(|(_, other)| first_member != other)
         {
             let title = format!("conflicting `{member}` of experiment `{}`", self.key);
             let expected = format!(

@@ -63,7 +63,7 @@ pub struct CompiledSite {
     pub warnings: Diagnostics,
 }
 
-/// Compiles the source of a site as `version`. Calls `progress` with the number of steps done and the total. Each
+/// Compiles the source of a site as `version`. Calls `report_progress` with the number of steps done and the total. Each
 /// authored route has two steps: its compilation, and its part of the compression.
 ///
 /// # Errors
@@ -72,18 +72,18 @@ pub fn compile(
     source: &Source,
     mut diagnostics: Diagnostics,
     version: u64,
-    progress: &dyn Fn(usize, usize),
+    report_progress: &dyn Fn(usize, usize),
 ) -> Result<CompiledSite, Diagnostics> {
     let mut warnings = Diagnostics::default();
     let mut sink = DiagnosticSink { errors: &mut diagnostics, warnings: &mut warnings };
     let routes = source.routes.len();
-    let site = compile_site(source, &mut sink, version, &|done, _| progress(done, 2 * routes));
+    let site = compile_site(source, &mut sink, version, &|done, _| report_progress(done, 2 * routes));
     let Some((mut site, pieces)) = site.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
     lints::check(source, &site.routes, &mut warnings);
     let FinishedPieces { table, file } =
-        pieces.finish(&|done, all| progress(routes + routes * done / all, 2 * routes));
+        pieces.finish(&|done, all| report_progress(routes + routes * done / all, 2 * routes));
     site.pieces = table;
     let bytes = archive::archive_site(&site, file, version)?;
     let routes = site.routes.into_iter().map(|route| (route.path.into(), route.content)).collect();
@@ -100,7 +100,7 @@ fn compile_site(
     source: &Source,
     sink: &mut DiagnosticSink<'_>,
     version: u64,
-    progress: &dyn Fn(usize, usize),
+    report_progress: &dyn Fn(usize, usize),
 ) -> Option<(Site, PieceBuilder)> {
     let mut pieces = PieceBuilder::new();
     let mut conditions = ConditionCompiler::new(source, sink.errors);
@@ -118,7 +118,7 @@ fn compile_site(
 
     let experiments = Experiments::collect(&source.routes, diagnostics);
     let layouts = PageCompiler::new(&mut conditions, &experiments, &mut contents, &mut pieces);
-    let made = routes::compile_routes(source, layouts, &collections, diagnostics, progress);
+    let made = routes::compile_routes(source, layouts, &collections, diagnostics, report_progress);
     let index = paths::build_index(&made.routes);
     redirects::check_circles(&source.routes, &made.routes, &index.tree, diagnostics);
     let site = source.site.as_ref()?;

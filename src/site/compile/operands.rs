@@ -126,14 +126,14 @@ pub(super) fn time_of(literal: &Json) -> Option<f64> {
     literal.as_f64().or_else(|| parse_time_ms(literal.as_str()?).map(|ms| ms as f64))
 }
 
-/// Returns whether the lower bounds exclude the upper bounds. Literals without a `value` are no bounds.
+/// Returns whether the lower bounds exclude the upper bounds. Literals without a `value_of` are no bounds.
 fn excludes_all<'c, T: PartialOrd + Copy>(
     window: &[&Comparison<'c>],
-    value: impl Fn(&'c Json) -> Option<T>,
+    value_of: impl Fn(&'c Json) -> Option<T>,
 ) -> bool {
     let bounds = |operators: &[&str], strict: &str| -> Vec<(T, bool)> {
         let bounds = window.iter().filter(|comparison| operators.contains(&comparison.operator));
-        bounds.filter_map(|bound| Some((value(bound.literal)?, bound.operator == strict))).collect()
+        bounds.filter_map(|bound| Some((value_of(bound.literal)?, bound.operator == strict))).collect()
     };
     let lower = bounds(&["$gt", "$gte", "$eq", LOOSE], "$gt");
     let upper = bounds(&["$lt", "$lte", "$eq", LOOSE], "$lt");

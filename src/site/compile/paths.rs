@@ -115,11 +115,11 @@ struct TreeBuilder {
 }
 
 impl TreeBuilder {
-    fn add(&mut self, path: &str, route: u32) {
+    fn add(&mut self, path: &str, route_index: u32) {
         let mut at = 0;
         for segment in path[1..].split('/') {
             if segment == "*" {
-                self.branches[at].rest = Some(route);
+                self.branches[at].rest = Some(route_index);
                 return;
             }
             let made = self.branches.len() as u32;
@@ -132,7 +132,7 @@ impl TreeBuilder {
             }
             at = onward as usize;
         }
-        self.branches[at].route = Some(route);
+        self.branches[at].route = Some(route_index);
     }
 
     fn finish(self) -> Vec<Branch> {

@@ -46,19 +46,19 @@ impl PieceBuilder {
         self.pieces.len() as u32 - 1
     }
 
-    pub(super) fn text(&self, piece: u32) -> &[u8] {
-        text(&self.file, &self.pieces[piece as usize])
+    pub(super) fn text(&self, piece_index: u32) -> &[u8] {
+        text(&self.file, &self.pieces[piece_index as usize])
     }
 
-    /// Compresses all texts, on all CPUs. Calls `progress` with the number of batches done and the total.
-    pub(super) fn finish(self, progress: &dyn Fn(usize, usize)) -> FinishedPieces {
+    /// Compresses all texts, on all CPUs. Calls `report_progress` with the number of batches done and the total.
+    pub(super) fn finish(self, report_progress: &dyn Fn(usize, usize)) -> FinishedPieces {
         let Self { pieces: mut table, mut file } = self;
         let batches = split_into_batches(&table);
         let compressed = parallel::map(
             &batches,
             Compressor::new,
             |compressor, batch| compressor.compress_batch(batch, &file),
-            progress,
+            report_progress,
         );
         let mut finished = table.iter_mut();
         for (pieces, deflated) in compressed {
@@ -74,14 +74,14 @@ impl PieceBuilder {
     }
 }
 
-fn text<'f>(file: &'f [u8], piece: &Piece) -> &'f [u8] {
-    &file[HEADER_BYTES + piece.text_offset as usize..][..piece.text_bytes as usize]
+fn text<'f>(file_content: &'f [u8], piece: &Piece) -> &'f [u8] {
+    &file_content[HEADER_BYTES + piece.text_offset as usize..][..piece.text_bytes as usize]
 }
 
 /// Splits the pieces into batches of about [`BATCH_TEXT_BYTES`].
-fn split_into_batches(table: &[Piece]) -> Vec<&[Piece]> {
+fn split_into_batches(pieces: &[Piece]) -> Vec<&[Piece]> {
     let batch = |piece: &Piece| piece.text_offset / BATCH_TEXT_BYTES as u64;
-    table.chunk_by(|a, b| batch(a) == batch(b)).collect()
+    pieces.chunk_by(|a, b| batch(a) == batch(b)).collect()
 }
 
 /// A compressor with its tables, for one piece after the other.
@@ -96,10 +96,10 @@ impl Compressor {
 
     /// Returns the pieces with their checksums, and their compressed texts one after the other. The offsets of the
     /// compressed texts count from the first of them.
-    fn compress_batch(&mut self, batch: &[Piece], file: &[u8]) -> (Vec<Piece>, Vec<u8>) {
+    fn compress_batch(&mut self, batch: &[Piece], file_content: &[u8]) -> (Vec<Piece>, Vec<u8>) {
         let mut deflated = Vec::new();
         let mut compress = |piece: &Piece| {
-            let text = text(file, piece);
+            let text = text(file_content, piece);
             let start = deflated.len();
             self.deflate(text, &mut deflated);
             Piece {

@@ -20,24 +20,24 @@ const TO: &str = "/redirect/to";
 const REFUSED_SCHEMES: [&str; 10] =
     ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source", "ws", "wss"];
 
-/// Splits the target `to` of the redirect of `path` at its parameters. Reports a target that browsers do not read as
+/// Splits the target `target` of the redirect of `path` at its parameters. Reports a target that browsers do not read as
 /// written, and parameters that the path does not have.
 pub(super) fn compile_target(
     file: &str,
     path: &str,
-    to: &str,
+    target: &str,
     diagnostics: &mut Diagnostics,
 ) -> Vec<TargetPart> {
-    let prefix_bytes = match check_form(to) {
+    let prefix_bytes = match check_form(target) {
         Ok(prefix_bytes) => prefix_bytes,
         Err(fault) => {
-            diagnostics.add(fault.diagnostic(file, to));
+            diagnostics.add(fault.diagnostic(file, target));
             return Vec::new();
         }
     };
     let mut parts = Vec::new();
     let mut text = String::new();
-    let (prefix, mut rest) = to.split_at(prefix_bytes);
+    let (prefix, mut rest) = target.split_at(prefix_bytes);
     text.push_str(prefix);
     while let Some(at) = rest.find([':', '*']) {
         let length = param_length(&rest[at..]);
@@ -72,25 +72,25 @@ struct FormFault {
 }
 
 impl FormFault {
-    fn diagnostic(self, file: &str, to: &str) -> Diagnostic {
+    fn diagnostic(self, file: &str, target: &str) -> Diagnostic {
         let expected = "a path that begins with one `/`, or a URL such as `https://www.example.com/offers`";
-        let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{to:?}"));
-        let title = format!("the redirect leads to {to:?}, {}", self.reason);
+        let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{target:?}"));
+        let title = format!("the redirect leads to {target:?}, {}", self.reason);
         diagnostic.with_title(title).with_nearest(self.nearest)
     }
 }
 
-/// Checks that browsers read `to` as it is written. Returns the length of its scheme and authority (RFC 3986 section
+/// Checks that browsers read `target` as it is written. Returns the length of its scheme and authority (RFC 3986 section
 /// 3). A path has neither.
-fn check_form(to: &str) -> Result<usize, FormFault> {
-    check_chars(to)?;
-    if to.starts_with('/') && !to.starts_with("//") {
+fn check_form(target: &str) -> Result<usize, FormFault> {
+    check_chars(target)?;
+    if target.starts_with('/') && !target.starts_with("//") {
         return Ok(0);
     }
     let fault = |reason| Err(FormFault { reason, nearest: None });
-    let Some(scheme) = scheme(to) else {
+    let Some(scheme) = scheme(target) else {
         // With `//` a browser takes the first segment as a host.
-        let bare = to.trim_start_matches('/');
+        let bare = target.trim_start_matches('/');
         let first = authority(bare);
         let is_host = first.contains(['.', ':']) && !first.starts_with(['.', ':']);
         let nearest = Some(format!("{}{bare}", if is_host { "https://" } else { "/" }));
@@ -99,7 +99,7 @@ fn check_form(to: &str) -> Result<usize, FormFault> {
     if REFUSED_SCHEMES.contains(&&*scheme) {
         return fault("which no browser follows");
     }
-    let after_scheme = &to[scheme.len() + 1..];
+    let after_scheme = &target[scheme.len() + 1..];
     let authority = after_scheme.strip_prefix("//").map(authority);
     if matches!(&*scheme, "http" | "https") {
         match check_authority(authority.unwrap_or_default()) {
@@ -110,17 +110,17 @@ fn check_form(to: &str) -> Result<usize, FormFault> {
     Ok(scheme.len() + 1 + authority.map_or(0, |authority| "//".len() + authority.len()))
 }
 
-/// Checks that `to` has no character that a browser removes or takes as another one (URL standard, section 4.4). A line
+/// Checks that `target` has no character that a browser removes or takes as another one (URL standard, section 4.4). A line
 /// end would also begin another header field in the response of a page.
-fn check_chars(to: &str) -> Result<(), FormFault> {
-    let reason = to.chars().find_map(|c| match c {
+fn check_chars(target: &str) -> Result<(), FormFault> {
+    let reason = target.chars().find_map(|c| match c {
         '\\' => Some("which has a backslash"),
         ' ' => Some("which has a space"),
         c if c.is_control() => Some("which has a control character"),
         _ => None,
     });
     let Some(reason) = reason else { return Ok(()) };
-    let visible = to.replace(char::is_control, "");
+    let visible = target.replace(char::is_control, "");
     let corrected = visible.trim().replace('\\', "/").replace(' ', "%20");
     let nearest = Some(corrected).filter(|corrected| check_form(corrected).is_ok());
     Err(FormFault { reason, nearest })
@@ -156,8 +156,8 @@ fn authority(text: &str) -> &str {
 }
 
 /// Returns the scheme of a URL in lower case. A host name with a port has none.
-fn scheme(to: &str) -> Option<String> {
-    let (scheme, rest) = to.split_once(':')?;
+fn scheme(target: &str) -> Option<String> {
+    let (scheme, rest) = target.split_once(':')?;
     let scheme = scheme.to_ascii_lowercase();
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-".contains(&b));
@@ -193,12 +193,12 @@ fn report_unknown_param(file: &str, path: &str, param: &str, diagnostics: &mut D
 /// Reports redirects that lead to each other in a circle, or in too long a chain. The check follows a
 /// redirect with parameter values that no published path contains.
 pub(super) fn check_circles(
-    source: &[(String, types::Route)],
+    authored_routes: &[(String, types::Route)],
     routes: &[Route],
     tree: &[Branch],
     diagnostics: &mut Diagnostics,
 ) {
-    let redirects = source.iter().filter_map(|(file, route)| match route {
+    let redirects = authored_routes.iter().filter_map(|(file, route)| match route {
         types::Route::Redirect(route) => Some((file, route)),
         types::Route::Page(_) => None,
     });
@@ -253,8 +253,8 @@ impl<'r> RouteFinder<'r> {
         true
     }
 
-    fn redirect(&self, route: usize) -> Option<&'r Redirect> {
-        match &self.routes[route].target {
+    fn redirect(&self, route_index: usize) -> Option<&'r Redirect> {
+        match &self.routes[route_index].target {
             RouteTarget::Redirect(redirect) => Some(redirect),
             RouteTarget::Page(_) => None,
         }
@@ -279,15 +279,15 @@ impl<'r> RouteFinder<'r> {
     }
 }
 
-/// Returns the segments of the path to which a redirect leads from the path `from`. Returns `None` if it
-/// leads to another site, or if `from` lacks a segment because the path of the redirect is invalid.
-fn target_segments(redirect: &Redirect, from: &[String]) -> Option<Vec<String>> {
+/// Returns the segments of the path to which a redirect leads from the path `segments`. Returns `None` if it
+/// leads to another site, or if `segments` lacks a segment because the path of the redirect is invalid.
+fn target_segments(redirect: &Redirect, segments: &[String]) -> Option<Vec<String>> {
     let mut to = String::new();
     for part in &redirect.parts {
         match part {
             TargetPart::Text(text) => to.push_str(text),
-            TargetPart::Segment(at) => to.push_str(from.get(usize::from(*at))?),
-            TargetPart::Rest(at) => to.push_str(&from.get(usize::from(*at)..)?.join("/")),
+            TargetPart::Segment(at) => to.push_str(segments.get(usize::from(*at))?),
+            TargetPart::Rest(at) => to.push_str(&segments.get(usize::from(*at)..)?.join("/")),
         }
     }
     let path = to.split(['?', '#']).next().filter(|path| path.starts_with('/'))?;

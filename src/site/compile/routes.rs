@@ -28,10 +28,10 @@ pub(super) struct CompiledRoutes {
 
 pub(super) fn compile_routes(
     source: &Source,
-    layouts: PageCompiler<'_, '_>,
+    page_compiler: PageCompiler<'_, '_>,
     collections: &Collections<'_>,
     diagnostics: &mut Diagnostics,
-    progress: &dyn Fn(usize, usize),
+    report_progress: &dyn Fn(usize, usize),
 ) -> CompiledRoutes {
     let site = source.site.as_ref().map_or("", |site| &site.site);
     // Not sorted by file: file names would change the bytes through the order of the table of regular
@@ -42,7 +42,8 @@ pub(super) fn compile_routes(
     paths::check_shapes(authored.clone(), diagnostics);
     let taken = authored.map(|(_, path)| path.to_owned()).collect();
     let made = CompiledRoutes { routes: Vec::new(), pages: Vec::new(), updated_at: None };
-    let mut scheduler = RouteCompiler { site, layouts, collections, diagnostics, taken, output: made };
+    let mut scheduler =
+        RouteCompiler { site, layouts: page_compiler, collections, diagnostics, taken, output: made };
     let mut newest: Option<(Timestamp, &str)> = None;
     for (done, (file, route)) in in_order.into_iter().enumerate() {
         newest = newest.max(scheduler.compile_route(file, route));
@@ -52,7 +53,7 @@ pub(super) fn compile_routes(
             scheduler.diagnostics.add(diagnostic.with_title("too many routes"));
             break;
         }
-        progress(done + 1, source.routes.len());
+        report_progress(done + 1, source.routes.len());
     }
     let mut made = scheduler.output;
     made.routes.sort_by(|a, b| a.path.cmp(&b.path));
@@ -117,20 +118,20 @@ impl RouteCompiler<'_, '_, '_> {
         &mut self,
         page: &Page,
         gaps: &ItemGaps,
-        concrete: ConcretePath<'_>,
+        concrete_path: ConcretePath<'_>,
         description: &[u8],
         updated_at: Option<&str>,
     ) {
-        if !self.taken.insert(concrete.path.clone()) {
+        if !self.taken.insert(concrete_path.path.clone()) {
             return;
         }
         let mut found = description.to_vec();
-        self.layouts.write_found_items(&page.embedded, &concrete.values, &mut found);
+        self.layouts.write_found_items(&page.embedded, &concrete_path.values, &mut found);
         if gaps.is_empty() {
-            return self.add_page_route(concrete.path, page, &found, updated_at);
+            return self.add_page_route(concrete_path.path, page, &found, updated_at);
         }
-        let own = self.layouts.compile_item_page(page, gaps, &concrete, &mut found, self.diagnostics);
-        self.add_page_route(concrete.path, &own, &found, updated_at);
+        let own = self.layouts.compile_item_page(page, gaps, &concrete_path, &mut found, self.diagnostics);
+        self.add_page_route(concrete_path.path, &own, &found, updated_at);
         self.output.pages.push(own);
     }
 
@@ -152,13 +153,19 @@ impl RouteCompiler<'_, '_, '_> {
         checksum::hash128(&all).to_be_bytes()
     }
 
-    fn add_route(&mut self, path: String, content: [u8; 16], mut listing: Vec<u8>, target: RouteTarget) {
+    fn add_route(&mut self, path: String, content_id: [u8; 16], mut listing: Vec<u8>, target: RouteTarget) {
         let is_pattern = paths::is_pattern(&path);
         if is_pattern {
             listing.extend_from_slice(b",\"pattern\":true");
         }
         let listing = String::from_utf8(listing).expect("all parts are strings");
-        self.output.routes.push(Route { path: path.into(), content, is_pattern, listing, target });
+        self.output.routes.push(Route {
+            path: path.into(),
+            content: content_id,
+            is_pattern,
+            listing,
+            target,
+        });
     }
 }
 
@@ -179,11 +186,11 @@ fn parse_updated_at<'s>(
     }
 }
 
-fn redirect_listing(path: &str, to: &str, status: u16) -> Vec<u8> {
+fn redirect_listing(path: &str, target: &str, status: u16) -> Vec<u8> {
     let mut listing = b"{\"from\":".to_vec();
     json::write_string(&mut listing, path);
     listing.extend_from_slice(b",\"to\":");
-    json::write_string(&mut listing, to);
+    json::write_string(&mut listing, target);
     listing.extend_from_slice(b",\"status\":");
     json::write_number(&mut listing, status);
     listing
@@ -192,9 +199,9 @@ fn redirect_listing(path: &str, to: &str, status: u16) -> Vec<u8> {
 fn page_listing(
     path: &str,
     page: &Page,
-    content: &[u8; 16],
+    content_id: &[u8; 16],
     updated_at: Option<&str>,
-    combinations: usize,
+    combination_count: usize,
 ) -> Vec<u8> {
     let mut listing = b"{\"path\":".to_vec();
     json::write_string(&mut listing, path);
@@ -204,7 +211,7 @@ fn page_listing(
         None => listing.extend_from_slice(b"null"),
     }
     listing.extend_from_slice(b",\"hash\":\"");
-    let [h0, h1, h2, h3, h4, h5, h6, h7, ..] = *content;
+    let [h0, h1, h2, h3, h4, h5, h6, h7, ..] = *content_id;
     listing.extend_from_slice(&ids::hex_u64(u64::from_be_bytes([h0, h1, h2, h3, h4, h5, h6, h7])));
     listing.extend_from_slice(b"\",\"zones\":[");
     for (i, zone) in page.zones.iter().enumerate() {
@@ -212,6 +219,6 @@ fn page_listing(
         json::write_string(&mut listing, &zone.name);
     }
     listing.extend_from_slice(b"],\"combinations\":");
-    json::write_number(&mut listing, combinations);
+    json::write_number(&mut listing, combination_count);
     listing
 }

@@ -10,20 +10,21 @@ use crate::site::snapshot::format::ClockOffset;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
 /// Returns the date in a time zone at a time in milliseconds since 1970, or `None` if there is no such time zone.
-pub(super) fn date_at(name: &str, now_ms: i64) -> Option<String> {
+pub(super) fn date_at(time_zone_name: &str, now_ms: i64) -> Option<String> {
     let now = Timestamp::from_millisecond(now_ms).ok()?;
-    Some(now.to_zoned(TimeZone::get(name).ok()?).date().to_string())
+    Some(now.to_zoned(TimeZone::get(time_zone_name).ok()?).date().to_string())
 }
 
 /// Returns the offsets of the covered period. A snapshot is served in the years after its compilation. After the last
 /// change in this period, the last offset stays in use.
-pub(super) fn clock_offsets(name: &str, diagnostics: &mut Diagnostics) -> Vec<ClockOffset> {
-    let Ok(zone) = TimeZone::get(name) else {
+pub(super) fn clock_offsets(time_zone_name: &str, diagnostics: &mut Diagnostics) -> Vec<ClockOffset> {
+    let Ok(zone) = TimeZone::get(time_zone_name) else {
         let known: Vec<String> = db().available().map(|known| known.to_string()).collect();
-        let nearest = nearest(name, known.iter().map(String::as_str));
+        let nearest = nearest(time_zone_name, known.iter().map(String::as_str));
         let expected = "the name of an IANA time zone";
-        let diagnostic = Diagnostic::at_value("site.json", "/timeZone", expected, format!("{name:?}"));
-        let diagnostic = diagnostic.with_title(format!("unknown time zone {name:?}"));
+        let diagnostic =
+            Diagnostic::at_value("site.json", "/timeZone", expected, format!("{time_zone_name:?}"));
+        let diagnostic = diagnostic.with_title(format!("unknown time zone {time_zone_name:?}"));
         diagnostics.add(diagnostic.with_nearest(nearest));
         return Vec::new();
     };

@@ -19,8 +19,8 @@ pub fn checksum_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
 }
 
 /// Appends a cursor to `out`.
-pub fn encode(check: u64, position: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&ids::hex_u64(check));
+pub fn encode(checksum: u64, position: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&ids::hex_u64(checksum));
     for byte in position {
         out.extend_from_slice(&ids::hex_u64(u64::from(*byte))[14..]);
     }

@@ -14,7 +14,7 @@ const MISSING: u8 = 0xFF;
 
 /// Appends one value to a sort key that consists of several. The bytes of a value are never a prefix of
 /// another's.
-pub fn append_sort_key(value: Option<Value<'_>>, descending: bool, out: &mut Vec<u8>) {
+pub fn append_sort_key(value: Option<Value<'_>>, is_descending: bool, out: &mut Vec<u8>) {
     let begin = out.len();
     match value {
         Some(Value::Bool(flag)) => out.extend([BOOLEAN, u8::from(flag)]),
@@ -28,7 +28,7 @@ pub fn append_sort_key(value: Option<Value<'_>>, descending: bool, out: &mut Vec
         }
         None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => return out.push(MISSING),
     }
-    if descending {
+    if is_descending {
         out[begin..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 }

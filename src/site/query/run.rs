@@ -192,9 +192,10 @@ impl QueryRunner {
         }
     }
 
-    fn take_list(&mut self, list: &[u32_le], page: Page) {
-        self.total = list.len();
-        let rest = &list[list.partition_point(|at| (at.to_native() as usize) < page.from)..];
+    fn take_list(&mut self, found_positions: &[u32_le], page: Page) {
+        self.total = found_positions.len();
+        let rest =
+            &found_positions[found_positions.partition_point(|at| (at.to_native() as usize) < page.from)..];
         self.positions.extend(rest.iter().take(page.limit).map(|at| at.to_native()));
         self.has_more = rest.len() > page.limit;
     }
@@ -203,7 +204,7 @@ impl QueryRunner {
         &mut self,
         query: &ArchivedQuery,
         scan: &ArchivedScan,
-        list: &[u32_le],
+        found_positions: &[u32_le],
         values: &ParamValues<'_>,
         page: Page,
         patterns: &Patterns,
@@ -212,8 +213,9 @@ impl QueryRunner {
             Some((self.column_range(scan, at as u16, column, values)?, &column.always[..]))
         });
         let shortest = ranges.min_by_key(|(range, always)| range.len() + always.len());
-        let shortest = shortest.filter(|(range, always)| range.len() + always.len() < list.len());
-        let evaluations = shortest.map_or(list.len(), |(range, always)| range.len() + always.len());
+        let shortest = shortest.filter(|(range, always)| range.len() + always.len() < found_positions.len());
+        let evaluations =
+            shortest.map_or(found_positions.len(), |(range, always)| range.len() + always.len());
         if evaluations > QUERY_EVALUATIONS_MAX {
             return Err(EvaluationLimitError { evaluations });
         }
@@ -231,7 +233,7 @@ impl QueryRunner {
             }
         };
         let Some((range, always)) = shortest else {
-            list.iter().for_each(|at| look_at(at.to_native()));
+            found_positions.iter().for_each(|at| look_at(at.to_native()));
             return Ok(());
         };
         // Evaluate the candidates in the query's order, which is also their order in memory.
@@ -255,14 +257,14 @@ impl QueryRunner {
     fn column_range<'q>(
         &mut self,
         scan: &ArchivedScan,
-        number: u16,
+        column_index: u16,
         column: &'q ArchivedColumn,
         values: &ParamValues<'_>,
     ) -> Option<&'q [u32_le]> {
         let mut from = 0;
         let mut to = column.keys.len();
         let mut is_bounded = false;
-        for bound in scan.bounds.iter().filter(|bound| bound.column == number) {
+        for bound in scan.bounds.iter().filter(|bound| bound.column == column_index) {
             self.key.clear();
             match values[usize::from(bound.param.to_native())] {
                 Some(Value::Number(value)) => self.key.extend(number_key(value)),
@@ -289,8 +291,8 @@ struct ItemMatcher<'s> {
 }
 
 impl ItemMatcher<'_> {
-    fn matches(&mut self, at: u32) -> bool {
-        let document = ItemDocument(&self.query.items[at as usize].fields);
+    fn matches(&mut self, position: u32) -> bool {
+        let document = ItemDocument(&self.query.items[position as usize].fields);
         let Self { program, patterns, params, memo, .. } = self;
         Evaluator { document: &document, audiences: &NoAudiences, patterns, params, memo }.holds(program)
     }
@@ -300,8 +302,8 @@ impl ItemMatcher<'_> {
 struct ItemDocument<'a>(&'a [u8]);
 
 impl Document for ItemDocument<'_> {
-    fn get(&self, number: u16, _: &str) -> Option<Value<'_>> {
-        let slot = self.0.get(4 * usize::from(number)..)?.first_chunk()?;
+    fn get(&self, code: u16, _: &str) -> Option<Value<'_>> {
+        let slot = self.0.get(4 * usize::from(code)..)?.first_chunk()?;
         match u32::from_le_bytes(*slot) {
             0 => None,
             at => Value::decode(self.0.get(at as usize..)?),

@@ -102,11 +102,11 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the header of a payload that begins with `piece_data_length` bytes of piece data.
-    pub fn for_payload(payload: &[u8], piece_data_length: usize, version: u64) -> Self {
+    /// Returns the header of a payload that begins with `piece_data_bytes` bytes of piece data.
+    pub fn for_payload(payload: &[u8], piece_data_bytes: usize, version: u64) -> Self {
         let mut header = Self {
             payload_length: payload.len() as u64,
-            piece_data_length: piece_data_length as u64,
+            piece_data_length: piece_data_bytes as u64,
             version,
             hash: [0; 32],
         };

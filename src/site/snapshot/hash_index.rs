@@ -21,13 +21,13 @@ pub fn build<'t>(count: usize, texts: impl Iterator<Item = (u32, &'t [u8])>) -> 
     slots
 }
 
-/// Finds the index of `text`. `is` tells whether the text at an index equals it.
-pub fn find(slots: &[u32_le], text: &[u8], is: impl Fn(usize) -> bool) -> Option<u32> {
+/// Finds the index of `text`. `is_equal` tells whether the text at an index equals it.
+pub fn find(slots: &[u32_le], text: &[u8], is_equal: impl Fn(usize) -> bool) -> Option<u32> {
     let mask = slots.len().checked_sub(1)?;
     let mut slot = checksum::hash64(text) as usize & mask;
     loop {
         let index = slots[slot].to_native().checked_sub(1)?;
-        if is(index as usize) {
+        if is_equal(index as usize) {
             return Some(index);
         }
         slot = (slot + 1) & mask;

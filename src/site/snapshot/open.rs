@@ -68,15 +68,19 @@ impl Snapshot {
         Self::open_file(&mut file, stamp.length, budget)
     }
 
-    /// Opens a regular file of `length` bytes.
+    /// Opens a regular file of `file_bytes` bytes.
     ///
     /// # Errors
     /// The first reason to reject the file.
-    pub fn open_file(file: &mut File, length: u64, budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
+    pub fn open_file(
+        file: &mut File,
+        file_bytes: u64,
+        budget: &SnapshotBudget,
+    ) -> Result<Self, SnapshotError> {
         // Check the header alone first, so that a large file that is not a complete snapshot costs nothing.
-        parse_header(&read_header_bytes(file)?, length)?;
-        let charge = budget.reserve(length)?;
-        let copy = storage::copy_sealed(file, length)?;
+        parse_header(&read_header_bytes(file)?, file_bytes)?;
+        let charge = budget.reserve(file_bytes)?;
+        let copy = storage::copy_sealed(file, file_bytes)?;
         // SAFETY: the file is our own memfd with the seals SHRINK, GROW and WRITE: no process can change or
         // truncate the mapped bytes, for as long as they are mapped.
         let map = unsafe { Mmap::map(&copy) }?;
@@ -156,14 +160,14 @@ fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Parses the header at the beginning of `bytes`, which belong to a file of `length` bytes.
-fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
+/// Parses the header at the beginning of `bytes`, which belong to a file of `file_bytes` bytes.
+fn parse_header(bytes: &[u8], file_bytes: u64) -> Result<Header, SnapshotError> {
     let begins = MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]);
     if !begins {
         return Err(SnapshotError::NotASnapshot);
     }
-    let Some(head) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| length >= HEADER_BYTES as u64) else {
-        return Err(SnapshotError::Incomplete { expected: HEADER_BYTES as u64, actual: length });
+    let Some(head) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| file_bytes >= HEADER_BYTES as u64) else {
+        return Err(SnapshotError::Incomplete { expected: HEADER_BYTES as u64, actual: file_bytes });
     };
     if u32_at(head, 8) != FORMAT_VERSION {
         return Err(SnapshotError::UnsupportedFormat(u32_at(head, 8)));
@@ -174,7 +178,7 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
     let payload_length = u64_at(head, 16);
     let version = u64_at(head, 24);
     let piece_data_length = u64_at(head, 32);
-    let actual = length - HEADER_BYTES as u64;
+    let actual = file_bytes - HEADER_BYTES as u64;
     if payload_length > ARCHIVE_BYTES_MAX + PIECE_DATA_BYTES_MAX || version > VERSION_MAX {
         return Err(SnapshotError::Damaged(
             "the payload length or the site version in the header is out of range",

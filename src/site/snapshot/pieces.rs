@@ -11,8 +11,8 @@ pub struct Pieces<'s> {
 
 impl<'s> Pieces<'s> {
     /// Joins the table of the pieces and the piece data of one snapshot.
-    pub(super) fn new(table: &'s [ArchivedPiece], data: &'s [u8]) -> Self {
-        Self { table, data }
+    pub(super) fn new(table: &'s [ArchivedPiece], piece_data: &'s [u8]) -> Self {
+        Self { table, data: piece_data }
     }
 
     /// Returns the lengths and checksums of a piece.

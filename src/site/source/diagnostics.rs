@@ -82,8 +82,8 @@ impl Diagnostic {
         Diagnostic { target: Target::Key, ..Diagnostic::at_value(file, pointer, expected, actual) }
     }
 
-    pub fn with_nearest(self, nearest: Option<String>) -> Diagnostic {
-        Diagnostic { nearest, ..self }
+    pub fn with_nearest(self, nearest_name: Option<String>) -> Diagnostic {
+        Diagnostic { nearest: nearest_name, ..self }
     }
 
     pub fn with_title(self, title: impl Into<String>) -> Diagnostic {
@@ -267,13 +267,17 @@ impl fmt::Display for Excerpt {
     }
 }
 
-/// Locates the first `room` diagnostics of one file, by position.
-fn locate_first(diagnostics: &[&Diagnostic], bytes: Option<&[u8]>, room: usize) -> Vec<LocatedDiagnostic> {
+/// Locates the first `diagnostics_max` diagnostics of one file, by position.
+fn locate_first(
+    diagnostics: &[&Diagnostic],
+    bytes: Option<&[u8]>,
+    diagnostics_max: usize,
+) -> Vec<LocatedDiagnostic> {
     let bytes = bytes.unwrap_or_default();
     let spans = find_spans(diagnostics, bytes);
     let mut ordered: Vec<_> = diagnostics.iter().zip(spans).collect();
     ordered.sort_by_key(|(_, span)| span.start);
-    ordered.truncate(room);
+    ordered.truncate(diagnostics_max);
     ordered.into_iter().map(|(diagnostic, span)| locate(diagnostic, bytes, span)).collect()
 }
 
@@ -301,13 +305,13 @@ type SpansByPointer<'a> = HashMap<&'a str, (Option<Range<usize>>, Range<usize>)>
 
 fn collect_spans<'a>(
     value: &Value<'_>,
-    key: Option<Range<usize>>,
+    key_span: Option<Range<usize>>,
     pointer: &mut String,
     pointers: &HashSet<&'a str>,
     spans: &mut SpansByPointer<'a>,
 ) {
     if let Some(requested) = pointers.get(pointer.as_str()) {
-        spans.insert(requested, (key, span_of(value)));
+        spans.insert(requested, (key_span, span_of(value)));
     }
     let length = pointer.len();
     match value {
@@ -372,11 +376,11 @@ fn replace_control_chars(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// Cuts the text to `chars` characters. If it was longer, the last character is an ellipsis.
-pub(crate) fn truncate(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
+/// Cuts the text to `chars_max` characters. If it was longer, the last character is an ellipsis.
+pub(crate) fn truncate(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
         None => text.to_owned(),
-        Some(_) => text.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
+        Some(_) => text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 

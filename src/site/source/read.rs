@@ -49,8 +49,8 @@ const AUDIENCES_FILE: &str = "audiences.json";
 const GROUPS_FILE: &str = "groups.json";
 pub(crate) const QUERIES_FILE: &str = "queries.json";
 
-/// Reads the files of a site. Calls `progress` after each file with the number of files done and the total.
-pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnostics) {
+/// Reads the files of a site. Calls `report_progress` after each file with the number of files done and the total.
+pub fn read(files: &Files, report_progress: &dyn Fn(usize, usize)) -> (Source, Diagnostics) {
     let mut reader = Reader::new();
     if files.len() > SOURCE_FILES_MAX {
         let expected = format!("at most {SOURCE_FILES_MAX} files");
@@ -61,7 +61,7 @@ pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnost
         let parser = FileParser::new();
         let parse =
             |_: &mut (), (file, bytes): &(&str, Result<&[u8], &FileError>)| parser.parse(file, *bytes);
-        let parsed = parallel::map(&listed, || (), parse, progress);
+        let parsed = parallel::map(&listed, || (), parse, report_progress);
         for ((file, _), parsed) in listed.iter().zip(parsed) {
             reader.add_file(file, parsed);
         }

@@ -195,14 +195,14 @@ impl<'a> TreeValidator<'a> {
         }
     }
 
-    fn report(&mut self, at: &impl Ranged, expected: String, actual: String) {
-        let diagnostic = self.diagnostic(at, expected, actual);
+    fn report(&mut self, node: &impl Ranged, expected: String, actual: String) {
+        let diagnostic = self.diagnostic(node, expected, actual);
         self.diagnostics.add(diagnostic);
     }
 
-    fn diagnostic(&self, at: &impl Ranged, expected: String, actual: String) -> Diagnostic {
+    fn diagnostic(&self, node: &impl Ranged, expected: String, actual: String) -> Diagnostic {
         let diagnostic = Diagnostic::at_value(self.file, self.pointer.clone(), expected, actual);
-        Diagnostic { target: Target::Span(span_of(at)), ..diagnostic }
+        Diagnostic { target: Target::Span(span_of(node)), ..diagnostic }
     }
 }
 

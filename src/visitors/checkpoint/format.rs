@@ -305,11 +305,11 @@ pub fn begin_block(out: &mut Vec<u8>) {
 }
 
 /// Writes the header of a block and returns its crc.
-pub fn end_block(block: &mut [u8], count: u32) -> u32 {
+pub fn end_block(block: &mut [u8], entry_count: u32) -> u32 {
     let length = block.len() as u32;
     block[0..8].copy_from_slice(&BLOCK_MAGIC);
     block[8..12].copy_from_slice(&length.to_le_bytes());
-    block[16..20].copy_from_slice(&count.to_le_bytes());
+    block[16..20].copy_from_slice(&entry_count.to_le_bytes());
     put_crc(block)
 }
 
@@ -332,8 +332,8 @@ pub(crate) fn check_block(bytes: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Returns the checksum of a run or section after one more block, which has this crc.
-pub fn extend_checksum(sum: u32, crc: u32) -> u32 {
-    crc32c(&[&sum.to_le_bytes(), &crc.to_le_bytes()])
+pub fn extend_checksum(checksum: u32, crc: u32) -> u32 {
+    crc32c(&[&checksum.to_le_bytes(), &crc.to_le_bytes()])
 }
 
 /// A run or a section, as described in the trailer.

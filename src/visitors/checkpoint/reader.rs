@@ -129,21 +129,21 @@ impl CheckpointReader {
 
 fn read_trailer(
     file: &dyn DiskFile,
-    bytes: u64,
-    head: &[u8; HEADER_BYTES],
+    file_bytes: u64,
+    header: &[u8; HEADER_BYTES],
 ) -> Result<Parts, CheckpointError> {
-    let lacks = || damaged(bytes, "the trailer is missing");
+    let lacks = || damaged(file_bytes, "the trailer is missing");
     let mut last = [0; TRAILER_OFFSET_BYTES];
-    let last_at = bytes.checked_sub(TRAILER_OFFSET_BYTES as u64).ok_or_else(lacks)?;
+    let last_at = file_bytes.checked_sub(TRAILER_OFFSET_BYTES as u64).ok_or_else(lacks)?;
     if read_full(file, &mut last, last_at)? < last.len() {
         return Err(lacks());
     }
     let at = u64::from_le_bytes(last);
-    let length = bytes.checked_sub(at).and_then(|length| usize::try_from(length).ok());
+    let length = file_bytes.checked_sub(at).and_then(|length| usize::try_from(length).ok());
     let length = length.filter(|length| (TRAILER_BYTES..=TRAILER_BYTES_MAX).contains(length));
     let mut trailer = vec![0; length.ok_or_else(lacks)?];
     let read = read_full(file, &mut trailer, at)?;
-    trailer_from_bytes(&trailer[..read], head, at).ok_or_else(|| damaged(at, "invalid trailer"))
+    trailer_from_bytes(&trailer[..read], header, at).ok_or_else(|| damaged(at, "invalid trailer"))
 }
 
 /// A reader of the entries of all runs, merged in ascending order.
@@ -181,11 +181,11 @@ impl EntryReader {
     }
 
     /// Adds the next entry of a run to the heap.
-    fn peek(&mut self, run: usize) -> Result<(), CheckpointError> {
-        let cursor = &mut self.cursors[run];
+    fn peek(&mut self, run_index: usize) -> Result<(), CheckpointError> {
+        let cursor = &mut self.cursors[run_index];
         if cursor.ensure_entry(&*self.file)? {
             let order = cursor.entry()?.order;
-            self.heads.push(Reverse((order, run)));
+            self.heads.push(Reverse((order, run_index)));
         }
         Ok(())
     }
@@ -201,8 +201,8 @@ pub(super) struct BlockReader {
 }
 
 impl BlockReader {
-    pub(super) fn new(part: &Run) -> Self {
-        Self { part: *part, next_offset: part.offset, entries_read: 0, checksum: 0 }
+    pub(super) fn new(run: &Run) -> Self {
+        Self { part: *run, next_offset: run.offset, entries_read: 0, checksum: 0 }
     }
 
     /// Reads the next block. Returns its offset and its number of entries. At the end it returns `None`, after

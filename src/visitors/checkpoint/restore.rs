@@ -80,20 +80,21 @@ pub struct LogRange {
 /// The server must not start, because that would lose visitors or mix up records.
 pub fn restore(
     dir: &CheckpointDirectory,
-    log: LogRange,
+    log_range: LogRange,
     cost_max: u64,
     progress: &mut Progress<'_>,
 ) -> Result<RestoredTable, RestoreError> {
     // If this fails, the next checkpoint deletes the file first.
     let _ = dir.remove_temporary();
     let seqs = dir.seqs().map_err(RestoreError::List)?;
-    let mut restored = load_newest(dir, seqs, log.log_id, cost_max, progress)?;
+    let mut restored = load_newest(dir, seqs, log_range.log_id, cost_max, progress)?;
     let seq = restored.seq;
-    if seq + 1 < log.first {
-        let missing = format!("records {}..={} are in no checkpoint and no segment", seq + 1, log.first - 1);
+    if seq + 1 < log_range.first {
+        let missing =
+            format!("records {}..={} are in no checkpoint and no segment", seq + 1, log_range.first - 1);
         restored.warnings.push(format!("{missing}; visitor profiles lack them"));
     }
-    Ok(RestoredTable { log_id: log.log_id.or(restored.log_id), ..restored })
+    Ok(RestoredTable { log_id: log_range.log_id.or(restored.log_id), ..restored })
 }
 
 /// Returns the greatest seq in the headers of the checkpoints of a log, or 0. `log_id` is `None` if no segment
@@ -106,7 +107,7 @@ pub(crate) fn newest_header_seq(dir: &CheckpointDirectory, seqs: &[u64], log_id:
 
 fn load_newest(
     dir: &CheckpointDirectory,
-    mut usable: Vec<u64>,
+    mut usable_seqs: Vec<u64>,
     log_id: Option<LogId>,
     cost_max: u64,
     progress: &mut Progress<'_>,
@@ -114,12 +115,13 @@ fn load_newest(
     let mut is_outdated = false;
     let mut durable_seq = 0;
     let mut warnings = Vec::new();
-    while let Some(&seq) = usable.last() {
+    while let Some(&seq) = usable_seqs.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
             Ok((LoadedFold { table, state }, header, bytes)) => {
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
-                let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
+                let generations =
+                    usable_seqs.split_off(usable_seqs.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 is_outdated |= header.cost_max != cost_max;
                 return Ok(RestoredTable {
                     table,
@@ -146,7 +148,7 @@ fn load_newest(
                 warnings.push(format!("{file}: not used: {fault}"));
             }
         }
-        usable.pop();
+        usable_seqs.pop();
         is_outdated = true;
     }
     let checkpoint_state = CheckpointState { is_outdated, ..CheckpointState::default() };

@@ -180,8 +180,8 @@ pub fn build_checkpointer(
 
 impl CheckpointScheduler {
     /// Counts folded records, and their bytes in the log.
-    pub fn on_folded(&mut self, records: usize, bytes: usize) {
-        self.records_since_slice += records;
+    pub fn on_folded(&mut self, record_count: usize, bytes: usize) {
+        self.records_since_slice += record_count;
         self.log_bytes_since_last += bytes as u64;
     }
 
@@ -195,17 +195,17 @@ impl CheckpointScheduler {
         self.metrics.checkpointed_seq()
     }
 
-    /// Does one slice of the pending work. `durable` is the last seq if all records up to it are durable
+    /// Does one slice of the pending work. `durable_seq` is the last seq if all records up to it are durable
     /// and folded. Returns the time after which to call this again if nothing else happens.
     pub fn on_idle(
         &mut self,
         fold: &mut Fold<'_>,
         clock: &dyn Clock,
-        durable: Option<u64>,
+        durable_seq: Option<u64>,
     ) -> Option<Duration> {
         let now = clock.monotonic();
         self.receive_replies(fold, now);
-        match (self.phase, durable) {
+        match (self.phase, durable_seq) {
             (Phase::Idle, Some(seq)) if self.is_due(fold, seq, now) => {
                 if now < self.not_before {
                     return Some(self.not_before - now);
@@ -224,8 +224,8 @@ impl CheckpointScheduler {
     }
 
     /// Makes a last checkpoint at shutdown, if there are new records, within the time limit.
-    pub fn close(&mut self, fold: &mut Fold<'_>, clock: &dyn Clock, durable: Option<u64>) {
-        let Some(seq) = durable else { return };
+    pub fn close(&mut self, fold: &mut Fold<'_>, clock: &dyn Clock, durable_seq: Option<u64>) {
+        let Some(seq) = durable_seq else { return };
         let begun = clock.monotonic();
         let limit_ms = self.options.stop_ms.load(Ordering::Relaxed);
         let limit = Duration::from_millis(limit_ms);

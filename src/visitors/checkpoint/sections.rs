@@ -166,8 +166,8 @@ impl TieIndex {
     ///
     /// # Errors
     /// A check fails, or the file cannot be read.
-    pub(crate) fn entries_of(&self, anon: IdTag) -> Result<Vec<TieEntry>, CheckpointError> {
-        let block = self.firsts.partition_point(|first| *first < anon).saturating_sub(1);
+    pub(crate) fn entries_of(&self, anon_tag: IdTag) -> Result<Vec<TieEntry>, CheckpointError> {
+        let block = self.firsts.partition_point(|first| *first < anon_tag).saturating_sub(1);
         let skipped = block as u64 * (BLOCK_HEADER_BYTES + TIES_PER_BLOCK * TIE_BYTES) as u64;
         let ties = &self.reader.parts().ties;
         let mut at = ties.offset + skipped;
@@ -181,9 +181,9 @@ impl TieIndex {
             };
             at += bytes.len() as u64;
             let entries = bytes[BLOCK_HEADER_BYTES..].as_chunks::<TIE_BYTES>().0.iter();
-            found.extend(entries.map(TieEntry::from_bytes).filter(|entry| entry.anon == anon));
+            found.extend(entries.map(TieEntry::from_bytes).filter(|entry| entry.anon == anon_tag));
             let last = bytes.last_chunk::<TIE_BYTES>().map(TieEntry::from_bytes);
-            if last.is_none_or(|last| last.anon > anon) {
+            if last.is_none_or(|last| last.anon > anon_tag) {
                 break;
             }
         }

@@ -84,12 +84,19 @@ impl CheckpointWriter {
     pub(super) fn new(
         dir: CheckpointDirectory,
         generations: Vec<u64>,
-        messages: Receiver<Message>,
-        replies: SyncSender<Reply>,
+        message_receiver: Receiver<Message>,
+        reply_sender: SyncSender<Reply>,
         metrics: Arc<CheckpointMetrics>,
     ) -> Self {
-        let mut writer =
-            Self { directory: dir, messages, replies, metrics, generations, file: None, has_warned: false };
+        let mut writer = Self {
+            directory: dir,
+            messages: message_receiver,
+            replies: reply_sender,
+            metrics,
+            generations,
+            file: None,
+            has_warned: false,
+        };
         writer.publish();
         writer
     }
@@ -225,13 +232,13 @@ impl CheckpointFile {
     fn begin(
         dir: &CheckpointDirectory,
         header: Header,
-        bytes: u64,
+        table_bytes: u64,
         sections: FoldSections,
     ) -> io::Result<Self> {
         let mut file = dir.create_temporary()?;
         let seq = header.seq;
         let header = header.to_bytes();
-        let run_bytes = run_bytes(bytes);
+        let run_bytes = run_bytes(table_bytes);
         append_all(&mut *file, &header)?;
         Ok(Self {
             file,
@@ -242,7 +249,7 @@ impl CheckpointFile {
             sections,
             run_bytes,
             run_entries: Vec::with_capacity(
-                run_bytes.min(usize::try_from(bytes).unwrap_or(usize::MAX)) + CHECKPOINT_CHUNK_BYTES,
+                run_bytes.min(usize::try_from(table_bytes).unwrap_or(usize::MAX)) + CHECKPOINT_CHUNK_BYTES,
             ),
             run_index: Vec::new(),
             block: Vec::with_capacity(CHECKPOINT_BLOCK_BYTES),

@@ -51,12 +51,12 @@ pub struct ClusterOwnership {
 }
 
 impl OwnershipSource {
-    /// Opens the log for reading the records after `first_seq`. The reader reports the damage that it meets.
+    /// Opens the log for reading the records after `after_seq`. The reader reports the damage that it meets.
     ///
     /// # Errors
     /// An I/O error, or a format version that this release does not know.
-    pub(crate) fn reader(&self, first_seq: u64) -> Result<LogReader, LogError> {
-        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, first_seq)?;
+    pub(crate) fn reader(&self, after_seq: u64) -> Result<LogReader, LogError> {
+        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, after_seq)?;
         Ok(reader.with_known_damage(self.damage.clone()))
     }
 
@@ -92,15 +92,15 @@ impl OwnershipSource {
         }
     }
 
-    fn index(&self, base_seq: u64) -> Result<Option<TieIndex>, CheckpointError> {
-        if base_seq == 0 {
+    fn index(&self, checkpoint_seq: u64) -> Result<Option<TieIndex>, CheckpointError> {
+        if checkpoint_seq == 0 {
             return Ok(None);
         }
         let directory = CheckpointDirectory::new(Arc::clone(&self.disk), &self.directory);
-        let index =
-            CheckpointReader::open(directory.disk(), &directory.path_of(base_seq)).and_then(TieIndex::new);
+        let index = CheckpointReader::open(directory.disk(), &directory.path_of(checkpoint_seq))
+            .and_then(TieIndex::new);
         if let Err(error @ CheckpointError::Damaged { at, .. }) = &index {
-            let file = checkpoint_name(base_seq);
+            let file = checkpoint_name(checkpoint_seq);
             self.damage.report(&file, *at, &format_args!("{file}: {error}"));
         }
         index.map(Some)

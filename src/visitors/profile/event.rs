@@ -13,13 +13,17 @@ pub(crate) struct Event<'e> {
 }
 
 impl<'e> Event<'e> {
-    /// Reads a record. `parts` are those of its fold input, and `texts` is a reusable buffer for the texts of a
+    /// Reads a record. `parts` are those of its fold input, and `buffer` is a reusable buffer for the texts of a
     /// touch.
-    pub(crate) fn from_record(record: &'e Record<'e>, parts: &FoldParts<'e>, texts: &'e mut Vec<u8>) -> Self {
+    pub(crate) fn from_record(
+        record: &'e Record<'e>,
+        parts: &FoldParts<'e>,
+        buffer: &'e mut Vec<u8>,
+    ) -> Self {
         let touch = parts.touch.filter(|_| record.kind == RecordKind::Page);
         Self {
             record,
-            touch: touch.map(|touch| EncodedTouch::new(touch, record.path, record.timestamp_ms, texts)),
+            touch: touch.map(|touch| EncodedTouch::new(touch, record.path, record.timestamp_ms, buffer)),
             changes: Changes::new(parts.changes),
         }
     }

@@ -117,10 +117,10 @@ impl<'a> HistoryEntry<'a> {
     }
 
     /// Decodes the part of an entry after its name.
-    fn decode(name: &'a [u8], mut entry: Decoder<'a>, base_ms: i64) -> Option<Self> {
-        let count = entry.number()?;
-        let last_ms = base_ms.wrapping_sub(entry.number()? as i64);
-        Some(Self { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(entry.0) })
+    fn decode(name: &'a [u8], mut decoder: Decoder<'a>, base_ms: i64) -> Option<Self> {
+        let count = decoder.number()?;
+        let last_ms = base_ms.wrapping_sub(decoder.number()? as i64);
+        Some(Self { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(decoder.0) })
     }
 
     fn decode_history(&self) -> History<'_> {
@@ -189,10 +189,10 @@ pub(super) fn entries<'a>(section: &'a [u8]) -> impl Iterator<Item = (&'a [u8], 
 }
 
 /// Decodes the part of an entry after its name.
-pub(super) fn history<'a>(mut entry: Decoder<'a>, base_ms: i64) -> Option<History<'a>> {
-    let count = entry.number()?;
-    let last_ms = base_ms.wrapping_sub(entry.number()? as i64);
-    Some(History::new(count, last_ms, entry.0))
+pub(super) fn history<'a>(mut decoder: Decoder<'a>, base_ms: i64) -> Option<History<'a>> {
+    let count = decoder.number()?;
+    let last_ms = base_ms.wrapping_sub(decoder.number()? as i64);
+    Some(History::new(count, last_ms, decoder.0))
 }
 
 /// Iterates over the entries of a section, decoded for a profile being modified.

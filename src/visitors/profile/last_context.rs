@@ -25,9 +25,9 @@ impl LastContext {
     }
 
     /// Replaces the context by a known one that is not older.
-    pub(super) fn replace(&mut self, next: Self) {
-        if next.is_known() && (next.at_ms >= self.at_ms || !self.is_known()) {
-            *self = next;
+    pub(super) fn replace(&mut self, new_context: Self) {
+        if new_context.is_known() && (new_context.at_ms >= self.at_ms || !self.is_known()) {
+            *self = new_context;
         }
     }
 
@@ -37,9 +37,9 @@ impl LastContext {
     }
 
     /// Decodes a context. `None` if it is malformed.
-    pub(super) fn decode(mut bytes: Decoder<'_>, base_ms: i64) -> Option<Self> {
-        let at_ms = base_ms.wrapping_sub(bytes.number()? as i64);
-        let values = bytes.take(CONTEXT_BYTES)?.first_chunk::<CONTEXT_BYTES>()?;
+    pub(super) fn decode(mut decoder: Decoder<'_>, base_ms: i64) -> Option<Self> {
+        let at_ms = base_ms.wrapping_sub(decoder.number()? as i64);
+        let values = decoder.take(CONTEXT_BYTES)?.first_chunk::<CONTEXT_BYTES>()?;
         Some(Self { at_ms, values: RecordContext::from_bytes(*values) })
     }
 }

@@ -282,12 +282,12 @@ impl<'a> Profile<'a> {
 }
 
 /// Takes the count of anon IDs, and the IDs.
-fn take_anon_ids<'a>(bytes: &mut Decoder<'a>) -> Option<&'a [u8]> {
-    let from = bytes.0;
-    for _ in 0..bytes.number()? {
-        bytes.sized()?;
+fn take_anon_ids<'a>(decoder: &mut Decoder<'a>) -> Option<&'a [u8]> {
+    let from = decoder.0;
+    for _ in 0..decoder.number()? {
+        decoder.sized()?;
     }
-    Some(&from[..from.len() - bytes.0.len()])
+    Some(&from[..from.len() - decoder.0.len()])
 }
 
 /// Iterates over the anon IDs in the part of a profile with their count.
@@ -297,12 +297,12 @@ pub(super) fn decode_anon_ids<'a>(bytes: &'a [u8]) -> impl Iterator<Item = &'a s
     (0..count).map_while(move |_| ids.text())
 }
 
-fn decode_seen(flags: u8, bytes: &mut Decoder<'_>) -> Option<(i64, Option<i64>)> {
+fn decode_seen(flags: u8, decoder: &mut Decoder<'_>) -> Option<(i64, Option<i64>)> {
     if flags & FLAG_SEEN == 0 {
         return Some((0, None));
     }
-    let last_ms = bytes.signed()?;
-    Some((last_ms.wrapping_sub(bytes.number()? as i64), Some(last_ms)))
+    let last_ms = decoder.signed()?;
+    Some((last_ms.wrapping_sub(decoder.number()? as i64), Some(last_ms)))
 }
 
 fn decode_histories<'a>(

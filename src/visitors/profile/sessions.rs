@@ -108,40 +108,40 @@ impl Visits {
         }
     }
 
-    pub(super) fn decode(bytes: &mut Decoder<'_>, base_ms: i64) -> Option<Self> {
-        let (earlier, kept_count) = decode_counts(bytes)?;
+    pub(super) fn decode(decoder: &mut Decoder<'_>, base_ms: i64) -> Option<Self> {
+        let (earlier, kept_count) = decode_counts(decoder)?;
         let mut visits = Self { earlier, kept_count, ..Self::default() };
         let mut before_ms = base_ms;
         for visit in &mut visits.kept[..kept_count] {
-            visit.end_ms = before_ms.wrapping_sub(bytes.number()? as i64);
-            visit.start_ms = visit.end_ms.wrapping_sub(bytes.number()? as i64);
+            visit.end_ms = before_ms.wrapping_sub(decoder.number()? as i64);
+            visit.start_ms = visit.end_ms.wrapping_sub(decoder.number()? as i64);
             before_ms = visit.start_ms;
         }
         Some(visits)
     }
 
     /// Skips the encoded visits. Returns their number, and the end of the newest one.
-    pub(super) fn decode_count(bytes: &mut Decoder<'_>, base_ms: i64) -> Option<(u64, Option<i64>)> {
-        let (earlier, kept) = decode_counts(bytes)?;
+    pub(super) fn decode_count(decoder: &mut Decoder<'_>, base_ms: i64) -> Option<(u64, Option<i64>)> {
+        let (earlier, kept) = decode_counts(decoder)?;
         if kept == 0 {
             return Some((earlier, None));
         }
-        let newest_end_ms = base_ms.wrapping_sub(bytes.number()? as i64);
+        let newest_end_ms = base_ms.wrapping_sub(decoder.number()? as i64);
         for _ in 1..2 * kept {
-            bytes.number()?;
+            decoder.number()?;
         }
         Some((earlier.saturating_add(kept as u64), Some(newest_end_ms)))
     }
 }
 
-fn decode_counts(bytes: &mut Decoder<'_>) -> Option<(u64, usize)> {
-    let earlier = bytes.number()?;
-    let kept = bytes.number()?;
+fn decode_counts(decoder: &mut Decoder<'_>) -> Option<(u64, usize)> {
+    let earlier = decoder.number()?;
+    let kept = decoder.number()?;
     (kept <= VISITS_KEPT as u64).then_some((earlier, kept as usize))
 }
 
 /// Returns whether at most `VISIT_TIMEOUT_MS` separates the end of one visit from the start of the
 /// next.
-fn meet(earlier: Visit, later: Visit) -> bool {
-    later.start_ms.saturating_sub(VISIT_TIMEOUT_MS) <= earlier.end_ms
+fn meet(earlier_visit: Visit, later_visit: Visit) -> bool {
+    later_visit.start_ms.saturating_sub(VISIT_TIMEOUT_MS) <= earlier_visit.end_ms
 }

@@ -62,14 +62,14 @@ impl<'a> EncodedTouch<'a> {
         out.extend_from_slice(self.texts);
     }
 
-    pub(super) fn decode(bytes: &mut Decoder<'a>, base_ms: i64) -> Option<Self> {
-        let there = bytes.byte()? & ALL_TEXTS;
-        let at_ms = base_ms.wrapping_sub(bytes.number()? as i64);
-        let from = bytes.0;
+    pub(super) fn decode(decoder: &mut Decoder<'a>, base_ms: i64) -> Option<Self> {
+        let there = decoder.byte()? & ALL_TEXTS;
+        let at_ms = base_ms.wrapping_sub(decoder.number()? as i64);
+        let from = decoder.0;
         for _ in 0..there.count_ones() {
-            bytes.sized()?;
+            decoder.sized()?;
         }
-        Some(Self { at_ms, present: there, texts: &from[..from.len() - bytes.0.len()] })
+        Some(Self { at_ms, present: there, texts: &from[..from.len() - decoder.0.len()] })
     }
 
     /// Decodes the touch. `None` if a text is not UTF-8.

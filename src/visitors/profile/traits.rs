@@ -209,9 +209,9 @@ impl Trait<'_> {
     }
 }
 
-fn increment(current: Option<Value<'_>>, by: Json) -> NewValue {
+fn increment(current_value: Option<Value<'_>>, by: Json) -> NewValue {
     let by = by.as_f64().ok_or(SkipReason::TypeMismatch)?;
-    let sum = match current {
+    let sum = match current_value {
         None => by,
         Some(Value::Number(number)) => number + by,
         Some(_) => return Err(SkipReason::TypeMismatch),
@@ -220,8 +220,8 @@ fn increment(current: Option<Value<'_>>, by: Json) -> NewValue {
     serde_json::Number::from_f64(sum).map(Json::Number).ok_or(SkipReason::TypeMismatch)
 }
 
-fn append(current: Option<Value<'_>>, operand: Json) -> NewValue {
-    let mut items = current_items(current)?;
+fn append(current_value: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(current_value)?;
     match operand {
         Json::Array(more) => items.extend(more),
         one => items.push(one),
@@ -229,8 +229,8 @@ fn append(current: Option<Value<'_>>, operand: Json) -> NewValue {
     Ok(Json::Array(items))
 }
 
-fn union(current: Option<Value<'_>>, operand: Json) -> NewValue {
-    let mut items = current_items(current)?;
+fn union(current_value: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(current_value)?;
     for item in array_items(operand)? {
         if !contains_item(&items, &item) {
             items.push(item);
@@ -239,16 +239,16 @@ fn union(current: Option<Value<'_>>, operand: Json) -> NewValue {
     Ok(Json::Array(items))
 }
 
-fn remove(current: Option<Value<'_>>, operand: Json) -> NewValue {
-    let mut items = current_items(current)?;
+fn remove(current_value: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(current_value)?;
     let operand = array_items(operand)?;
     let before = items.len();
     items.retain(|item| !contains_item(&operand, item));
     if items.len() == before { Err(SkipReason::Redundant) } else { Ok(Json::Array(items)) }
 }
 
-fn current_items(current: Option<Value<'_>>) -> Result<Vec<Json>, SkipReason> {
-    match current {
+fn current_items(current_value: Option<Value<'_>>) -> Result<Vec<Json>, SkipReason> {
+    match current_value {
         None => Ok(Vec::new()),
         Some(array @ Value::Array(_)) => array_items(array.to_json()),
         Some(_) => Err(SkipReason::TypeMismatch),

@@ -138,16 +138,16 @@ impl<'w> GroupedWords<'w> {
         Self { words, positions, ends }
     }
 
-    fn of_shard(&self, shard: usize) -> impl Iterator<Item = (Key, u64)> {
-        let begin = shard.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let range: Range<usize> = begin as usize..self.ends[shard] as usize;
+    fn of_shard(&self, shard_index: usize) -> impl Iterator<Item = (Key, u64)> {
+        let begin = shard_index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let range: Range<usize> = begin as usize..self.ends[shard_index] as usize;
         self.positions[range].iter().map(|position| self.words[*position as usize])
     }
 
-    /// Stores the words of the shards from `first` on. `usage` has the usage of each of these shards.
-    fn store(&self, shared: &Shared, first: usize, usage: &mut [[u32; 2]]) -> Stored {
+    /// Stores the words of the shards from `first_shard_index` on. `usage` has the usage of each of these shards.
+    fn store(&self, shared: &Shared, first_shard_index: usize, usage: &mut [[u32; 2]]) -> Stored {
         let mut stored = Stored::default();
-        for (shard, usage) in (first..).zip(usage) {
+        for (shard, usage) in (first_shard_index..).zip(usage) {
             for (key, word) in self.of_shard(shard) {
                 match shared.find(key) {
                     Some(_) => stored.has_duplicate = true,

@@ -79,31 +79,31 @@ impl<T: Copy> EvictionLists<T> {
     }
 
     /// Stores an item in a node and moves the node to the newest end of its class.
-    pub(super) fn put(&mut self, number: u32, item: T, class: EvictionClass) {
-        self.unlink(number);
-        let newest = std::mem::replace(&mut self.ends[class as usize].1, number);
+    pub(super) fn put(&mut self, node_index: u32, item: T, class: EvictionClass) {
+        self.unlink(node_index);
+        let newest = std::mem::replace(&mut self.ends[class as usize].1, node_index);
         match newest {
-            NONE => self.ends[class as usize].0 = number,
-            _ => self.node_mut(newest).after = number,
+            NONE => self.ends[class as usize].0 = node_index,
+            _ => self.node_mut(newest).after = node_index,
         }
         let order_and_class = self.next_order << 2 | class as u64;
-        *self.node_mut(number) = Node { before: newest, after: NONE, order_and_class, item: Some(item) };
+        *self.node_mut(node_index) = Node { before: newest, after: NONE, order_and_class, item: Some(item) };
         self.next_order += 1;
     }
 
     /// Replaces the item of a node without changing its order.
-    pub(super) fn replace(&mut self, number: u32, item: T) {
-        self.node_mut(number).item = Some(item);
+    pub(super) fn replace(&mut self, node_index: u32, item: T) {
+        self.node_mut(node_index).item = Some(item);
     }
 
     /// Frees a node. Its number may be reused.
-    pub(super) fn remove(&mut self, number: u32) {
-        self.unlink(number);
-        let after = std::mem::replace(&mut self.first_free, number);
+    pub(super) fn remove(&mut self, node_index: u32) {
+        self.unlink(node_index);
+        let after = std::mem::replace(&mut self.first_free, node_index);
         if after != NONE {
-            self.node_mut(after).before = number;
+            self.node_mut(after).before = node_index;
         }
-        *self.node_mut(number) = Node { after, ..Node::EMPTY };
+        *self.node_mut(node_index) = Node { after, ..Node::EMPTY };
         self.free_count += 1;
     }
 
@@ -133,11 +133,11 @@ impl<T: Copy> EvictionLists<T> {
     }
 
     /// Returns the content of a node. `None` if the node is free or does not exist.
-    pub(super) fn get(&self, number: u32) -> Option<EvictionEntry<T>> {
-        if number >= self.node_count {
+    pub(super) fn get(&self, node_index: u32) -> Option<EvictionEntry<T>> {
+        if node_index >= self.node_count {
             return None;
         }
-        let Node { order_and_class, item, .. } = *self.node(number);
+        let Node { order_and_class, item, .. } = *self.node(node_index);
         Some(EvictionEntry {
             item: item?,
             class: CLASSES[(order_and_class & 3) as usize],
@@ -167,8 +167,8 @@ impl<T: Copy> EvictionLists<T> {
     }
 
     /// Removes a node from the list of free nodes.
-    fn unlink_free(&mut self, number: u32) {
-        let Node { before, after, .. } = *self.node(number);
+    fn unlink_free(&mut self, node_index: u32) {
+        let Node { before, after, .. } = *self.node(node_index);
         match before {
             NONE => self.first_free = after,
             _ => self.node_mut(before).after = after,
@@ -176,26 +176,26 @@ impl<T: Copy> EvictionLists<T> {
         if after != NONE {
             self.node_mut(after).before = before;
         }
-        *self.node_mut(number) = Node::EMPTY;
+        *self.node_mut(node_index) = Node::EMPTY;
         self.free_count -= 1;
     }
 
     /// Moves a node with content to another number.
-    fn renumber(&mut self, node: Node<T>, number: u32) {
+    fn renumber(&mut self, node: Node<T>, node_index: u32) {
         let class = (node.order_and_class & 3) as usize;
         match node.before {
-            NONE => self.ends[class].0 = number,
-            _ => self.node_mut(node.before).after = number,
+            NONE => self.ends[class].0 = node_index,
+            _ => self.node_mut(node.before).after = node_index,
         }
         match node.after {
-            NONE => self.ends[class].1 = number,
-            _ => self.node_mut(node.after).before = number,
+            NONE => self.ends[class].1 = node_index,
+            _ => self.node_mut(node.after).before = node_index,
         }
-        *self.node_mut(number) = node;
+        *self.node_mut(node_index) = node;
     }
 
-    fn unlink(&mut self, number: u32) {
-        let Node { before, after, order_and_class, item } = *self.node(number);
+    fn unlink(&mut self, node_index: u32) {
+        let Node { before, after, order_and_class, item } = *self.node(node_index);
         if item.is_none() {
             return;
         }
@@ -210,11 +210,11 @@ impl<T: Copy> EvictionLists<T> {
         }
     }
 
-    fn node(&self, number: u32) -> &Node<T> {
-        &self.chunks[number as usize / CHUNK_NODES][number as usize % CHUNK_NODES]
+    fn node(&self, node_index: u32) -> &Node<T> {
+        &self.chunks[node_index as usize / CHUNK_NODES][node_index as usize % CHUNK_NODES]
     }
 
-    fn node_mut(&mut self, number: u32) -> &mut Node<T> {
-        &mut self.chunks[number as usize / CHUNK_NODES][number as usize % CHUNK_NODES]
+    fn node_mut(&mut self, node_index: u32) -> &mut Node<T> {
+        &mut self.chunks[node_index as usize / CHUNK_NODES][node_index as usize % CHUNK_NODES]
     }
 }

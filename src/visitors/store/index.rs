@@ -45,9 +45,9 @@ fn tag_of(Key([_, tag]): Key) -> u64 {
     tag >> (64 - TAG_BITS)
 }
 
-/// Returns the number of words for a shard that has `entries` entries and is about to get one more.
-pub(super) fn len_for(entries: usize) -> usize {
-    (entries * 5 / 3).max(8)
+/// Returns the number of words for a shard that has `entry_count` entries and is about to get one more.
+pub(super) fn len_for(entry_count: usize) -> usize {
+    (entry_count * 5 / 3).max(8)
 }
 
 /// Returns whether one more word may be used.

@@ -18,9 +18,9 @@ pub(super) struct IndexWords {
 
 impl IndexWords {
     /// Allocates empty words. Their memory is freed by an [`IndexTable`] of them.
-    pub(super) fn allocate(len: usize) -> Self {
-        let words: Box<[AtomicU64]> = (0..len).map(|_| AtomicU64::new(EMPTY)).collect();
-        Self { first: NonNull::from(Box::leak(words)).cast(), len }
+    pub(super) fn allocate(word_count: usize) -> Self {
+        let words: Box<[AtomicU64]> = (0..word_count).map(|_| AtomicU64::new(EMPTY)).collect();
+        Self { first: NonNull::from(Box::leak(words)).cast(), len: word_count }
     }
 
     /// Returns both as one number that is not 0. So a shard has its index in one atomic word, and a lookup needs
@@ -70,17 +70,17 @@ impl Drop for IndexTable {
 /// Size of a line of the cache.
 const LINE_BYTES: usize = 64;
 
-/// Starts to load `lines` lines of memory from an address on into the cache. Does nothing except on x86-64.
-pub(super) fn prefetch(address: usize, lines: usize) {
+/// Starts to load `line_count` lines of memory from an address on into the cache. Does nothing except on x86-64.
+pub(super) fn prefetch(address: usize, line_count: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for line in 0..lines {
+    for line in 0..line_count {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let place = without_provenance::<i8>(address.wrapping_add(line * LINE_BYTES));
         // SAFETY: it changes nothing but the cache, and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (address, lines);
+    let _ = (address, line_count);
 }
 
 /// Asks the system for huge pages in a region. A lookup reads a random record. With small pages, the translation of its

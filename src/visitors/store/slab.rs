@@ -166,32 +166,32 @@ impl SlabAllocator {
     }
 
     /// Assigns an empty block to a class.
-    fn assign_block(&mut self, class: usize) -> Option<usize> {
+    fn assign_block(&mut self, class_index: usize) -> Option<usize> {
         let number = self.empty_blocks.pop()?;
-        let slots = slots_per_block(class);
+        let slots = slots_per_block(class_index);
         let block = &mut self.blocks[number];
-        block.class = class;
+        block.class = class_index;
         block.bits = vec![0; slots.div_ceil(64)].into_boxed_slice();
         // The bits after the last slot count as slots in use.
         (slots..block.bits.len() * 64).for_each(|slot| block.bits[slot / 64] |= 1 << (slot % 64));
         block.hint = 0;
-        self.classes[class].slots += slots;
-        self.classes[class].free += slots;
+        self.classes[class_index].slots += slots;
+        self.classes[class_index].free += slots;
         self.add_open(number);
         Some(number)
     }
 
     /// Removes a block without records from its class, so that any class can use it.
-    fn release_block(&mut self, number: usize) {
-        if self.blocks[number].open_index.is_some() {
-            self.detach_block(number);
+    fn release_block(&mut self, block_index: usize) {
+        if self.blocks[block_index].open_index.is_some() {
+            self.detach_block(block_index);
         }
-        if self.evacuating.is_some_and(|(leaving, _)| leaving == number) {
+        if self.evacuating.is_some_and(|(leaving, _)| leaving == block_index) {
             self.evacuating = None;
             self.may_be_sparse = true;
         }
-        self.blocks[number].bits = Box::default();
-        self.empty_blocks.push(number);
+        self.blocks[block_index].bits = Box::default();
+        self.empty_blocks.push(block_index);
     }
 
     /// Chooses a block to evacuate, if a class has too many free slots.
@@ -210,27 +210,27 @@ impl SlabAllocator {
     }
 
     /// Removes an open block from the counts and the open list of its class.
-    fn detach_block(&mut self, number: usize) {
-        let Block { class, taken, .. } = self.blocks[number];
-        self.remove_open(number);
+    fn detach_block(&mut self, block_index: usize) {
+        let Block { class, taken, .. } = self.blocks[block_index];
+        self.remove_open(block_index);
         self.classes[class].slots -= slots_per_block(class);
         self.classes[class].free -= slots_per_block(class) - taken;
     }
 
-    fn is_sparse(&self, class: usize) -> bool {
-        let SizeClass { slots, free, .. } = self.classes[class];
-        free > slots / 16 + 2 * slots_per_block(class)
+    fn is_sparse(&self, class_index: usize) -> bool {
+        let SizeClass { slots, free, .. } = self.classes[class_index];
+        free > slots / 16 + 2 * slots_per_block(class_index)
     }
 
-    fn add_open(&mut self, number: usize) {
-        let open = &mut self.classes[self.blocks[number].class].open;
-        self.blocks[number].open_index = Some(open.len());
-        open.push(number);
+    fn add_open(&mut self, block_index: usize) {
+        let open = &mut self.classes[self.blocks[block_index].class].open;
+        self.blocks[block_index].open_index = Some(open.len());
+        open.push(block_index);
     }
 
-    fn remove_open(&mut self, number: usize) {
-        let open = &mut self.classes[self.blocks[number].class].open;
-        let Some(at) = self.blocks[number].open_index.take() else { return };
+    fn remove_open(&mut self, block_index: usize) {
+        let open = &mut self.classes[self.blocks[block_index].class].open;
+        let Some(at) = self.blocks[block_index].open_index.take() else { return };
         open.swap_remove(at);
         if let Some(moved) = open.get(at) {
             self.blocks[*moved].open_index = Some(at);
@@ -263,10 +263,10 @@ impl Block {
         self.hint = self.hint.min(word);
     }
 
-    /// Returns the first slot in use at or after `from`.
-    fn next_taken(&self, from: usize) -> Option<usize> {
+    /// Returns the first slot in use at or after `start`.
+    fn next_taken(&self, start: usize) -> Option<usize> {
         let is_taken = |slot: &usize| self.bits[slot / 64] & 1 << (slot % 64) != 0;
-        (from..slots_per_block(self.class)).find(is_taken)
+        (start..slots_per_block(self.class)).find(is_taken)
     }
 }
 
@@ -281,14 +281,16 @@ fn class_of(bytes: usize) -> usize {
     first + ((last - (1 << doubling)) >> (doubling - 5))
 }
 
-fn slot_bytes(class: usize) -> usize {
-    let Some(coarse) = class.checked_sub(FINE_CLASSES) else { return (class + 1) * SLOT_ALIGN_BYTES };
+fn slot_bytes(class_index: usize) -> usize {
+    let Some(coarse) = class_index.checked_sub(FINE_CLASSES) else {
+        return (class_index + 1) * SLOT_ALIGN_BYTES;
+    };
     let doubling = (FINE_CLASSES * SLOT_ALIGN_BYTES) << (coarse / 32);
     doubling + (coarse % 32 + 1) * doubling / 32
 }
 
-fn slots_per_block(class: usize) -> usize {
-    BLOCK_BYTES / slot_bytes(class)
+fn slots_per_block(class_index: usize) -> usize {
+    BLOCK_BYTES / slot_bytes(class_index)
 }
 
 // The largest class has the size of the largest record.

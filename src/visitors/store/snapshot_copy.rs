@@ -24,16 +24,16 @@ impl Table {
         self.copy = Some(SnapshotCopy::new(&self.eviction));
     }
 
-    /// Visits up to `entries` nodes and passes their entries to `out`, in no particular order. Returns
+    /// Visits up to `nodes_max` nodes and passes their entries to `visit`, in no particular order. Returns
     /// true when the copy is complete. Without a copy in progress it passes nothing and returns false.
-    pub fn copy_chunk(&mut self, entries: usize, out: &mut EntryVisitor<'_>) -> bool {
+    pub fn copy_chunk(&mut self, nodes_max: usize, visit: &mut EntryVisitor<'_>) -> bool {
         let Some(mut copying) = self.copy.take() else { return false };
-        for _ in 0..entries {
+        for _ in 0..nodes_max {
             let step = copying.step(&self.eviction);
             match step {
                 CopyStep::Saved(placed) | CopyStep::InTable(placed) => {
                     let (key, value) = self.key_and_value(&placed);
-                    out(key, value, placed.class, placed.order);
+                    visit(key, value, placed.class, placed.order);
                 }
                 CopyStep::Skipped => {}
                 CopyStep::Done => return true,
@@ -47,11 +47,11 @@ impl Table {
         false
     }
 
-    /// Passes all entries to `out`, in no particular order. A copy in progress does not change.
-    pub fn visit(&self, out: &mut EntryVisitor<'_>) {
+    /// Passes all entries to `visit`, in no particular order. A copy in progress does not change.
+    pub fn visit(&self, visit: &mut EntryVisitor<'_>) {
         for placed in (0..self.eviction.node_count()).filter_map(|node| self.eviction.get(node)) {
             let (key, value) = self.key_and_value(&placed);
-            out(key, value, placed.class, placed.order);
+            visit(key, value, placed.class, placed.order);
         }
     }
 
@@ -67,7 +67,7 @@ impl Table {
 
     /// Releases the record of an entry that was replaced or removed. If a copy still needs the record,
     /// the copy saves it.
-    pub(super) fn release(&mut self, node: u32, entry: EvictionEntry<RecordPtr>) {
+    pub(super) fn release(&mut self, node_index: u32, entry: EvictionEntry<RecordPtr>) {
         let (key, value) = self.key_and_value(&entry);
         let cost = cost(value.len());
         if let Some(mut digest) = self.digest {
@@ -76,7 +76,7 @@ impl Table {
         }
         self.cost -= cost;
         match &mut self.copy {
-            Some(copying) if copying.needs(node, entry.order) => {
+            Some(copying) if copying.needs(node_index, entry.order) => {
                 let saved_bytes = copying.save(entry, cost as usize);
                 if saved_bytes > COPY_PRESERVED_BYTES_MAX {
                     self.end_copy();
@@ -118,15 +118,15 @@ pub(super) enum CopyStep<T> {
 
 impl<T: Copy> SnapshotCopy<T> {
     /// Begins a copy as of now.
-    pub(super) fn new(order: &EvictionLists<T>) -> Self {
-        let node_end = order.node_count();
-        let order_end = order.next_order();
+    pub(super) fn new(eviction_lists: &EvictionLists<T>) -> Self {
+        let node_end = eviction_lists.node_count();
+        let order_end = eviction_lists.next_order();
         Self { next_node: 0, node_end, order_end, saved: VecDeque::new(), saved_bytes: 0 }
     }
 
     /// Returns whether a node with this put order belongs to the copy and was not visited yet.
-    pub(super) fn needs(&self, node: u32, order: u64) -> bool {
-        order < self.order_end && node >= self.next_node
+    pub(super) fn needs(&self, node_index: u32, order: u64) -> bool {
+        order < self.order_end && node_index >= self.next_node
     }
 
     /// Saves an entry that leaves the table. Returns the bytes of all saved entries.
@@ -137,7 +137,7 @@ impl<T: Copy> SnapshotCopy<T> {
     }
 
     /// Returns the next entry of the copy. Saved entries go first.
-    pub(super) fn step(&mut self, order: &EvictionLists<T>) -> CopyStep<T> {
+    pub(super) fn step(&mut self, eviction_lists: &EvictionLists<T>) -> CopyStep<T> {
         if let Some((placed, bytes)) = self.saved.pop_front() {
             self.saved_bytes -= bytes;
             return CopyStep::Saved(placed);
@@ -146,7 +146,7 @@ impl<T: Copy> SnapshotCopy<T> {
             return CopyStep::Done;
         }
         self.next_node += 1;
-        let placed = order.get(self.next_node - 1).filter(|placed| placed.order < self.order_end);
+        let placed = eviction_lists.get(self.next_node - 1).filter(|placed| placed.order < self.order_end);
         placed.map_or(CopyStep::Skipped, CopyStep::InTable)
     }
 

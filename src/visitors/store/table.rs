@@ -217,7 +217,7 @@ impl Table {
     }
 
     /// Writes a record into a new slot.
-    pub(super) fn write_record(&mut self, key: Key, node: u32, value: &[u8]) -> RecordPtr {
+    pub(super) fn write_record(&mut self, key: Key, node_index: u32, value: &[u8]) -> RecordPtr {
         let bytes = size_of::<RecordHeader>() + value.len();
         assert!(bytes <= TABLE_ENTRY_BYTES_MAX, "a profile with its IDs fits the limit");
         let address = self.slab.allocate(bytes).unwrap_or_else(|| {
@@ -232,7 +232,7 @@ impl Table {
         unsafe {
             record.0.write(RecordHeader {
                 key,
-                node: AtomicU32::new(node),
+                node: AtomicU32::new(node_index),
                 value_bytes: value.len() as u32,
                 accesses: AccessTracker::new(),
             });
@@ -252,18 +252,18 @@ impl Table {
 
     /// Counts the removal of an entry from a shard. Resizes the index if it has more than twice the words
     /// that it needs.
-    fn shrink(&mut self, shard: usize) {
-        let live = &mut self.shard_usage[shard][1];
+    fn shrink(&mut self, shard_index: usize) {
+        let live = &mut self.shard_usage[shard_index][1];
         *live -= 1;
         let len_now = index::len_for(*live as usize);
-        if self.shared.words(shard).is_some_and(|words| words.len() > 2 * len_now) {
-            self.resize(shard);
+        if self.shared.words(shard_index).is_some_and(|words| words.len() > 2 * len_now) {
+            self.resize(shard_index);
         }
     }
 
     /// Replaces the index of a shard by one of the size that its entries need.
-    fn resize(&mut self, shard: usize) {
-        let resized = self.shared.resize(shard, &mut self.shard_usage[shard], 0);
+    fn resize(&mut self, shard_index: usize) {
+        let resized = self.shared.resize(shard_index, &mut self.shard_usage[shard_index], 0);
         self.count_resize(resized);
     }
 
@@ -345,8 +345,9 @@ impl PinnedReader<'_> {
     }
 
     /// Iterates over the values of a shard. An entry that changes meanwhile may be left out. `None` after the last one.
-    pub fn values(&self, shard: usize) -> Option<impl Iterator<Item = &[u8]>> {
-        let words = (shard < SHARD_COUNT).then(|| self.shared.words(shard).unwrap_or_default())?;
+    pub fn values(&self, shard_index: usize) -> Option<impl Iterator<Item = &[u8]>> {
+        let words =
+            (shard_index < SHARD_COUNT).then(|| self.shared.words(shard_index).unwrap_or_default())?;
         // SAFETY: as in `get`: the words are loaded while the reader is pinned.
         Some(index::found(words).map(|word| unsafe { RecordPtr::at(index::address(word)).value() }))
     }
@@ -364,8 +365,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    fn words(&self, shard: usize) -> Option<&[AtomicU64]> {
-        let words = IndexWords::from_bits(self.shards[shard].load(Ordering::Acquire))?;
+    fn words(&self, shard_index: usize) -> Option<&[AtomicU64]> {
+        let words = IndexWords::from_bits(self.shards[shard_index].load(Ordering::Acquire))?;
         // SAFETY: the present words of a shard are live. Replaced words are not freed before the caller, the
         // writer or a pinned reader, stops using them.
         Some(unsafe { words.get() })
@@ -380,41 +381,46 @@ impl Shared {
         Some(RecordPtr::at(index::address(word)))
     }
 
-    /// Replaces the word of the record `old`, which has the key `key`.
-    fn replace_word(&self, key: Key, old: RecordPtr, word: u64) {
+    /// Replaces the word of the record `old_record`, which has the key `key`.
+    fn replace_word(&self, key: Key, old_record: RecordPtr, word: u64) {
         let words = self.words(shard_of(key)).unwrap_or_default();
-        if let Some((slot, _)) = index::search(words, key, |address| address == old.address()) {
+        if let Some((slot, _)) = index::search(words, key, |address| address == old_record.address()) {
             words[slot].store(word, Ordering::Release);
         }
     }
 
     /// Adds the word of a new key to its shard. Resizes the shard if it is full. The caller must be the only writer of
     /// the shard. `usage` has its words that are not empty, and its entries.
-    pub(super) fn insert(&self, shard: usize, usage: &mut [u32; 2], word: u64) -> Option<Resized> {
+    pub(super) fn insert(&self, shard_index: usize, usage: &mut [u32; 2], word: u64) -> Option<Resized> {
         let has_room = |words: &[AtomicU64]| index::has_room(words, usage[0] as usize);
-        let is_full = !self.words(shard).is_some_and(has_room);
-        let resized = is_full.then(|| self.resize(shard, usage, 0));
-        let words = self.words(shard).expect("a shard has words once it has a size");
+        let is_full = !self.words(shard_index).is_some_and(has_room);
+        let resized = is_full.then(|| self.resize(shard_index, usage, 0));
+        let words = self.words(shard_index).expect("a shard has words once it has a size");
         let [used, live] = usage;
         *used += u32::from(index::insert(words, word));
         *live += 1;
         resized
     }
 
-    /// Allocates words for the entries of a shard and `more`, and copies the entries. The caller must be the only
+    /// Allocates words for the entries of a shard and `extra_entry_count`, and copies the entries. The caller must be the only
     /// writer of the shard.
-    pub(super) fn resize(&self, shard: usize, usage: &mut [u32; 2], more: usize) -> Resized {
+    pub(super) fn resize(
+        &self,
+        shard_index: usize,
+        usage: &mut [u32; 2],
+        extra_entry_count: usize,
+    ) -> Resized {
         let [used, live] = usage;
-        let new = IndexWords::allocate(index::len_for(*live as usize + more));
+        let new = IndexWords::allocate(index::len_for(*live as usize + extra_entry_count));
         // SAFETY: the words are new, so no other thread has them.
         let words = unsafe { new.get() };
-        let old = self.words(shard);
+        let old = self.words(shard_index);
         for word in old.into_iter().flat_map(index::entries) {
             index::insert(words, word);
         }
         *used = *live;
         let old_bytes = old.map_or(0, size_of_val);
-        let old = IndexWords::from_bits(self.shards[shard].swap(new.to_bits(), Ordering::AcqRel));
+        let old = IndexWords::from_bits(self.shards[shard_index].swap(new.to_bits(), Ordering::AcqRel));
         Resized { old: old.map(|words| (IndexTable(words), old_bytes)), bytes: size_of_val(words) }
     }
 }

@@ -17,13 +17,13 @@ pub struct TieCache {
 
 impl TieCache {
     /// Returns the entries of an anonymous ID, if the cache has them.
-    pub fn get(&self, anon: IdTag) -> Option<&Arc<[TieEntry]>> {
-        self.entries.get(&anon)
+    pub fn get(&self, anon_tag: IdTag) -> Option<&Arc<[TieEntry]>> {
+        self.entries.get(&anon_tag)
     }
 
     /// Adds the entries of an anonymous ID. At [`TIE_CACHE_ENTRIES_MAX`] it first forgets all others. A list that
     /// exceeds the limit alone is not added.
-    pub fn insert(&mut self, anon: IdTag, entries: Arc<[TieEntry]>) {
+    pub fn insert(&mut self, anon_tag: IdTag, entries: Arc<[TieEntry]>) {
         let size = 1 + entries.len();
         if size > TIE_CACHE_ENTRIES_MAX {
             return;
@@ -32,7 +32,7 @@ impl TieCache {
             self.entries.clear();
             self.size = 0;
         }
-        let before = self.entries.insert(anon, entries);
+        let before = self.entries.insert(anon_tag, entries);
         self.size += size - before.map_or(0, |before| 1 + before.len());
     }
 }

@@ -58,8 +58,12 @@ type State = TieCopy;
 
 impl KnownTies {
     /// Creates the state of a restored checkpoint.
-    pub fn restored(base_seq: u64, sites: BTreeSet<Box<str>>) -> Self {
-        Self(Arc::new(Mutex::new(State { base_seq, sites: Arc::new(sites), ..State::default() })))
+    pub fn restored(checkpoint_seq: u64, sites: BTreeSet<Box<str>>) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            base_seq: checkpoint_seq,
+            sites: Arc::new(sites),
+            ..State::default()
+        })))
     }
 
     /// Sets the check of the key of the entries, unless the checkpoint states that of another key.
@@ -111,17 +115,17 @@ impl KnownTies {
     }
 
     /// Leaves the ties of an erased user out of the next checkpoint.
-    pub fn forget(&self, user: IdTag, tombstone_seq: u64) {
-        self.lock().erased.push((user, tombstone_seq));
+    pub fn forget(&self, user_tag: IdTag, tombstone_seq: u64) {
+        self.lock().erased.push((user_tag, tombstone_seq));
     }
 
-    /// Notes that the checkpoint of `seq` has all entries up to that seq, and no tie of `erased`.
-    pub fn on_checkpoint(&self, seq: u64, erased: &[(IdTag, u64)]) {
+    /// Notes that the checkpoint of `seq` has all entries up to that seq, and no tie of `erased_users`.
+    pub fn on_checkpoint(&self, seq: u64, erased_users: &[(IdTag, u64)]) {
         let mut state = self.lock();
         let last_order = state.last_order(seq);
         state.recent.remove_through(last_order);
         state.base_seq = seq;
-        state.erased.retain(|one| !erased.contains(one));
+        state.erased.retain(|one| !erased_users.contains(one));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -142,11 +146,11 @@ impl KnownTies {
         self.lock().key_check = key_check;
     }
 
-    /// Continues with the entries of the checkpoint `base_seq`, or with `entries`, in the order of their
+    /// Continues with the entries of the checkpoint `checkpoint_seq`, or with `entries`, in the order of their
     /// seqs, if it is 0.
-    pub(crate) fn reset(&self, base_seq: u64, entries: impl IntoIterator<Item = TieEntry>) {
+    pub(crate) fn reset(&self, checkpoint_seq: u64, entries: impl IntoIterator<Item = TieEntry>) {
         let mut state = self.lock();
-        (state.recent, state.base_seq) = (RecentTies::default(), base_seq);
+        (state.recent, state.base_seq) = (RecentTies::default(), checkpoint_seq);
         entries.into_iter().for_each(|entry| state.recent.push(entry));
     }
 }

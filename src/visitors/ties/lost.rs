@@ -58,12 +58,12 @@ impl LostAliases {
     }
 
     /// Sets a line of a filter that is being restored. Returns false if there is no such line.
-    pub fn set_line(&mut self, number: u32, bytes: &[u8; LINE_BYTES]) -> bool {
-        if number >= LINES {
+    pub fn set_line(&mut self, line_index: u32, bytes: &[u8; LINE_BYTES]) -> bool {
+        if line_index >= LINES {
             return false;
         }
         for (at, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-            *self.word_mut((number as usize * LINE_WORDS + at) as u64) = u64::from_le_bytes(*word);
+            *self.word_mut((line_index as usize * LINE_WORDS + at) as u64) = u64::from_le_bytes(*word);
         }
         true
     }

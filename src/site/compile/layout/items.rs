@@ -126,7 +126,7 @@ impl PageCompiler<'_, '_> {
         &mut self,
         page: &Page,
         gaps: &ItemGaps,
-        concrete: &ConcretePath<'_>,
+        concrete_path: &ConcretePath<'_>,
         description: &mut Vec<u8>,
         diagnostics: &mut Diagnostics,
     ) -> Page {
@@ -141,7 +141,7 @@ impl PageCompiler<'_, '_> {
                 filled.extend_from_slice(&text[from..gap.offset]);
                 from = gap.offset;
                 let start = filled.len();
-                if let Err(diagnostic) = gap.write_value(concrete, &mut filled) {
+                if let Err(diagnostic) = gap.write_value(concrete_path, &mut filled) {
                     diagnostics.add(*diagnostic);
                 }
                 description.extend_from_slice(&((filled.len() - start) as u64).to_le_bytes());
@@ -159,9 +159,10 @@ impl PageCompiler<'_, '_> {
                 page.path
             );
             let actual = format!("{} bytes", self.body_bytes_max + value_bytes);
-            let diagnostic = concrete.at_item(expected, actual);
-            diagnostics
-                .add(diagnostic.with_title(format!("the page of item {:?} is too large", concrete.item.id)));
+            let diagnostic = concrete_path.at_item(expected, actual);
+            diagnostics.add(
+                diagnostic.with_title(format!("the page of item {:?} is too large", concrete_path.item.id)),
+            );
         }
         let variants = own.zones.iter_mut().flat_map(|zone| &mut zone.variants);
         for parts in variants.map(|variant| &mut variant.parts).chain([&mut own.parts]) {
@@ -177,12 +178,16 @@ impl PageCompiler<'_, '_> {
 
 impl ItemGap {
     /// Appends the value of the item.
-    fn write_value(&self, concrete: &ConcretePath<'_>, out: &mut Vec<u8>) -> Result<(), Box<Diagnostic>> {
+    fn write_value(
+        &self,
+        concrete_path: &ConcretePath<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Box<Diagnostic>> {
         let Self { path, is_in_text, .. } = self;
-        let id = &concrete.item.id;
-        let Some(value) = item_value(concrete.item, path) else {
-            let expected = format!("`{path}`, which the page {:?} shows", concrete.path);
-            let diagnostic = concrete.at_item(expected, "none".to_owned());
+        let id = &concrete_path.item.id;
+        let Some(value) = item_value(concrete_path.item, path) else {
+            let expected = format!("`{path}`, which the page {:?} shows", concrete_path.path);
+            let diagnostic = concrete_path.at_item(expected, "none".to_owned());
             return Err(Box::new(diagnostic.with_title(format!("item {id:?} has no `{path}`"))));
         };
         if !is_in_text {
@@ -196,7 +201,7 @@ impl ItemGap {
                 let expected =
                     format!("a string, a number, true or false in `{path}`, which is a part of a text");
                 let actual = truncate(value.get(), DIAGNOSTIC_TEXT_CHARS_MAX);
-                let diagnostic = concrete.at_item(expected, actual);
+                let diagnostic = concrete_path.at_item(expected, actual);
                 let title = format!("`{path}` of item {id:?} cannot be part of a text");
                 return Err(Box::new(diagnostic.with_title(title)));
             }

@@ -61,7 +61,7 @@ pub(super) fn conditions_of(source: &Source) -> Vec<SiteCondition<'_>> {
 /// Adds the warnings about a condition.
 pub(super) fn check(
     condition: &SiteCondition<'_>,
-    published: &PublishedPaths<'_>,
+    published_paths: &PublishedPaths<'_>,
     warnings: &mut Diagnostics,
 ) {
     let found = Comparisons::collect(condition.when, &condition.pointer);
@@ -73,7 +73,7 @@ pub(super) fn check(
     }
     for field in &found.fields {
         if field.field.is_page() {
-            published.check_page(condition.file, &field.pointer, &field.name, warnings);
+            published_paths.check_page(condition.file, &field.pointer, &field.name, warnings);
         }
         check_param(condition.file, field).into_iter().for_each(|diagnostic| warnings.add(diagnostic));
     }
@@ -90,8 +90,8 @@ pub(super) fn check(
     }
 }
 
-/// Checks a comparison of the language. Most browsers send a language with a region. `condition` is the whole condition.
-fn check_locale(file: &str, comparison: &Comparison<'_>, condition: &str) -> Option<Diagnostic> {
+/// Checks a comparison of the language. Most browsers send a language with a region. `condition_text` is the whole condition.
+fn check_locale(file: &str, comparison: &Comparison<'_>, condition_text: &str) -> Option<Diagnostic> {
     let text = comparison.literal.as_str().filter(|_| comparison.field == ProfileField::Locale)?;
     let is_language = matches!(text.len(), 2 | 3) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     let (title, expected, nearest) = match text.split_once('_') {
@@ -101,7 +101,7 @@ fn check_locale(file: &str, comparison: &Comparison<'_>, condition: &str) -> Opt
             Some(format!("{language}-{region}")),
         ),
         // Another test of the condition covers the regions.
-        None if !is_language || condition.contains(&format!("{text}-")) => return None,
+        None if !is_language || condition_text.contains(&format!("{text}-")) => return None,
         None => (
             format!("`locale` is compared with {text:?}, which does not match a language with a region"),
             format!("the path `language`, as in {{\"language\": {:?}}}", text.to_ascii_lowercase()),

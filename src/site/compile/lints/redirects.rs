@@ -27,17 +27,17 @@ impl<'r> PublishedPaths<'r> {
         }
     }
 
-    /// Adds a warning if `to` is a path of this site that is not published.
-    pub(super) fn check_target(&self, file: &str, to: &str, warnings: &mut Diagnostics) {
-        if !to.starts_with('/') {
+    /// Adds a warning if `target` is a path of this site that is not published.
+    pub(super) fn check_target(&self, file: &str, target: &str, warnings: &mut Diagnostics) {
+        if !target.starts_with('/') {
             return;
         }
-        let path = decode_path(to);
+        let path = decode_path(target);
         if path.split('/').any(has_inner_param) || self.contains(&path) {
             return;
         }
-        let title = format!("the redirect leads to {to:?}, which is not published");
-        self.warn(file, "/redirect/to", to, &path, title, warnings);
+        let title = format!("the redirect leads to {target:?}, which is not published");
+        self.warn(file, "/redirect/to", target, &path, title, warnings);
     }
 
     /// Adds a warning if the goal at `pointer` in `file` is a page that is not published, or a path that no event has.
@@ -120,8 +120,8 @@ fn has_inner_param(segment: &str) -> bool {
 }
 
 /// Returns the path of a redirect's target, as routes are written.
-fn decode_path(to: &str) -> Cow<'_, str> {
-    let path = to.split(['?', '#']).next().unwrap_or(to);
+fn decode_path(target: &str) -> Cow<'_, str> {
+    let path = target.split(['?', '#']).next().unwrap_or(target);
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
     if !path.contains('%') {
         return nfc::normalize(path);
@@ -133,12 +133,18 @@ fn decode_path(to: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether some path matches both.
-fn overlap<'s>(a: &mut impl Iterator<Item = &'s str>, b: &mut impl Iterator<Item = &'s str>) -> bool {
+fn overlap<'s>(
+    segments: &mut impl Iterator<Item = &'s str>,
+    other_segments: &mut impl Iterator<Item = &'s str>,
+) -> bool {
     loop {
-        match (a.next(), b.next()) {
+        match (segments.next(), other_segments.next()) {
             (None, None) => return true,
             (Some("*"), Some(_)) | (Some(_), Some("*")) => return true,
-            (Some(a), Some(b)) if a == b || param_name(a).is_some() || param_name(b).is_some() => {}
+            (Some(segments), Some(other_segments))
+                if segments == other_segments
+                    || param_name(segments).is_some()
+                    || param_name(other_segments).is_some() => {}
             _ => return false,
         }
     }

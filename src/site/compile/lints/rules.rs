@@ -167,20 +167,20 @@ pub(super) fn universal_audiences(audiences: &Audiences) -> BTreeSet<&str> {
 }
 
 /// Returns whether a condition has no test, so that it holds for every visitor.
-fn always_holds(condition: &Json, universal: &BTreeSet<&str>) -> bool {
-    let holds = |condition: &Json| always_holds(condition, universal);
+fn always_holds(condition: &Json, universal_audiences: &BTreeSet<&str>) -> bool {
+    let holds = |condition: &Json| always_holds(condition, universal_audiences);
     let holds_as = |(key, operand): (&String, &Json)| match (key.as_str(), operand) {
         ("$and", Json::Array(all)) => all.iter().all(holds),
         ("$or", Json::Array(any)) => any.is_empty() || any.iter().any(holds),
-        ("$audience", Json::String(key)) => universal.contains(key.as_str()),
+        ("$audience", Json::String(key)) => universal_audiences.contains(key.as_str()),
         _ => false,
     };
     condition.as_object().is_some_and(|members| members.iter().all(holds_as))
 }
 
 /// Returns whether the second rule matches only visitors that the first one matches.
-fn has_same_condition(first: &Rule, second: &Rule) -> bool {
-    match (first, second) {
+fn has_same_condition(first_rule: &Rule, second_rule: &Rule) -> bool {
+    match (first_rule, second_rule) {
         (Rule::Audience { audience: a, .. }, Rule::Audience { audience: b, .. }) => a == b,
         (Rule::When { when: a, .. }, Rule::When { when: b, .. }) => a == b,
         _ => false,
