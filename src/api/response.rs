@@ -131,7 +131,7 @@ impl Body<'_> {
                 shared_parts.push_pieces(published_site, offset, plan.piece_ranges(*pieces, is_gzip));
             }
             Self::List(list) => {
-                shared_parts.push(offset, SharedBytes::List { list: Arc::clone(list), is_gzip: is_gzip });
+                shared_parts.push(offset, SharedBytes::List { list: Arc::clone(list), is_gzip });
             }
             Self::Text(_) => {}
         }
