@@ -50,8 +50,8 @@ impl<R> WaitingRequests<R> {
     }
 
     /// Returns the next request whose records have returned.
-    pub fn next_returned(&mut self, returned: u64) -> Option<R> {
-        let is_returned = self.waiting.front()?.last_seq <= returned;
+    pub fn next_returned(&mut self, returned_seq: u64) -> Option<R> {
+        let is_returned = self.waiting.front()?.last_seq <= returned_seq;
         is_returned.then(|| self.waiting.pop_front()).flatten().map(|waiting| waiting.request)
     }
 

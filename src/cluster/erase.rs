@@ -182,13 +182,13 @@ impl<O: Clone> NotedErasures<O> {
 
     /// Forgets the records that have returned: no form of them is under way any more. Before an erasure, they
     /// took effect before its tombstone. `clock_ms` is that of the state. Returns whether a note has changed.
-    pub fn forget_returned(&mut self, returned: u64, clock_ms: i64) -> bool {
+    pub fn forget_returned(&mut self, returned_seq: u64, clock_ms: i64) -> bool {
         let before = self.records.len();
-        self.records.retain(|_, (seq, _)| *seq > returned);
+        self.records.retain(|_, (seq, _)| *seq > returned_seq);
         let mut is_changed = self.records.len() != before;
         for note in self.notes.iter_mut().filter(|note| note.owner.is_some()) {
             let is_past = clock_ms.saturating_sub(note.tombstone_ms) >= ARRIVAL_MS;
-            if note.is_done && note.last_seq <= returned && is_past {
+            if note.is_done && note.last_seq <= returned_seq && is_past {
                 (note.owner, is_changed) = (None, true);
             }
         }
@@ -198,11 +198,15 @@ impl<O: Clone> NotedErasures<O> {
     /// Removes the records that a loaded state has accepted already and whose tombstone it has, by
     /// `is_erased`. The state hides the order of their effect and of the tombstone, so each erasure with such
     /// records needs a second one. Returns their owners, with the keys.
-    pub fn take_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&O) -> bool) -> Vec<(O, Vec<u128>)> {
+    pub fn take_unseen(
+        &mut self,
+        last_accepted_seq: u64,
+        is_erased: impl Fn(&O) -> bool,
+    ) -> Vec<(O, Vec<u128>)> {
         let mut unseen = Vec::new();
         for note in &self.notes {
             let Some(owner) = note.owner.as_ref().filter(|owner| is_erased(owner)) else { continue };
-            let is_own = |(seq, id): &(u64, u128)| *id == note.id && *seq <= last_accepted;
+            let is_own = |(seq, id): &(u64, u128)| *id == note.id && *seq <= last_accepted_seq;
             let keys: Vec<u128> =
                 self.records.extract_if(.., |_, record| is_own(record)).map(|(key, _)| key).collect();
             if !keys.is_empty() {

@@ -74,9 +74,9 @@ struct Tombstone {
 ///
 /// # Panics
 /// Never: texts are JSON.
-pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
+pub fn to_text(noted_erasures: &NotedErasures<Erasure>) -> String {
     let mut records: BTreeMap<u128, Vec<(Seq, Hex)>> = BTreeMap::new();
-    for (id, record) in erased.records() {
+    for (id, record) in noted_erasures.records() {
         records.entry(id).or_default().push((Seq(record.seq), hex(record.key)));
     }
     let line = |note: &ErasureNote<Erasure>| {
@@ -98,7 +98,7 @@ pub fn to_text(erased: &NotedErasures<Erasure>) -> String {
         };
         serde_json::to_string(&line).expect("texts are JSON") + "\n"
     };
-    erased.notes().iter().map(line).collect()
+    noted_erasures.notes().iter().map(line).collect()
 }
 
 /// Decodes the file. Ignores lines that cannot be read.

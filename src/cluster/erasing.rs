@@ -171,11 +171,11 @@ pub(crate) struct ErasureThread {
 }
 
 /// Creates both ends.
-pub(crate) fn link(seal: SealKey, orders: Orders, directory: PathBuf) -> (ErasureLink, ErasureThread) {
+pub(crate) fn link(seal_key: SealKey, orders: Orders, directory: PathBuf) -> (ErasureLink, ErasureThread) {
     let ((commands, received), (sender, done)) = (channel(), channel());
     let progress = ErasureProgress::default();
     let link = ErasureLink { commands, done, progress: progress.clone() };
-    (link, ErasureThread { commands: received, done: sender, progress, seal, orders, directory })
+    (link, ErasureThread { commands: received, done: sender, progress, seal: seal_key, orders, directory })
 }
 
 /// Reads the file `erased` of a directory.
@@ -230,25 +230,30 @@ impl ErasureThread {
     fn make_void(
         &self,
         eraser: &Eraser,
-        noted: &mut NotedErasures<Erasure>,
+        noted_erasures: &mut NotedErasures<Erasure>,
         task: ErasureTask,
     ) -> ErasedVisitor {
         let id = task.erasure.id;
-        let summary = until_done(|| self.erase(eraser, noted, &task));
-        if noted.get(id).is_some_and(|note| note.has_too_many_records) {
+        let summary = until_done(|| self.erase(eraser, noted_erasures, &task));
+        if noted_erasures.get(id).is_some_and(|note| note.has_too_many_records) {
             tracing::warn!("too many records were under way during an erasure; erasing the visitor again");
             self.erase_again(eraser, &task.erasure);
         }
-        ErasedVisitor { summary, under_way: noted.records_of(id).collect(), task }
+        ErasedVisitor { summary, under_way: noted_erasures.records_of(id).collect(), task }
     }
 
     /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a
     /// backup can have many of them.
-    fn finish(&self, eraser: &Eraser, erased: Vec<ErasedVisitor>, noted: &mut NotedErasures<Erasure>) {
+    fn finish(
+        &self,
+        eraser: &Eraser,
+        erased_visitors: Vec<ErasedVisitor>,
+        noted_erasures: &mut NotedErasures<Erasure>,
+    ) {
         until_done(|| eraser.wait_for(eraser.checkpoints.request_replacement()));
-        erased.iter().for_each(|visitor| noted.finish(visitor.task.erasure.id));
-        self.write_noted(noted);
-        for visitor in erased {
+        erased_visitors.iter().for_each(|visitor| noted_erasures.finish(visitor.task.erasure.id));
+        self.write_noted(noted_erasures);
+        for visitor in erased_visitors {
             let ErasureSummary { records, redacted, segments, .. } = visitor.summary;
             let erasure = &visitor.task.erasure;
             tracing::info!(order = erasure.order, records, redacted, segments, "erased a visitor");
@@ -263,12 +268,15 @@ impl ErasureThread {
         eraser.log.wake_writer();
     }
 
-    fn write(&self, noted: &NotedErasures<Erasure>) -> std::io::Result<()> {
-        storage::write_data_file(&self.directory.join(ERASED_FILE), erased_file::to_text(noted).as_bytes())
+    fn write(&self, noted_erasures: &NotedErasures<Erasure>) -> std::io::Result<()> {
+        storage::write_data_file(
+            &self.directory.join(ERASED_FILE),
+            erased_file::to_text(noted_erasures).as_bytes(),
+        )
     }
 
-    fn write_noted(&self, noted: &NotedErasures<Erasure>) {
-        if let Err(error) = self.write(noted) {
+    fn write_noted(&self, noted_erasures: &NotedErasures<Erasure>) {
+        if let Err(error) = self.write(noted_erasures) {
             let path = self.directory.join(ERASED_FILE);
             tracing::error!(path = %path.display(), %error, "cannot note an erasure; the next start repeats it");
         }
@@ -278,15 +286,15 @@ impl ErasureThread {
     fn erase(
         &self,
         eraser: &Eraser,
-        noted: &mut NotedErasures<Erasure>,
+        noted_erasures: &mut NotedErasures<Erasure>,
         task: &ErasureTask,
     ) -> Result<ErasureSummary, ErasureError> {
         let started = eraser.log.seal_for_erasure()?.begin()?;
         let ownership = eraser.source.open()?.with_orders(self.orders_of(task));
         let Some(mut rule) = self.rule(&ownership, &task.erasure)? else { return Ok(Default::default()) };
-        if noted.get(task.erasure.id).is_none() {
+        if noted_erasures.get(task.erasure.id).is_none() {
             let records = under_way(eraser, &mut rule, task)?;
-            self.note(noted, task, &records).map_err(EraseError::from)?;
+            self.note(noted_erasures, task, &records).map_err(EraseError::from)?;
         }
         let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
         rule.into_error().map_or(Ok(()), Err)?;
@@ -296,14 +304,14 @@ impl ErasureThread {
     /// Writes the note of an erasure that begins.
     fn note(
         &self,
-        noted: &mut NotedErasures<Erasure>,
+        noted_erasures: &mut NotedErasures<Erasure>,
         task: &ErasureTask,
         records: &[ErasedRecord],
     ) -> Result<(), LogError> {
-        let mut with_note = noted.clone();
+        let mut with_note = noted_erasures.clone();
         with_note.add(task.note(), records);
         self.write(&with_note).map_err(|error| LogError::io(&self.directory.join(ERASED_FILE), error))?;
-        *noted = with_note;
+        *noted_erasures = with_note;
         Ok(())
     }
 

@@ -126,7 +126,7 @@ impl Follower {
 
     /// Checks the own log against a loaded state: at a start, for a new era, and after the stream has lost
     /// its end. Returns the seq after which all records are sent again, if the node took a new producer ID.
-    /// `known` is that of [`verified_seq`], and `new_id` has random bits.
+    /// `known_mark` is that of [`verified_seq`], and `new_id` has random bits.
     ///
     /// At a start the caller saves the file `producer` before it writes the first record. Otherwise the next
     /// start could not notice that the log had ended before `returned_seq`.
@@ -134,12 +134,12 @@ impl Follower {
         &mut self,
         state: &StreamState,
         log: &impl OwnLog,
-        known: Option<SeqMark>,
+        known_mark: Option<SeqMark>,
         new_id: ProducerId,
     ) -> Option<u64> {
         (self.is_chain_checked, self.is_caught_up) = (false, false);
         let entry = state.producers.get(&self.producer.id);
-        let present = verified_seq(&self.producer, entry, log, known);
+        let present = verified_seq(&self.producer, entry, log, known_mark);
         let verified = present.into_iter().chain(refuted_predecessors(&self.producer, state, log)).min();
         if let Some(verified) = verified {
             self.take_new_id(new_id, verified, state.clock_ms);
@@ -204,15 +204,18 @@ impl Follower {
 ///
 /// An expired stream has no message. If it ends at the state's position and was not created again, it is accepted.
 pub fn is_same_stream(
-    at: &ChainPosition,
+    position: &ChainPosition,
     head: &Head,
     message: Option<&StreamMessage<impl AsRef<[u8]>>>,
 ) -> bool {
     match message {
         Some(message) => {
-            message.position == at.position && next_chain(&at.previous_chain, message) == at.chain
+            message.position == position.position
+                && next_chain(&position.previous_chain, message) == position.chain
         }
-        None => head.first > head.last && head.last == at.position && head.created_ms == at.created_ms,
+        None => {
+            head.first > head.last && head.last == position.position && head.created_ms == position.created_ms
+        }
     }
 }
 
@@ -227,19 +230,19 @@ fn difference(records: &[RunRecord<'_>], log: &impl OwnLog) -> Option<u64> {
 
 /// Returns whether a record of the own log is the one that the stream returned. An erasure may have changed
 /// either since it was sent.
-pub fn is_same_record(own: &[u8], returned: &RunRecord<'_>) -> bool {
+pub fn is_same_record(own: &[u8], returned_record: &RunRecord<'_>) -> bool {
     let Some((record, _)) = Record::decode(own) else { return true };
-    if record.received_ms != returned.record.received_ms {
+    if record.received_ms != returned_record.record.received_ms {
         return false;
     }
-    if record.is_redacted || returned.record.is_redacted {
+    if record.is_redacted || returned_record.record.is_redacted {
         return true;
     }
-    if record.kind == RecordKind::Void || returned.record.kind == RecordKind::Void {
-        return own.len() == returned.bytes.len();
+    if record.kind == RecordKind::Void || returned_record.record.kind == RecordKind::Void {
+        return own.len() == returned_record.bytes.len();
     }
     let mut payload = Vec::with_capacity(own.len());
-    push_record(&mut payload, own) && payload == returned.bytes
+    push_record(&mut payload, own) && payload == returned_record.bytes
 }
 
 /// Returns the first seq that the stream lacks under a predecessor of the producer. `None` if it lacks none.
@@ -341,15 +344,20 @@ struct AgreeingMarks {
     is_refuted: bool,
 }
 
-/// Compares the marks of an entry from `known` on with the hash of the own log. Marks of `end` and later are
+/// Compares the marks of an entry from `known_mark` on with the hash of the own log. Marks of `end` and later are
 /// others' records.
-fn last_agreeing_mark(entry: &ProducerEntry, log: &impl OwnLog, known: SeqMark, end: u64) -> AgreeingMarks {
-    let (mut hash, mut at) = (known.hash, known.seq);
-    let mut agreeing = AgreeingMarks { seq: known.seq, is_refuted: false };
+fn last_agreeing_mark(
+    entry: &ProducerEntry,
+    log: &impl OwnLog,
+    known_mark: SeqMark,
+    end: u64,
+) -> AgreeingMarks {
+    let (mut hash, mut at) = (known_mark.hash, known_mark.seq);
+    let mut agreeing = AgreeingMarks { seq: known_mark.seq, is_refuted: false };
     let newest = SeqMark { seq: entry.next - 1, hash: entry.running_hash };
-    let is_own = |mark: &&SeqMark| mark.seq > known.seq && mark.seq < end;
+    let is_own = |mark: &&SeqMark| mark.seq > known_mark.seq && mark.seq < end;
     let mut marks = entry.marks.iter().chain([&newest]).filter(is_own).peekable();
-    log.visit_after(known.seq, &mut |record| {
+    log.visit_after(known_mark.seq, &mut |record| {
         // The content of a damaged record is unknown. So is the key of a void one without a key.
         let Some(own) = record.and_then(identity) else { return false };
         (hash, at) = (own.extend(hash), at + 1);
@@ -394,14 +402,14 @@ impl ReturnHistory {
     }
 
     /// Notes the last own seq that has returned. Call this only while the node is caught up. Times never decrease.
-    pub fn note(&mut self, returned: u64, now_ms: i64) {
+    pub fn note(&mut self, returned_seq: u64, now_ms: i64) {
         self.now_ms = now_ms;
-        while self.notes.back().is_some_and(|(_, seq)| *seq > returned) {
+        while self.notes.back().is_some_and(|(_, seq)| *seq > returned_seq) {
             self.notes.pop_back();
         }
         let is_due = |(noted_ms, _): &(i64, u64)| now_ms - noted_ms >= self.retained_ms / RETURN_NOTES;
         if self.notes.back().is_none_or(is_due) {
-            self.notes.push_back((now_ms, returned));
+            self.notes.push_back((now_ms, returned_seq));
         }
     }
 

@@ -27,13 +27,13 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Starts after the last own seq that has returned.
-    pub fn new(returned: u64) -> Self {
-        Self { sent: returned, in_flight: 0, progress_ms: 0 }
+    pub fn new(returned_seq: u64) -> Self {
+        Self { sent: returned_seq, in_flight: 0, progress_ms: 0 }
     }
 
     /// Notes that own records have returned.
-    pub fn on_returned(&mut self, returned: u64, now_ms: i64) {
-        self.sent = self.sent.max(returned);
+    pub fn on_returned(&mut self, returned_seq: u64, now_ms: i64) {
+        self.sent = self.sent.max(returned_seq);
         self.progress_ms = now_ms;
     }
 
@@ -44,38 +44,38 @@ impl Forwarder {
     }
 
     /// Notes that a publication failed or timed out.
-    pub fn on_failed(&mut self, returned: u64) {
+    pub fn on_failed(&mut self, returned_seq: u64) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.sent = returned;
+        self.sent = returned_seq;
     }
 
-    /// Notes a message with the records up to `last`.
-    pub fn on_sent(&mut self, last: u64, returned: u64, now_ms: i64) {
-        if self.sent <= returned {
+    /// Notes a message with the records up to `last_seq`.
+    pub fn on_sent(&mut self, last_seq: u64, returned_seq: u64, now_ms: i64) {
+        if self.sent <= returned_seq {
             self.progress_ms = now_ms;
         }
-        self.sent = last;
+        self.sent = last_seq;
         self.in_flight += 1;
     }
 
-    /// Returns the first seq of the next message. `None` if nothing is to be sent now. `durable` is the last
+    /// Returns the first seq of the next message. `None` if nothing is to be sent now. `durable_seq` is the last
     /// durable seq.
-    pub fn next(&mut self, durable: u64, returned: u64, now_ms: i64) -> Option<u64> {
-        let is_overdue = self.sent > returned && now_ms - self.progress_ms >= RETURN_TIMEOUT_MS;
-        if self.sent < returned || is_overdue {
-            self.sent = returned;
+    pub fn next(&mut self, durable_seq: u64, returned_seq: u64, now_ms: i64) -> Option<u64> {
+        let is_overdue = self.sent > returned_seq && now_ms - self.progress_ms >= RETURN_TIMEOUT_MS;
+        if self.sent < returned_seq || is_overdue {
+            self.sent = returned_seq;
         }
-        (self.in_flight < IN_FLIGHT_MAX && self.sent < durable).then_some(self.sent + 1)
+        (self.in_flight < IN_FLIGHT_MAX && self.sent < durable_seq).then_some(self.sent + 1)
     }
 }
 
-/// Replaces `payload` by the records from `first` on, up to `last`, to the size of a run, or to a record that
-/// is not loaded. Returns their number. It is 0 only if `first` is not loaded. A damaged record is sent as a
+/// Replaces `payload` by the records from `first_seq` on, up to `last_seq`, to the size of a run, or to a record that
+/// is not loaded. Returns their number. It is 0 only if `first_seq` is not loaded. A damaged record is sent as a
 /// void one, so that it does not stop the log.
-pub fn fill_run(log: &impl OwnLog, first: u64, last: u64, payload: &mut Vec<u8>) -> u32 {
+pub fn fill_run(log: &impl OwnLog, first_seq: u64, last_seq: u64, payload: &mut Vec<u8>) -> u32 {
     payload.clear();
     let mut count = 0;
-    for seq in first..=last {
+    for seq in first_seq..=last_seq {
         let before = payload.len();
         let is_written = match log.record(seq) {
             OwnRecord::Encoded(record) => push_record(payload, record),

@@ -128,8 +128,8 @@ impl Nodes {
     }
 
     /// Notes a heartbeat. `order` is the order of its message.
-    pub(super) fn on_heartbeat(&mut self, id: ProducerId, beat: &Heartbeat, order: u64, clock_ms: i64) {
-        for predecessor in &beat.predecessors {
+    pub(super) fn on_heartbeat(&mut self, id: ProducerId, heartbeat: &Heartbeat, order: u64, clock_ms: i64) {
+        for predecessor in &heartbeat.predecessors {
             if let Some(entry) =
                 self.entries.get_mut(&ProducerId(predecessor.0)).filter(|_| predecessor.0 != id.0)
             {
@@ -137,11 +137,11 @@ impl Nodes {
             }
         }
         let entry = self.entries.entry(id).or_default();
-        entry.name.clone_from(&beat.node);
+        entry.name.clone_from(&heartbeat.node);
         entry.heard_ms = clock_ms;
-        entry.erased_to = entry.erased_to.max(beat.erased_to);
-        entry.oldest = entry.oldest.max(beat.oldest.min(order));
-        entry.first_seq = entry.first_seq.max(beat.first_seq);
+        entry.erased_to = entry.erased_to.max(heartbeat.erased_to);
+        entry.oldest = entry.oldest.max(heartbeat.oldest.min(order));
+        entry.first_seq = entry.first_seq.max(heartbeat.first_seq);
         self.drop_confirmed(clock_ms);
     }
 

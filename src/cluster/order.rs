@@ -129,12 +129,12 @@ impl Positions {
         self.entries.drain(..needed.saturating_sub(1));
     }
 
-    /// Returns the order of an own record. `returned` is the last own seq that has returned: a later record
+    /// Returns the order of an own record. `returned_seq` is the last own seq that has returned: a later record
     /// is after all entries.
-    pub fn order_of(&self, seq: u64, returned: u64) -> u64 {
+    pub fn order_of(&self, seq: u64, returned_seq: u64) -> u64 {
         let before = self.entries.partition_point(|entry| entry.first_seq <= seq);
         match before.checked_sub(1).map(|index| self.entries[index]) {
-            _ if seq > returned => u64::MAX,
+            _ if seq > returned_seq => u64::MAX,
             Some(entry) => order(entry.position, seq - entry.first_seq),
             None => 0,
         }
@@ -142,8 +142,8 @@ impl Positions {
 
     /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned
     /// can be in a message after `position`, and before that of the heartbeat.
-    pub fn oldest(&self, first_seq: u64, returned: u64, position: u64) -> u64 {
-        self.order_of(first_seq, returned).min(order(position + 1, 0))
+    pub fn oldest(&self, first_seq: u64, returned_seq: u64, position: u64) -> u64 {
+        self.order_of(first_seq, returned_seq).min(order(position + 1, 0))
     }
 }
 

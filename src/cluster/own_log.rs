@@ -110,14 +110,14 @@ impl OwnRecords {
     }
 
     /// Forgets the records that have returned. The forwarder goes back to the others if they do not return.
-    pub fn forget_through(&mut self, returned: u64) {
-        while self.recent.front().is_some_and(|batch| batch.end_seq() <= returned + 1) {
+    pub fn forget_through(&mut self, returned_seq: u64) {
+        while self.recent.front().is_some_and(|batch| batch.end_seq() <= returned_seq + 1) {
             self.drop_oldest();
         }
-        while self.loaded.front().is_some_and(|batch| batch.end_seq() <= returned + 1) {
+        while self.loaded.front().is_some_and(|batch| batch.end_seq() <= returned_seq + 1) {
             self.loaded.pop_front();
         }
-        self.loaded_range.start = self.loaded_range.start.max(returned + 1);
+        self.loaded_range.start = self.loaded_range.start.max(returned_seq + 1);
     }
 
     fn drop_oldest(&mut self) {
@@ -137,49 +137,51 @@ impl OwnRecords {
         self.recent_bytes
     }
 
-    /// Returns when the first record after `returned` became durable. `i64::MIN` if that is not known any more.
-    pub(crate) fn durable_ms_after(&self, returned: u64) -> i64 {
+    /// Returns when the first record after `returned_seq` became durable. `i64::MIN` if that is not known any more.
+    pub(crate) fn durable_ms_after(&self, returned_seq: u64) -> i64 {
         match self.recent.front() {
-            Some(batch) if batch.first_seq > returned + 1 => i64::MIN,
+            Some(batch) if batch.first_seq > returned_seq + 1 => i64::MIN,
             Some(_) => {
-                let batch = self.recent.iter().find(|batch| batch.end_seq() > returned + 1);
+                let batch = self.recent.iter().find(|batch| batch.end_seq() > returned_seq + 1);
                 batch.map_or(i64::MAX, |batch| batch.durable_ms)
             }
-            None if returned < self.durable_seq => i64::MIN,
+            None if returned_seq < self.durable_seq => i64::MIN,
             None => i64::MAX,
         }
     }
 
-    /// Makes the undamaged records from `first` on readable, up to `last` or to an earlier seq. Returns that
-    /// seq. It is `last` if the log ends before `first`.
+    /// Makes the undamaged records from `first_seq` on readable, up to `last` or to an earlier seq. Returns that
+    /// seq. It is `last` if the log ends before `first_seq`.
     ///
     /// # Errors
     /// The log cannot be read, or its files are gone.
-    pub fn load(&mut self, first: u64, last: u64) -> Result<u64, LogError> {
-        if first > self.durable_seq || self.recent.front().is_some_and(|batch| batch.first_seq <= first) {
+    pub fn load(&mut self, first_seq: u64, last: u64) -> Result<u64, LogError> {
+        if first_seq > self.durable_seq
+            || self.recent.front().is_some_and(|batch| batch.first_seq <= first_seq)
+        {
             return Ok(last);
         }
         // Records after these are in memory, or not written yet.
         let last =
             self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1)).min(self.durable_seq);
-        if (self.loaded_range.start..=self.loaded_range.end).contains(&first) {
-            self.drop_loaded_before(first);
+        if (self.loaded_range.start..=self.loaded_range.end).contains(&first_seq) {
+            self.drop_loaded_before(first_seq);
         } else {
-            (self.reader, self.loaded_range) = (None, first..first);
+            (self.reader, self.loaded_range) = (None, first_seq..first_seq);
             self.loaded.clear();
         }
         if last >= self.loaded_range.end {
-            self.read(first, last)?;
+            self.read(first_seq, last)?;
         }
         Ok(last.min(self.loaded_range.end - 1))
     }
 
-    /// Drops loaded batches that end before `first`, if there are too many.
-    fn drop_loaded_before(&mut self, first: u64) {
+    /// Drops loaded batches that end before `first_seq`, if there are too many.
+    fn drop_loaded_before(&mut self, first_seq: u64) {
         let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes.len()).sum();
         while let Some(batch) = self.loaded.front()
             && bytes > LOADED_BYTES_MAX
-            && batch.end_seq() <= first
+            && batch.end_seq() <= first_seq
         {
             bytes -= batch.bytes.len();
             self.loaded_range.start = batch.end_seq();
@@ -187,12 +189,12 @@ impl OwnRecords {
         }
     }
 
-    /// Reads further, up to `last` or until enough records from `first` on are in memory.
-    fn read(&mut self, first: u64, last: u64) -> Result<(), LogError> {
-        let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes_from(first)).sum();
+    /// Reads further, up to `last_seq` or until enough records from `first_seq` on are in memory.
+    fn read(&mut self, first_seq: u64, last_seq: u64) -> Result<(), LogError> {
+        let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes_from(first_seq)).sum();
         // A reader of this call sees all durable records.
         let (mut is_current, mut is_damaged) = (false, false);
-        while self.loaded_range.end <= last && bytes < LOAD_BYTES {
+        while self.loaded_range.end <= last_seq && bytes < LOAD_BYTES {
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
                 None => {
@@ -211,7 +213,7 @@ impl OwnRecords {
                     (is_damaged, self.reader) = (true, Some(reader));
                 }
                 // The end of the log is damaged: the rest is a hole.
-                None if is_current && is_damaged => self.loaded_range.end = last + 1,
+                None if is_current && is_damaged => self.loaded_range.end = last_seq + 1,
                 // An intact log has all durable records.
                 None if is_current => return Err(self.missing(self.loaded_range.end)),
                 // Records were written since the reader was opened.

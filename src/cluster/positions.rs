@@ -90,18 +90,18 @@ impl PositionsFile {
     pub(crate) fn on_message(
         &mut self,
         global_position: u64,
-        own_first: Option<u64>,
+        own_first_seq: Option<u64>,
         makes_tie: bool,
-        returned: u64,
+        returned_seq: u64,
     ) {
         let mut state = self.orders.lock();
-        let entry = state.positions.on_message(global_position, own_first, makes_tie);
-        state.returned = returned;
+        let entry = state.positions.on_message(global_position, own_first_seq, makes_tie);
+        state.returned = returned_seq;
         self.unwritten.extend(entry);
     }
 
-    pub(crate) fn set_returned(&self, returned: u64) {
-        self.orders.lock().returned = returned;
+    pub(crate) fn set_returned(&self, returned_seq: u64) {
+        self.orders.lock().returned = returned_seq;
     }
 
     /// Makes all entries durable. `first_seq` is the first record that retention has kept.

@@ -139,11 +139,11 @@ pub(super) struct LocalDirectory(PathBuf);
 impl Directory for LocalDirectory {
     type Tag = FileStamp;
 
-    fn read_list(&self, known: Option<&FileStamp>) -> Result<ChangedList<FileStamp>, String> {
+    fn read_list(&self, known_stamp: Option<&FileStamp>) -> Result<ChangedList<FileStamp>, String> {
         let path = self.0.join(LIST_NAME);
         let failed = |error: io::Error| format!("cannot read {}: {error}", path.display());
         let (file, stamp) = storage::open_regular(&path).map_err(failed)?;
-        if known == Some(&stamp) {
+        if known_stamp == Some(&stamp) {
             return Ok(None);
         }
         let mut bytes = Vec::new();

@@ -56,7 +56,7 @@ enum Remaining {
     Removal,
 }
 
-/// Creates the task that fills `directory`; `None` without `--snapshots-from`. `states` has the result of the
+/// Creates the task that fills `directory`; `None` without `--snapshots-from`. `current_files` has the result of the
 /// server's last scan.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ enum Remaining {
 pub(crate) fn task(
     config: &ClusterConfig,
     directory: &Path,
-    states: CurrentFiles,
+    current_files: CurrentFiles,
     counters: PullCounters,
     renewals: RenewalRequests,
 ) -> Result<Option<impl FnOnce() -> Task + Send + use<>>, String> {
@@ -82,27 +82,30 @@ pub(crate) fn task(
             match source {
                 SnapshotSource::Nats { servers, bucket } => {
                     let settings = NatsSettings { servers, name, files };
-                    run(NatsSource::new(settings, bucket, renewals), &directory, states, counters).await;
+                    run(NatsSource::new(settings, bucket, renewals), &directory, current_files, counters)
+                        .await;
                 }
                 SnapshotSource::Bucket { bucket, prefix } => match open_bucket(&bucket, &files) {
-                    Ok(store) => run(BucketSource::new(store, &prefix), &directory, states, counters).await,
+                    Ok(store) => {
+                        run(BucketSource::new(store, &prefix), &directory, current_files, counters).await
+                    }
                     Err(error) => tracing::error!(error, "cannot use the bucket; no snapshots are pulled"),
                 },
                 SnapshotSource::Http { url } => match DirectorySource::http(url, &files) {
-                    Ok(source) => run(source, &directory, states, counters).await,
+                    Ok(source) => run(source, &directory, current_files, counters).await,
                     Err(error) => {
                         tracing::error!(error, "cannot use the web server; no snapshots are pulled")
                     }
                 },
                 SnapshotSource::Directory(path) => {
-                    run(DirectorySource::local(path), &directory, states, counters).await
+                    run(DirectorySource::local(path), &directory, current_files, counters).await
                 }
             }
         })
     }))
 }
 
-async fn run(mut source: impl Source, directory: &Path, states: CurrentFiles, counters: PullCounters) {
+async fn run(mut source: impl Source, directory: &Path, current_files: CurrentFiles, counters: PullCounters) {
     let mirror = match Mirror::open(directory) {
         Ok(mirror) => mirror,
         Err(error) => {
@@ -111,8 +114,13 @@ async fn run(mut source: impl Source, directory: &Path, states: CurrentFiles, co
             return;
         }
     };
-    let mut puller =
-        Puller { mirror, states, counters, failures: BTreeMap::new(), reported: BTreeSet::new() };
+    let mut puller = Puller {
+        mirror,
+        states: current_files,
+        counters,
+        failures: BTreeMap::new(),
+        reported: BTreeSet::new(),
+    };
     let mut state: Option<SourceState> = None;
     let mut remaining = Remaining::Nothing;
     loop {

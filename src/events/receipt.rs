@@ -65,10 +65,10 @@ enum EventStatus {
 }
 
 impl EventResults {
-    /// Clears the results and reserves space for `events` new ones. Reuses the allocations.
-    pub(super) fn reset(mut self, is_batch: bool, events: usize) -> Self {
+    /// Clears the results and reserves space for `event_count` new ones. Reuses the allocations.
+    pub(super) fn reset(mut self, is_batch: bool, event_count: usize) -> Self {
         self.results.clear();
-        self.results.reserve_exact(events);
+        self.results.reserve_exact(event_count);
         self.message_ids.clear();
         self.ignored.clear();
         Self { is_batch, ..self }
@@ -240,8 +240,8 @@ impl EventResults {
     }
 }
 
-fn write_durability(out: &mut Vec<u8>, durable: Option<Ack>, seq: Option<u64>) {
-    out.extend_from_slice(match durable {
+fn write_durability(out: &mut Vec<u8>, ack: Option<Ack>, seq: Option<u64>) {
+    out.extend_from_slice(match ack {
         Some(Ack::Disk) => b",\"durable\":\"disk\",\"seq\":",
         Some(Ack::Written) => b",\"durable\":\"written\",\"seq\":",
         None => b",\"durable\":null,\"seq\":",

@@ -215,8 +215,8 @@ impl InsightsClient {
     }
 
     /// Counts tasks that no client waits for any more.
-    pub(crate) fn count_abandoned(&self, tasks: usize) {
-        self.metrics.abandoned.fetch_add(tasks as u64, Ordering::Relaxed);
+    pub(crate) fn count_abandoned(&self, task_count: usize) {
+        self.metrics.abandoned.fetch_add(task_count as u64, Ordering::Relaxed);
     }
 }
 

@@ -98,7 +98,7 @@ pub fn answer_over(
 /// # Errors
 /// As for [`answer_over`].
 pub fn answer_cached(
-    files: LogColumns<'_>,
+    columns: LogColumns<'_>,
     cache: &mut AnswerCache,
     seq: u64,
     query: &Query,
@@ -106,7 +106,7 @@ pub fn answer_cached(
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
-    answer_from(Source { files, cache: Some(cache) }, seq, query, site, now_ms, limits)
+    answer_from(Source { files: columns, cache: Some(cache) }, seq, query, site, now_ms, limits)
 }
 
 fn answer_from(
@@ -148,8 +148,8 @@ fn answer_from(
 }
 
 /// Returns the receipt time of the oldest record, in milliseconds.
-fn oldest_receipt_ms(files: &[&Columns]) -> Result<Option<i64>, ScanError> {
-    for file in files {
+fn oldest_receipt_ms(columns: &[&Columns]) -> Result<Option<i64>, ScanError> {
+    for file in columns {
         if let Some(oldest_ms) = file.oldest_receipt_ms()? {
             return Ok(Some(oldest_ms));
         }

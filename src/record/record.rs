@@ -400,8 +400,8 @@ pub(crate) fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
 }
 
 /// Returns the length of a text column of an encoded record, or `None` if the text is absent.
-fn column_length(record: &[u8], column: usize) -> Option<usize> {
-    let length = u16_at(record, LENGTHS_OFFSET + 2 * column);
+fn column_length(record: &[u8], column_index: usize) -> Option<usize> {
+    let length = u16_at(record, LENGTHS_OFFSET + 2 * column_index);
     (length != ABSENT).then_some(usize::from(length))
 }
 

@@ -45,13 +45,13 @@ impl Node {
     }
 
     /// Lists the states other than the present one, the best last: the beginning of the era, then the own checkpoints.
-    pub(super) fn list_candidates(&self, published: &PublishedEra, head: &Head) -> Vec<Candidate> {
+    pub(super) fn list_candidates(&self, published_era: &PublishedEra, head: &Head) -> Vec<Candidate> {
         let (mut candidates, mut checkpoints) = (Vec::new(), Vec::new());
-        let era = &published.era;
+        let era = &published_era.era;
         let is_founding = era.checkpoint.is_none() || self.unfounded.is_some();
-        if is_founding && published.position >= head.first {
+        if is_founding && published_era.position >= head.first {
             let at = ChainPosition {
-                position: published.position,
+                position: published_era.position,
                 chain: [0; 16],
                 previous_chain: [0; 16],
                 created_ms: era.created_ms,

@@ -33,11 +33,11 @@ pub(super) struct Erasures {
 }
 
 impl Erasures {
-    pub(super) fn new(link: ErasureLink, noted: NotedErasures<Erasure>) -> Self {
+    pub(super) fn new(link: ErasureLink, noted_erasures: NotedErasures<Erasure>) -> Self {
         Self {
             link,
             open: HashMap::new(),
-            noted,
+            noted: noted_erasures,
             effective: HashSet::new(),
             listed: HashMap::new(),
             old_records: OldRecords::default(),
@@ -129,8 +129,8 @@ impl Erasures {
     }
 
     /// Erases the visitors again whose records a loaded state has accepted in an unknown order.
-    fn erase_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&Erasure) -> bool) {
-        for (erasure, keys) in self.noted.take_unseen(last_accepted, is_erased) {
+    fn erase_unseen(&mut self, last_accepted_seq: u64, is_erased: impl Fn(&Erasure) -> bool) {
+        for (erasure, keys) in self.noted.take_unseen(last_accepted_seq, is_erased) {
             self.erase_again(erasure, keys);
         }
     }
@@ -142,9 +142,9 @@ impl Erasures {
 
     /// Notes that the own records up to a seq have returned. While an erasure is open, the file keeps them:
     /// one of them may need a second tombstone.
-    pub(super) fn forget_returned(&mut self, returned: u64, clock_ms: i64) {
-        if self.noted.forget_returned(returned, clock_ms) && self.open.is_empty() {
-            let _ = self.link.commands.send(ErasureCommand::Forget(returned, clock_ms));
+    pub(super) fn forget_returned(&mut self, returned_seq: u64, clock_ms: i64) {
+        if self.noted.forget_returned(returned_seq, clock_ms) && self.open.is_empty() {
+            let _ = self.link.commands.send(ErasureCommand::Forget(returned_seq, clock_ms));
         }
     }
 }

@@ -64,14 +64,14 @@ impl Node {
         self.set_state(ClusterState::Alone, reason, clock);
     }
 
-    fn on_connected(&mut self, head: &Head, era: Option<PublishedEra>, clock: &dyn Clock) {
+    fn on_connected(&mut self, head: &Head, published_era: Option<PublishedEra>, clock: &dyn Clock) {
         if self.phase == Phase::Stopped {
             return;
         }
         self.follower.on_connected(head);
         self.forwarder = Forwarder::new(self.returned());
         self.head = Some(*head);
-        let Some(published) = era else {
+        let Some(published) = published_era else {
             return self.wait_for_operator(
                 "the stream has no era; found the cluster with `parallax cluster new-era`",
                 clock,
@@ -94,8 +94,8 @@ impl Node {
         self.set_state(ClusterState::Alone, reason, clock);
     }
 
-    fn check_era(&self, published: &PublishedEra, head: &Head) -> Result<(), String> {
-        let era = &published.era;
+    fn check_era(&self, published_era: &PublishedEra, head: &Head) -> Result<(), String> {
+        let era = &published_era.era;
         if era.secret_check != self.keys.secret_check {
             return Err(
                 "--cluster-secret is not the secret of this cluster; use the file of the other nodes"
@@ -224,14 +224,14 @@ impl Node {
         self.begin_unread_erasures();
     }
 
-    fn on_new_producer(&mut self, verified: u64) {
+    fn on_new_producer(&mut self, verified_seq: u64) {
         self.metrics.new_producer_ids.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
-            after_seq = verified,
+            after_seq = verified_seq,
             "the own log and the stream differ; sending the log again from here under a new producer ID"
         );
-        self.forwarder = Forwarder::new(verified);
-        self.sent_before = verified;
+        self.forwarder = Forwarder::new(verified_seq);
+        self.sent_before = verified_seq;
         self.positions.set_returned(self.returned());
     }
 
@@ -346,9 +346,14 @@ impl Node {
         }
     }
 
-    /// Begins the erasures of tombstones that took effect, with their keys, seqs and times. `last_own` is the
+    /// Begins the erasures of tombstones that took effect, with their keys, seqs and times. `last_own_seq` is the
     /// last own seq of their run, or 0.
-    fn begin_erasures(&mut self, tombstones: &[(u128, u64, i64)], last_own: u64, profiles: &ProfileTable) {
+    fn begin_erasures(
+        &mut self,
+        tombstones: &[(u128, u64, i64)],
+        last_own_seq: u64,
+        profiles: &ProfileTable,
+    ) {
         let Some(state) = self.state.as_ref().filter(|_| !tombstones.is_empty()) else { return };
         let (log_end, returned) = (self.log.last_seq(), self.follower.returned(state));
         let clock_ms = state.clock_ms;
@@ -356,23 +361,23 @@ impl Node {
             let listed = state.nodes.erasures.iter().rev().find(|erasure| erasure.id == *id);
             let Some(erasure) = listed.cloned() else { continue };
             // Records after an own tombstone belong to a new visitor.
-            let last_seq = if *seq <= last_own { *seq } else { log_end };
+            let last_seq = if *seq <= last_own_seq { *seq } else { log_end };
             let task = ErasureTask::new(erasure, (last_seq, returned), clock_ms);
             self.erasures.begin(ErasureTask { tombstone_ms: *tombstone_ms, ..task });
         }
         self.publish_erasures(profiles);
     }
 
-    fn on_returned(&mut self, last: u64, clock: &dyn Clock) {
-        self.forwarder.on_returned(last, monotonic_ms(clock));
-        while let Some(batch) = self.waiting.next_returned(last) {
+    fn on_returned(&mut self, last_seq: u64, clock: &dyn Clock) {
+        self.forwarder.on_returned(last_seq, monotonic_ms(clock));
+        while let Some(batch) = self.waiting.next_returned(last_seq) {
             batch.complete(true);
         }
-        self.log.forget_through(last);
+        self.log.forget_through(last_seq);
         let clock_ms = self.state.as_ref().map_or(i64::MIN, |state| state.clock_ms);
-        self.erasures.forget_returned(last, clock_ms);
+        self.erasures.forget_returned(last_seq, clock_ms);
         if self.follower.is_caught_up {
-            self.history.note(last, clock.now_ms());
+            self.history.note(last_seq, clock.now_ms());
         }
     }
 

@@ -297,12 +297,12 @@ impl ColumnBuilder {
 
     fn write_section(
         &self,
-        section: usize,
+        section_index: usize,
         visitors: &SortedVisitors,
         rows: &RowOrder<'_>,
         out: &mut Vec<u8>,
     ) {
-        match section {
+        match section_index {
             VISITORS => visitors.hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes())),
             TIMES => rows.write(&self.times, out),
             ROW_VISITORS => {
@@ -338,9 +338,9 @@ impl ColumnBuilder {
             }
             _ => {
                 for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
-                    if section == column.codes_section() {
+                    if section_index == column.codes_section() {
                         rows.write(&texts.codes, out);
-                    } else if section == column.texts_section() {
+                    } else if section_index == column.texts_section() {
                         out.extend_from_slice(&texts.texts);
                     }
                 }

@@ -107,8 +107,8 @@ impl BlockHeader {
         self.base.saturating_add((1 << self.width) - 1)
     }
 
-    fn packed_bytes(self, rows: usize) -> usize {
-        (rows * self.width as usize).div_ceil(8)
+    fn packed_bytes(self, row_count: usize) -> usize {
+        (row_count * self.width as usize).div_ceil(8)
     }
 }
 
@@ -122,17 +122,17 @@ pub(crate) struct BlockHeaders {
 }
 
 impl BlockHeaders {
-    /// Returns the length of all headers in bytes, for a column of `rows` numbers.
-    pub(crate) fn bytes(rows: usize) -> usize {
-        rows.div_ceil(BLOCK_ROWS) * BLOCK_HEADER_BYTES
+    /// Returns the length of all headers in bytes, for a column of `row_count` numbers.
+    pub(crate) fn bytes(row_count: usize) -> usize {
+        row_count.div_ceil(BLOCK_ROWS) * BLOCK_HEADER_BYTES
     }
 
-    /// Parses the headers, which are the first bytes of a column of `rows` numbers.
+    /// Parses the headers, which are the first bytes of a column of `row_count` numbers.
     ///
     /// # Errors
     /// The column is too short, or a width is out of range.
-    pub(crate) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
-        let bytes = column.get(..Self::bytes(rows)).ok_or(ColumnFileError::OUT_OF_RANGE)?;
+    pub(crate) fn parse(column: &[u8], row_count: usize) -> Result<Self, ColumnFileError> {
+        let bytes = column.get(..Self::bytes(row_count)).ok_or(ColumnFileError::OUT_OF_RANGE)?;
         let headers: Vec<_> =
             bytes.as_chunks::<BLOCK_HEADER_BYTES>().0.iter().map(BlockHeader::parse).collect();
         if headers.iter().any(|header| header.width > WIDTH_MAX) {
@@ -141,10 +141,10 @@ impl BlockHeaders {
         let mut end = bytes.len();
         let mut offsets = vec![end];
         for (block, header) in headers.iter().enumerate() {
-            end += header.packed_bytes(rows_of(rows, block));
+            end += header.packed_bytes(rows_of(row_count, block));
             offsets.push(end);
         }
-        Ok(Self { headers, offsets, rows })
+        Ok(Self { headers, offsets, rows: row_count })
     }
 
     /// Returns the blocks that can have one of these numbers, which are sorted.
@@ -185,8 +185,8 @@ impl BlockHeaders {
 }
 
 /// Returns the number of rows in a block, for a column of `row_count` rows.
-fn rows_of(row_count: usize, block: usize) -> usize {
-    (row_count - block * BLOCK_ROWS).min(BLOCK_ROWS)
+fn rows_of(row_count: usize, block_index: usize) -> usize {
+    (row_count - block_index * BLOCK_ROWS).min(BLOCK_ROWS)
 }
 
 /// A reader of the blocks of a packed column.
@@ -203,16 +203,16 @@ pub(crate) struct PackedColumn {
 }
 
 impl PackedColumn {
-    /// Creates the reader of a whole column of `rows` numbers within `bounds`.
+    /// Creates the reader of a whole column of `row_count` numbers within `bounds`.
     ///
     /// # Errors
-    /// The bytes are no column of `rows` numbers.
+    /// The bytes are no column of `row_count` numbers.
     pub(crate) fn new(
         column: Vec<u8>,
-        rows: usize,
+        row_count: usize,
         bounds: RangeInclusive<i64>,
     ) -> Result<Self, ColumnFileError> {
-        let headers = BlockHeaders::parse(&column, rows)?;
+        let headers = BlockHeaders::parse(&column, row_count)?;
         if headers.column_bytes() != column.len() {
             return Err(ColumnFileError::OUT_OF_RANGE);
         }

@@ -226,9 +226,9 @@ impl Columns {
     }
 
     /// Reads the bytes of a section and checks its checksum.
-    fn section(&self, section: usize) -> Result<Vec<u8>, ColumnFileError> {
-        let Section { length, crc } = self.header.sections[section];
-        let bytes = self.read(self.header.section_offset(section), length as usize)?;
+    fn section(&self, section_index: usize) -> Result<Vec<u8>, ColumnFileError> {
+        let Section { length, crc } = self.header.sections[section_index];
+        let bytes = self.read(self.header.section_offset(section_index), length as usize)?;
         match crc32c(&[&bytes]) == crc {
             true => Ok(bytes),
             false => Err(ColumnFileError::Damaged("the checksum of a section is wrong")),
@@ -236,11 +236,11 @@ impl Columns {
     }
 
     /// Reads a part of a section whose checksum was checked before.
-    fn part_of_section(&self, section: usize, range: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
-        if range.end > self.header.sections[section].length as usize {
+    fn part_of_section(&self, section_index: usize, range: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
+        if range.end > self.header.sections[section_index].length as usize {
             return Err(ColumnFileError::OUT_OF_RANGE);
         }
-        self.read(self.header.section_offset(section) + range.start as u64, range.len())
+        self.read(self.header.section_offset(section_index) + range.start as u64, range.len())
     }
 
     fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
@@ -259,32 +259,37 @@ impl Columns {
     /// Reads a packed column of numbers within `bounds`.
     fn packed(
         &self,
-        section: usize,
+        section_index: usize,
         bounds: RangeInclusive<i64>,
         part: &FilePart,
     ) -> Result<PackedColumn, ColumnFileError> {
         let rows = self.rows();
         if !part.is_checked {
-            let mut column = PackedColumn::new(self.section(section)?, rows, bounds)?;
+            let mut column = PackedColumn::new(self.section(section_index)?, rows, bounds)?;
             if let Some(blocks) = &part.blocks {
                 column.limit_to(blocks.clone());
             }
             return Ok(column);
         }
-        let headers = self.headers(section)?;
+        let headers = self.headers(section_index)?;
         let blocks = part.blocks.clone().unwrap_or_else(|| headers.all());
-        let packed = self.part_of_section(section, headers.range_of(&blocks))?;
+        let packed = self.part_of_section(section_index, headers.range_of(&blocks))?;
         Ok(PackedColumn::of_blocks(headers, packed, blocks, bounds))
     }
 
-    fn headers(&self, section: usize) -> Result<BlockHeaders, ColumnFileError> {
-        let bytes = self.part_of_section(section, 0..BlockHeaders::bytes(self.rows()))?;
+    fn headers(&self, section_index: usize) -> Result<BlockHeaders, ColumnFileError> {
+        let bytes = self.part_of_section(section_index, 0..BlockHeaders::bytes(self.rows()))?;
         BlockHeaders::parse(&bytes, self.rows())
     }
 
     /// Reads a packed column of numbers below `end`.
-    fn numbers(&self, section: usize, end: usize, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
-        self.packed(section, 0..=end as i64 - 1, part)
+    fn numbers(
+        &self,
+        section_index: usize,
+        end: usize,
+        part: &FilePart,
+    ) -> Result<PackedColumn, ColumnFileError> {
+        self.packed(section_index, 0..=end as i64 - 1, part)
     }
 
     /// Returns the hashes of the visitors.

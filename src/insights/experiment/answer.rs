@@ -55,10 +55,10 @@ fn write_experiment(
     count: &ExperimentCount,
     comparisons: &[ComparedMetric],
     now_ms: i64,
-    log: AnsweredLog,
+    answered_log: AnsweredLog,
 ) -> Answer {
     let split = Split::of(question, count);
-    let mut document = begin_document(&question.range, site, log);
+    let mut document = begin_document(&question.range, site, answered_log);
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);
     let days_left = remaining_days(question, count, split.weights.as_deref(), now_ms);
@@ -95,13 +95,13 @@ fn write_experiment(
             .collect(),
     );
     insert("daysLeft", json!(days_left));
-    end_document(&mut document, &count.other, count.rows, log, experiment_query(question, site));
+    end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
     let lines =
         numbered().flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
     let mut notes = vec![decision.sentence().to_owned()];
     notes.extend(cap_sentence(question, count));
     let document = Json::Object(document);
-    Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: log.seq }
+    Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: answered_log.seq }
 }
 
 /// Returns a sentence about the limit of the values. `None` if no metric adds up an amount.

@@ -123,9 +123,14 @@ fn arm_sums(metric: &Metric, sums: &MetricSums) -> ArmSums {
     ArmSums { visitors: sums.visitors, converted, sum, sum_of_squares: squares }
 }
 
-fn verdict(metric: &Metric, comparison: &Comparison, p_adjusted: Option<f64>, alpha: f64) -> &'static str {
+fn verdict(
+    metric: &Metric,
+    comparison: &Comparison,
+    adjusted_p_value: Option<f64>,
+    alpha: f64,
+) -> &'static str {
     match metric.margin {
         Some(margin) => comparison.guardrail_verdict(margin, metric.lower_is_better).name(),
-        None => comparison.verdict(p_adjusted, alpha).name(),
+        None => comparison.verdict(adjusted_p_value, alpha).name(),
     }
 }

@@ -53,9 +53,9 @@ impl MetricSums {
         }
     }
 
-    fn add(&mut self, goals: u64, units: i128) {
+    fn add(&mut self, goal_count: u64, units: i128) {
         self.visitors += 1;
-        self.converted += u64::from(goals > 0);
+        self.converted += u64::from(goal_count > 0);
         self.valued += u64::from(units != 0);
         self.uncapped.add(units);
     }
@@ -152,7 +152,7 @@ impl ExperimentCount {
 /// # Errors
 /// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
 pub(crate) fn count_experiment(
-    files: &[&Columns],
+    columns: &[&Columns],
     question: &ExperimentQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
@@ -161,7 +161,7 @@ pub(crate) fn count_experiment(
     let mut part_count = 1;
     while part_count <= PARTS_MAX {
         search.clear();
-        match count_in_parts(files, question, site, limits, part_count, &mut search)? {
+        match count_in_parts(columns, question, site, limits, part_count, &mut search)? {
             CountOutcome::Complete(count) => return Ok(*count),
             CountOutcome::TooFewParts { factor } => part_count = part_count.saturating_mul(factor),
             CountOutcome::WithoutCap(next) => search = next,
@@ -182,7 +182,7 @@ enum CountOutcome {
 }
 
 fn count_in_parts(
-    files: &[&Columns],
+    columns: &[&Columns],
     question: &ExperimentQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
@@ -195,11 +195,11 @@ fn count_in_parts(
         let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
         let credits_limits = Limits { memory_bytes, is_over: limits.is_over };
         let visitors = VisitorSet::Part(part);
-        let Some(credits) = Credits::read(files, files, visitors, &credits_limits)? else {
+        let Some(credits) = Credits::read(columns, columns, visitors, &credits_limits)? else {
             return Ok(CountOutcome::TooFewParts { factor: 2 });
         };
         let mut reader = PartReader::new(question, site, arms, credits, part);
-        for file in files {
+        for file in columns {
             reader.add_file(file, limits)?;
         }
         if let Some(factor) = reader.missing_parts_factor(limits) {
@@ -225,7 +225,7 @@ fn count_in_parts(
         Err(next) => Ok(CountOutcome::WithoutCap(next)),
         Ok(cap_units) => {
             let mut count = counter.finish(&arms, cap_units);
-            count.rows = files.iter().map(|file| file.rows() as u64).sum();
+            count.rows = columns.iter().map(|file| file.rows() as u64).sum();
             Ok(CountOutcome::Complete(Box::new(count)))
         }
     }

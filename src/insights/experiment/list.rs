@@ -136,7 +136,7 @@ pub(super) struct List {
 /// # Errors
 /// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
 pub(super) fn count_experiments(
-    files: &[&Columns],
+    columns: &[&Columns],
     question: &ExperimentsQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
@@ -145,7 +145,7 @@ pub(super) fn count_experiments(
     while part_count <= PARTS_MAX {
         let mut reader = ListReader::new(question, site);
         let is_complete = Part::all(part_count).try_fold(true, |is_complete, part| {
-            Ok::<_, ScanError>(is_complete && reader.read_part(files, part, limits)?)
+            Ok::<_, ScanError>(is_complete && reader.read_part(columns, part, limits)?)
         })?;
         if is_complete {
             return Ok(reader.list);
@@ -186,9 +186,14 @@ impl<'q> ListReader<'q> {
     }
 
     /// Counts one part of the visitors. Returns false if the part does not fit in the memory.
-    fn read_part(&mut self, files: &[&Columns], part: Part, limits: &Limits<'_>) -> Result<bool, ScanError> {
+    fn read_part(
+        &mut self,
+        columns: &[&Columns],
+        part: Part,
+        limits: &Limits<'_>,
+    ) -> Result<bool, ScanError> {
         let mut exposures = Exposures::new();
-        for file in files {
+        for file in columns {
             if part.is_first() {
                 self.list.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.plan.range)?;
                 self.list.rows += file.rows() as u64;

@@ -64,7 +64,11 @@ pub(crate) fn answer_experiments(
     })
 }
 
-fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &ListedCount) -> Numbers {
+fn numbers_of(
+    question: &ExperimentsQuestion,
+    known_experiment: &KnownExperiment,
+    count: &ListedCount,
+) -> Numbers {
     let exposed = |number: usize| count.exposed.get(number).copied().unwrap_or_default();
     let (compared, others) = count.arms.names().split_at(count.arms.compared());
     let names = compared.iter().enumerate().skip(HOLDOUT_NUMBER + 1);
@@ -74,7 +78,7 @@ fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &L
         both: count.both,
         held_out: exposed(HOLDOUT_NUMBER),
     };
-    let newest = &known.phases[known.phases.len().saturating_sub(1)..];
+    let newest = &known_experiment.phases[known_experiment.phases.len().saturating_sub(1)..];
     let exposed = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
     Numbers {
         phase: newest.first().map(|phase| time::to_text(phase.from_ms)),
@@ -83,24 +87,24 @@ fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &L
         exposed,
         others: visitors.others,
         both: count.both,
-        alarms: Split::between(&visitors, newest, question.start_ms(known)).alarms,
+        alarms: Split::between(&visitors, newest, question.start_ms(known_experiment)).alarms,
     }
 }
 
-fn experiment_json(known: &KnownExperiment, places: &Places, numbers: Numbers) -> Json {
-    let published = known.published.as_ref();
+fn experiment_json(known_experiment: &KnownExperiment, places: &Places, numbers: Numbers) -> Json {
+    let published = known_experiment.published.as_ref();
     let metrics = published.map(|published| &published.metrics);
     let guardrails = metrics.into_iter().flat_map(|metrics| &metrics.guardrails).map(
         |rail| json!({ "goal": rail.goal, "margin": rail.margin, "lowerIsBetter": rail.lower_is_better }),
     );
     let members = [
-        ("key", json!(known.key)),
+        ("key", json!(known_experiment.key)),
         ("published", json!(published.is_some())),
         ("routes", json!(places.routes)),
         ("moreRoutes", json!(places.more_routes)),
         ("zones", json!(places.zones)),
-        ("arms", known.newest().map_or(Json::Null, phase_arms_json)),
-        ("coverage", json!(known.newest().map(|newest| newest.coverage()))),
+        ("arms", known_experiment.newest().map_or(Json::Null, phase_arms_json)),
+        ("coverage", json!(known_experiment.newest().map(|newest| newest.coverage()))),
         ("holdout", json!(published.map(|published| published.holdout))),
         ("goal", json!(metrics.and_then(|metrics| metrics.goal.as_ref()))),
         ("value", json!(metrics.and_then(|metrics| metrics.value.as_ref()))),
@@ -119,11 +123,11 @@ fn experiment_json(known: &KnownExperiment, places: &Places, numbers: Numbers) -
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
-fn line(known: &KnownExperiment, numbers: &Numbers) -> Vec<Cell> {
+fn line(known_experiment: &KnownExperiment, numbers: &Numbers) -> Vec<Cell> {
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     vec![
-        text(&known.key),
-        text(if known.published.is_some() { "true" } else { "false" }),
+        text(&known_experiment.key),
+        text(if known_experiment.published.is_some() { "true" } else { "false" }),
         Cell::Text(numbers.phase.clone()),
         Cell::Text(numbers.first.clone()),
         Cell::Text(numbers.last.clone()),

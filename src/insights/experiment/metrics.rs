@@ -83,8 +83,8 @@ struct Texts<'t> {
 }
 
 impl<'t> Texts<'t> {
-    fn published(known: &'t KnownExperiment) -> Self {
-        let Some(published) = &known.published else { return Self::default() };
+    fn published(known_experiment: &'t KnownExperiment) -> Self {
+        let Some(published) = &known_experiment.published else { return Self::default() };
         let metrics = &published.metrics;
         let guardrails = metrics.guardrails.iter().map(|rail| GuardrailTexts {
             goal: &rail.goal,
@@ -152,12 +152,12 @@ fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionEr
 /// Returns the metrics of a question. The second result is true if the goal, the value or the guardrails differ from
 /// the published metrics.
 pub(super) fn metrics_of(
-    known: &KnownExperiment,
+    known_experiment: &KnownExperiment,
     pairs: &[(&str, &str)],
 ) -> Result<(Vec<Metric>, bool), QuestionError> {
     // A forged snapshot could have malformed metrics. Then no metric counts as published.
-    let published = Texts::published(known).metrics().unwrap_or_default();
-    let metrics = Texts::published(known).replaced(pairs)?.metrics()?;
+    let published = Texts::published(known_experiment).metrics().unwrap_or_default();
+    let metrics = Texts::published(known_experiment).replaced(pairs)?.metrics()?;
     if metrics.len() > METRICS_MAX {
         let (name, text) =
             pairs.iter().rfind(|(name, _)| ["more", "guardrail"].contains(name)).unwrap_or(&("", ""));

@@ -235,7 +235,7 @@ struct CodeColumn<T> {
 
 impl<T> CodeColumn<T> {
     fn open(
-        file: &Columns,
+        columns: &Columns,
         column: TextColumn,
         fact: impl Fn(&str) -> T,
         absent_fact: T,
@@ -243,12 +243,12 @@ impl<T> CodeColumn<T> {
     where
         T: Clone,
     {
-        let texts = file.texts(column)?;
+        let texts = columns.texts(column)?;
         let mut by_code = vec![absent_fact; texts.len()];
         for (fact_of_code, text) in by_code.iter_mut().zip(&texts).skip(CODE_FIRST as usize) {
             *fact_of_code = fact(text);
         }
-        let block = Block::new(file.codes(column, texts.len(), &FilePart::WHOLE)?);
+        let block = Block::new(columns.codes(column, texts.len(), &FilePart::WHOLE)?);
         Ok((Self { block, by_code }, texts))
     }
 

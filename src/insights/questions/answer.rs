@@ -53,24 +53,28 @@ pub(crate) fn write(
     question: &Question,
     site: &SiteFacts,
     counted_answer: &CountedAnswer,
-    log: AnsweredLog,
+    answered_log: AnsweredLog,
     now_ms: i64,
 ) -> Answer {
-    let mut document = begin_document(&question.range, site, log);
+    let mut document = begin_document(&question.range, site, answered_log);
     let (header, lines) = add_numbers(&mut document, &counted_answer.numbers, &site.zone);
     let sql = sql::query(question, site, now_ms);
-    end_document(&mut document, &counted_answer.other, counted_answer.rows, log, sql);
-    Answer { document: Json::Object(document), header, lines, notes: Vec::new(), seq: log.seq }
+    end_document(&mut document, &counted_answer.other, counted_answer.rows, answered_log, sql);
+    Answer { document: Json::Object(document), header, lines, notes: Vec::new(), seq: answered_log.seq }
 }
 
 /// Begins the document of an answer. Adds the first members, which are the same for all questions.
-pub(crate) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: AnsweredLog) -> Map<String, Json> {
+pub(crate) fn begin_document(
+    range: &Range<i64>,
+    site: &SiteFacts,
+    answered_log: AnsweredLog,
+) -> Map<String, Json> {
     let mut document = Map::new();
-    document.insert("seq".to_owned(), json!(log.seq.to_string()));
+    document.insert("seq".to_owned(), json!(answered_log.seq.to_string()));
     document.insert("from".to_owned(), time_json(range.start));
     document.insert("to".to_owned(), time_json(range.end));
     document.insert("timeZone".to_owned(), json!(site.zone.name));
-    document.insert("since".to_owned(), log.since_ms.map_or(Json::Null, time_json));
+    document.insert("since".to_owned(), answered_log.since_ms.map_or(Json::Null, time_json));
     document
 }
 
@@ -80,7 +84,7 @@ pub(crate) fn end_document(
     document: &mut Map<String, Json>,
     other: &[u64; TextColumn::COUNT],
     rows: u64,
-    log: AnsweredLog,
+    answered_log: AnsweredLog,
     sql: String,
 ) {
     let columns = TextColumn::ALL.into_iter().zip(other).filter(|(_, rows)| **rows > 0);
@@ -88,7 +92,7 @@ pub(crate) fn end_document(
     if !columns.is_empty() {
         document.insert("other".to_owned(), Json::Object(columns));
     }
-    document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": rows }));
+    document.insert("took".to_owned(), json!({ "ms": answered_log.took_ms, "rows": rows }));
     document.insert("sql".to_owned(), json!(sql));
 }
 

@@ -250,10 +250,10 @@ pub(crate) fn each_value_part<T>(
 fn live(
     question: &Question,
     site: &SiteFacts,
-    files: LogColumns<'_>,
+    columns: LogColumns<'_>,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
-    let parts = each_value_part(|part| live_part(question, site, files, limits, part))?;
+    let parts = each_value_part(|part| live_part(question, site, columns, limits, part))?;
     let mut pages = Vec::new();
     let mut more = 0;
     // Every part has the same counts of the range.
@@ -303,7 +303,7 @@ struct LivePart {
 fn live_part(
     question: &Question,
     site: &SiteFacts,
-    files: LogColumns<'_>,
+    columns: LogColumns<'_>,
     limits: &Limits<'_>,
     value_part: Part,
 ) -> Result<LivePart, ScanError> {
@@ -315,7 +315,7 @@ fn live_part(
         last: LastPages::new(question.range.clone(), selection, question.range.end - RECENT_MS),
     };
     // Few files have rows in the last minutes, so the counts are not kept.
-    let mut source = Source { files, cache: None };
+    let mut source = Source { files: columns, cache: None };
     let (mut summary, LiveCount { counted, last }) = scan_visits(&mut source, "", plan, limits, &make)?;
     let texts = std::mem::take(&mut summary.values).texts;
     let pages = texts.iter().zip(&last.visitors).filter(|(_, visitors)| **visitors > 0);

@@ -75,25 +75,25 @@ pub(crate) struct Credits {
 
 impl Credits {
     /// Reads the credits that concern the events of these visitors, or the events that are credited to them.
-    /// `counted_files` are the files whose rows are counted, and `files` are all files whose ties count. Returns
+    /// `counted_columns` are the files whose rows are counted, and `columns` are all files whose ties count. Returns
     /// `None` if the credits do not fit in the memory.
     ///
     /// # Errors
     /// A file is damaged, or the time is over.
     pub(crate) fn read(
-        files: &[&Columns],
-        counted_files: &[&Columns],
+        columns: &[&Columns],
+        counted_columns: &[&Columns],
         visitors: VisitorSet<'_>,
         limits: &Limits<'_>,
     ) -> Result<Option<Self>, ScanError> {
-        let Some(users) = users_alone(files, counted_files, visitors, limits)? else { return Ok(None) };
+        let Some(users) = users_alone(columns, counted_columns, visitors, limits)? else { return Ok(None) };
         if users.is_empty() {
             return Ok(Some(Self::default()));
         }
-        let aliased = aliased_ids(files, &users, limits)?;
+        let aliased = aliased_ids(columns, &users, limits)?;
         let mut ties = Ties::of_users(users, aliased);
         let mut credits = Self::default();
-        for (number, file) in files.iter().enumerate() {
+        for (number, file) in columns.iter().enumerate() {
             if (limits.is_over)() {
                 return Err(ScanError::TooExpensive);
             }
@@ -193,8 +193,8 @@ pub(crate) struct ScannedFiles<'f> {
 
 impl<'f> ScannedFiles<'f> {
     /// Creates the files of a scan that reads the whole log.
-    pub(crate) fn all(files: &'f [&'f Columns]) -> Self {
-        Self { earlier: &[], files }
+    pub(crate) fn all(columns: &'f [&'f Columns]) -> Self {
+        Self { earlier: &[], files: columns }
     }
 
     /// Reads the credits that concern these visitors. Returns `None` if the credits do not fit in the memory of
@@ -255,15 +255,15 @@ impl<'f> ScannedFiles<'f> {
 /// Returns the users of events without an anonymous ID, if they are in `visitors` or a tie has named them with one of
 /// the visitors. `None` if the users do not fit in the memory.
 fn users_alone(
-    files: &[&Columns],
-    counted_files: &[&Columns],
+    columns: &[&Columns],
+    counted_columns: &[&Columns],
     visitors: VisitorSet<'_>,
     limits: &Limits<'_>,
 ) -> Result<Option<HashSet<u64>>, ScanError> {
     let mut users = HashSet::new();
     let mut tied = None;
     let are_too_many = |users: &HashSet<u64>| users.len() as u64 * USER_BYTES > limits.memory_bytes;
-    for file in counted_files {
+    for file in counted_columns {
         let file = &*file.opened()?;
         let alone = file.users_alone()?;
         if alone.is_empty() {
@@ -272,7 +272,7 @@ fn users_alone(
         let tied = match &mut tied {
             Some(tied) => tied,
             // A question without such events reads no ties.
-            none => none.insert(users_tied(files, visitors, limits)?),
+            none => none.insert(users_tied(columns, visitors, limits)?),
         };
         let hashes = file.visitors()?;
         let alone = alone.into_iter().map(|visitor| hashes[visitor as usize]);
@@ -287,7 +287,7 @@ fn users_alone(
 /// Returns the users that a tie names with one of these visitors. Stops when the users take more than the memory.
 /// Returns no users if `visitors` has all visitors, because the caller then needs none.
 fn users_tied(
-    files: &[&Columns],
+    columns: &[&Columns],
     visitors: VisitorSet<'_>,
     limits: &Limits<'_>,
 ) -> Result<HashSet<u64>, ScanError> {
@@ -295,7 +295,7 @@ fn users_tied(
     if visitors.has_all() {
         return Ok(users);
     }
-    for file in files {
+    for file in columns {
         if (limits.is_over)() {
             return Err(ScanError::TooExpensive);
         }
@@ -314,12 +314,12 @@ fn users_tied(
 
 /// Returns the anonymous IDs that an alias names together with one of these users.
 fn aliased_ids(
-    files: &[&Columns],
+    columns: &[&Columns],
     users: &HashSet<u64>,
     limits: &Limits<'_>,
 ) -> Result<HashSet<u64>, ScanError> {
     let mut aliased = HashSet::new();
-    for file in files {
+    for file in columns {
         if (limits.is_over)() {
             return Err(ScanError::TooExpensive);
         }

@@ -35,12 +35,17 @@ pub(crate) struct Plan<'q> {
 
 impl<'q> Plan<'q> {
     /// Creates the plan that reads the rows of a range, without their values.
-    pub(crate) fn new(site: &'q SiteFacts, range: &Range<i64>, bots: bool, filters: &'q Filters) -> Self {
+    pub(crate) fn new(
+        site: &'q SiteFacts,
+        range: &Range<i64>,
+        includes_bots: bool,
+        filters: &'q Filters,
+    ) -> Self {
         Self {
             site,
             window: range.clone(),
             range: range.clone(),
-            bots,
+            bots: includes_bots,
             filters,
             value: RowValue::Nothing,
             value_part: Part::WHOLE,

@@ -147,7 +147,7 @@ pub(crate) struct FileReader {
 impl FileReader {
     pub(crate) fn new(
         file: PartOfFile<'_>,
-        site_codes: usize,
+        site_code_count: usize,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<Self, ColumnFileError> {
@@ -155,7 +155,7 @@ impl FileReader {
         let mut reader = Self {
             times: Block::new(columns.times(part)?),
             visitors: Block::new(columns.row_visitors(part)?),
-            sites: Block::new(columns.codes(TextColumn::Site, site_codes, part)?),
+            sites: Block::new(columns.codes(TextColumn::Site, site_code_count, part)?),
             kinds: Block::new(columns.kinds(part)?),
             agents: None,
             texts: Vec::new(),
@@ -276,8 +276,8 @@ impl FileReader {
     }
 
     /// Returns the value of each referrer host. A host that is not external has no value.
-    fn external_referrers(&self, column: usize, site: &SiteFacts, values: &mut Values) -> Vec<u32> {
-        let referrers = &self.texts[column];
+    fn external_referrers(&self, column_index: usize, site: &SiteFacts, values: &mut Values) -> Vec<u32> {
+        let referrers = &self.texts[column_index];
         let mut numbers = referrers.values(values);
         for (number, host) in numbers.iter_mut().zip(&referrers.texts) {
             if !site.is_external_host(host) {

@@ -41,13 +41,13 @@ pub(crate) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
 /// # Errors
 /// A file is damaged, the time is over, or the values of the plan's part take too much memory.
 pub(crate) fn scan(
-    files: &[&Columns],
+    columns: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     count: TakeVisitor<'_>,
 ) -> Result<ScanSummary, ScanError> {
     let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };
-    scan_into(ScannedFiles::all(files), plan, limits, &mut summary, count)?;
+    scan_into(ScannedFiles::all(columns), plan, limits, &mut summary, count)?;
     Ok(summary)
 }
 
@@ -147,8 +147,8 @@ fn part_count<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>)
 }
 
 /// Returns the memory that the rows and visitors of a file take.
-fn memory_bytes(file: &Columns) -> u64 {
-    u64::from(file.header().rows) * ROW_BYTES + u64::from(file.header().visitors) * RUN_BYTES
+fn memory_bytes(columns: &Columns) -> u64 {
+    u64::from(columns.header().rows) * ROW_BYTES + u64::from(columns.header().visitors) * RUN_BYTES
 }
 
 /// Returns the files that can have rows in the window of a plan.

@@ -170,14 +170,14 @@ pub(crate) struct CountResult<C> {
 /// # Errors
 /// As for [`scan`].
 pub(crate) fn count_all<C: Count>(
-    files: &[&Columns],
+    columns: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     mut counts: C,
     is_cut: IsCut<'_>,
 ) -> Result<CountResult<C>, ScanError> {
     let mut has_cut = false;
-    let summary = scan(files, plan, limits, &mut |_, rows| {
+    let summary = scan(columns, plan, limits, &mut |_, rows| {
         has_cut = has_cut || is_cut(rows);
         counts.add_visitor(rows);
     })?;
@@ -190,7 +190,7 @@ pub(crate) fn count_all<C: Count>(
 /// # Errors
 /// As for [`scan`].
 pub(crate) fn count_cached<C: Count>(
-    files: LogColumns<'_>,
+    columns: LogColumns<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     new_count: &dyn Fn() -> C,
@@ -198,13 +198,13 @@ pub(crate) fn count_cached<C: Count>(
     key: String,
     is_cut: IsCut<'_>,
 ) -> Result<CountResult<C>, ScanError> {
-    let tail = ScannedFiles { earlier: files.sealed, files: files.tail.as_slice() };
+    let tail = ScannedFiles { earlier: columns.sealed, files: columns.tail.as_slice() };
     let Some(tail_visitors) = tail.visitors(plan, limits)? else {
-        return count_all(&files.all(), plan, limits, new_count(), is_cut);
+        return count_all(&columns.all(), plan, limits, new_count(), is_cut);
     };
     let tail_visitors = tail_visitors.into_iter().collect();
     let bytes_max = limits.memory_bytes / CACHE_SHARE;
-    let scan = SealedScan { files: files.sealed, plan, limits };
+    let scan = SealedScan { files: columns.sealed, plan, limits };
     let mut kept = cache.take::<C>(&key);
     if let Some(count) = &mut kept
         && !count.keep_visitors(&tail_visitors, &scan, new_count)?
@@ -216,7 +216,7 @@ pub(crate) fn count_cached<C: Count>(
         None => SealedCount::read(&tail_visitors, &scan, new_count(), is_cut, bytes_max)?,
     };
     let Some(mut count) = count else {
-        return count_all(&files.all(), plan, limits, new_count(), is_cut);
+        return count_all(&columns.all(), plan, limits, new_count(), is_cut);
     };
     let result = count.count_with(tail, plan, limits, new_count(), is_cut)?;
     cache.put(key, count, bytes_max);

@@ -36,13 +36,13 @@ impl NamedValue<'_> {
 /// A column file is damaged, or the time is over.
 pub(crate) fn add_unknown(
     answer: &mut Answer,
-    files: &[&Columns],
+    columns: &[&Columns],
     mut values: Vec<NamedValue<'_>>,
     limits: &Limits<'_>,
 ) -> Result<(), ScanError> {
     let has_other = |column: &TextColumn| !answer.document["other"][column.name()].is_null();
     values.retain(|value| !value.columns.iter().any(has_other));
-    for file in files {
+    for file in columns {
         if values.is_empty() {
             return Ok(());
         }

@@ -200,11 +200,11 @@ pub fn summarize(kind: MetricKind, sums: &ArmSums, alpha: f64) -> ArmSummary {
 }
 
 impl Comparison {
-    /// Returns the verdict about a goal or a value. `p_adjusted` is the adjusted p-value of a secondary metric, or
+    /// Returns the verdict about a goal or a value. `adjusted_p_value` is the adjusted p-value of a secondary metric, or
     /// else `p`.
-    pub fn verdict(&self, p_adjusted: Option<f64>, alpha: f64) -> Verdict {
+    pub fn verdict(&self, adjusted_p_value: Option<f64>, alpha: f64) -> Verdict {
         let Some(estimate) = self.estimate else { return Verdict::TooEarly };
-        match p_adjusted {
+        match adjusted_p_value {
             None => Verdict::TooEarly,
             Some(p) if p < alpha && estimate > 0.0 => Verdict::Better,
             Some(p) if p < alpha && estimate < 0.0 => Verdict::Worse,

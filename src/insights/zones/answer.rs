@@ -16,9 +16,9 @@ pub(crate) fn write_zones(
     question: &ZonesQuestion,
     site: &SiteFacts,
     counts: &ZoneCounts,
-    log: AnsweredLog,
+    answered_log: AnsweredLog,
 ) -> Answer {
-    let mut document = begin_document(&question.range, site, log);
+    let mut document = begin_document(&question.range, site, answered_log);
     document.insert("zones".to_owned(), counts.zones.iter().map(|zone| zone_json(zone, question)).collect());
     document.insert("more".to_owned(), json!(counts.more));
     let has_default = |zone: &ZoneCount| {
@@ -26,13 +26,19 @@ pub(crate) fn write_zones(
     };
     let zones: Vec<_> = counts.zones.iter().map(|zone| (&*zone.zone, has_default(zone))).collect();
     let sql = zones_query(question, &site.site, &zones);
-    end_document(&mut document, &counts.other, counts.rows, log, sql);
+    end_document(&mut document, &counts.other, counts.rows, answered_log, sql);
     let lines = counts
         .zones
         .iter()
         .flat_map(|zone| zone.variants.iter().flat_map(|variant| variant_lines(&zone.zone, variant)));
     let document = Json::Object(document);
-    Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes: Vec::new(), seq: log.seq }
+    Answer {
+        lines: lines.collect(),
+        document,
+        header: HEADER.to_vec(),
+        notes: Vec::new(),
+        seq: answered_log.seq,
+    }
 }
 
 fn zone_json(zone: &ZoneCount, question: &ZonesQuestion) -> Json {

@@ -75,22 +75,22 @@ pub(crate) struct ZoneCounts {
     pub other: [u64; TextColumn::COUNT],
 }
 
-/// Counts the zones of a page over all rows of `files`.
+/// Counts the zones of a page over all rows of `columns`.
 ///
 /// # Errors
 /// A file is damaged, the time is over, or the texts take too much memory.
 pub(crate) fn count_zones(
-    files: &[&Columns],
+    columns: &[&Columns],
     question: &ZonesQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
 ) -> Result<ZoneCounts, ScanError> {
     let mut counts = ZoneCounts::default();
-    if !have_page(files, question)? {
+    if !have_page(columns, question)? {
         PartCount::new(Part::WHOLE, question, limits).set_zones(&mut counts, question);
         return Ok(counts);
     }
-    let parts = each_value_part(|part| count_part(files, question, site, limits, part))?;
+    let parts = each_value_part(|part| count_part(columns, question, site, limits, part))?;
     for (part, summary) in parts {
         if counts.rows == 0 {
             part.set_zones(&mut counts, question);
@@ -103,8 +103,8 @@ pub(crate) fn count_zones(
 }
 
 /// Returns whether a file may have an event of the page.
-fn have_page(files: &[&Columns], question: &ZonesQuestion) -> Result<bool, ColumnFileError> {
-    for file in files.iter().filter(|file| file.header().rows > 0) {
+fn have_page(columns: &[&Columns], question: &ZonesQuestion) -> Result<bool, ColumnFileError> {
+    for file in columns.iter().filter(|file| file.header().rows > 0) {
         if file.opened()?.may_have(TextColumn::Path, &question.page)? {
             return Ok(true);
         }
@@ -118,7 +118,7 @@ fn have_page(files: &[&Columns], question: &ZonesQuestion) -> Result<bool, Colum
 /// A file is damaged, the time is over, or the texts take too much memory. [`ScanError::TooManyValues`] if the counts
 /// of events take too much memory. Then the variants need more parts.
 fn count_part(
-    files: &[&Columns],
+    columns: &[&Columns],
     question: &ZonesQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
@@ -129,7 +129,7 @@ fn count_part(
     let plan = Plan { value: RowValue::Shown, ..plan };
     let mut count = PartCount::new(part, question, limits);
     let mut summary = ScanSummary { values: Values::undivided(TEXTS_BYTES_MIN), ..ScanSummary::default() };
-    scan_with_values(ScannedFiles::all(files), &plan, limits, &mut summary, &mut |_, rows, values| {
+    scan_with_values(ScannedFiles::all(columns), &plan, limits, &mut summary, &mut |_, rows, values| {
         count.add_visitor(rows, values);
     })
     .map_err(|error| match error {

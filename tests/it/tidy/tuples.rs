@@ -13,7 +13,7 @@ use super::text::{is_word, line, words};
 use super::{File, files, ratchet};
 
 /// Present number of parameters that are tuples. This constant may only fall.
-const TUPLE_PARAMS: usize = 4;
+const TUPLE_PARAMS: usize = 3;
 /// Present number of patterns that take apart a tuple of the same statement. This constant may only fall.
 const TUPLE_PATTERNS: usize = 31;
 
