@@ -94,7 +94,7 @@ pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus,
 }
 
 /// Returns the nodes that have a message in the stream.
-async fn nodes(stream: &ClusterStream, last_seq: u64) -> Result<Vec<NodeStatus>, String> {
+async fn nodes(stream: &ClusterStream, last_position: u64) -> Result<Vec<NodeStatus>, String> {
     let mut decoder = Decoder::new().map_err(|error| format!("cannot decode messages: {error}"))?;
     let mut nodes = Vec::new();
     let mut newest_ms = i64::MIN;
@@ -107,7 +107,7 @@ async fn nodes(stream: &ClusterStream, last_seq: u64) -> Result<Vec<NodeStatus>,
     }
     if !nodes.is_empty() {
         // Without an answer in time, the nodes are shown without these heartbeats.
-        let reading = read_heartbeats(stream, newest_ms, last_seq, &mut decoder, &mut nodes);
+        let reading = read_heartbeats(stream, newest_ms, last_position, &mut decoder, &mut nodes);
         timeout(HEARTBEATS_TIMEOUT, reading).await.unwrap_or(Ok(()))?;
     }
     Ok(nodes)
@@ -117,11 +117,11 @@ fn heartbeat_of(message: &Message) -> Option<Heartbeat> {
     serde_json::from_slice(&message.payload).ok().filter(|_| message.header.kind == Kind::Heartbeat)
 }
 
-/// Reads the newest heartbeats up to the position `last_seq`.
+/// Reads the newest heartbeats up to the position `last_position`.
 async fn read_heartbeats(
     stream: &ClusterStream,
     newest_ms: i64,
-    last_seq: u64,
+    last_position: u64,
     decoder: &mut Decoder,
     nodes: &mut [NodeStatus],
 ) -> Result<(), String> {
@@ -134,7 +134,7 @@ async fn read_heartbeats(
             node.heartbeat = Some(beat);
         }
     };
-    stream.visit_since(since_ms, last_seq, &mut note).await
+    stream.visit_since(since_ms, last_position, &mut note).await
 }
 
 /// Appends the message that forgets a node. Returns its position.

@@ -152,14 +152,14 @@ impl ClusterStream {
         self.consume(DeliverPolicy::ByStartSequence { start_sequence: from }).await
     }
 
-    /// Passes the messages since a time, in milliseconds since 1970, to `visit`, up to the position `last_seq`.
+    /// Passes the messages since a time, in milliseconds since 1970, to `visit`, up to the position `last_position`.
     ///
     /// # Errors
     /// The stream cannot be read.
     pub(crate) async fn visit_since(
         &self,
         since_ms: i64,
-        last_seq: u64,
+        last_position: u64,
         visit: &mut dyn FnMut(StreamMessage<MessageBytes>),
     ) -> Result<(), String> {
         let start_time = async_nats::datetime::from_nanos(i128::from(since_ms) * 1_000_000);
@@ -168,7 +168,7 @@ impl ClusterStream {
         while let Some(message) = messages.next().await {
             let message = message.map_err(|error| self.failed_read(&error))?;
             let Some(message) = received(&message) else { return Ok(()) };
-            let is_last = message.position >= last_seq;
+            let is_last = message.position >= last_position;
             visit(message);
             if is_last {
                 return Ok(());
