@@ -8,7 +8,7 @@ use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::calendar::{Unit, Zone};
 use crate::insights::questions::question::{
-    Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value,
+    Filters, QuestionError, check_series, parse_bots, parse_time, parse_unit, single_value,
 };
 use crate::insights::questions::unknown::{NamedValue, filter_values};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
@@ -119,7 +119,7 @@ impl ExperimentQuestion {
             || planned != published_planned
             || cap != published_cap
             || question.has_other_choices();
-        question.check_series(zone)?;
+        check_series(&question.range, question.by, zone)?;
         Ok(question)
     }
 
@@ -147,12 +147,6 @@ impl ExperimentQuestion {
             || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
             || self.method == Method::Fixed
             || self.filters != Filters::default()
-    }
-
-    fn check_series(&self, zone: &Zone) -> Result<(), QuestionError> {
-        let expected = "a longer unit, since a series has at most 10000 buckets";
-        let has_series = zone.buckets(&self.range, self.by).is_some();
-        has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
     }
 
     /// Returns the phases that overlap the range.
