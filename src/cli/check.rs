@@ -82,10 +82,9 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
     };
     let checkpoints = checkpoints::check_directory(directory)?;
     if snapshots.count == 0 && log.is_none() && checkpoints.is_none() {
-        return Err(CliError::Input(format!(
-            "nothing to check: {} has no snapshots, no log and no checkpoints",
-            directory.display()
-        )));
+        let shown = directory.display();
+        let text = format!("nothing to check: {shown} has no snapshots, no log and no checkpoints");
+        return Err(CliError::Input(text));
     }
     summarize(snapshots, log, checkpoints.unwrap_or_default())
 }
@@ -182,9 +181,9 @@ fn check_log(
     let wrong = damages.iter().filter(|finding| DamageKind::is_unexpected(finding.kind)).count();
     let verdict = if wrong == 0 { "sound" } else { "damaged" };
     let void = if void == 0 { String::new() } else { format!(", {void} of them void (erased)") };
+    let shown = path.display();
     print_line(&format!(
-        "{}: {verdict}, {segments} segments, {batches} batches, {records} records{void}",
-        path.display()
+        "{shown}: {verdict}, {segments} segments, {batches} batches, {records} records{void}"
     ))?;
     Ok(wrong)
 }
