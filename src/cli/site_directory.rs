@@ -114,11 +114,11 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
         if other.site == directory.site {
             let version = directory.version;
             let site = &directory.site;
-            let newer = other.version;
+            let other_version = other.version;
             let title = format!(
-                "this file has version {newer} of site {site}, so version {version} may not be served"
+                "this file has version {other_version} of site {site}, so version {version} may not be served"
             );
-            let expected = format!("a version above {newer}, or no such file");
+            let expected = format!("a version above {other_version}, or no such file");
             let file = path.display().to_string();
             let actual = format!("version {version}");
             directory.compiled.warnings.add_titled(&file, "", title, expected, actual);

@@ -95,7 +95,7 @@ impl ExperimentQuestion {
         let published_cap =
             published.and_then(|metrics| Cap::parse(metrics.cap.as_ref()?)).unwrap_or(Cap::DEFAULT);
         let cap = single("cap").map(parse_cap).transpose()?.unwrap_or(published_cap);
-        let alpha = single("alpha").map(parse_alpha).transpose()?.unwrap_or(ALPHA_DEFAULT);
+        let alpha = single("alpha").map_or(Ok(ALPHA_DEFAULT), |text| parse_probability("alpha", text))?;
         let method = parse_method(single("method"), planned)?;
         let mut question = Self {
             by: single("by").map_or(Ok(Unit::Day), parse_unit)?,
@@ -192,10 +192,6 @@ fn parse_filters(pairs: &[(&str, &str)]) -> Result<Filters, QuestionError> {
 fn parse_window(text: &str) -> Result<i64, QuestionError> {
     let expected = "a whole number of s, m, h or d, such as '14d'";
     parse_window_ms(text).ok_or_else(|| QuestionError::invalid("window", expected, text))
-}
-
-fn parse_alpha(text: &str) -> Result<f64, QuestionError> {
-    parse_probability("alpha", text)
 }
 
 /// Parses a number above 0 and below 1.

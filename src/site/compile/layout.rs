@@ -377,11 +377,8 @@ impl LayoutCompiler<'_, '_, '_> {
                     .map(|(i, key)| self.key(key, variants, &format!("{pointer}/experiment/variants/{i}")))
                     .collect();
                 let when = when.as_ref().map(|when| self.condition(when, pointer));
-                Rule::Experiment {
-                    experiment: self.page_compiler.experiments.index(&experiment.key),
-                    arms,
-                    when,
-                }
+                let experiment = self.page_compiler.experiments.index(&experiment.key);
+                Rule::Experiment { experiment, arms, when }
             }
         }
     }
