@@ -1,7 +1,7 @@
 //! The internals that the tests, the benchmarks and the load generator use, under the paths of their modules.
 //!
-//! Of a module that is named here as a whole, the `pub` items are visible. Everything else in the crate is private to it, so
-//! that the compiler finds dead code.
+//! Of a module that is named here as a whole, or with `*`, the `pub` items are visible. Everything else in the crate is
+//! private to it, so that the compiler finds dead code.
 
 pub mod admin {
     pub use crate::admin::{AdminService, Metrics, waiting};
@@ -22,17 +22,10 @@ pub mod admin {
     }
 }
 pub mod api {
-    pub use crate::api::{
-        EventSink, Handler, Poll, Service, Settings, SharedBytes, SharedParts, prepared_lists, token_bucket,
-    };
+    pub use crate::api::*;
 }
 pub mod checksum {
-    #[cfg(feature = "cluster")]
-    pub use crate::checksum::FileHash;
-    pub use crate::checksum::{
-        COPIED_BYTES_MAX, HmacKey, crc32, crc32_shift, crc32c, digest, hash64, hash128, hash128_parts,
-        hmac_sha256, sha256_prefix,
-    };
+    pub use crate::checksum::*;
 }
 pub mod cli {
     pub use crate::cli::{byte_search, contains, demo, inspect_snapshot, print_config, settings};
@@ -42,29 +35,16 @@ pub mod clock {
 }
 #[cfg(feature = "cluster")]
 pub mod cluster {
-    pub use crate::cluster::{
-        acknowledge, audit, era, erase, erase_limits, erased_file, filter, follow, forward, join, message,
-        nodes, old_records, order, own_log, payloads, producer, saved, seal, skew, state,
-    };
+    pub use crate::cluster::*;
 }
 pub mod condition {
-    pub use crate::condition::{
-        Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
-        NoAudiences, Operator, Patterns, References, Value, Vocabulary, authored_shares, bucket_ranges,
-        choose_variation, encode, equal_weights, find_overlong_chain, hash, hash_after_seed, in_namespace,
-        operator_names, parse_lenient, parse_strict, program, seed_hash, verify, verify_audiences,
-    };
+    pub use crate::condition::*;
 }
 pub mod config {
-    pub use crate::config::{
-        Ack, ByteSize, Config, DriverChoice, LogFormat, MemorySize, Timeouts, identity_keys,
-    };
+    pub use crate::config::*;
 }
 pub mod events {
-    pub use crate::events::{
-        decode, document, endpoint, export, identity, ignored, ip, receipt, refusal, request, submission,
-        time,
-    };
+    pub use crate::events::*;
 }
 #[cfg(feature = "cluster")]
 pub mod distribute {
@@ -74,14 +54,7 @@ pub mod http {
     pub use crate::http::{head_parser, headers, input, params, refused_head, request, short_search};
 }
 pub mod insights {
-    pub use crate::insights::{
-        Amount, Answer, AnswerCache, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
-        ColumnBuilder, ColumnInstaller, ColumnStore, Columns, Comparison, ExperimentQuestion,
-        ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, LIST_BYTES_MAX, Limits, LogColumns,
-        METRICS_MAX, MissingFiles, Places, PublishedExperiment, Query, Question, QuestionError, RowFacts,
-        ScanError, SiteFacts, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, ZONES_LIMIT_MAX, Zone,
-        ZonesQuestion, answer_cached, answer_over, statistics,
-    };
+    pub use crate::insights::*;
 }
 pub mod log_lines {
     pub use crate::log_lines::LogLines;
@@ -131,15 +104,7 @@ pub mod limits {
     pub use crate::worker::busy_poll::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
 }
 pub mod log {
-    pub use crate::log::{
-        Ack, ClosedSegment, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, EraseError, EraseRule,
-        Erasure, ErasureSummary, FinalPosition, InterruptedErasure, LOG_CLOCK_SAVE_MS, LockedLog, LogClient,
-        LogConsumer, LogDirectory, LogError, LogId, LogItem, LogMetrics, LogReader, LogWriter, Options,
-        PLACE_CHECK_MS, Queue, RecordResult, Records, RecoveryReport, RedactedIds, Request, RequestBatch,
-        SegmentWriter, SendError, Treatment, Upkeep, VisitorIds, WriteOutcome, WriterThread, bloom,
-        check_directory, check_file, format, inspect, open, parse_segment_name, queue, read_footer,
-        segment_name,
-    };
+    pub use crate::log::*;
 }
 pub mod metrics {
     pub use crate::metrics::{EventCounters, JobCounters, PublishCounters, Totals, WebhookCounters};
@@ -161,10 +126,7 @@ pub mod providers {
     pub use crate::providers::{SLOTS, contains, domains};
 }
 pub mod record {
-    pub use crate::record::{
-        Browser, ClientTimes, Code, Device, FoldInput, FoldInputBuilder, IdKind, IdTag, Os, RECORD_BYTES_MIN,
-        Record, RecordContext, RecordError, RecordKind, TombstoneKey, UserAgentInfo, VisitorId,
-    };
+    pub use crate::record::*;
 }
 pub mod resolve {
     pub use crate::resolve::{decide, path, published_zones, user_agent, variants, visitor_context};
@@ -173,10 +135,7 @@ pub mod server {
     pub use crate::server::{Machine, MemoryPlan, start};
 }
 pub mod site {
-    pub use crate::site::{
-        catalog, compile, experiment_metrics, profile_fields, profile_values, query, snapshot, source,
-        typescript,
-    };
+    pub use crate::site::*;
 }
 pub mod scrub {
     pub use crate::scrub::{Pace, Scrub, ScrubInputs, ScrubMetrics};
@@ -192,9 +151,7 @@ pub mod varint {
     pub use crate::varint::{Decoder, put_number};
 }
 pub mod visitors {
-    pub use crate::visitors::{
-        apply, checkpoint, erasure, live, lookup, ownership, profile, store, ties, verify,
-    };
+    pub use crate::visitors::*;
 }
 pub mod webhook {
     pub use crate::webhook::queue;

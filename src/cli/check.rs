@@ -53,15 +53,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     if path.metadata().map_err(unseen)?.is_dir() {
         let damaged = check_state_files(path)?;
         let columns = check_column_files(path)?;
-        let state_files = match damaged {
+        let refuse = |count: usize, files: &str| match count {
             0 => Ok(()),
-            n => Err(CliError::Input(format!("{n} of the files versions and phases are not sound"))),
+            n => Err(CliError::Input(format!("{n} {files} are not sound"))),
         };
-        let column_files = match columns {
-            0 => Ok(()),
-            n => Err(CliError::Input(format!("{n} column files are not sound"))),
-        };
-        return check_directory(path).and(state_files).and(column_files);
+        let state_files = refuse(damaged, "of the files versions and phases");
+        return check_directory(path).and(state_files).and(refuse(columns, "column files"));
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -85,10 +82,9 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
     };
     let checkpoints = checkpoints::check_directory(directory)?;
     if snapshots.count == 0 && log.is_none() && checkpoints.is_none() {
-        return Err(CliError::Input(format!(
-            "nothing to check: {} has no snapshots, no log and no checkpoints",
-            directory.display()
-        )));
+        let shown = directory.display();
+        let text = format!("nothing to check: {shown} has no snapshots, no log and no checkpoints");
+        return Err(CliError::Input(text));
     }
     summarize(snapshots, log, checkpoints.unwrap_or_default())
 }
@@ -97,11 +93,9 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
 /// each that exists. Returns the number of damaged ones.
 fn check_state_files(directory: &Path) -> Result<usize, CliError> {
     let path = directory.join(VERSIONS_FILE.name);
-    let versions = versions_file::check(&path).map(|found| {
-        found.map(|(sites, versions)| {
-            format!("{} of {}", counted(versions, "version"), counted(sites, "site"))
-        })
-    });
+    let describe =
+        |(sites, versions)| format!("{} of {}", counted(versions, "version"), counted(sites, "site"));
+    let versions = versions_file::check(&path).map(|found| found.map(describe));
     let is_damaged = report(&path, versions, "`since` knows no version that was served before")?;
     let path = directory.join(PHASES_FILE.name);
     let phases = phases_file::check(&path).map(|found| found.map(|phases| counted(phases, "phase")));
@@ -187,9 +181,9 @@ fn check_log(
     let wrong = damages.iter().filter(|finding| DamageKind::is_unexpected(finding.kind)).count();
     let verdict = if wrong == 0 { "sound" } else { "damaged" };
     let void = if void == 0 { String::new() } else { format!(", {void} of them void (erased)") };
+    let shown = path.display();
     print_line(&format!(
-        "{}: {verdict}, {segments} segments, {batches} batches, {records} records{void}",
-        path.display()
+        "{shown}: {verdict}, {segments} segments, {batches} batches, {records} records{void}"
     ))?;
     Ok(wrong)
 }

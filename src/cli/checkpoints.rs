@@ -46,12 +46,8 @@ pub(super) fn newest_seq(directory: &Path) -> Result<u64, CliError> {
 pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
     match verify::check_file(&disk(), path) {
         Ok(header) => {
-            print_line(&format!(
-                "{}: sound, seq {}, {} entries",
-                path.display(),
-                header.seq,
-                header.entries
-            ))?;
+            let shown = path.display();
+            print_line(&format!("{shown}: sound, seq {}, {} entries", header.seq, header.entries))?;
             Ok(0)
         }
         Err(error @ (CheckpointError::Damaged { .. } | CheckpointError::Version(_))) => {

@@ -166,17 +166,12 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     if args.stream.cluster_monitor.is_empty() {
         print_line("sync     unknown; set --cluster-monitor")?;
     }
-    print_line(&format!(
-        "stream   positions {} to {}, {} replicas",
-        status.first, status.last, status.replicas
-    ))?;
+    let StreamStatus { first, last, replicas, era_position, .. } = status;
+    print_line(&format!("stream   positions {first} to {last}, {replicas} replicas"))?;
     print_nodes(&status)?;
     let Some(era) = status.era else { return print_line("era      none; run `parallax cluster new-era`") };
     let id = format!("{:032x}", u128::from_be_bytes(era.id.0));
-    print_line(&format!(
-        "era      {id}, since position {}, fold version {}",
-        status.era_position, era.fold_version
-    ))?;
+    print_line(&format!("era      {id}, since position {era_position}, fold version {}", era.fold_version))?;
     print_line(&format!("limits   {} bytes of profiles, {} duplicates", era.cost_max, era.duplicates_max))
 }
 
@@ -186,11 +181,8 @@ fn print_nodes(status: &StreamStatus) -> Result<(), CliError> {
         let silent_s = node.silent_ms / 1_000;
         let heartbeat = match &node.heartbeat {
             Some(beat) => {
-                format!(
-                    "position {}, {} behind the stream",
-                    beat.position,
-                    status.last.saturating_sub(beat.position)
-                )
+                let behind = status.last.saturating_sub(beat.position);
+                format!("position {}, {behind} behind the stream", beat.position)
             }
             None => "no heartbeat lately".to_owned(),
         };

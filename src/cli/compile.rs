@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -58,22 +59,21 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
     warn_about_replacement(&path, &mut directory);
     let CompiledDirectory { site, version, compiled, .. } = directory;
     print_warnings(&compiled.warnings, &files);
-    storage::write_atomic(&path, &compiled.bytes).map_err(|error| {
-        CliError::System(format!(
-            "cannot write {}: {error}; choose another directory with -o",
-            path.display()
-        ))
-    })?;
-    print_line(&format!(
-        "{}: site {site}, version {version} ({origin}), {}, {} bytes",
-        path.display(),
-        counted(compiled.routes.len(), "route"),
-        compiled.bytes.len(),
-    ))?;
+    storage::write_atomic(&path, &compiled.bytes).map_err(|error| directory_error("write", &path, &error))?;
+    let shown = path.display();
+    let routes = counted(compiled.routes.len(), "route");
+    let bytes = compiled.bytes.len();
+    print_line(&format!("{shown}: site {site}, version {version} ({origin}), {routes}, {bytes} bytes"))?;
     if is_directory(&args.output) {
         delete_older(&args.output, &site, version, args.keep.unwrap_or(KEEP_DEFAULT))?;
     }
     Ok(())
+}
+
+/// Returns the error for an output directory that cannot be created, or a file in it that cannot be written.
+fn directory_error(verb: &str, path: &Path, error: &io::Error) -> CliError {
+    let path = path.display();
+    CliError::System(format!("cannot {verb} {path}: {error}; choose another directory with -o"))
 }
 
 /// Returns whether the output path is a directory, which gets a file per version.
@@ -85,12 +85,7 @@ fn is_directory(path: &Path) -> bool {
 fn output_path(args: &CompileArgs, site: &str, version: u64) -> Result<PathBuf, CliError> {
     let output = &args.output;
     if is_directory(output) {
-        fs::create_dir_all(output).map_err(|error| {
-            CliError::System(format!(
-                "cannot create {}: {error}; choose another directory with -o",
-                output.display()
-            ))
-        })?;
+        fs::create_dir_all(output).map_err(|error| directory_error("create", output, &error))?;
         return Ok(output.join(snapshot_name(site, version)));
     }
     if args.keep.is_some() {

@@ -55,13 +55,9 @@ pub(super) fn write_list(args: &ErasuresArgs) -> Result<(), CliError> {
         file.commit()
     });
     written.map_err(|error| output_error(output, &error))?;
-    print_line(&format!(
-        "{}: {} of the log {}, up to seq {}",
-        output.display(),
-        counted(list.tombstones.len(), "tombstone"),
-        list.log_id,
-        list.last_seq
-    ))?;
+    let shown = output.display();
+    let tombstones = counted(list.tombstones.len(), "tombstone");
+    print_line(&format!("{shown}: {tombstones} of the log {}, up to seq {}", list.log_id, list.last_seq))?;
     for finding in &damage {
         print_line(&directory.join(finding.to_string()).display().to_string())?;
     }

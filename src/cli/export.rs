@@ -130,21 +130,12 @@ enum Format {
 }
 
 /// An error that ends an export early: of the log or of the output.
+#[derive(Debug, thiserror::Error)]
 enum ExportError {
-    Read(LogError),
-    Write(io::Error),
-}
-
-impl From<LogError> for ExportError {
-    fn from(error: LogError) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<io::Error> for ExportError {
-    fn from(error: io::Error) -> Self {
-        Self::Write(error)
-    }
+    #[error(transparent)]
+    Read(#[from] LogError),
+    #[error(transparent)]
+    Write(#[from] io::Error),
 }
 
 /// The log of an export.

@@ -28,19 +28,15 @@ pub(super) struct InitArgs {
 
 pub(super) fn init(args: &InitArgs) -> Result<(), CliError> {
     let directory = &args.directory;
-    let failed =
-        |error: io::Error| CliError::System(format!("cannot write {}: {error}", directory.display()));
+    let shown = directory.display();
+    let failed = |error: io::Error| CliError::System(format!("cannot write {shown}: {error}"));
     fs::create_dir_all(directory).map_err(failed)?;
     if fs::read_dir(directory).map_err(failed)?.next().is_some() {
-        return Err(CliError::Input(format!(
-            "{} is not empty; choose a new or an empty directory",
-            directory.display()
-        )));
+        return Err(CliError::Input(format!("{shown} is not empty; choose a new or an empty directory")));
     }
     let id = site_id(directory);
     write_starter(&STARTER, directory, &id).map_err(failed)?;
     write_schemas(&directory.join(SCHEMAS)).map_err(failed)?;
-    let shown = directory.display();
     print_line(&format!(
         "wrote the site {id} to {shown}. Next:\n\n  \
          parallax dev {shown}        serve it, and compile it again after each change\n  \

@@ -102,11 +102,9 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
         && let Some(version) = summary.format_version
     {
         let created = time::to_text(header.created_ms);
-        let _ = writeln!(
-            out,
-            "header       format {version}, first seq {}, created {created}\nlog          {}",
-            header.first_seq, header.log_id
-        );
+        let first_seq = header.first_seq;
+        let _ = writeln!(out, "header       format {version}, first seq {first_seq}, created {created}");
+        let _ = writeln!(out, "log          {}", header.log_id);
     } else {
         let _ = writeln!(out, "header       damaged");
     }

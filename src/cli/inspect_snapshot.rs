@@ -153,13 +153,8 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
                     writeln!(out, "route        {}  {text} bytes of text, {deflate} deflated", route.path);
                 for zone in page.zones.iter() {
                     let keys: Vec<_> = zone.variants.iter().map(|v| v.key.get()).collect();
-                    let _ = writeln!(
-                        out,
-                        "  zone       {}: {}; {} rules",
-                        zone.name,
-                        keys.join(" "),
-                        zone.rules.len()
-                    );
+                    let keys = keys.join(" ");
+                    let _ = writeln!(out, "  zone       {}: {keys}; {} rules", zone.name, zone.rules.len());
                 }
             }
         }
@@ -174,13 +169,8 @@ fn query_line(query: &ArchivedQuery) -> String {
         0 => format!("{} precomputed lists", query.index.lists.len()),
         most => format!("scans up to {most} items"),
     };
-    format!(
-        "{}({}) of {}: {} items, {looked_at}",
-        query.key,
-        params.join(", "),
-        query.collection,
-        query.items.len()
-    )
+    let params = params.join(", ");
+    format!("{}({params}) of {}: {} items, {looked_at}", query.key, query.collection, query.items.len())
 }
 
 /// Returns the bytes of all pieces of all variants, as text and deflated. Items that depend on the path are
@@ -209,13 +199,7 @@ pub fn check(path: &Path) -> io::Result<Vec<CheckedFile>> {
         true => list_snapshot_names(path)?.iter().map(|name| path.join(name)).collect(),
         false => vec![path.to_owned()],
     };
-    Ok(files
-        .into_iter()
-        .map(|file| {
-            let result = check_file(&file);
-            (file, result)
-        })
-        .collect())
+    Ok(files.into_iter().map(|file| (file.clone(), check_file(&file))).collect())
 }
 
 fn check_file(path: &Path) -> Result<String, String> {

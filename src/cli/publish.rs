@@ -66,10 +66,9 @@ pub(super) fn publish(args: &PublishArgs) -> Result<(), CliError> {
 fn print_result(change: &Change, files: &[SourceFile], source_url: &str) -> Result<(), CliError> {
     match change {
         Change::Add { snapshot: NewSnapshot { site, version, .. }, .. } => {
-            let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
+            let names = files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ");
             print_line(&format!(
-                "{source_url}: published version {version} of site {site}; the source has {}",
-                names.join(", ")
+                "{source_url}: published version {version} of site {site}; the source has {names}"
             ))
         }
         Change::Remove(name) => print_line(&format!("{source_url}: removed {name}")),
@@ -81,25 +80,21 @@ fn print_result(change: &Change, files: &[SourceFile], source_url: &str) -> Resu
 
 /// Reads and verifies a snapshot, so that no damaged one reaches a source.
 fn read_snapshot(path: &Path) -> Result<NewSnapshot, CliError> {
-    let unreadable =
-        |error: std::io::Error| CliError::System(format!("cannot read {}: {error}", path.display()));
+    let shown = path.display();
+    let unreadable = |error: std::io::Error| CliError::System(format!("cannot read {shown}: {error}"));
     let length = fs::metadata(path).map_err(unreadable)?.len();
     if length > FILE_BYTES_MAX {
-        return Err(CliError::Input(format!(
-            "{}: {length} bytes, the limit is {FILE_BYTES_MAX}",
-            path.display()
-        )));
+        return Err(CliError::Input(format!("{shown}: {length} bytes, the limit is {FILE_BYTES_MAX}")));
     }
     let mut file = File::open(path).map_err(unreadable)?;
     let snapshot = Snapshot::open_file(&mut file, length, &SnapshotBudget::new(u64::MAX))
-        .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
+        .map_err(|error| CliError::Input(format!("{shown}: {error}")))?;
     let site = snapshot.site().site.to_string();
     let version = snapshot.version();
     let bytes = fs::read(path).map_err(unreadable)?;
     if bytes.len() as u64 != length {
         return Err(CliError::Input(format!(
-            "{}: the file changed while it was read; publish it again",
-            path.display()
+            "{shown}: the file changed while it was read; publish it again"
         )));
     }
     Ok(NewSnapshot { site, version, bytes })

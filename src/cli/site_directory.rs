@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::Path;
 
 use super::CliError;
-use super::inspect_snapshot::open_snapshot;
 use super::progress::Progress;
 use super::snapshot_list::SnapshotId;
 use crate::clock;
@@ -12,7 +11,7 @@ use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::compile::{CompiledSite, compile, warn_about_past};
 use crate::site::snapshot::format::VERSION_MAX;
 use crate::site::snapshot::open::read_version;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::files::Files;
 use crate::site::source::read::{Source, read};
 
@@ -71,10 +70,8 @@ fn turn_into_preview(source: &mut Source, name: &str, diagnostics: &mut Diagnost
         Err((member, chars_max)) => {
             let expected = format!("at most {chars_max} characters, because a preview adds `--{name}`");
             let length = if member == "site" { site.site.len() } else { site.tracking_id.len() };
-            let diagnostic =
-                Diagnostic::at_value("site.json", format!("/{member}"), expected, format!("{length}"));
-            diagnostics
-                .add(diagnostic.with_title(format!("`{member}` is too long for the preview `{name}`")));
+            let title = format!("`{member}` is too long for the preview `{name}`");
+            diagnostics.add_titled("site.json", format!("/{member}"), title, expected, format!("{length}"));
             source.site = Some(site);
         }
     }
@@ -113,21 +110,18 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
         if read_version(&path).is_none_or(|version| version < directory.version) {
             continue;
         }
-        let Ok(other) = open_snapshot(&path).map(|other| (other.version(), other.site().site.to_string()))
-        else {
-            continue;
-        };
-        if other.1 == directory.site {
+        let Ok(other) = SnapshotId::read(&path) else { continue };
+        if other.site == directory.site {
             let version = directory.version;
             let site = &directory.site;
-            let expected = format!("a version above {}, or no such file", other.0);
-            let diagnostic =
-                Diagnostic::at_value(&path.display().to_string(), "", expected, format!("version {version}"));
+            let other_version = other.version;
             let title = format!(
-                "this file has version {} of site {site}, so version {version} may not be served",
-                other.0
+                "this file has version {other_version} of site {site}, so version {version} may not be served"
             );
-            directory.compiled.warnings.add(diagnostic.with_title(title));
+            let expected = format!("a version above {other_version}, or no such file");
+            let file = path.display().to_string();
+            let actual = format!("version {version}");
+            directory.compiled.warnings.add_titled(&file, "", title, expected, actual);
         }
     }
 }
@@ -154,8 +148,7 @@ pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDire
         return;
     };
     let actual = format!("version {} of site {}", old.version, old.site);
-    let diagnostic = Diagnostic::at_value(&output.display().to_string(), "", expected, actual);
-    directory.compiled.warnings.add(diagnostic.with_title(title));
+    directory.compiled.warnings.add_titled(&output.display().to_string(), "", title, expected, actual);
 }
 
 fn report_progress(bar: &Progress, activity: &'static str, done_count: usize, step_count: usize) {

@@ -44,7 +44,7 @@ pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo, NoAudiences};
 pub(crate) use open::{AudienceResults, OpenResult};
-pub(crate) use operand::parse_duration_ms;
+pub(crate) use operand::{TYPE_NAMES, parse_duration_ms};
 pub use operator::Operator;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
 pub use pattern::Patterns;
@@ -148,9 +148,4 @@ pub(crate) fn condition_operators() -> impl Iterator<Item = &'static str> {
 pub(crate) fn value_operators(kind: FieldKind) -> impl Iterator<Item = &'static str> {
     let written = Operator::NAMES[1..].iter();
     written.filter(move |(operator, _)| kind.accepts(*operator)).map(|(_, name)| *name)
-}
-
-/// Returns the type names that `$type` accepts.
-pub(crate) fn type_names() -> &'static [&'static str] {
-    &operand::TYPES
 }

@@ -14,7 +14,7 @@ use crate::nearest::nearest;
 /// The members that a `$count` may have.
 const COUNT_MEMBERS: [&str; 7] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "within"];
 /// The type names for `$type`.
-pub(super) const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
+pub(crate) const TYPE_NAMES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
 // Literals.
 impl Parser<'_> {
@@ -99,9 +99,9 @@ impl Parser<'_> {
 
     fn parse_type_name(&mut self, source: &Json) -> Json {
         let name = source.as_str().unwrap_or_default();
-        if !TYPES.contains(&name) {
-            let expected = format!("one of {}", TYPES.join(" "));
-            self.reject_with_hint(&expected, &display_text(source), nearest(name, TYPES));
+        if !TYPE_NAMES.contains(&name) {
+            let expected = format!("one of {}", TYPE_NAMES.join(" "));
+            self.reject_with_hint(&expected, &display_text(source), nearest(name, TYPE_NAMES));
         }
         source.clone()
     }

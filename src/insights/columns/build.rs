@@ -151,11 +151,8 @@ impl ColumnBuilder {
         if let Some(index) = visitor.filter(|_| is_event && record.anon_id.is_none()) {
             self.users_alone.insert(index);
         }
-        let flags = [
-            (record.anon_id.is_some() && record.is_of_visit(), KIND_VISIT),
-            (record.bot, KIND_BOT),
-            (record.gpc, KIND_GPC),
-        ];
+        let is_of_visit = record.anon_id.is_some() && record.is_of_visit();
+        let flags = [(is_of_visit, KIND_VISIT), (record.bot, KIND_BOT), (record.gpc, KIND_GPC)];
         let flags: i64 = flags.map(|(is_set, flag)| i64::from(is_set) * flag).iter().sum();
         self.kinds.push(i64::from(record.kind as u8) + flags);
         let agent = record.context.agent();

@@ -383,11 +383,8 @@ impl Columns {
         let bytes = self.section(AMOUNTS)?;
         let entry = |bytes: &[u8]| {
             let units = u64_at(bytes, 5) as i64;
-            let entry = AmountEntry {
-                row: u32_at(bytes, 0),
-                column: bytes[4],
-                units: (units != i64::MIN).then_some(units),
-            };
+            let units = (units != i64::MIN).then_some(units);
+            let entry = AmountEntry { row: u32_at(bytes, 0), column: bytes[4], units };
             (entry.row < self.header.rows && entry.column < 4).then_some(entry)
         };
         parse_entries(&bytes, AMOUNT_BYTES, entry)

@@ -44,14 +44,8 @@ struct CacheEntry {
 impl UnstoredColumns {
     pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, bytes_max: u64) -> Self {
         let directory = directory.to_owned();
-        Self {
-            disk,
-            directory,
-            key,
-            bytes_max,
-            cache: Mutex::default(),
-            known_damage: KnownDamage::default(),
-        }
+        let known_damage = KnownDamage::default();
+        Self { disk, directory, key, bytes_max, cache: Mutex::default(), known_damage }
     }
 
     /// Returns the same columns, but the reader of their segments reports damage to `known_damage`.

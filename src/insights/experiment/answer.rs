@@ -53,7 +53,7 @@ fn write_experiment(
     question: &ExperimentQuestion,
     site: &SiteFacts,
     count: &ExperimentCount,
-    comparisons: &[ComparedMetric],
+    compared: &[ComparedMetric],
     now_ms: i64,
     answered_log: AnsweredLog,
 ) -> Answer {
@@ -62,15 +62,8 @@ fn write_experiment(
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);
     let days_left = remaining_days(question, count, split.weights.as_deref(), now_ms);
-    let decision = decide(&Facts {
-        question,
-        count,
-        compared: comparisons,
-        split: &split,
-        is_exploratory,
-        days_left,
-        now_ms,
-    });
+    let facts = Facts { question, count, compared, split: &split, is_exploratory, days_left, now_ms };
+    let decision = decide(&facts);
     insert("key", json!(question.key()));
     insert("decision", decision.to_json());
     insert("published", json!(question.known.published.is_some()));
@@ -85,15 +78,10 @@ fn write_experiment(
     insert("series", series_json(count));
     insert("srm", split.mismatch.map_or(Json::Null, |mismatch| mismatch_json(&mismatch)));
     insert("srmReason", json!(split.reason));
-    let numbered = || question.metrics.iter().zip(comparisons).enumerate();
-    insert(
-        "metrics",
-        numbered()
-            .map(|(number, (metric, comparison))| {
-                metric_json(number, metric, question.cap, count, comparison)
-            })
-            .collect(),
-    );
+    let numbered = || question.metrics.iter().zip(compared).enumerate();
+    let metrics =
+        numbered().map(|(number, (metric, result))| metric_json(number, metric, question.cap, count, result));
+    insert("metrics", metrics.collect());
     insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
     let lines =

@@ -78,9 +78,7 @@ pub(super) fn compare_arms(
     let settings = Settings { alpha: question.alpha, method: question.method, baseline };
     let mut results = Vec::new();
     for (number, metric) in question.metrics.iter().enumerate() {
-        if (limits.is_over)() {
-            return Err(ScanError::TooExpensive);
-        }
+        limits.check_time()?;
         let arms: Vec<ArmSums> = count.arms.iter().map(|arm| arm_sums(metric, &arm.sums[number])).collect();
         results.push(compare(kind(metric), &arms, &settings));
     }

@@ -48,11 +48,8 @@ impl Decision {
     }
 
     fn cannot(reason: &'static str, explanation: &str) -> Self {
-        Self {
-            action: Action::CannotDecide,
-            reason,
-            sentence: format!("Cannot be decided, because {explanation}."),
-        }
+        let sentence = format!("Cannot be decided, because {explanation}.");
+        Self { action: Action::CannotDecide, reason, sentence }
     }
 
     pub(super) fn sentence(&self) -> &str {
@@ -138,15 +135,12 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
 /// Returns the decision of an experiment that no numbers can decide.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
+    let is_published = facts.question.known.published.is_some();
     let is_empty = facts.count.arms.iter().all(|arm| arm.exposed == 0);
     let alarm = format!("the result has an alarm ({}); do not use it", alarms.join(", "));
     let refusals = [
         (!alarms.is_empty(), "alarm", alarm.as_str()),
-        (
-            facts.question.known.published.is_none(),
-            "not_running",
-            "the site does not publish the experiment any more",
-        ),
+        (!is_published, "not_running", "the site does not publish the experiment any more"),
         (goal_of(facts).is_none(), "no_goal", "the experiment has no goal"),
         (facts.is_exploratory, "exploratory", "the question differs from the published one"),
         (is_empty, "no_visitors", "nobody was exposed"),
@@ -191,11 +185,10 @@ fn choose_best(best_arm: &ArmState<'_>, arms: &[ArmState<'_>]) -> Decision {
 
 fn choose_baseline(key: &str, arms: &[ArmState<'_>]) -> Decision {
     match arms.iter().find_map(|arm| Some((arm.key, arm.harmed?))) {
-        Some((arm, guardrail)) => Decision::choose(
-            key,
-            "harmed",
-            &format!("no other arm is better without harm, and {arm} harms {guardrail}"),
-        ),
+        Some((arm, guardrail)) => {
+            let because = format!("no other arm is better without harm, and {arm} harms {guardrail}");
+            Decision::choose(key, "harmed", &because)
+        }
         None => Decision::choose(key, "worse", "every other arm reaches the goal less often"),
     }
 }

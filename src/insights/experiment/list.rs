@@ -228,9 +228,7 @@ impl<'q> ListReader<'q> {
         let mut reader = FileReader::new(PartOfFile::whole(file), sites.len(), &self.plan, &mut values)?;
         while reader.next_block()? {
             codes.next()?;
-            if (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
+            limits.check_time()?;
             for row in 0..reader.len() {
                 let code = codes.numbers[row] as usize;
                 let Some(visitor) = reader.visitor(row).filter(|_| reader.site(row) == site) else {

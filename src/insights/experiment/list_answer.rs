@@ -55,13 +55,8 @@ pub(crate) fn answer_experiments(
     }
     document.insert("experiments".to_owned(), Json::Array(experiments));
     end_document(&mut document, &other, rows, log, list_query(question, site));
-    Ok(Answer {
-        document: Json::Object(document),
-        header: HEADER.to_vec(),
-        lines,
-        notes: Vec::new(),
-        seq: log.seq,
-    })
+    let document = Json::Object(document);
+    Ok(Answer { document, header: HEADER.to_vec(), lines, notes: Vec::new(), seq: log.seq })
 }
 
 fn numbers_of(

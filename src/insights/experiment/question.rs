@@ -8,7 +8,7 @@ use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::calendar::{Unit, Zone};
 use crate::insights::questions::question::{
-    Filters, QuestionError, parse_bots, parse_time, parse_unit, single_value,
+    Filters, QuestionError, check_series, parse_bots, parse_time, parse_unit, single_value,
 };
 use crate::insights::questions::unknown::{NamedValue, filter_values};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
@@ -95,7 +95,7 @@ impl ExperimentQuestion {
         let published_cap =
             published.and_then(|metrics| Cap::parse(metrics.cap.as_ref()?)).unwrap_or(Cap::DEFAULT);
         let cap = single("cap").map(parse_cap).transpose()?.unwrap_or(published_cap);
-        let alpha = single("alpha").map(parse_alpha).transpose()?.unwrap_or(ALPHA_DEFAULT);
+        let alpha = single("alpha").map_or(Ok(ALPHA_DEFAULT), |text| parse_probability("alpha", text))?;
         let method = parse_method(single("method"), planned)?;
         let mut question = Self {
             by: single("by").map_or(Ok(Unit::Day), parse_unit)?,
@@ -119,7 +119,7 @@ impl ExperimentQuestion {
             || planned != published_planned
             || cap != published_cap
             || question.has_other_choices();
-        question.check_series(zone)?;
+        check_series(&question.range, question.by, zone)?;
         Ok(question)
     }
 
@@ -147,12 +147,6 @@ impl ExperimentQuestion {
             || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
             || self.method == Method::Fixed
             || self.filters != Filters::default()
-    }
-
-    fn check_series(&self, zone: &Zone) -> Result<(), QuestionError> {
-        let expected = "a longer unit, since a series has at most 10000 buckets";
-        let has_series = zone.buckets(&self.range, self.by).is_some();
-        has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
     }
 
     /// Returns the phases that overlap the range.
@@ -198,10 +192,6 @@ fn parse_filters(pairs: &[(&str, &str)]) -> Result<Filters, QuestionError> {
 fn parse_window(text: &str) -> Result<i64, QuestionError> {
     let expected = "a whole number of s, m, h or d, such as '14d'";
     parse_window_ms(text).ok_or_else(|| QuestionError::invalid("window", expected, text))
-}
-
-fn parse_alpha(text: &str) -> Result<f64, QuestionError> {
-    parse_probability("alpha", text)
 }
 
 /// Parses a number above 0 and below 1.

@@ -107,9 +107,7 @@ impl<'q> PartReader<'q> {
         let mut columns =
             FileColumns::open(file, self.question, &self.plan, &mut self.values, !self.credits.are_empty())?;
         while columns.next_block()? {
-            if (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
+            limits.check_time()?;
             for row in 0..columns.reader.len() {
                 self.add_row(&mut columns, row);
             }

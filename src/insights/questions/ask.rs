@@ -150,12 +150,13 @@ fn overview(
     Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared }, summary))
 }
 
-/// The most frequent values in one part of the values.
-struct TopPart {
-    rows: Vec<TopRow>,
+/// The first rows of a list, counted in one part of the values.
+struct ListPart<R, C> {
+    rows: Vec<R>,
     /// The number of values that are not in `rows`.
     more: usize,
-    total: GroupTotals,
+    /// The count over all values. Every part has the same.
+    counted: C,
     summary: ScanSummary,
 }
 
@@ -165,19 +166,9 @@ fn top(
     source: &mut Source<'_>,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
-    let parts = each_value_part(|part| top_part(question, site, source, limits, part))?;
-    let mut rows = Vec::new();
-    let mut more = 0;
-    // Every part has the same total.
-    let mut first = None;
-    for part in parts {
-        rows.extend(part.rows);
-        more += part.more;
-        first = first.or(Some((part.total, part.summary)));
-    }
-    more += keep_first(&mut rows, question);
-    let (total, summary) = first.unwrap_or_default();
-    Ok((Numbers::Top { rows, total, more }, summary))
+    let count = |part| top_part(question, site, source, limits, part);
+    let list = count_list(count, |rows| keep_first(rows, question))?;
+    Ok((Numbers::Top { rows: list.rows, total: list.counted, more: list.more }, list.summary))
 }
 
 fn top_part(
@@ -186,7 +177,7 @@ fn top_part(
     source: &mut Source<'_>,
     limits: &Limits<'_>,
     value_part: Part,
-) -> Result<TopPart, ScanError> {
+) -> Result<ListPart<TopRow, GroupTotals>, ScanError> {
     let plan = Plan { value: RowValue::Of(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
@@ -207,7 +198,7 @@ fn top_part(
         rows.retain(|(value, _)| value.as_ref().is_some_and(|value| fold_case(value).contains(text)));
     }
     let more = keep_first(&mut rows, question);
-    Ok(TopPart { rows, more, total: counted.total, summary })
+    Ok(ListPart { rows, more, counted: counted.total, summary })
 }
 
 /// Sorts the rows of a list, and drops the rows beyond the limit. Returns the number of dropped rows.
@@ -234,6 +225,22 @@ fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usiz
     more
 }
 
+/// Counts a list in each part of the values, and joins the parts. `keep_first` sorts the joined rows, drops the rows beyond
+/// the limit, and returns their number.
+fn count_list<R, C>(
+    count: impl FnMut(Part) -> Result<ListPart<R, C>, ScanError>,
+    keep_first: impl FnOnce(&mut Vec<R>) -> usize,
+) -> Result<ListPart<R, C>, ScanError> {
+    let mut parts = each_value_part(count)?.into_iter();
+    let mut list = parts.next().ok_or(ScanError::TooManyValues)?;
+    for part in parts {
+        list.rows.extend(part.rows);
+        list.more += part.more;
+    }
+    list.more += keep_first(&mut list.rows);
+    Ok(list)
+}
+
 /// Counts each part of the values. Doubles the number of parts if a part takes too much memory.
 pub(crate) fn each_value_part<T>(
     mut count: impl FnMut(Part) -> Result<T, ScanError>,
@@ -253,20 +260,11 @@ fn live(
     columns: LogColumns<'_>,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
-    let parts = each_value_part(|part| live_part(question, site, columns, limits, part))?;
-    let mut pages = Vec::new();
-    let mut more = 0;
-    // Every part has the same counts of the range.
-    let mut first = None;
-    for part in parts {
-        pages.extend(part.pages);
-        more += part.more;
-        first = first.or(Some((part.counted, part.summary)));
-    }
-    more += keep_first_pages(&mut pages, question);
-    let (counted, summary) = first.ok_or(ScanError::TooManyValues)?;
+    let count = |part| live_part(question, site, columns, limits, part);
+    let ListPart { rows, more, counted, summary } =
+        count_list(count, |pages| keep_first_pages(pages, question))?;
     let series = Series { buckets: counted.buckets, totals: counted.series };
-    Ok((Numbers::Live { visitors: counted.totals.visitors, series, pages, more }, summary))
+    Ok((Numbers::Live { visitors: counted.totals.visitors, series, pages: rows, more }, summary))
 }
 
 /// The counts of a live answer.
@@ -291,22 +289,13 @@ impl Count for LiveCount {
     }
 }
 
-/// The pages of a live answer in one part of the values.
-struct LivePart {
-    pages: Vec<LivePage>,
-    /// The number of pages that are not in `pages`.
-    more: usize,
-    counted: RangeCount,
-    summary: ScanSummary,
-}
-
 fn live_part(
     question: &Question,
     site: &SiteFacts,
     columns: LogColumns<'_>,
     limits: &Limits<'_>,
     value_part: Part,
-) -> Result<LivePart, ScanError> {
+) -> Result<ListPart<LivePage, RangeCount>, ScanError> {
     let plan = Plan { value: RowValue::Of(Group::Page), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let buckets = site.zone.buckets(&question.range, Unit::Minute).unwrap_or_default();
@@ -320,9 +309,9 @@ fn live_part(
     let texts = std::mem::take(&mut summary.values).texts;
     let pages = texts.iter().zip(&last.visitors).filter(|(_, visitors)| **visitors > 0);
     let pages = pages.map(|(path, visitors)| LivePage { path: path.to_string(), visitors: *visitors });
-    let mut pages: Vec<LivePage> = pages.collect();
-    let more = keep_first_pages(&mut pages, question);
-    Ok(LivePart { pages, more, counted, summary })
+    let mut rows: Vec<LivePage> = pages.collect();
+    let more = keep_first_pages(&mut rows, question);
+    Ok(ListPart { rows, more, counted, summary })
 }
 
 /// Sorts the pages of a live answer, and drops the pages beyond the limit. Returns the number of dropped pages.

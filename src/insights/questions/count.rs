@@ -252,9 +252,7 @@ impl Count for TopCount {
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
         self.total.combine(&other.total, operation);
         self.absent.combine(&other.absent, operation);
-        if self.groups.len() < other.groups.len() {
-            self.groups.resize(other.groups.len(), GroupTotals::default());
-        }
+        self.groups.resize(self.groups.len().max(other.groups.len()), GroupTotals::default());
         for (group, other) in self.groups.iter_mut().zip(&other.groups) {
             group.combine(other, operation);
         }
@@ -311,8 +309,7 @@ impl Count for LastPages {
     }
 
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
-        let length = self.visitors.len().max(other.visitors.len());
-        self.visitors.resize(length, 0);
+        self.visitors.resize(self.visitors.len().max(other.visitors.len()), 0);
         for (visitors, other) in self.visitors.iter_mut().zip(&other.visitors) {
             *visitors = operation(*visitors, *other);
         }

@@ -94,9 +94,7 @@ impl Credits {
         let mut ties = Ties::of_users(users, aliased);
         let mut credits = Self::default();
         for (number, file) in columns.iter().enumerate() {
-            if (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
+            limits.check_time()?;
             credits.add_file(file, number as u32, &mut ties)?;
             if credits.memory_bytes() + ties.memory_bytes() > limits.memory_bytes {
                 return Ok(None);
@@ -296,9 +294,7 @@ fn users_tied(
         return Ok(users);
     }
     for file in columns {
-        if (limits.is_over)() {
-            return Err(ScanError::TooExpensive);
-        }
+        limits.check_time()?;
         let file = &*file.opened()?;
         let rows = file.ties()?;
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
@@ -320,9 +316,7 @@ fn aliased_ids(
 ) -> Result<HashSet<u64>, ScanError> {
     let mut aliased = HashSet::new();
     for file in columns {
-        if (limits.is_over)() {
-            return Err(ScanError::TooExpensive);
-        }
+        limits.check_time()?;
         let file = &*file.opened()?;
         let rows: Vec<_> = file.ties()?.into_iter().filter(|row| row.is_alias).collect();
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };

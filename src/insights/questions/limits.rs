@@ -30,6 +30,11 @@ impl Limits<'_> {
         Limits { memory_bytes: self.memory_bytes / ROWS_SHARE, is_over: self.is_over }
     }
 
+    /// Returns [`ScanError::TooExpensive`] if the time of the question is over.
+    pub(crate) fn check_time(&self) -> Result<(), ScanError> {
+        if (self.is_over)() { Err(ScanError::TooExpensive) } else { Ok(()) }
+    }
+
     /// Returns limits with the memory for the credits.
     pub(crate) fn for_credits(&self) -> Limits<'_> {
         let memory_bytes = (self.memory_bytes / CREDITS_SHARE).max(CREDITS_BYTES_MIN);

@@ -269,19 +269,12 @@ impl Question {
             None => zone.last_days(now_ms, DAYS_DEFAULT).start,
         });
         if start >= end {
-            return Err(QuestionError::invalid(
-                "from",
-                "a time before 'to'",
-                from_text.unwrap_or("30 days before now"),
-            ));
+            let actual = from_text.unwrap_or("30 days before now");
+            return Err(QuestionError::invalid("from", "a time before 'to'", actual));
         }
         self.range = start..end;
-        if self.subject == Subject::Overview && zone.buckets(&self.range, self.by).is_none() {
-            return Err(QuestionError::invalid(
-                "by",
-                "a longer unit, since a series has at most 10000 buckets",
-                "by",
-            ));
+        if self.subject == Subject::Overview {
+            check_series(&self.range, self.by, zone)?;
         }
         Ok(self)
     }
@@ -303,6 +296,13 @@ pub(crate) fn single_value<'p>(
 pub(crate) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, QuestionError> {
     let expected = "a date or a time, such as '2026-01-05' or '2026-01-05T10:00'";
     zone.parse(text).ok_or_else(|| QuestionError::invalid(name, expected, text))
+}
+
+/// Checks that a series over the range has not too many buckets.
+pub(crate) fn check_series(range: &Range<i64>, by: Unit, zone: &Zone) -> Result<(), QuestionError> {
+    let expected = "a longer unit, since a series has at most 10000 buckets";
+    let has_series = zone.buckets(range, by).is_some();
+    has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
 }
 
 pub(crate) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {

@@ -216,11 +216,9 @@ impl FileReader {
             let is_refused =
                 |number: usize| !filters.device.iter().any(|name| Some(&**name) == device_name(number));
             let (_, flags) = self.agents.get_or_insert_with(|| unreachable!("the column was opened"));
-            flags
-                .iter_mut()
-                .enumerate()
-                .filter(|(number, _)| is_refused(*number))
-                .for_each(|(_, flags)| *flags = REJECTED);
+            for (_, flags) in flags.iter_mut().enumerate().filter(|(number, _)| is_refused(*number)) {
+                *flags = REJECTED;
+            }
         }
         if !filters.event.is_empty() {
             let events = self.text_column(file, TextColumn::Event)?;

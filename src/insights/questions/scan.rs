@@ -309,9 +309,7 @@ impl VisitorRows {
         pass: &ScanPass<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
-        if (pass.limits.is_over)() {
-            return Err(ScanError::TooExpensive);
-        }
+        pass.limits.check_time()?;
         let columns = file.file.opened()?;
         let mut hashes = None;
         if part.is_first() {
@@ -378,9 +376,7 @@ impl VisitorRows {
             reader.open_positions(part)?;
         }
         while reader.next_block()? {
-            if (pass.limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
+            pass.limits.check_time()?;
             for row in 0..reader.len() {
                 let index = reader.visitor(row).and_then(|index| index.checked_sub(visitors.start));
                 let Some(visitor) = index else { continue };
@@ -420,9 +416,7 @@ impl VisitorRows {
                 unchecked_rows += chunk.len();
                 if unchecked_rows >= BLOCK_ROWS {
                     unchecked_rows = 0;
-                    if (limits.is_over)() {
-                        return Err(ScanError::TooExpensive);
-                    }
+                    limits.check_time()?;
                 }
             }
             // The sort is stable, so equal times keep the order of their seqs.

@@ -60,11 +60,7 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
             let comparison = site.zone.comparison(&question.range, now_ms);
             add(&mut sql, "compared", &comparison.range);
             add(&mut sql, "before", &comparison.before);
-            add_series(
-                &mut sql,
-                &site.zone.buckets(&question.range, question.by).unwrap_or_default(),
-                &question.range,
-            );
+            add_series(&mut sql, question, site);
             let ranges = [
                 ("totals", "range", &question.range),
                 ("comparison", "compared", &comparison.range),
@@ -83,11 +79,7 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
         }
         Subject::Top => add_top(&mut sql, question),
         Subject::Live => {
-            add_series(
-                &mut sql,
-                &site.zone.buckets(&question.range, question.by).unwrap_or_default(),
-                &question.range,
-            );
+            add_series(&mut sql, question, site);
             add_live(&mut sql, &question.range);
         }
     }
@@ -232,9 +224,9 @@ pub(crate) fn buckets_table(buckets: &[i64]) -> String {
 }
 
 /// Adds the table `series`. It has the numbers of each bucket.
-fn add_series(sql: &mut String, buckets: &[i64], range: &Range<i64>) {
-    let from = instant(range.start);
-    let buckets = buckets_table(buckets);
+fn add_series(sql: &mut String, question: &Question, site: &SiteFacts) {
+    let from = instant(question.range.start);
+    let buckets = buckets_table(&site.zone.buckets(&question.range, question.by).unwrap_or_default());
     let _ = write!(
         sql,
         ",

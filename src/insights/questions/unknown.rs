@@ -46,9 +46,7 @@ pub(crate) fn add_unknown(
         if values.is_empty() {
             return Ok(());
         }
-        if (limits.is_over)() {
-            return Err(ScanError::TooExpensive);
-        }
+        limits.check_time()?;
         let file = &*file.opened()?;
         for column in TextColumn::ALL {
             if values.iter().any(|value| value.columns.contains(&column)) {

@@ -222,9 +222,7 @@ impl PartCount {
 
     /// Sets the zones of the answer, without the events after the views.
     fn set_zones(&self, counts: &mut ZoneCounts, question: &ZonesQuestion) {
-        let (zones, more) = self.views.zones(question, &self.texts);
-        counts.zones = zones;
-        counts.more = more;
+        (counts.zones, counts.more) = self.views.zones(question, &self.texts);
     }
 
     /// Adds the events after the views of the variants in the part.

@@ -58,10 +58,8 @@ impl Catalog {
             .map(|(snapshot, versions)| PublishedSite { snapshot, versions, served_since_ms })
             .collect();
         sites.sort_by(|a, b| a.site().site.get().cmp(&b.site().site));
-        let mut tracking_ids = Vec::with_capacity(sites.len());
-        for (index, site) in sites.iter().enumerate() {
-            tracking_ids.push((Box::from(site.site().tracking_id.as_str()), index));
-        }
+        let tracking_ids = sites.iter().map(|site| Box::from(site.site().tracking_id.as_str()));
+        let mut tracking_ids: Vec<(Box<str>, usize)> = tracking_ids.zip(0..).collect();
         tracking_ids.sort();
         Self { sites, tracking_ids, phases: Arc::default(), generation: 0 }
     }
@@ -140,8 +138,7 @@ impl CurrentCatalog {
 
     /// Returns a reader for one thread.
     pub fn reader(&self) -> CatalogReader {
-        let cache = arc_swap::Cache::new(Arc::clone(&self.catalog));
-        CatalogReader { cache }
+        CatalogReader { cache: arc_swap::Cache::new(Arc::clone(&self.catalog)) }
     }
 }
 

@@ -6,7 +6,7 @@ use rkyv::ser::{Positional, Writer};
 
 use crate::limits::{ARCHIVE_BYTES_MAX, PIECE_DATA_BYTES_MAX};
 use crate::site::snapshot::format::{HEADER_BYTES, Header, Site};
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
 
 /// Appends the archive of a site to the beginning of its file, and fills in the header.
 pub(super) fn archive_site(site: &Site, file_content: Vec<u8>, version: u64) -> Result<Vec<u8>, Diagnostics> {
@@ -54,7 +54,6 @@ impl Writer<Error> for BoundedWriter {
 fn snapshot_too_large(part: &str, bytes_max: u64, actual: &str) -> Diagnostics {
     let expected = format!("a site whose snapshot has at most {bytes_max} bytes of {part}");
     let mut diagnostics = Diagnostics::default();
-    diagnostics
-        .add(Diagnostic::at_value("site.json", "", expected, actual).with_title("the snapshot is too large"));
+    diagnostics.add_titled("site.json", "", "the snapshot is too large", expected, actual);
     diagnostics
 }

@@ -34,11 +34,8 @@ pub(super) fn find_combinations(page: &Page) -> Combinations {
         search.pairs = pairs;
         search.found.clear();
         search.was_pruned = false;
-        search.walk(
-            &mut zones_reversed(&page.parts),
-            &mut SearchState::default(),
-            COMBINATIONS_COUNTED_MAX - counted,
-        );
+        let limit = COMBINATIONS_COUNTED_MAX - counted;
+        search.walk(&mut zones_reversed(&page.parts), &mut SearchState::default(), limit);
         counted += search.found.len();
         let room = COMBINATIONS_LISTED_MAX - first.len();
         first.extend(search.found.iter().take(room).cloned());
@@ -128,14 +125,8 @@ impl Search<'_> {
                     state.arms.remove(experiment);
                 }
                 Some(Some(arm)) => {
-                    self.try_variant(
-                        index,
-                        arms.get(arm).copied().unwrap_or(0),
-                        variants,
-                        zones,
-                        state,
-                        limit,
-                    );
+                    let variant = arms.get(arm).copied().unwrap_or(0);
+                    self.try_variant(index, variant, variants, zones, state, limit);
                     if when.is_some() {
                         self.try_rules(index, rule + 1, variants, zones, state, limit);
                     }

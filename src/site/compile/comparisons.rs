@@ -5,7 +5,7 @@
 use serde_json::Value as Json;
 
 use crate::site::profile_fields::{ProfileField, find_field};
-use crate::site::source::diagnostics::push_token;
+use crate::site::source::diagnostics::join_token;
 
 /// The comparison without an operator, which converts types as JavaScript does.
 pub(super) const LOOSE: &str = "";
@@ -67,7 +67,7 @@ impl<'c> Comparisons<'c> {
 
     fn add_condition(&mut self, condition: &'c Json, pointer: &str, scope: Scope) {
         for (key, operand) in condition.as_object().into_iter().flatten() {
-            let pointer = join(pointer, key);
+            let pointer = join_token(pointer, key);
             match key.as_str() {
                 "$and" => each_item(operand, &pointer, |item, pointer| {
                     self.add_condition(item, &pointer, scope);
@@ -98,7 +98,7 @@ impl<'c> Comparisons<'c> {
             return self.add(LOOSE, test, pointer.to_owned(), subject, scope, false);
         };
         for (operator, operand) in operators {
-            let pointer = join(pointer, operator);
+            let pointer = join_token(pointer, operator);
             match operator.as_str() {
                 "$not" => {
                     let scope = self.begin(!scope.is_negated);
@@ -114,7 +114,7 @@ impl<'c> Comparisons<'c> {
                     let scope = self.begin(scope.is_negated);
                     let members = operand.as_object().into_iter().flatten();
                     for (operator, bound) in members.filter(|(name, _)| *name != "within") {
-                        self.add(operator, bound, join(&pointer, operator), subject, scope, true);
+                        self.add(operator, bound, join_token(&pointer, operator), subject, scope, true);
                     }
                 }
                 _ => {}
@@ -133,16 +133,8 @@ impl<'c> Comparisons<'c> {
     ) {
         let Subject { path, field } = subject;
         let Scope { conjunction, is_negated } = scope;
-        self.all.push(Comparison {
-            path,
-            field,
-            operator,
-            literal,
-            pointer,
-            conjunction,
-            is_negated,
-            is_count,
-        });
+        let test = Comparison { path, field, operator, literal, pointer, conjunction, is_negated, is_count };
+        self.all.push(test);
     }
 
     /// Returns the comparisons that must hold together, in groups of one conjunction and one path. Only these groups can
@@ -165,12 +157,6 @@ struct Subject<'c> {
 
 fn each_item<'c>(items: &'c Json, pointer: &str, mut add: impl FnMut(&'c Json, String)) {
     for (i, item) in items.as_array().into_iter().flatten().enumerate() {
-        add(item, join(pointer, &i.to_string()));
+        add(item, join_token(pointer, &i.to_string()));
     }
-}
-
-fn join(pointer: &str, token: &str) -> String {
-    let mut pointer = pointer.to_owned();
-    push_token(&mut pointer, token);
-    pointer
 }

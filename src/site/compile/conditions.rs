@@ -8,7 +8,6 @@ use super::operands;
 use crate::condition::program::Program;
 use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
-use crate::nearest::nearest;
 use crate::nfc;
 use crate::site::profile_fields::{self, ProfileField};
 use crate::site::snapshot::format::{self, Audience};
@@ -43,8 +42,7 @@ impl<'s> ConditionCompiler<'s> {
     fn compile_audiences(&mut self, audiences: &Audiences, diagnostics: &mut Diagnostics) {
         if audiences.len() > AUDIENCES_MAX {
             let expected = format!("at most {AUDIENCES_MAX} audiences");
-            let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, "", expected, audiences.len().to_string());
-            diagnostics.add(diagnostic.with_title("too many audiences"));
+            diagnostics.add_titled(AUDIENCES_FILE, "", "too many audiences", expected, audiences.len());
             return;
         }
         let mut read = Vec::with_capacity(audiences.len());
@@ -64,10 +62,8 @@ impl<'s> ConditionCompiler<'s> {
                 "audiences without reference cycles, and chains of at most {AUDIENCE_CHAIN_MAX} audiences"
             );
             let actual = format!("a cycle or a longer chain that starts at `{key}`");
-            let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, actual);
-            diagnostics.add(
-                diagnostic.with_title("audiences refer to each other in a cycle or in too long a chain"),
-            );
+            let title = "audiences refer to each other in a cycle or in too long a chain";
+            diagnostics.add_titled(AUDIENCES_FILE, format!("/{key}/when"), title, expected, actual);
         }
         for ((key, audience), condition) in audiences.iter().zip(&read) {
             let program =
@@ -105,10 +101,8 @@ impl<'s> ConditionCompiler<'s> {
     ) -> u16 {
         self.vocabulary.audience(key).unwrap_or_else(|| {
             let known = self.vocabulary.audience_names();
-            let diagnostic =
-                Diagnostic::at_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
-            let diagnostic = diagnostic.with_title(format!("unknown audience {key:?}"));
-            diagnostics.add(diagnostic.with_nearest(nearest(key, known)));
+            let expected = "an audience of `audiences.json`";
+            diagnostics.add_unknown(file, pointer, "audience", key, expected, known);
             0
         })
     }
@@ -137,8 +131,7 @@ impl<'s> ConditionCompiler<'s> {
     ) -> Program {
         condition.compile(&mut self.patterns).unwrap_or_else(|too_large| {
             let expected = "a smaller condition, or smaller groups";
-            let diagnostic = Diagnostic::at_value(file, pointer, expected, too_large.to_string());
-            diagnostics.add(diagnostic.with_title("the condition is too large"));
+            diagnostics.add_titled(file, pointer, "the condition is too large", expected, too_large);
             Program::constant(false)
         })
     }
@@ -152,8 +145,8 @@ impl<'s> ConditionCompiler<'s> {
     pub(super) fn finish(self, diagnostics: &mut Diagnostics) -> (Vec<String>, Vec<Audience>, bool) {
         if let Err(fault) = condition::Patterns::new(&self.patterns) {
             let expected = "regular expressions that together fit the limit";
-            let diagnostic = Diagnostic::at_value("site.json", "", expected, fault.to_string());
-            diagnostics.add(diagnostic.with_title("the regular expressions of the site are too large"));
+            let title = "the regular expressions of the site are too large";
+            diagnostics.add_titled("site.json", "", title, expected, fault);
         }
         (self.patterns, self.audiences, self.vocabulary.sees_url.get())
     }

@@ -16,7 +16,6 @@ use crate::limits::{
     ITEM_BYTES_MAX, ITEMS_MAX, ORDER_FIELDS_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_DEFAULT,
     QUERY_PARAMS_MAX, SORT_KEY_BYTES_MAX,
 };
-use crate::nearest::nearest;
 use crate::site::query::order;
 use crate::site::snapshot::format::{Item, Param, ParamKind, Query, Scan};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
@@ -43,9 +42,7 @@ impl<'s> Collections<'s> {
             let entries = collection.items.as_ref().map(|items| {
                 if items.len() > ITEMS_MAX {
                     let expected = format!("at most {ITEMS_MAX} items");
-                    let diagnostic =
-                        Diagnostic::at_value(&collection.file, "", expected, items.len().to_string());
-                    diagnostics.add(diagnostic.with_title("too many items"));
+                    diagnostics.add_titled(&collection.file, "", "too many items", expected, items.len());
                 }
                 items.iter().map(|item| Entry { item, fields: encode_fields(item) }).collect()
             });
@@ -65,9 +62,8 @@ impl<'s> Collections<'s> {
     ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
             let expected = "a collection: the name of a file in `content/`";
-            let diagnostic = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
-            let diagnostic = diagnostic.with_title(format!("unknown collection {name:?}"));
-            diagnostics.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
+            let known = self.by_name.keys().copied();
+            diagnostics.add_unknown(file, pointer, "collection", name, expected, known);
             return None;
         };
         Some((collected, collected.entries.as_deref()?))
@@ -82,13 +78,8 @@ impl<'s> Collections<'s> {
         pointer: &str,
         diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
-        conditions::parse_condition(
-            condition,
-            &ContentVocabulary { groups: self.groups, params },
-            file,
-            pointer,
-            diagnostics,
-        )
+        let vocabulary = ContentVocabulary { groups: self.groups, params };
+        conditions::parse_condition(condition, &vocabulary, file, pointer, diagnostics)
     }
 }
 
@@ -140,17 +131,13 @@ pub(super) fn compile_queries(
     let Some(queries) = &source.queries else { return Vec::new() };
     if queries.len() > QUERIES_MAX {
         let expected = format!("at most {QUERIES_MAX} queries");
-        let diagnostic = Diagnostic::at_value(QUERIES_FILE, "", expected, queries.len().to_string());
-        sink.errors.add(diagnostic.with_title("too many queries"));
+        sink.errors.add_titled(QUERIES_FILE, "", "too many queries", expected, queries.len());
         return Vec::new();
     }
     let mut written = BTreeMap::new();
     let compile = |(key, query)| {
-        QueryCompiler { key, query, sink }.compile(
-            collections,
-            conditions,
-            &mut ItemWriter { pieces, pieces_by_item: &mut written },
-        )
+        let mut writer = ItemWriter { pieces, pieces_by_item: &mut written };
+        QueryCompiler { key, query, sink }.compile(collections, conditions, &mut writer)
     };
     queries.iter().map(|(key, query)| (&**key, query)).map(compile).collect()
 }
@@ -264,12 +251,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         if largest > ITEM_BYTES_MAX {
             let expected =
                 format!("items of at most {ITEM_BYTES_MAX} bytes; use `select` to return fewer fields");
-            self.report(
-                "",
-                "an item of this query is too large",
-                expected,
-                format!("an item of {largest} bytes"),
-            );
+            let actual = format!("an item of {largest} bytes");
+            self.report("", "an item of this query is too large", expected, actual);
         }
         query
     }
@@ -322,9 +305,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         {
             let expected = format!("a field that some item of `{}` has", &*self.query.collection);
             let pointer = format!("/{}/{at}", self.key);
-            let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, format!("{name:?}"));
-            let diagnostic = diagnostic.with_title(format!("unknown field {name:?}"));
-            self.sink.warnings.add(diagnostic.with_nearest(nearest(&name, known.iter().copied())));
+            let known = known.iter().copied();
+            self.sink.warnings.add_unknown(QUERIES_FILE, pointer, "field", &name, expected, known);
         }
     }
 
@@ -360,8 +342,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                     self.key
                 );
                 let actual = format!("{} bytes", place.len());
-                let diagnostic = Diagnostic::at_value(file, format!("/{number}/fields"), expected, actual);
-                self.sink.errors.add(diagnostic.with_title("the fields to sort by are too large"));
+                let title = "the fields to sort by are too large";
+                self.sink.errors.add_titled(file, format!("/{number}/fields"), title, expected, actual);
             }
             placed.push(MatchedItem { number, entry, sort_key: place });
         }
@@ -377,12 +359,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
             if path.is_empty() || fields.iter().any(|(known, _)| *known == path) {
                 let title = if path.is_empty() { "invalid sort field" } else { "duplicate sort field" };
                 let title = format!("{title} {written:?}");
-                self.report(
-                    &format!("/orderBy/{at}"),
-                    &title,
-                    "a field name that occurs once",
-                    format!("{written:?}"),
-                );
+                let expected = "a field name that occurs once";
+                self.report(&format!("/orderBy/{at}"), &title, expected, format!("{written:?}"));
             }
             fields.push((path, path.len() < written.len()));
         }
@@ -406,8 +384,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         );
         let pointer = format!("/{}/where", self.key);
         let actual = format!("one that may evaluate {item_count} items");
-        let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, actual);
-        self.sink.warnings.add(diagnostic.with_title("the query may be too expensive"));
+        let title = "the query may be too expensive";
+        self.sink.warnings.add_titled(QUERIES_FILE, pointer, title, expected, actual);
     }
 
     /// Returns an ID for everything that responses of this query can contain, for any parameters. Members of
@@ -428,7 +406,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
 
     fn report(&mut self, inner_pointer: &str, title: &str, expected: impl Into<String>, actual: String) {
         let pointer = format!("/{}{inner_pointer}", self.key);
-        self.sink.errors.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, actual).with_title(title));
+        self.sink.errors.add_titled(QUERIES_FILE, pointer, title, expected, actual);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::condition::Value;
 use crate::limits::{DIAGNOSTIC_TEXT_CHARS_MAX, ROUTE_BYTES_MAX};
 use crate::nearest::nearest;
 use crate::nfc;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token, truncate};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics, join_token, truncate};
 use crate::site::source::types::{EachItem, Item, ItemPath};
 
 /// The values of a pattern's parameters, by name.
@@ -49,8 +49,8 @@ pub(super) fn make_paths<'c>(
         let condition = collections.parse_condition(written, None, file, "/each/where", diagnostics)?;
         Filter::new(&condition)
             .map_err(|reason| {
-                let diagnostic = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
-                diagnostics.add(diagnostic.with_title("the condition is too large"));
+                let title = "the condition is too large";
+                diagnostics.add_titled(file, "/each/where", title, "a smaller condition", reason);
             })
             .ok()
     });
@@ -75,8 +75,8 @@ pub(super) fn make_paths<'c>(
         if let Some(other) = makers.insert(path.clone(), &entry.item.id) {
             let expected = format!("values that generate a unique path from `{pattern}`");
             let actual = format!("{path:?}, which the item {other:?} also generates");
-            let diagnostic = Diagnostic::at_value(collection.file, format!("/{number}"), expected, actual);
-            diagnostics.add(diagnostic.with_title(format!("duplicate path {path:?}")));
+            let title = format!("duplicate path {path:?}");
+            diagnostics.add_titled(collection.file, format!("/{number}"), title, expected, actual);
             continue;
         }
         made.push(ConcretePath { path, item: entry.item, number, file: collection.file, values });
@@ -89,26 +89,19 @@ fn check_params(file: &str, pattern: &str, each_item: &EachItem, diagnostics: &m
     let names: Vec<&str> = paths::param_names(pattern).collect();
     if names.is_empty() {
         let expected = "a path with parameters, such as `/blog/:slug`";
-        let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{pattern:?}"));
-        diagnostics.add(
-            diagnostic
-                .with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
-        );
+        let title = format!("`each` needs a path with parameters, but the path is {pattern:?}");
+        diagnostics.add_titled(file, "/path", title, expected, format!("{pattern:?}"));
     }
     for name in names.iter().filter(|name| !each_item.params.contains_key(**name)) {
         let expected = format!("the member `{name}` with the item field for `{}`", display_param(name));
-        let diagnostic = Diagnostic::at_value(file, "/each", expected, "none");
-        diagnostics.add(diagnostic.with_title(format!("missing member `{name}`")));
+        diagnostics.add_titled(file, "/each", format!("missing member `{name}`"), expected, "none");
     }
     for name in each_item.params.keys().filter(|name| !names.contains(&name.as_str())) {
-        let mut at = "/each".to_owned();
-        push_token(&mut at, name);
         let expected = "`collection`, `where`, or a parameter of the path";
-        let diagnostic = Diagnostic::at_key(file, at, expected, format!("`{name}`"));
+        let diagnostic = Diagnostic::at_key(file, join_token("/each", name), expected, format!("`{name}`"));
         let diagnostic = diagnostic.with_title(format!("unknown member `{name}`"));
-        diagnostics.add(
-            diagnostic.with_nearest(nearest(name, names.iter().copied().chain(["collection", "where"]))),
-        );
+        let known = names.iter().copied().chain(["collection", "where"]);
+        diagnostics.add(diagnostic.with_nearest(nearest(name, known)));
     }
 }
 
@@ -190,7 +183,5 @@ fn is_path_part(text: &str, is_rest: bool) -> bool {
 }
 
 fn item_pointer(item_index: usize, path: &str) -> String {
-    let mut pointer = format!("/{item_index}");
-    path.split('.').for_each(|name| push_token(&mut pointer, name));
-    pointer
+    path.split('.').fold(format!("/{item_index}"), |pointer, name| join_token(&pointer, name))
 }

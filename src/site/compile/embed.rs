@@ -56,12 +56,10 @@ impl<'c> EmbeddedQueries<'c> {
         let queries = self.queries?;
         let Ok(at) = queries.binary_search_by(|query| query.key.as_str().cmp(&embedded_query.id)) else {
             let known = queries.iter().map(|query| query.key.as_str());
-            let actual = format!("{:?}", &*embedded_query.id);
+            let id = &embedded_query.id;
             let pointer = format!("{}/id", location.pointer);
-            let diagnostic =
-                Diagnostic::at_value(location.file, pointer, "a query of `queries.json`", actual);
-            let diagnostic = diagnostic.with_title(format!("unknown query {:?}", &*embedded_query.id));
-            diagnostics.add(diagnostic.with_nearest(nearest(&embedded_query.id, known)));
+            let expected = "a query of `queries.json`";
+            diagnostics.add_unknown(location.file, pointer, "query", id, expected, known);
             return None;
         };
         let before = diagnostics.len();
@@ -72,12 +70,8 @@ impl<'c> EmbeddedQueries<'c> {
             let Some(param) = params::index_of(query, name) else {
                 let known = query.params.iter().map(|param| param.name.as_str());
                 let pointer = format!("{}/params/{name}", location.pointer);
-                let diagnostic = Diagnostic::at_key(
-                    location.file,
-                    pointer,
-                    query.param_names.as_str(),
-                    format!("`{name}`"),
-                );
+                let expected = query.param_names.as_str();
+                let diagnostic = Diagnostic::at_key(location.file, pointer, expected, format!("`{name}`"));
                 let diagnostic = diagnostic.with_title(format!("unknown parameter `{name}`"));
                 diagnostics.add(diagnostic.with_nearest(nearest(name, known)));
                 continue;
@@ -91,8 +85,8 @@ impl<'c> EmbeddedQueries<'c> {
             .filter(|param| !is_given(&param.name) && param.default.is_none() && !param.optional)
         {
             let expected = format!("the parameter `{}`, {}", param.name, param.accepts);
-            let diagnostic = Diagnostic::at_value(location.file, location.pointer, expected, "none");
-            diagnostics.add(diagnostic.with_title(format!("missing parameter `{}`", param.name)));
+            let title = format!("missing parameter `{}`", param.name);
+            diagnostics.add_titled(location.file, location.pointer, title, expected, "none");
         }
         (diagnostics.len() == before).then_some(QueryCall { query: at as u32, arguments })
     }
@@ -130,19 +124,15 @@ impl<'c> EmbeddedQueries<'c> {
         }
         let encoded = condition::encode_value(&argument);
         if !Value::decode(&encoded).is_some_and(|value| params::accepts(param, value)) {
-            diagnostics.add(Diagnostic::at_value(
-                location.file,
-                pointer,
-                param.accepts.as_str(),
-                argument.to_string(),
-            ));
+            let expected = param.accepts.as_str();
+            diagnostics.add(Diagnostic::at_value(location.file, pointer, expected, argument));
         }
         Argument::Value(encoded)
     }
 
     /// Returns the index of the parameter `name` if the path gives its value.
     pub(super) fn route_argument(&self, call: &QueryCall, name: &str) -> Option<usize> {
-        let param = params::index_of(self.queries?.get(call.query as usize)?, name)?;
+        let param = params::index_of(self.query_of(call)?, name)?;
         matches!(call.arguments[param], Argument::Route(_)).then_some(param)
     }
 
@@ -183,13 +173,17 @@ impl<'c> EmbeddedQueries<'c> {
 
     /// Appends the content IDs of the queries, which identify everything that they can return.
     pub(super) fn write_content_ids(&self, calls: &[QueryCall], out: &mut Vec<u8>) {
-        for query in calls.iter().filter_map(|call| self.queries?.get(call.query as usize)) {
+        for query in calls.iter().filter_map(|call| self.query_of(call)) {
             out.extend_from_slice(&query.content);
         }
     }
 
     /// Runs a query. Returns `None` if a part of the path is not valid for its parameter, or if the query is
     /// too expensive.
+    fn query_of(&self, call: &QueryCall) -> Option<&'c ArchivedQuery> {
+        self.queries?.get(call.query as usize)
+    }
+
     fn run(
         &mut self,
         call: &QueryCall,
@@ -225,15 +219,12 @@ impl<'c> EmbeddedQueries<'c> {
 
     /// Returns the maximum number of items that one request evaluates for this query.
     pub(super) fn evaluations_max(&self, call: &QueryCall) -> usize {
-        let query = self.queries.and_then(|queries| queries.get(call.query as usize));
-        query.map_or(0, evaluations_max)
+        self.query_of(call).map_or(0, evaluations_max)
     }
 
     /// Returns the maximum size of the query's first page, in bytes.
     pub(super) fn bytes_max(&self, call: &QueryCall, pieces: &PieceBuilder) -> usize {
-        let Some(query) = self.queries.and_then(|queries| queries.get(call.query as usize)) else {
-            return 0;
-        };
+        let Some(query) = self.query_of(call) else { return 0 };
         let mut items: Vec<usize> =
             query.items.iter().map(|item| pieces.text(item.piece.to_native()).len() + 1).collect();
         items.sort_unstable_by(|a, b| b.cmp(a));

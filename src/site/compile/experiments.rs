@@ -6,7 +6,7 @@ use super::metrics::{self, CollectedMetrics};
 use crate::condition;
 use crate::limits::{EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX};
 use crate::site::snapshot::format::{Experiment, Namespace, Range};
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
+use crate::site::source::diagnostics::{Diagnostics, join_token};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, Node, Route, Rule, Zone};
 
@@ -35,8 +35,7 @@ impl Experiments {
         }
         if met.len() > EXPERIMENTS_MAX {
             let expected = format!("at most {EXPERIMENTS_MAX} experiments");
-            let diagnostic = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
-            diagnostics.add(diagnostic.with_title("too many experiments"));
+            diagnostics.add_titled("site.json", "", "too many experiments", expected, met.len());
         }
         met.values().for_each(|collected| collected.metrics.check_value(diagnostics));
         let by_key = met.into_iter().map(|(key, collected)| (key.to_owned(), compile_experiment(&collected)));
@@ -63,8 +62,8 @@ pub(super) fn check_text_length(file: &str, layout: &types::Layout, diagnostics:
         let expected = format!(
             "experiment keys and variant keys whose longest list, as in `X-Experiments`, is at most {EXPERIMENTS_BYTES_MAX} bytes"
         );
-        let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{bytes} bytes"));
-        diagnostics.add(diagnostic.with_title("the names of experiments and variants are too long"));
+        let title = "the names of experiments and variants are too long";
+        diagnostics.add_titled(file, "/layout", title, expected, format!("{bytes} bytes"));
     }
 }
 
@@ -173,11 +172,8 @@ impl<'s> ExperimentCollector<'s, '_> {
     }
 
     fn report(&mut self, pointer: &str, member: &str, title: String, expected: String, actual: String) {
-        let mut pointer = pointer.to_owned();
-        if !member.is_empty() {
-            push_token(&mut pointer, member);
-        }
-        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, actual).with_title(title));
+        let pointer = if member.is_empty() { pointer.to_owned() } else { join_token(pointer, member) };
+        self.diagnostics.add_titled(self.file, pointer, title, expected, actual);
     }
 }
 

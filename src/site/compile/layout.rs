@@ -17,7 +17,6 @@ use crate::limits::{
     BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, NODE_NESTING_MAX, ROUTE_VALUE_BYTES_MAX, RULES_MAX,
     VARIANTS_MAX, ZONES_MAX,
 };
-use crate::nearest::nearest;
 use crate::site::snapshot::format::{Condition, Page, Part, QueryCall, Rule, Variant, Zone, ZonePlace};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
@@ -174,8 +173,8 @@ impl<'a, 's> PageCompiler<'a, 's> {
         if body > BODY_RENDERED_BYTES_MAX {
             let expected =
                 format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
-            let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{body} bytes"));
-            diagnostics.add(diagnostic.with_title("the layout is too large"));
+            let title = "the layout is too large";
+            diagnostics.add_titled(file, "/layout", title, expected, format!("{body} bytes"));
         }
         let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
         let canonical = max_total(page, &page.parts, &pair, &|_| 0);
@@ -183,8 +182,8 @@ impl<'a, 's> PageCompiler<'a, 's> {
             let expected = format!(
                 "zone names and variant keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes"
             );
-            let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{canonical} bytes"));
-            diagnostics.add(diagnostic.with_title("the names of zones and variants are too long"));
+            let title = "the names of zones and variants are too long";
+            diagnostics.add_titled(file, "/layout", title, expected, format!("{canonical} bytes"));
         }
     }
 }
@@ -378,11 +377,8 @@ impl LayoutCompiler<'_, '_, '_> {
                     .map(|(i, key)| self.key(key, variants, &format!("{pointer}/experiment/variants/{i}")))
                     .collect();
                 let when = when.as_ref().map(|when| self.condition(when, pointer));
-                Rule::Experiment {
-                    experiment: self.page_compiler.experiments.index(&experiment.key),
-                    arms,
-                    when,
-                }
+                let experiment = self.page_compiler.experiments.index(&experiment.key);
+                Rule::Experiment { experiment, arms, when }
             }
         }
     }
@@ -399,24 +395,13 @@ impl LayoutCompiler<'_, '_, '_> {
         if let Some(at) = variants.iter().position(|variant| *variant.key == *key) {
             return at as u8;
         }
-        self.unknown(pointer, "a variant of this zone", key, variants.iter().map(|v| &*v.key));
+        let known = variants.iter().map(|variant| &*variant.key);
+        self.diagnostics.add_unknown(self.file, pointer, "variant", key, "a variant of this zone", known);
         0
     }
 
-    fn unknown<'k>(
-        &mut self,
-        pointer: &str,
-        expected: &str,
-        actual: &str,
-        names: impl Iterator<Item = &'k str>,
-    ) {
-        let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("{actual:?}"));
-        let diagnostic = diagnostic.with_title(format!("unknown variant {actual:?}"));
-        self.diagnostics.add(diagnostic.with_nearest(nearest(actual, names)));
-    }
-
     fn wrong(&mut self, pointer: &str, title: &str, expected: String, actual: &str) {
-        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, actual).with_title(title));
+        self.diagnostics.add_titled(self.file, pointer, title, expected, actual);
     }
 }
 

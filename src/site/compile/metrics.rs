@@ -3,7 +3,7 @@
 use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
 use crate::site::experiment_metrics::{Cap, Goal, is_margin, parse_window_ms};
 use crate::site::snapshot::format;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::types::{AuthoredCap, Experiment, Guardrail, ValueProperty};
 
 const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
@@ -39,7 +39,7 @@ pub(super) struct Zone<'s, 'd> {
 impl Zone<'_, '_> {
     fn report(&mut self, member: &str, title: &str, expected: String, actual: String) {
         let pointer = format!("{}/{member}", self.pointer);
-        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, actual).with_title(title));
+        self.diagnostics.add_titled(self.file, pointer, title, expected, actual);
     }
 
     fn check_goal(&mut self, member: &str, goal: &str) {
@@ -120,8 +120,8 @@ impl<'s> CollectedMetrics<'s> {
     pub(super) fn check_value(&self, diagnostics: &mut Diagnostics) {
         if let (Some((file, _)), None) = (self.cap, self.value) {
             let expected = "a `value` too, because the cap limits it";
-            let diagnostic = Diagnostic::at_value(file, self.cap_pointer.clone(), expected, "no `value`");
-            diagnostics.add(diagnostic.with_title("`cap` without a value"));
+            let title = "`cap` without a value";
+            diagnostics.add_titled(file, self.cap_pointer.clone(), title, expected, "no `value`");
         }
         let Some((file, _)) = self.value else { return };
         let goal = self.goal.map(|(_, goal)| goal.as_str());
@@ -132,8 +132,8 @@ impl<'s> CollectedMetrics<'s> {
             _ => return,
         };
         let expected = "an event as `goal`, because its property is added up";
-        let diagnostic = Diagnostic::at_value(file, self.value_pointer.clone(), expected, actual);
-        diagnostics.add(diagnostic.with_title("`value` without an event"));
+        let title = "`value` without an event";
+        diagnostics.add_titled(file, self.value_pointer.clone(), title, expected, actual);
     }
 
     pub(super) fn compile(&self) -> format::Metrics {

@@ -44,9 +44,9 @@ use self::content::{Collections, DiagnosticSink};
 use self::embed::EmbeddedQueries;
 use self::experiments::Experiments;
 use self::layout::PageCompiler;
-use self::piece::{FinishedPieces, PieceBuilder};
+use self::piece::PieceBuilder;
 use super::snapshot::format::{ArchivedQuery, Query, Site};
-use super::source::diagnostics::{Diagnostic, Diagnostics};
+use super::source::diagnostics::Diagnostics;
 use super::source::read::Source;
 use super::source::types::{self, Verification};
 use crate::condition::Patterns;
@@ -82,8 +82,7 @@ pub fn compile(
         return Err(diagnostics);
     };
     lints::check(source, &site.routes, &mut warnings);
-    let FinishedPieces { table, file } =
-        pieces.finish(&|done, all| report_progress(routes + routes * done / all, 2 * routes));
+    let (table, file) = pieces.finish(&|done, all| report_progress(routes + routes * done / all, 2 * routes));
     site.pieces = table;
     let bytes = archive::archive_site(&site, file, version)?;
     let routes = site.routes.into_iter().map(|route| (route.path.into(), route.content)).collect();
@@ -169,8 +168,7 @@ fn archive_queries(queries: &Vec<Query>, diagnostics: &mut Diagnostics) -> Optio
     rkyv::to_bytes::<Error>(queries)
         .map_err(|error| {
             let expected = "queries that fit a snapshot";
-            let diagnostic = Diagnostic::at_value("queries.json", "", expected, error.to_string());
-            diagnostics.add(diagnostic.with_title("cannot archive the queries"));
+            diagnostics.add_titled("queries.json", "", "cannot archive the queries", expected, error);
         })
         .ok()
 }
@@ -187,8 +185,8 @@ fn check_origins(site: &types::Site, diagnostics: &mut Diagnostics) {
         let expected =
             "an origin such as `https://www.example.com`, `https://*.example.com` or `http://localhost:*`";
         let pointer = format!("/origins/{i}");
-        let diagnostic = Diagnostic::at_value("site.json", pointer, expected, format!("{origin:?}"));
-        diagnostics.add(diagnostic.with_title(format!("invalid origin {origin:?}")));
+        let title = format!("invalid origin {origin:?}");
+        diagnostics.add_titled("site.json", pointer, title, expected, format!("{origin:?}"));
     }
 }
 
@@ -213,9 +211,8 @@ fn ascii_host(host: &str) -> Option<String> {
 fn check_hosts(site: &types::Site, diagnostics: &mut Diagnostics) {
     for (i, host) in site.hosts.iter().enumerate().filter(|(_, host)| ascii_host(host).is_none()) {
         let expected = "a host name that IDNA allows, such as `bücher.example`";
-        let diagnostic =
-            Diagnostic::at_value("site.json", format!("/hosts/{i}"), expected, format!("{host:?}"));
-        diagnostics.add(diagnostic.with_title(format!("invalid host {host:?}")));
+        let title = format!("invalid host {host:?}");
+        diagnostics.add_titled("site.json", format!("/hosts/{i}"), title, expected, format!("{host:?}"));
     }
 }
 

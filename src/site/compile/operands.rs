@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use super::comparisons::{Comparison, Comparisons, FieldTest, LOOSE};
+use super::paths;
 use crate::nfc;
-use crate::percent;
 use crate::site::profile_fields::ProfileField;
 use crate::site::profile_values::{FieldValues, ValueList, is_date, is_date_prefix};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
@@ -188,11 +188,8 @@ fn recorded_path(authored_path: &str, is_prefix: bool) -> String {
     };
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let path = if is_prefix { path } else { path.trim_end_matches('/') };
-    let mut decoded = Vec::new();
-    percent::decode(path.as_bytes(), &mut decoded);
-    let path = String::from_utf8(decoded).unwrap_or_else(|_| path.to_owned());
-    let path = nfc::normalize(&path);
-    if path.starts_with('/') { path.into_owned() } else { format!("/{path}") }
+    let path = paths::decode(path);
+    if path.starts_with('/') { path } else { format!("/{path}") }
 }
 
 /// Parses a time of RFC 3339 to milliseconds since 1970.

@@ -3,9 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::ROUTE_BYTES_MAX;
+use crate::nfc;
+use crate::percent;
 use crate::site::snapshot::format::{Branch, Route};
 use crate::site::snapshot::hash_index;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
+
+/// Returns a percent-encoded path as events have it: decoded, in Unicode normalization form C. If the decoded bytes are not
+/// UTF-8, the path stays encoded.
+pub(super) fn decode(path: &str) -> String {
+    let mut decoded = Vec::new();
+    percent::decode(path.as_bytes(), &mut decoded);
+    let decoded = String::from_utf8(decoded).unwrap_or_else(|_| path.to_owned());
+    nfc::normalize(&decoded).into_owned()
+}
 
 pub(in crate::site) fn is_pattern(path: &str) -> bool {
     path.split('/').any(|segment| param_name(segment).is_some())
@@ -35,8 +46,8 @@ pub(super) fn precedence(path: &str) -> Vec<u8> {
 /// Reports errors in a path. Schema validation has already checked that it begins with `/`.
 pub(super) fn check_path(file: &str, path: &str, diagnostics: &mut Diagnostics) {
     let mut wrong = |expected: String| {
-        let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
-        diagnostics.add(diagnostic.with_title(format!("invalid path {path:?}")));
+        let title = format!("invalid path {path:?}");
+        diagnostics.add_titled(file, "/path", title, expected, format!("{path:?}"));
     };
     if path.len() > ROUTE_BYTES_MAX {
         wrong(format!("a path of at most {ROUTE_BYTES_MAX} bytes"));
@@ -77,8 +88,8 @@ pub(super) fn check_shapes<'s>(
         let shape = path_shape(path);
         if let Some(other) = shapes.get(&shape) {
             let expected = format!("a path that matches other URLs than the path in `{other}`");
-            let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
-            diagnostics.add(diagnostic.with_title(format!("duplicate path {path:?}")));
+            let title = format!("duplicate path {path:?}");
+            diagnostics.add_titled(file, "/path", title, expected, format!("{path:?}"));
             continue;
         }
         shapes.insert(shape, file);

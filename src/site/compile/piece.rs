@@ -17,13 +17,6 @@ pub(super) struct PieceBuilder {
     file: Vec<u8>,
 }
 
-/// The finished pieces of a site.
-pub(super) struct FinishedPieces {
-    pub(super) table: Vec<Piece>,
-    /// The beginning of the file: room for the header, then the piece data.
-    pub(super) file: Vec<u8>,
-}
-
 impl PieceBuilder {
     pub(super) fn new() -> Self {
         Self { pieces: Vec::new(), file: vec![0; HEADER_BYTES] }
@@ -35,14 +28,9 @@ impl PieceBuilder {
         self.file.extend_from_slice(text);
         let text_bytes = text.len() as u32;
         // `finish` fills in the other members.
-        self.pieces.push(Piece {
-            text_offset,
-            text_bytes,
-            deflate_offset: 0,
-            deflate_bytes: 0,
-            crc: 0,
-            crc_shift: 0,
-        });
+        let piece =
+            Piece { text_offset, text_bytes, deflate_offset: 0, deflate_bytes: 0, crc: 0, crc_shift: 0 };
+        self.pieces.push(piece);
         self.pieces.len() as u32 - 1
     }
 
@@ -50,16 +38,14 @@ impl PieceBuilder {
         text(&self.file, &self.pieces[piece_index as usize])
     }
 
-    /// Compresses all texts, on all CPUs. Calls `report_progress` with the number of batches done and the total.
-    pub(super) fn finish(self, report_progress: &dyn Fn(usize, usize)) -> FinishedPieces {
+    /// Compresses all texts, on all CPUs. Calls `report_progress` with the number of batches done and the total. Returns
+    /// the pieces and the beginning of the file: room for the header, then the piece data.
+    pub(super) fn finish(self, report_progress: &dyn Fn(usize, usize)) -> (Vec<Piece>, Vec<u8>) {
         let Self { pieces: mut table, mut file } = self;
         let batches = split_into_batches(&table);
-        let compressed = parallel::map(
-            &batches,
-            Compressor::new,
-            |compressor, batch| compressor.compress_batch(batch, &file),
-            report_progress,
-        );
+        let compress =
+            |compressor: &mut Compressor, batch: &&[Piece]| compressor.compress_batch(batch, &file);
+        let compressed = parallel::map(&batches, Compressor::new, compress, report_progress);
         let mut finished = table.iter_mut();
         for (pieces, deflated) in compressed {
             let offset = (file.len() - HEADER_BYTES) as u64;
@@ -70,7 +56,7 @@ impl PieceBuilder {
         }
         let data_bytes = (file.len() - HEADER_BYTES).next_multiple_of(ARCHIVE_ALIGNMENT);
         file.resize(HEADER_BYTES + data_bytes, 0);
-        FinishedPieces { table, file }
+        (table, file)
     }
 }
 

@@ -212,9 +212,8 @@ pub(super) fn check_circles(
             let expected = format!(
                 "a target that leads to a page, or out of the site, after at most {REDIRECTS_IN_A_ROW_MAX} redirects"
             );
-            let diagnostic = Diagnostic::at_value(file, TO, expected, format!("{:?}", route.redirect.to));
             let title = format!("the redirect of {:?} leads in a circle, or in too long a chain", route.path);
-            diagnostics.add(diagnostic.with_title(title));
+            diagnostics.add_titled(file, TO, title, expected, format!("{:?}", route.redirect.to));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::ids;
 use crate::json;
 use crate::limits::ROUTES_MAX;
 use crate::site::snapshot::format::{Page, Redirect, Route, RouteTarget};
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::read::Source;
 use crate::site::source::types::{self, PageRoute};
 
@@ -49,8 +49,7 @@ pub(super) fn compile_routes(
         newest = newest.max(scheduler.compile_route(file, route));
         if scheduler.output.routes.len() > ROUTES_MAX {
             let expected = format!("at most {ROUTES_MAX} routes, including those generated from items");
-            let diagnostic = Diagnostic::at_value("site.json", "", expected, "more");
-            scheduler.diagnostics.add(diagnostic.with_title("too many routes"));
+            scheduler.diagnostics.add_titled("site.json", "", "too many routes", expected, "more");
             break;
         }
         report_progress(done + 1, source.routes.len());
@@ -159,13 +158,8 @@ impl RouteCompiler<'_, '_, '_> {
             listing.extend_from_slice(b",\"pattern\":true");
         }
         let listing = String::from_utf8(listing).expect("all parts are strings");
-        self.output.routes.push(Route {
-            path: path.into(),
-            content: content_id,
-            is_pattern,
-            listing,
-            target,
-        });
+        let route = Route { path: path.into(), content: content_id, is_pattern, listing, target };
+        self.output.routes.push(route);
     }
 }
 
@@ -179,8 +173,8 @@ fn parse_updated_at<'s>(
         Ok(time) => Some((time, text)),
         Err(_) => {
             let expected = "a time such as \"2026-01-05T10:00:00Z\" (RFC 3339)";
-            let diagnostic = Diagnostic::at_value(file, "/updatedAt", expected, format!("{text:?}"));
-            diagnostics.add(diagnostic.with_title(format!("invalid time {text:?}")));
+            let title = format!("invalid time {text:?}");
+            diagnostics.add_titled(file, "/updatedAt", title, expected, format!("{text:?}"));
             None
         }
     }

@@ -5,9 +5,8 @@ use jiff::Timestamp;
 use jiff::tz::{TimeZone, db};
 
 use crate::limits::{CLOCK_FROM_S, CLOCK_UNTIL_S};
-use crate::nearest::nearest;
 use crate::site::snapshot::format::ClockOffset;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
 
 /// Returns the date in a time zone at a time in milliseconds since 1970, or `None` if there is no such time zone.
 pub(super) fn date_at(time_zone_name: &str, now_ms: i64) -> Option<String> {
@@ -20,12 +19,9 @@ pub(super) fn date_at(time_zone_name: &str, now_ms: i64) -> Option<String> {
 pub(super) fn clock_offsets(time_zone_name: &str, diagnostics: &mut Diagnostics) -> Vec<ClockOffset> {
     let Ok(zone) = TimeZone::get(time_zone_name) else {
         let known: Vec<String> = db().available().map(|known| known.to_string()).collect();
-        let nearest = nearest(time_zone_name, known.iter().map(String::as_str));
+        let known = known.iter().map(String::as_str);
         let expected = "the name of an IANA time zone";
-        let diagnostic =
-            Diagnostic::at_value("site.json", "/timeZone", expected, format!("{time_zone_name:?}"));
-        let diagnostic = diagnostic.with_title(format!("unknown time zone {time_zone_name:?}"));
-        diagnostics.add(diagnostic.with_nearest(nearest));
+        diagnostics.add_unknown("site.json", "/timeZone", "time zone", time_zone_name, expected, known);
         return Vec::new();
     };
     let from = Timestamp::from_second(CLOCK_FROM_S).expect("2020 is in range");

@@ -162,8 +162,7 @@ fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {
 
 /// Parses the header at the beginning of `bytes`, which belong to a file of `file_bytes` bytes.
 fn parse_header(bytes: &[u8], file_bytes: u64) -> Result<Header, SnapshotError> {
-    let begins = MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]);
-    if !begins {
+    if !MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) {
         return Err(SnapshotError::NotASnapshot);
     }
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| file_bytes >= HEADER_BYTES as u64) else {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::condition::{FieldKind, condition_operators, type_names, value_operators};
+use crate::condition::{FieldKind, TYPE_NAMES, condition_operators, value_operators};
 use crate::site::profile_fields::field_paths;
 
 /// Replaces the definitions of both conditions in `schema` by detailed ones.
@@ -121,7 +121,7 @@ fn operator_properties<'n>(names: impl Iterator<Item = &'n str>, own_name: &str)
         ("$param", json!({ "type": "string" })),
         ("$elemMatch", reference("ElementCondition")),
         ("$exists", json!({ "type": "boolean" })),
-        ("$type", json!({ "enum": type_names() })),
+        ("$type", json!({ "enum": TYPE_NAMES })),
     ]);
     // Not `true`: VS Code completes only members whose schema is an object.
     names.map(|name| (name.to_owned(), operands.get(name).cloned().unwrap_or(json!({})))).collect()

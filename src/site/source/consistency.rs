@@ -31,8 +31,8 @@ fn check_ids(file: &str, items: &Content, diagnostics: &mut Diagnostics) {
         if !ids.insert(&item.id) {
             let expected = "an ID that no other item of the collection has";
             let actual = format!("{:?} again", item.id);
-            let diagnostic = Diagnostic::at_value(file, format!("/{index}/id"), expected, actual);
-            diagnostics.add(diagnostic.with_title(format!("duplicate item ID {:?}", item.id)));
+            let title = format!("duplicate item ID {:?}", item.id);
+            diagnostics.add_titled(file, format!("/{index}/id"), title, expected, actual);
         }
     }
 }
@@ -43,8 +43,7 @@ fn check_bounds(pointer: &str, param: &Param, diagnostics: &mut Diagnostics) {
         if let Some(bound) = bound.as_ref().filter(|_| param.kind != ParamKind::Number) {
             let expected = "no bound, because the parameter is not a number";
             let pointer = format!("{pointer}/{member}");
-            let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, bound.to_string());
-            diagnostics.add(diagnostic.with_title(format!("unexpected `{member}`")));
+            diagnostics.add_titled(QUERIES_FILE, pointer, format!("unexpected `{member}`"), expected, bound);
         }
     }
     if let Some(minimum) = &param.minimum
@@ -53,8 +52,7 @@ fn check_bounds(pointer: &str, param: &Param, diagnostics: &mut Diagnostics) {
     {
         let expected = format!("at least {minimum} (the minimum)");
         let pointer = format!("{pointer}/maximum");
-        let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, maximum.to_string());
-        diagnostics.add(diagnostic.with_title("`maximum` is less than `minimum`"));
+        diagnostics.add_titled(QUERIES_FILE, pointer, "`maximum` is less than `minimum`", expected, maximum);
     }
 }
 

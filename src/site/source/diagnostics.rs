@@ -13,6 +13,7 @@ use jsonc_parser::common::Ranged;
 
 use super::files::Files;
 use super::syntax;
+use crate::nearest::nearest;
 
 /// Number of diagnostics that one report shows. Nobody fixes more in one sitting, and a file of the wrong
 /// kind can cause a million.
@@ -57,16 +58,15 @@ impl Diagnostic {
         file: &str,
         pointer: impl Into<String>,
         expected: impl Into<String>,
-        actual: impl Into<String>,
+        actual: impl ToString,
     ) -> Diagnostic {
-        let pointer = pointer.into();
         Diagnostic {
             file: file.to_owned(),
-            pointer,
+            pointer: pointer.into(),
             target: Target::Value,
             title: None,
             expected: expected.into(),
-            actual: actual.into(),
+            actual: actual.to_string(),
             nearest: None,
             help: &[],
         }
@@ -77,7 +77,7 @@ impl Diagnostic {
         file: &str,
         pointer: impl Into<String>,
         expected: impl Into<String>,
-        actual: impl Into<String>,
+        actual: impl ToString,
     ) -> Diagnostic {
         Diagnostic { target: Target::Key, ..Diagnostic::at_value(file, pointer, expected, actual) }
     }
@@ -111,6 +111,34 @@ pub struct Diagnostics(Vec<Diagnostic>);
 impl Diagnostics {
     pub fn add(&mut self, diagnostic: Diagnostic) {
         self.0.push(diagnostic);
+    }
+
+    /// Adds a diagnostic with a title for the value at `pointer`.
+    pub fn add_titled(
+        &mut self,
+        file: &str,
+        pointer: impl Into<String>,
+        title: impl Into<String>,
+        expected: impl Into<String>,
+        actual: impl ToString,
+    ) {
+        self.add(Diagnostic::at_value(file, pointer, expected, actual).with_title(title));
+    }
+
+    /// Adds a diagnostic for an unknown name at `pointer`, with the most similar of the known names. `kind` says which
+    /// kind of thing has the name.
+    pub(crate) fn add_unknown<'n>(
+        &mut self,
+        file: &str,
+        pointer: impl Into<String>,
+        kind: &str,
+        name: &str,
+        expected: impl Into<String>,
+        known_names: impl IntoIterator<Item = &'n str>,
+    ) {
+        let diagnostic = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
+        let diagnostic = diagnostic.with_title(format!("unknown {kind} {name:?}"));
+        self.add(diagnostic.with_nearest(nearest(name, known_names)));
     }
 
     /// Adds the diagnostics of another part, after those found so far.
@@ -394,6 +422,13 @@ pub(crate) fn escape_invisible(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Returns a JSON pointer with a member name or an element index appended.
+pub(crate) fn join_token(pointer: &str, token: &str) -> String {
+    let mut pointer = pointer.to_owned();
+    push_token(&mut pointer, token);
+    pointer
 }
 
 /// Appends a member name or an element index to a JSON pointer.

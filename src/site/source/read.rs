@@ -54,8 +54,7 @@ pub fn read(files: &Files, report_progress: &dyn Fn(usize, usize)) -> (Source, D
     let mut reader = Reader::new();
     if files.len() > SOURCE_FILES_MAX {
         let expected = format!("at most {SOURCE_FILES_MAX} files");
-        let diagnostic = Diagnostic::at_value(".", "", expected, "more");
-        reader.diagnostics.add(diagnostic.with_title("too many files"));
+        reader.diagnostics.add_titled(".", "", "too many files", expected, "more");
     } else {
         let listed: Vec<_> = files.iter().collect();
         let parser = FileParser::new();
@@ -135,8 +134,8 @@ impl Reader {
         if !files.contains(SITE_FILE) {
             let least = r#"{"site": "acme", "trackingId": "track_acme", "name": "Acme"}"#;
             let expected = format!("a file that names the site, at least {least}");
-            let diagnostic = Diagnostic::at_value(SITE_FILE, "", expected, "no such file");
-            self.diagnostics.add(diagnostic.with_title(format!("missing file `{SITE_FILE}`")));
+            let title = format!("missing file `{SITE_FILE}`");
+            self.diagnostics.add_titled(SITE_FILE, "", title, expected, "no such file");
         }
     }
 }
@@ -178,8 +177,8 @@ impl FileParser {
         let name = name.strip_suffix(".json").unwrap_or(name);
         let Ok(collection) = Name::try_from(name.to_owned()) else {
             let expected = format!("`content/<collection>.json` with a name of {}", NAME.description);
-            let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
-            diagnostics.add(diagnostic.with_title(format!("invalid name of a collection: `{file}`")));
+            let title = format!("invalid name of a collection: `{file}`");
+            diagnostics.add_titled(file, "", title, expected, format!("`{file}`"));
             return FileContent::Unexpected;
         };
         FileContent::Collection(collection, self.parse_file(FileKind::Content, file, bytes, diagnostics))

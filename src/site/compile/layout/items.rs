@@ -13,7 +13,7 @@ use crate::json;
 use crate::limits::{BODY_RENDERED_BYTES_MAX, DIAGNOSTIC_TEXT_CHARS_MAX};
 use crate::nearest::nearest;
 use crate::site::snapshot::format::{Page, Part};
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token, truncate};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics, join_token, truncate};
 use crate::site::source::item_reference::{
     ITEM_MEMBER, TextPart, item_value, may_refer, names_item, split_text,
 };
@@ -77,9 +77,7 @@ impl LayoutCompiler<'_, '_, '_> {
             json::write_comma(&mut self.text, i);
             json::write_string(&mut self.text, name);
             self.text.push(b':');
-            let mut pointer = pointer.to_owned();
-            push_token(&mut pointer, name);
-            self.prop(value.get(), &pointer);
+            self.prop(value.get(), &join_token(pointer, name));
         }
         self.text.push(b'}');
     }
@@ -107,8 +105,8 @@ impl LayoutCompiler<'_, '_, '_> {
     fn item_gap(&mut self, path: String, pointer: &str, is_in_text: bool) {
         if !self.has_item {
             let expected = "`each` in this route: it has the items that `$item` shows";
-            let diagnostic = Diagnostic::at_value(self.file, pointer, expected, "none");
-            return self.diagnostics.add(diagnostic.with_title("`$item` needs a route with `each`"));
+            let title = "`$item` needs a route with `each`";
+            return self.diagnostics.add_titled(self.file, pointer, title, expected, "none");
         }
         let offset = self.text.len();
         self.text_gaps.push(ItemGap { offset, path, is_in_text, pointer: pointer.to_owned() });

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::nfc;
 use crate::site::profile_values::is_date;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics, join_token};
 use crate::site::source::read::Collection;
 use crate::site::source::types::{EachItem, Item, ItemPath};
 
@@ -56,12 +56,10 @@ pub(super) fn check_spelling(each_item: &EachItem, collection: &Collection, warn
             let value = item.fields.0.iter().find(|(name, _)| name.as_str() == field);
             let text = value.and_then(|(_, value)| serde_json::from_str::<String>(value.get()).ok());
             let Some(text) = text.filter(|text| !nfc::is_normalized(text)) else { continue };
-            let mut pointer = format!("/{i}/fields");
-            push_token(&mut pointer, field);
+            let pointer = join_token(&format!("/{i}/fields"), field);
             let expected = "a text in Unicode normalization form C (NFC), in which paths are";
-            let diagnostic = Diagnostic::at_value(&collection.file, pointer, expected, format!("{text:?}"));
             let title = format!("`{field}` of item {:?} is spelled differently in its path", item.id);
-            warnings.add(diagnostic.with_title(title));
+            warnings.add_titled(&collection.file, pointer, title, expected, format!("{text:?}"));
         }
     }
 }
@@ -107,15 +105,12 @@ impl ItemLint<'_> {
         }
         let expected = "a date such as \"2026-01-05\", as in other items of this type";
         let diagnostic = Diagnostic::at_value(self.file, self.pointer(name), expected, format!("{text:?}"));
-        Some(
-            diagnostic.with_title(format!("`{name}` has the date {text:?} in another form than other items")),
-        )
+        let title = format!("`{name}` has the date {text:?} in another form than other items");
+        Some(diagnostic.with_title(title))
     }
 
     fn pointer(&self, name: &str) -> String {
-        let mut pointer = format!("/{}/fields", self.index);
-        push_token(&mut pointer, name);
-        pointer
+        join_token(&format!("/{}/fields", self.index), name)
     }
 }
 

@@ -16,20 +16,18 @@ use self::conditions::conditions_of;
 use self::redirects::PublishedPaths;
 use self::rules::{PageLint, universal_audiences};
 use crate::site::snapshot::format;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::read::Source;
 use crate::site::source::types::{Audiences, Route};
 
 /// Adds the warnings about a site that compiles to `routes`.
 pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Diagnostics) {
     for (path, expected) in &source.skipped {
-        let diagnostic = Diagnostic::at_value(path, "", *expected, format!("`{path}`"));
-        warnings.add(diagnostic.with_title(format!("`{path}` is skipped")));
+        warnings.add_titled(path, "", format!("`{path}` is skipped"), *expected, format!("`{path}`"));
     }
     if routes.is_empty() {
         let expected = "at least one file `routes/NAME.json`";
-        let diagnostic = Diagnostic::at_value("site.json", "", expected, "none");
-        warnings.add(diagnostic.with_title("the site has no routes"));
+        warnings.add_titled("site.json", "", "the site has no routes", expected, "none");
     }
     let none = Audiences::new();
     let audiences = source.audiences.as_ref().unwrap_or(&none);

@@ -1,12 +1,10 @@
 //! Redirects to a path of the site that is not published, and goals and conditions on such a path.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::nearest::nearest;
 use crate::nfc;
-use crate::percent;
-use crate::site::compile::paths::{is_pattern, param_name};
+use crate::site::compile::paths::{self, is_pattern, param_name};
 use crate::site::experiment_metrics::Goal;
 use crate::site::snapshot::format::Route;
 use crate::site::source::diagnostics::{DIAGNOSTICS_SHOWN_MAX, Diagnostic, Diagnostics};
@@ -120,16 +118,10 @@ fn has_inner_param(segment: &str) -> bool {
 }
 
 /// Returns the path of a redirect's target, as routes are written.
-fn decode_path(target: &str) -> Cow<'_, str> {
+fn decode_path(target: &str) -> String {
     let path = target.split(['?', '#']).next().unwrap_or(target);
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
-    if !path.contains('%') {
-        return nfc::normalize(path);
-    }
-    let mut decoded = Vec::new();
-    percent::decode(path.as_bytes(), &mut decoded);
-    let decoded = String::from_utf8(decoded).unwrap_or_else(|_| path.to_owned());
-    nfc::normalize(&decoded).into_owned().into()
+    paths::decode(path)
 }
 
 /// Returns whether some path matches both.

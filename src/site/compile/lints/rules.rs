@@ -77,13 +77,10 @@ impl PageLint<'_> {
             let pointer = format!("{pointer}/{i}");
             if let Some(first) = ids.insert(&node.id, pointer.clone()) {
                 let id = &*node.id;
-                let diagnostic = Diagnostic::at_value(
-                    self.file,
-                    format!("{pointer}/id"),
-                    "an ID that no other node of the page has",
-                    format!("{id:?}, as at {first}"),
-                );
-                self.warnings.add(diagnostic.with_title(format!("node ID {id:?} occurs twice on this page")));
+                let title = format!("node ID {id:?} occurs twice on this page");
+                let expected = "an ID that no other node of the page has";
+                let actual = format!("{id:?}, as at {first}");
+                self.warnings.add_titled(self.file, format!("{pointer}/id"), title, expected, actual);
             }
             if let Some(zones) = &node.zones {
                 self.check_zones(zones, &pointer, ids);
@@ -105,8 +102,8 @@ impl PageLint<'_> {
                 (None, Some(at)) => format!("another condition than that of rule {at}"),
                 (None, None) => continue,
             };
-            let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("rule {i}"));
-            self.warnings.add(diagnostic.with_title(format!("rule {i} is never reached")));
+            let title = format!("rule {i} is never reached");
+            self.warnings.add_titled(self.file, pointer, title, expected, format!("rule {i}"));
         }
     }
 
@@ -139,8 +136,7 @@ impl PageLint<'_> {
             return;
         };
         let names: Vec<String> = arms.iter().map(|arm| format!("`{}`", &**arm)).collect();
-        let diagnostic = Diagnostic::at_value(self.file, pointer, expected, names.join(", "));
-        self.warnings.add(diagnostic.with_title(title));
+        self.warnings.add_titled(self.file, pointer, title, expected, names.join(", "));
     }
 
     fn always_matches(&self, rule: &Rule) -> bool {
