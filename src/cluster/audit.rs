@@ -66,7 +66,7 @@ impl Marks {
     }
 
     /// Returns the first difference from the marks of another node. `None` if all common positions are equal.
-    pub fn first_difference(&self, others: &[Mark]) -> Option<Difference> {
+    pub fn first_difference(&self, other_marks: &[Mark]) -> Option<Difference> {
         let compare = |other: &Mark| {
             let own = self.0.iter().find(|own| own.position == other.position)?;
             match (own.chain == other.chain, own.digest == other.digest) {
@@ -75,6 +75,6 @@ impl Marks {
                 (true, true) => None,
             }
         };
-        others.iter().find_map(compare)
+        other_marks.iter().find_map(compare)
     }
 }

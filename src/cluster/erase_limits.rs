@@ -55,22 +55,22 @@ pub fn while_busy<T>(
     repeat(APPEND_ATTEMPTS_MAX, |error| matches!(error, EraseError::Busy), pause, attempt)
 }
 
-/// Erases the IDs that `unnamed` finds after each round, beginning after the round `first`. Returns the last
+/// Erases the IDs that `find_unnamed` finds after each round, beginning after the round `first_round`. Returns the last
 /// round. `None`: the visitor has another ID after [`ROUNDS_MAX`] rounds.
 ///
 /// # Errors
 /// Those of the functions.
 pub fn in_rounds<R, I, E>(
-    first: R,
-    mut unnamed: impl FnMut(&R) -> Result<Option<I>, E>,
+    first_round: R,
+    mut find_unnamed: impl FnMut(&R) -> Result<Option<I>, E>,
     mut erase: impl FnMut(&R, I) -> Result<R, E>,
 ) -> Result<Option<R>, E> {
-    let mut last = first;
+    let mut last = first_round;
     for _ in 1..ROUNDS_MAX {
-        let Some(ids) = unnamed(&last)? else { return Ok(Some(last)) };
+        let Some(ids) = find_unnamed(&last)? else { return Ok(Some(last)) };
         last = erase(&last, ids)?;
     }
-    Ok(unnamed(&last)?.is_none().then_some(last))
+    Ok(find_unnamed(&last)?.is_none().then_some(last))
 }
 
 /// The results of the last [`DONE_MAX`] erasures, by their IDs.

@@ -128,10 +128,18 @@ impl ClusterEraser {
     }
 
     /// Returns the IDs that the visitor got between the look-up of its IDs and the tombstone. `None` if there are none.
-    fn unnamed_ids(&self, site: &str, erased: &Round) -> Result<Option<VisitorIds>, ClusterErasureError> {
+    fn unnamed_ids(
+        &self,
+        site: &str,
+        erased_round: &Round,
+    ) -> Result<Option<VisitorIds>, ClusterErasureError> {
         let ownership = self.eraser.source.open()?;
-        let tombstone =
-            Tombstone { site: site.to_owned(), owner: erased.owner, named: Vec::new(), seq: erased.order };
+        let tombstone = Tombstone {
+            site: site.to_owned(),
+            owner: erased_round.owner,
+            named: Vec::new(),
+            seq: erased_round.order,
+        };
         let visitor = ownership.erased_visitor(&tombstone, None)?;
         let unnamed = visitor.has_unnamed_ids();
         Ok(unnamed.then(|| ownership.erased_ids(&visitor, Vec::new())))

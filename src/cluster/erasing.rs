@@ -128,8 +128,8 @@ impl ErasureProgress {
     }
 
     /// Sets the erasures that a known node has not confirmed.
-    pub(crate) fn set_pending(&self, pending: HashMap<u128, Vec<String>>) {
-        self.change(|state| state.pending = pending);
+    pub(crate) fn set_pending(&self, pending_erasures: HashMap<u128, Vec<String>>) {
+        self.change(|state| state.pending = pending_erasures);
     }
 
     /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes'
@@ -262,9 +262,9 @@ impl ErasureThread {
         }
     }
 
-    fn send_done(&self, eraser: &Eraser, done: ErasureDone) {
+    fn send_done(&self, eraser: &Eraser, erasure_done: ErasureDone) {
         // Without the node the process ends.
-        let _ = self.done.send(done);
+        let _ = self.done.send(erasure_done);
         eraser.log.wake_writer();
     }
 

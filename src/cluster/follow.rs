@@ -230,8 +230,8 @@ fn difference(records: &[RunRecord<'_>], log: &impl OwnLog) -> Option<u64> {
 
 /// Returns whether a record of the own log is the one that the stream returned. An erasure may have changed
 /// either since it was sent.
-pub fn is_same_record(own: &[u8], returned_record: &RunRecord<'_>) -> bool {
-    let Some((record, _)) = Record::decode(own) else { return true };
+pub fn is_same_record(own_bytes: &[u8], returned_record: &RunRecord<'_>) -> bool {
+    let Some((record, _)) = Record::decode(own_bytes) else { return true };
     if record.received_ms != returned_record.record.received_ms {
         return false;
     }
@@ -239,10 +239,10 @@ pub fn is_same_record(own: &[u8], returned_record: &RunRecord<'_>) -> bool {
         return true;
     }
     if record.kind == RecordKind::Void || returned_record.record.kind == RecordKind::Void {
-        return own.len() == returned_record.bytes.len();
+        return own_bytes.len() == returned_record.bytes.len();
     }
-    let mut payload = Vec::with_capacity(own.len());
-    push_record(&mut payload, own) && payload == returned_record.bytes
+    let mut payload = Vec::with_capacity(own_bytes.len());
+    push_record(&mut payload, own_bytes) && payload == returned_record.bytes
 }
 
 /// Returns the first seq that the stream lacks under a predecessor of the producer. `None` if it lacks none.
@@ -344,18 +344,18 @@ struct AgreeingMarks {
     is_refuted: bool,
 }
 
-/// Compares the marks of an entry from `known_mark` on with the hash of the own log. Marks of `end` and later are
+/// Compares the marks of an entry from `known_mark` on with the hash of the own log. Marks of `end_seq` and later are
 /// others' records.
 fn last_agreeing_mark(
     entry: &ProducerEntry,
     log: &impl OwnLog,
     known_mark: SeqMark,
-    end: u64,
+    end_seq: u64,
 ) -> AgreeingMarks {
     let (mut hash, mut at) = (known_mark.hash, known_mark.seq);
     let mut agreeing = AgreeingMarks { seq: known_mark.seq, is_refuted: false };
     let newest = SeqMark { seq: entry.next - 1, hash: entry.running_hash };
-    let is_own = |mark: &&SeqMark| mark.seq > known_mark.seq && mark.seq < end;
+    let is_own = |mark: &&SeqMark| mark.seq > known_mark.seq && mark.seq < end_seq;
     let mut marks = entry.marks.iter().chain([&newest]).filter(is_own).peekable();
     log.visit_after(known_mark.seq, &mut |record| {
         // The content of a damaged record is unknown. So is the key of a void one without a key.

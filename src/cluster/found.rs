@@ -272,8 +272,8 @@ fn write_checkpoint(
     renamed.and(removed).map_err(failed)
 }
 
-fn temporary_directory(output: &Path) -> PathBuf {
-    let mut name = output.file_name().unwrap_or_default().to_owned();
+fn temporary_directory(output_path: &Path) -> PathBuf {
+    let mut name = output_path.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
-    output.with_file_name(name)
+    output_path.with_file_name(name)
 }

@@ -78,8 +78,8 @@ pub(crate) struct WriterLink {
 
 impl WriterLink {
     /// Sends a command. If the thread has ended, the process is ending.
-    pub(crate) fn send(&self, connection: u64, command: Command) {
-        let _ = self.commands.send((connection, command));
+    pub(crate) fn send(&self, connection_number: u64, command: Command) {
+        let _ = self.commands.send((connection_number, command));
     }
 
     /// Returns the next event that has arrived.
@@ -98,8 +98,8 @@ pub(crate) struct ThreadLink {
 
 impl ThreadLink {
     /// Sends an event and wakes the writer.
-    pub(crate) fn send(&self, connection: u64, kind: EventKind) {
-        let _ = self.events.send(Event { connection, kind });
+    pub(crate) fn send(&self, connection_number: u64, kind: EventKind) {
+        let _ = self.events.send(Event { connection: connection_number, kind });
         (self.wake_writer)();
     }
 }

@@ -28,16 +28,16 @@ pub(crate) struct OldRecords {
 }
 
 impl OldRecords {
-    /// Returns the command that makes the records before `first_allowed` void. `None` if there are none, or if it runs.
-    pub(crate) fn begin(&mut self, first_seq: u64, first_allowed: u64) -> Option<ErasureCommand> {
-        let is_needed = first_allowed > first_seq.max(self.void_before) && !self.is_running;
+    /// Returns the command that makes the records before `first_allowed_seq` void. `None` if there are none, or if it runs.
+    pub(crate) fn begin(&mut self, first_seq: u64, first_allowed_seq: u64) -> Option<ErasureCommand> {
+        let is_needed = first_allowed_seq > first_seq.max(self.void_before) && !self.is_running;
         self.is_running |= is_needed;
-        is_needed.then_some(ErasureCommand::VoidBefore(first_allowed))
+        is_needed.then_some(ErasureCommand::VoidBefore(first_allowed_seq))
     }
 
     /// Notes that the command is done.
-    pub(crate) fn end(&mut self, seq: u64) {
-        (self.void_before, self.is_running) = (seq, false);
+    pub(crate) fn end(&mut self, before_seq: u64) {
+        (self.void_before, self.is_running) = (before_seq, false);
     }
 
     /// Returns whether no record has to become void, so that a heartbeat may be sent.

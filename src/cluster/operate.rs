@@ -78,11 +78,11 @@ fn run<T>(request: impl Future<Output = Result<T, String>>) -> Result<T, String>
 ///
 /// # Errors
 /// No server answers, or the stream does not exist.
-pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus, String> {
+pub(crate) fn status(nats: &NatsSettings, cluster_name: &str) -> Result<StreamStatus, String> {
     run(async {
         let client = nats.connect_once().await?;
         let server_version = client.server_info().version;
-        let stream = ClusterStream::new(client, cluster, CONTROL);
+        let stream = ClusterStream::new(client, cluster_name, CONTROL);
         let StreamInfo { head, era: published, replicas, .. } = stream.info().await?;
         let era_position = published.as_ref().map_or(0, |published| published.position);
         let nodes = nodes(&stream, head.last).await?;
@@ -120,12 +120,12 @@ fn heartbeat_of(message: &Message) -> Option<Heartbeat> {
 /// Reads the newest heartbeats up to the position `last_position`.
 async fn read_heartbeats(
     stream: &ClusterStream,
-    newest_ms: i64,
+    newest_message_ms: i64,
     last_position: u64,
     decoder: &mut Decoder,
     nodes: &mut [NodeStatus],
 ) -> Result<(), String> {
-    let since_ms = newest_ms.saturating_sub(HEARTBEATS_SPAN.as_millis() as i64);
+    let since_ms = newest_message_ms.saturating_sub(HEARTBEATS_SPAN.as_millis() as i64);
     let mut note = |message: StreamMessage<MessageBytes>| {
         let beat = decoder.decode(&message.bytes).ok().and_then(|decoded| heartbeat_of(&decoded));
         if let Some(beat) = beat
@@ -141,23 +141,23 @@ async fn read_heartbeats(
 ///
 /// # Errors
 /// The stream has no message of the node, the node still sends, or the servers refuse the message.
-pub(crate) fn forget(nats: &NatsSettings, cluster: &str, name: &str) -> Result<u64, String> {
+pub(crate) fn forget(nats: &NatsSettings, cluster_name: &str, node_name: &str) -> Result<u64, String> {
     run(async {
         let client = nats.connect_once().await?;
-        let stream = ClusterStream::new(client, cluster, CONTROL);
+        let stream = ClusterStream::new(client, cluster_name, CONTROL);
         let StreamInfo { head, era, .. } = stream.info().await?;
         let era = era.ok_or("the stream has no era, so it has no node to forget")?.era;
         let nodes = nodes(&stream, head.last).await?;
-        let Some(node) = nodes.iter().find(|node| node.name == name) else {
+        let Some(node) = nodes.iter().find(|node| node.name == node_name) else {
             let names: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();
             return Err(format!(
-                "the stream has no message of a node {name}; it has those of {}",
+                "the stream has no message of a node {node_name}; it has those of {}",
                 names.join(", ")
             ));
         };
         if node.silent_ms < REACHABLE_MS {
             return Err(format!(
-                "the node {name} has sent a message {} s ago; stop it, then try again after {} s",
+                "the node {node_name} has sent a message {} s ago; stop it, then try again after {} s",
                 node.silent_ms / 1_000,
                 REACHABLE_MS / 1_000
             ));

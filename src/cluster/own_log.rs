@@ -255,8 +255,8 @@ impl OwnRecords {
         LogError::io(&self.directory, std::io::Error::new(std::io::ErrorKind::NotFound, text))
     }
 
-    fn open(&self, since: u64) -> Result<LogReader, LogError> {
-        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, since)?;
+    fn open(&self, after_seq: u64) -> Result<LogReader, LogError> {
+        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, after_seq)?;
         Ok(reader.with_durable_seq(self.durable_seq))
     }
 }

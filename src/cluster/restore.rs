@@ -56,8 +56,9 @@ struct Found {
 
 impl Found {
     /// Returns whether a node must start from this file of `--bootstrap`, although it has a checkpoint of its own.
-    fn replaces(&self, own: &Self) -> bool {
-        self.saved.era.id != own.saved.era.id || self.saved.position > own.saved.position
+    fn replaces(&self, own_checkpoint: &Self) -> bool {
+        self.saved.era.id != own_checkpoint.saved.era.id
+            || self.saved.position > own_checkpoint.saved.position
     }
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool)
     (stored.unwrap_or_else(|| Producer::first(log_id)), is_saved)
 }
 
-/// Restores table and state from the newest own checkpoint, or from the file `bootstrap` if there is none, or
+/// Restores table and state from the newest own checkpoint, or from the file `bootstrap_path` if there is none, or
 /// if the file is of another era or later in the stream. So a node can continue after the stream has dropped
 /// messages that it has not read.
 ///
@@ -77,16 +78,16 @@ pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool)
 /// The directory or the file cannot be part of this cluster, or no thread can be started.
 pub(crate) fn restore(
     directory: &CheckpointDirectory,
-    data: &Path,
-    log: &SeqRange,
-    bootstrap: Option<&Path>,
+    data_directory: &Path,
+    log_range: &SeqRange,
+    bootstrap_path: Option<&Path>,
     keys: &ClusterKeys,
     progress: &mut Progress<'_>,
 ) -> Result<RestoredNode, NodeRestoreError> {
     let mut warnings = Vec::new();
     let mut found = own_checkpoints(directory, &mut warnings)?;
     let generations = numbers(&found);
-    if let Some(path) = bootstrap {
+    if let Some(path) = bootstrap_path {
         let file = read_file(path)?;
         if found.last().is_none_or(|newest| file.replaces(newest)) {
             found = vec![file];
@@ -102,7 +103,7 @@ pub(crate) fn restore(
         let loaded = ties.and_then(|ties| load_fold(reader, progress).map(|loaded| (ties, loaded)));
         match loaded {
             Ok((ties, LoadedFold { table, state: fold })) => {
-                check_log(data, log, Some(&saved))?;
+                check_log(data_directory, log_range, Some(&saved))?;
                 if number.is_none() {
                     fold.known.reset(0, ties);
                 }
@@ -119,7 +120,7 @@ pub(crate) fn restore(
             Err(error) => warnings.push(format!("a checkpoint is not used: {error}")),
         }
     }
-    check_log(data, log, None)?;
+    check_log(data_directory, log_range, None)?;
     Ok(RestoredNode {
         table: Table::new(),
         fold: FoldState::default(),
@@ -137,8 +138,8 @@ pub(crate) fn all_ties(reader: &CheckpointReader) -> Result<Vec<TieEntry>, Check
     Ok(ties)
 }
 
-fn numbers(found: &[Found]) -> Vec<u64> {
-    let mut numbers: Vec<u64> = found.iter().filter_map(|one| one.number).collect();
+fn numbers(checkpoints: &[Found]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = checkpoints.iter().filter_map(|one| one.number).collect();
     let surplus = numbers.len().saturating_sub(crate::limits::CHECKPOINT_GENERATIONS);
     numbers.drain(..surplus);
     numbers
@@ -200,16 +201,16 @@ fn read_file(path: &Path) -> Result<Found, String> {
 
 /// Refuses a log that was written by a server that was alone, unless the state contains it. Its tombstones
 /// have another key, and its earlier records may be deleted.
-fn check_log(data: &Path, log: &SeqRange, saved: Option<&SavedState>) -> Result<(), String> {
-    let log_id = log.log_id.map(|id| super::producer::ProducerId(id.0));
+fn check_log(data_directory: &Path, log_range: &SeqRange, saved: Option<&SavedState>) -> Result<(), String> {
+    let log_id = log_range.log_id.map(|id| super::producer::ProducerId(id.0));
     let is_known = log_id.zip(saved).is_some_and(|(id, saved)| saved.producers.contains_key(&id));
-    if log.last == 0 || is_known || data.join(PRODUCER_FILE).exists() {
+    if log_range.last == 0 || is_known || data_directory.join(PRODUCER_FILE).exists() {
         return Ok(());
     }
     Err(format!(
         "the data directory {} has the log of a server that was alone; found the cluster from it with `parallax cluster new-era --from \
          {}`, or start this node with an empty data directory",
-        data.display(),
-        data.display()
+        data_directory.display(),
+        data_directory.display()
     ))
 }

@@ -235,8 +235,8 @@ impl<'a> Input<'a> {
         String::from_utf8(self.slice(length, TEXT_BYTES_MAX)?.to_vec()).ok()
     }
 
-    fn slice(&mut self, length: usize, max: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length).filter(|_| length <= max)?;
+    fn slice(&mut self, length: usize, length_max: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length).filter(|_| length <= length_max)?;
         self.0 = rest;
         Some(taken)
     }

@@ -55,20 +55,20 @@ struct Payload {
 /// Never: texts are JSON.
 pub fn payloads(
     key: &SealKey,
-    visitor: &VisitorIds,
+    visitor_ids: &VisitorIds,
     keys: &[Key],
     mut new_id: impl FnMut() -> u128,
 ) -> Vec<(u128, String)> {
-    let hashes = if visitor.hashes.len() <= HASHES_MAX { visitor.hashes.clone() } else { Vec::new() };
+    let hashes = if visitor_ids.hashes.len() <= HASHES_MAX { visitor_ids.hashes.clone() } else { Vec::new() };
     let ids = SealedIds { keys: keys.to_vec(), hashes };
     let payload = |named: &[IdTag]| {
         let id = new_id();
         let erased = named.iter().map(|tag| HEXLOWER.encode(&tag.0)).collect();
         let payload =
-            Payload { owner: HEXLOWER.encode(&visitor.owner.0), erased, sealed: seal(key, id, &ids) };
+            Payload { owner: HEXLOWER.encode(&visitor_ids.owner.0), erased, sealed: seal(key, id, &ids) };
         (id, serde_json::to_string(&payload).expect("texts are JSON"))
     };
-    let mut named = visitor.named.clone();
+    let mut named = visitor_ids.named.clone();
     // Their order reveals nothing about the IDs.
     named.sort_unstable();
     named.chunks(TAGS_MAX).map(payload).collect()
@@ -79,8 +79,8 @@ pub fn payloads(
 ///
 /// # Panics
 /// Never: texts are JSON.
-pub fn payload_again(key: &SealKey, id: u128, payload: &str, new_id: u128) -> Option<String> {
-    let ids = open(key, id, payload)?;
+pub fn payload_again(key: &SealKey, erasure_id: u128, payload: &str, new_id: u128) -> Option<String> {
+    let ids = open(key, erasure_id, payload)?;
     let payload: Payload = serde_json::from_str(payload).ok()?;
     let payload = Payload { sealed: seal(key, new_id, &ids), ..payload };
     Some(serde_json::to_string(&payload).expect("texts are JSON"))
@@ -93,10 +93,10 @@ pub fn owner(payload: &str) -> Option<IdTag> {
 }
 
 /// Opens the sealed part of a tombstone. `None` if it has none.
-pub fn open(key: &SealKey, id: u128, payload: &str) -> Option<SealedIds> {
+pub fn open(key: &SealKey, erasure_id: u128, payload: &str) -> Option<SealedIds> {
     let payload: Payload = serde_json::from_str(payload).ok()?;
     let mut bytes = from_hex(&payload.sealed)?;
-    combine(key, id, &mut bytes);
+    combine(key, erasure_id, &mut bytes);
     let (count, rest) = bytes.split_first_chunk::<2>()?;
     let (keys, hashes) = rest.split_at_checked(16 * usize::from(u16::from_le_bytes(*count)))?;
     let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
@@ -109,18 +109,18 @@ pub fn open(key: &SealKey, id: u128, payload: &str) -> Option<SealedIds> {
     rest.is_empty().then_some(ids)
 }
 
-fn seal(key: &SealKey, id: u128, ids: &SealedIds) -> String {
+fn seal(key: &SealKey, erasure_id: u128, ids: &SealedIds) -> String {
     let count = u16::try_from(ids.keys.len()).unwrap_or(u16::MAX);
     let mut bytes = count.to_le_bytes().to_vec();
     let keys = ids.keys.iter().take(usize::from(count)).flat_map(|key| key.0);
     keys.chain(ids.hashes.iter().copied()).for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
-    combine(key, id, &mut bytes);
+    combine(key, erasure_id, &mut bytes);
     HEXLOWER.encode(&bytes)
 }
 
-fn combine(key: &SealKey, id: u128, bytes: &mut [u8]) {
+fn combine(key: &SealKey, erasure_id: u128, bytes: &mut [u8]) {
     for (number, block) in (0_u64..).zip(bytes.chunks_mut(32)) {
-        let stream = hmac_sha256(&key.0, &[&id.to_le_bytes(), &number.to_le_bytes()]);
+        let stream = hmac_sha256(&key.0, &[&erasure_id.to_le_bytes(), &number.to_le_bytes()]);
         block.iter_mut().zip(stream).for_each(|(byte, mask)| *byte ^= mask);
     }
 }

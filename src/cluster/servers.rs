@@ -19,21 +19,21 @@ const MONITOR_BYTES_MAX: u64 = 4 << 20;
 ///
 /// # Errors
 /// The setting to change, with its value.
-pub(crate) fn check_version(server: &ServerInfo) -> Result<(), String> {
-    let name = &server.server_name;
-    let mut numbers = server.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+pub(crate) fn check_version(server_info: &ServerInfo) -> Result<(), String> {
+    let name = &server_info.server_name;
+    let mut numbers = server_info.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < VERSION_MIN {
         return Err(format!(
             "the NATS server {name} has version {}, and --cluster needs 2.11 or later; replace it",
-            server.version
+            server_info.version
         ));
     }
-    if server.max_payload < PAYLOAD_BYTES_MIN {
+    if server_info.max_payload < PAYLOAD_BYTES_MIN {
         return Err(format!(
             "the NATS server {name} has max_payload {}, and --cluster needs 2MB or more; set `max_payload: 2MB` in its \
              configuration",
-            server.max_payload
+            server_info.max_payload
         ));
     }
     Ok(())
@@ -51,10 +51,10 @@ pub(crate) enum SyncSetting {
 }
 
 /// Asks a monitoring address whether the server syncs each message.
-pub(crate) fn sync_setting(monitor: &str) -> SyncSetting {
+pub(crate) fn sync_setting(monitor_address: &str) -> SyncSetting {
     let agent = ureq::Agent::config_builder().timeout_global(Some(MONITOR_TIMEOUT)).build();
     let agent = ureq::Agent::new_with_config(agent);
-    let Ok(response) = agent.get(format!("{}/jsz", monitor.trim_end_matches('/'))).call() else {
+    let Ok(response) = agent.get(format!("{}/jsz", monitor_address.trim_end_matches('/'))).call() else {
         return SyncSetting::Unknown;
     };
     let mut text = String::new();
@@ -75,9 +75,9 @@ pub(crate) fn sync_setting(monitor: &str) -> SyncSetting {
 ///
 /// # Errors
 /// A server does not sync each message.
-pub(crate) fn check_sync(monitors: &[String]) -> Result<bool, String> {
-    let mut is_confirmed = !monitors.is_empty();
-    for monitor in monitors {
+pub(crate) fn check_sync(monitor_addresses: &[String]) -> Result<bool, String> {
+    let mut is_confirmed = !monitor_addresses.is_empty();
+    for monitor in monitor_addresses {
         match sync_setting(monitor) {
             SyncSetting::Always => {}
             SyncSetting::Unknown => is_confirmed = false,

@@ -106,13 +106,28 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(settings: &'a SessionSettings, client: Client, connection: u64, link: &'a mut ThreadLink) -> Self {
+    fn new(
+        settings: &'a SessionSettings,
+        client: Client,
+        connection_number: u64,
+        link: &'a mut ThreadLink,
+    ) -> Self {
         let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
         let messages = None;
         let appends = JoinSet::new();
         let watch = DeliveryWatch::default();
         let renewing = JoinSet::new();
-        Self { settings, client, stream, connection, link, messages, appends, watch, renewing }
+        Self {
+            settings,
+            client,
+            stream,
+            connection: connection_number,
+            link,
+            messages,
+            appends,
+            watch,
+            renewing,
+        }
     }
 
     /// Runs the session. Returns the client of the next one.
@@ -152,8 +167,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn send(&self, event: EventKind) {
-        self.link.send(self.connection, event);
+    fn send(&self, kind: EventKind) {
+        self.link.send(self.connection, kind);
     }
 
     /// Checks the server and the clock, and reports the state of the stream.

@@ -73,23 +73,30 @@ impl StartingNode {
     /// The setting at fault, and the remedy.
     pub(crate) fn restore(
         config: &ClusterConfig,
-        servers: &str,
+        servers_text: &str,
         directory: &CheckpointDirectory,
-        data: &Path,
-        log: &SeqRange,
-        progress: &mut dyn FnMut(u64, u64),
+        data_directory: &Path,
+        log_range: &SeqRange,
+        report_progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, NodeRestoreError> {
         let secret = config.cluster_secret.as_deref();
         let secret = secret.ok_or_else(|| "--cluster needs --cluster-secret FILE".to_owned())?;
         let keys = ClusterKeys::derive(&read_secret(secret)?);
-        let settings = session_settings(config, servers)?;
+        let settings = session_settings(config, servers_text)?;
         if !servers::check_sync(&config.cluster_monitor)? {
             tracing::warn!(
                 "cannot verify that the NATS servers sync each message; set --cluster-monitor to the monitoring addresses of all of them"
             );
         }
         check_stream(&settings, &keys)?;
-        let restored = restore(directory, data, log, config.bootstrap.as_deref(), &keys, progress)?;
+        let restored = restore(
+            directory,
+            data_directory,
+            log_range,
+            config.bootstrap.as_deref(),
+            &keys,
+            report_progress,
+        )?;
         Ok(Self { keys, restored, settings })
     }
 
@@ -101,21 +108,22 @@ impl StartingNode {
         self,
         config: &ClusterConfig,
         disk: Arc<dyn Disk>,
-        data: &Path,
+        data_directory: &Path,
         log_id: LogId,
         last_seq: u64,
         cost_max: u64,
     ) -> std::io::Result<StartedNode> {
-        let (producer, is_producer_saved) = load_producer(data, log_id);
+        let (producer, is_producer_saved) = load_producer(data_directory, log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
         metrics.set_state(ClusterState::Joining, "", Some(NotReady::Joining), clock::now_ms());
-        let positions = PositionsFile::open(data);
+        let positions = PositionsFile::open(data_directory);
         let orders = positions.orders();
-        let (erasure_link, erasures) = erasing::link(self.keys.seal.clone(), orders.clone(), data.to_owned());
+        let (erasure_link, erasures) =
+            erasing::link(self.keys.seal.clone(), orders.clone(), data_directory.to_owned());
         let erased = erasure_link.progress.clone();
         let node = Node::new(NodeParts {
-            directory: data.to_owned(),
+            directory: data_directory.to_owned(),
             name: self.settings.node.clone(),
             disk,
             keys: self.keys,
@@ -141,10 +149,13 @@ fn readiness(config: &ClusterConfig) -> Readiness {
     Readiness::new(milliseconds(config.join_timeout), config.ready_lag.map(milliseconds))
 }
 
-fn session_settings(config: &ClusterConfig, servers: &str) -> Result<SessionSettings, String> {
+fn session_settings(config: &ClusterConfig, servers_text: &str) -> Result<SessionSettings, String> {
     let node = config.node_name()?;
-    let nats =
-        NatsSettings { servers: server_addresses(servers), name: node.clone(), files: config.files.clone() };
+    let nats = NatsSettings {
+        servers: server_addresses(servers_text),
+        name: node.clone(),
+        files: config.files.clone(),
+    };
     Ok(SessionSettings { nats, cluster: config.cluster_name.clone(), node })
 }
 

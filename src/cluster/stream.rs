@@ -86,11 +86,15 @@ struct EraMetadata {
 }
 
 impl ClusterStream {
-    /// Uses the stream of the cluster `cluster`. `sender` is the name of the node, or `control` for the operator.
-    pub(crate) fn new(client: Client, cluster: &str, sender: &str) -> Self {
+    /// Uses the stream of the cluster `cluster_name`. `sender_name` is the name of the node, or `control` for the operator.
+    pub(crate) fn new(client: Client, cluster_name: &str, sender_name: &str) -> Self {
         let context =
             ContextBuilder::new().timeout(REQUEST_TIMEOUT).ack_timeout(REQUEST_TIMEOUT).build(client);
-        Self { context, name: format!("PLX_{cluster}"), subject: format!("plx.{cluster}.log.{sender}") }
+        Self {
+            context,
+            name: format!("PLX_{cluster_name}"),
+            subject: format!("plx.{cluster_name}.log.{sender_name}"),
+        }
     }
 
     /// Returns the answer of the stream's leader.
@@ -148,8 +152,8 @@ impl ClusterStream {
     ///
     /// # Errors
     /// The consumer cannot be created.
-    pub(crate) async fn read(&self, from: u64) -> Result<Ordered, String> {
-        self.consume(DeliverPolicy::ByStartSequence { start_sequence: from }).await
+    pub(crate) async fn read(&self, first_position: u64) -> Result<Ordered, String> {
+        self.consume(DeliverPolicy::ByStartSequence { start_sequence: first_position }).await
     }
 
     /// Passes the messages since a time, in milliseconds since 1970, to `visit`, up to the position `last_position`.
@@ -243,14 +247,19 @@ impl ClusterStream {
     ///
     /// # Errors
     /// The servers refuse it.
-    pub(crate) async fn create(&self, cluster: &str, replicas: usize, max_bytes: i64) -> Result<i64, String> {
+    pub(crate) async fn create(
+        &self,
+        cluster_name: &str,
+        replica_count: usize,
+        max_bytes: i64,
+    ) -> Result<i64, String> {
         if let Ok(TimedInfo { info, .. }) = self.timed_info().await {
             return Ok(milliseconds(info.created.unix_timestamp_nanos()));
         }
         let config = Config {
             name: self.name.clone(),
-            subjects: vec![format!("plx.{cluster}.log.*")],
-            num_replicas: replicas,
+            subjects: vec![format!("plx.{cluster_name}.log.*")],
+            num_replicas: replica_count,
             storage: StorageType::File,
             retention: RetentionPolicy::Limits,
             discard: DiscardPolicy::Old,

@@ -36,7 +36,7 @@ pub(super) fn transfer_timeout(bytes: u64) -> Duration {
 /// `--cluster-ca` cannot be read or has no certificate.
 pub(super) fn http_agent(
     files: &ConnectionFiles,
-    https_only: bool,
+    is_https_only: bool,
     redirects_max: u32,
 ) -> Result<Agent, String> {
     let tls = match &files.cluster_ca {
@@ -48,7 +48,7 @@ pub(super) fn http_agent(
         .timeout_recv_response(Some(STEP_TIMEOUT))
         .timeout_per_read(Some(STEP_TIMEOUT))
         .http_status_as_error(false)
-        .https_only(https_only)
+        .https_only(is_https_only)
         .max_redirects(redirects_max)
         .proxy(None)
         .tls_config(tls)
@@ -84,7 +84,7 @@ pub(super) trait Directory: Clone + Send + 'static {
     fn read_list(&self, known_tag: Option<&Self::Tag>) -> Result<ChangedList<Self::Tag>, String>;
 
     /// Opens a file.
-    fn open(&self, name: &str, bytes: u64) -> Result<Box<dyn Read>, String>;
+    fn open(&self, name: &str, file_bytes: u64) -> Result<Box<dyn Read>, String>;
 }
 
 /// A directory of a web server.
@@ -98,11 +98,11 @@ impl Directory for WebDirectory {
     /// The value of `ETag`.
     type Tag = String;
 
-    fn read_list(&self, known: Option<&String>) -> Result<ChangedList<String>, String> {
+    fn read_list(&self, known_tag: Option<&String>) -> Result<ChangedList<String>, String> {
         let url = format!("{}{LIST_NAME}", self.url);
         // A cache on the way must ask the server.
         let mut request = self.agent.get(&url).header("Cache-Control", "no-cache");
-        if let Some(tag) = known {
+        if let Some(tag) = known_tag {
             request = request.header("If-None-Match", tag);
         }
         let request = request.config().timeout_global(Some(transfer_timeout(LIST_BYTES_MAX as u64))).build();
@@ -121,9 +121,10 @@ impl Directory for WebDirectory {
         Ok(Some((bytes, tag)))
     }
 
-    fn open(&self, name: &str, bytes: u64) -> Result<Box<dyn Read>, String> {
+    fn open(&self, name: &str, file_bytes: u64) -> Result<Box<dyn Read>, String> {
         let url = format!("{}{name}", self.url);
-        let request = self.agent.get(&url).config().timeout_global(Some(transfer_timeout(bytes))).build();
+        let request =
+            self.agent.get(&url).config().timeout_global(Some(transfer_timeout(file_bytes))).build();
         let response = request.call().map_err(|error| format!("{url}: {error}"))?;
         match response.status().as_u16() {
             200 => Ok(Box::new(response.into_body().into_reader())),
@@ -151,7 +152,7 @@ impl Directory for LocalDirectory {
         Ok(Some((bytes, Some(stamp))))
     }
 
-    fn open(&self, name: &str, _bytes: u64) -> Result<Box<dyn Read>, String> {
+    fn open(&self, name: &str, _file_bytes: u64) -> Result<Box<dyn Read>, String> {
         let path = self.0.join(name);
         let (file, _): (File, _) = storage::open_regular(&path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;

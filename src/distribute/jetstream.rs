@@ -72,9 +72,9 @@ pub(super) struct NatsSource {
 
 impl NatsSource {
     /// Creates the source. It connects when it is first read.
-    pub(super) fn new(settings: NatsSettings, bucket: String, renewals: RenewalRequests) -> Self {
+    pub(super) fn new(settings: NatsSettings, bucket_name: String, renewals: RenewalRequests) -> Self {
         let objects = BTreeMap::new();
-        Self { settings, bucket, client: None, open: None, objects, is_changed: false, renewals }
+        Self { settings, bucket: bucket_name, client: None, open: None, objects, is_changed: false, renewals }
     }
 
     async fn open(&mut self) -> Result<(), String> {
@@ -211,10 +211,10 @@ impl Source for NatsSource {
 ///
 /// # Errors
 /// No server answers, or there is no such bucket.
-pub(super) async fn open_store(client: &Client, bucket: &str) -> Result<ObjectStore, String> {
+pub(super) async fn open_store(client: &Client, bucket_name: &str) -> Result<ObjectStore, String> {
     let context = jetstream::new(client.clone());
-    let opened = answer(context.get_object_store(bucket)).await;
-    opened.map_err(|error| format!("cannot open the object store {bucket}: {error}"))
+    let opened = answer(context.get_object_store(bucket_name)).await;
+    opened.map_err(|error| format!("cannot open the object store {bucket_name}: {error}"))
 }
 
 /// Returns the number of connections that a client has made.
@@ -223,10 +223,10 @@ fn connections(client: &Client) -> u64 {
 }
 
 /// Returns the time at which a bucket was created.
-async fn created(client: &Client, bucket: &str) -> Result<String, String> {
+async fn created(client: &Client, bucket_name: &str) -> Result<String, String> {
     let context = jetstream::new(client.clone());
-    let stream = answer(context.get_stream(format!("OBJ_{bucket}"))).await;
-    let stream = stream.map_err(|error| format!("cannot open the object store {bucket}: {error}"))?;
+    let stream = answer(context.get_stream(format!("OBJ_{bucket_name}"))).await;
+    let stream = stream.map_err(|error| format!("cannot open the object store {bucket_name}: {error}"))?;
     Ok(stream.cached_info().created.to_string())
 }
 

@@ -229,10 +229,10 @@ fn temporary(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!(".{name}.tmp"))
 }
 
-/// Returns the hash of a file, of the same kind as `kind`.
-pub(super) fn hash_file(path: &Path, kind: FileHash) -> io::Result<FileHash> {
+/// Returns the hash of a file, of the same kind as `hash_kind`.
+pub(super) fn hash_file(path: &Path, hash_kind: FileHash) -> io::Result<FileHash> {
     let (mut file, _) = storage::open_regular(path)?;
-    let mut hasher = FileHasher::for_kind(kind);
+    let mut hasher = FileHasher::for_kind(hash_kind);
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match file.read(&mut buffer)? {

@@ -111,7 +111,7 @@ pub fn add(
     file: &SourceFile,
     site: &str,
     version: u64,
-    kept_versions: usize,
+    kept_version_count: usize,
 ) -> Result<Option<Vec<SourceFile>>, PublishError> {
     if let Some(present) = files.iter().find(|listed| listed.name == file.name) {
         return if present == file { Ok(None) } else { Err(PublishError::VersionTaken(file.name.clone())) };
@@ -122,12 +122,12 @@ pub fn add(
         return Err(PublishError::LowerVersion { version, newest });
     }
     let oldest_kept =
-        versions.len().checked_sub(kept_versions.saturating_sub(1)).and_then(|at| versions.get(at));
+        versions.len().checked_sub(kept_version_count.saturating_sub(1)).and_then(|at| versions.get(at));
     let is_kept = |file: &&SourceFile| {
         version_of(&file.name, site)
             .is_none_or(|version| oldest_kept.is_some_and(|oldest| version >= *oldest))
     };
-    let fits = versions.len() < kept_versions;
+    let fits = versions.len() < kept_version_count;
     let kept = files.iter().filter(|file| fits || is_kept(file)).cloned();
     let list: Vec<_> = kept.chain([file.clone()]).collect();
     file.check()?;
@@ -229,12 +229,12 @@ fn change_directory(directory: &Path, change: &Change) -> Result<Vec<SourceFile>
 }
 
 async fn change_bucket(
-    name: &str,
+    bucket_name: &str,
     prefix: &str,
     files: &ConnectionFiles,
     change: &Change,
 ) -> Result<Vec<SourceFile>, PublishError> {
-    let store = open_bucket(name, files)?;
+    let store = open_bucket(bucket_name, files)?;
     let hash = change.blake3();
     let mut is_uploaded = false;
     for _ in 0..REPLACE_ATTEMPTS {
@@ -256,13 +256,13 @@ async fn change_bucket(
 
 async fn change_object_store(
     settings: &NatsSettings,
-    bucket: &str,
+    bucket_name: &str,
     change: &Change,
 ) -> Result<Vec<SourceFile>, PublishError> {
     let client = settings.connect_once().await?;
-    let store = match open_store(&client, bucket).await {
+    let store = match open_store(&client, bucket_name).await {
         Err(_) if change.snapshot().is_some() => {
-            create_store(&jetstream::new(client.clone()), bucket).await?
+            create_store(&jetstream::new(client.clone()), bucket_name).await?
         }
         store => store?,
     };
@@ -293,9 +293,9 @@ async fn put_snapshot(store: &ObjectStore, snapshot: &NewSnapshot, chunk_bytes: 
     put.await.map(drop).map_err(|error| format!("{name}: {error}"))
 }
 
-async fn create_store(context: &Context, bucket: &str) -> Result<ObjectStore, String> {
+async fn create_store(context: &Context, bucket_name: &str) -> Result<ObjectStore, String> {
     let config = |num_replicas| Config {
-        bucket: bucket.to_owned(),
+        bucket: bucket_name.to_owned(),
         description: Some("snapshots of Parallax".to_owned()),
         storage: StorageType::File,
         num_replicas,
@@ -305,7 +305,7 @@ async fn create_store(context: &Context, bucket: &str) -> Result<ObjectStore, St
         return Ok(store);
     }
     let created = answer(context.create_object_store(config(1))).await;
-    created.map_err(|error| format!("cannot open or create the object store {bucket}: {error}"))
+    created.map_err(|error| format!("cannot open or create the object store {bucket_name}: {error}"))
 }
 
 /// Returns the snapshots in an object store. Other objects are left out.

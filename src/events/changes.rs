@@ -224,14 +224,14 @@ fn read_u16(content: &mut Decoder<'_>) -> Option<u16> {
     content.take(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// Reads a value with at most `nesting` levels of arrays and objects.
-fn read_value(content: &mut Decoder<'_>, nesting: usize) -> Option<Json> {
+/// Reads a value with at most `nesting_max` levels of arrays and objects.
+fn read_value(content: &mut Decoder<'_>, nesting_max: usize) -> Option<Json> {
     let head = content.byte()?;
     let length = match head & LONG {
         LONG => usize::try_from(content.number()?).ok()?,
         short => usize::from(short),
     };
-    let below = nesting.checked_sub(1);
+    let below = nesting_max.checked_sub(1);
     Some(match head >> LENGTH_BITS {
         CONSTANT => [Json::Null, Json::Bool(false), Json::Bool(true)].into_iter().nth(length)?,
         NUMBER => {

@@ -223,7 +223,7 @@ impl<'d> Context<'d> {
     }
 
     /// Validates the event's own context and merges it with `batch_context`, the batch's context, which is already
-    /// validated. Adds values that cannot be used to `ignored`.
+    /// validated. Adds values that cannot be used to `ignored_values`.
     ///
     /// # Errors
     /// `invalid_event` with a pointer to the first error in the event's own context.
@@ -231,10 +231,10 @@ impl<'d> Context<'d> {
         event_context: Option<Value<'d>>,
         batch_context: Option<Value<'d>>,
         location: Location<'d>,
-        ignored: &mut IgnoredValues,
+        ignored_values: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
-        let event_context = ignored.typed(JsonType::Object, event_context, location);
-        let known = check(event_context, location, ignored)?;
+        let event_context = ignored_values.typed(JsonType::Object, event_context, location);
+        let known = check(event_context, location, ignored_values)?;
         let mut batch_fields = ContextFields::new(batch_context);
         if batch_context.is_some() {
             batch_fields.retain_usable(|_, _| {});
@@ -273,27 +273,27 @@ pub(crate) fn country(text: &str) -> Option<Code<2>> {
     country_code(text.as_bytes()).and_then(|code| Code::new(&code))
 }
 
-/// Checks the context of a batch. Adds values that cannot be used to `ignored`.
+/// Checks the context of a batch. Adds values that cannot be used to `ignored_values`.
 ///
 /// # Errors
 /// `invalid_event` with a pointer to the first error.
 pub(super) fn check_batch<'d>(
     context: Value<'d>,
     location: Location<'d>,
-    ignored: &mut IgnoredValues,
+    ignored_values: &mut IgnoredValues,
 ) -> Result<(), Refusal> {
-    check(Some(context), location, ignored)?;
+    check(Some(context), location, ignored_values)?;
     check_member_counts(context, location)
 }
 
 fn check<'d>(
     context: Option<Value<'d>>,
     location: Location<'d>,
-    ignored: &mut IgnoredValues,
+    ignored_values: &mut IgnoredValues,
 ) -> Result<ContextFields<'d>, Refusal> {
     let mut known = ContextFields::new(context);
     known.retain_usable(|json_type, value| {
-        ignored.typed(json_type, Some(value), location);
+        ignored_values.typed(json_type, Some(value), location);
     });
     known.check_permissions(location).map(|()| known)
 }

@@ -91,14 +91,14 @@ fn find_tokens<'b>(
     text: &str,
     input: &mut Vec<u8>,
     buffers: &'b mut Buffers,
-    kept: &mut Tape<'static>,
+    tape_buffer: &mut Tape<'static>,
 ) -> Option<&'b [u32]> {
     input.clear();
     input.extend_from_slice(text.as_bytes());
     input.extend_from_slice(&[0; INPUT_PADDING]);
-    let mut tape = mem::replace(kept, Tape(Vec::new())).reset();
+    let mut tape = mem::replace(tape_buffer, Tape(Vec::new())).reset();
     let found = simd_json::fill_tape_padded(input, text.len(), buffers, &mut tape);
-    *kept = tape.reset();
+    *tape_buffer = tape.reset();
     let is_complete = found.is_err_and(|error| *error.error() == ErrorType::DepthLimitExceeded);
     is_complete.then(|| buffers.structural_indexes())
 }
@@ -334,17 +334,18 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Appends the JSON pointer (RFC 6901) from this value to `inner`, which is inside it.
-    pub fn write_pointer_to(self, inner: Self, pointer: &mut String) {
-        let holds = |value: Self| (value.index..value.index + value.node().count()).contains(&inner.index);
+    /// Appends the JSON pointer (RFC 6901) from this value to `inner_value`, which is inside it.
+    pub fn write_pointer_to(self, inner_value: Self, pointer: &mut String) {
+        let holds =
+            |value: Self| (value.index..value.index + value.node().count()).contains(&inner_value.index);
         if let Some((i, element)) = self.elements().enumerate().find(|(_, element)| holds(*element)) {
             pointer.push_str(&format!("/{i}"));
-            element.write_pointer_to(inner, pointer);
+            element.write_pointer_to(inner_value, pointer);
         }
         if let Some(member) = self.members().find(|member| holds(member.value)) {
             pointer.push('/');
             pointer.push_str(&member.name.replace('~', "~0").replace('/', "~1"));
-            member.value.write_pointer_to(inner, pointer);
+            member.value.write_pointer_to(inner_value, pointer);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Event<'d> {
 
 impl<'d> Event<'d> {
     /// Validates the event at `location`. `members` are its members. Optional values that cannot be used are added to
-    /// `ignored`.
+    /// `ignored_values`.
     ///
     /// # Errors
     /// The first error found.
@@ -47,22 +47,24 @@ impl<'d> Event<'d> {
         members: &Members<'d>,
         submission: &Submission<'d>,
         request: &RequestFacts<'d>,
-        ignored: &mut IgnoredValues,
+        ignored_values: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
         let value = location.base;
         check_size(value, location)?;
         check_site(members, request, location)?;
         let kind = kind::parse(members, submission.endpoint, location)?;
-        let properties = ignored.typed(JsonType::Object, members.get(MemberName::Properties), location);
-        ignored.typed(JsonType::Object, members.get(MemberName::Traits), location);
-        let context = Context::read(members.get(MemberName::Context), submission.context, location, ignored)?;
+        let properties =
+            ignored_values.typed(JsonType::Object, members.get(MemberName::Properties), location);
+        ignored_values.typed(JsonType::Object, members.get(MemberName::Traits), location);
+        let context =
+            Context::read(members.get(MemberName::Context), submission.context, location, ignored_values)?;
         if kind == RecordKind::Profile {
             operations::check(members, location)?;
         }
         let event = read_event_name(members, kind, location)?;
         let VisitorIds { anon_id, user_id, is_user_unverified } =
-            visitor::read_ids(members, request, context.user_hash, location, ignored)?;
-        let client_times = read_client_times(members, submission, location, ignored)?;
+            visitor::read_ids(members, request, context.user_hash, location, ignored_values)?;
+        let client_times = read_client_times(members, submission, location, ignored_values)?;
         Ok(Self {
             value,
             kind,
@@ -74,7 +76,7 @@ impl<'d> Event<'d> {
             user_id,
             is_user_unverified,
             event,
-            name: members.get(MemberName::Name).and_then(|value| read_name(value, location, ignored)),
+            name: members.get(MemberName::Name).and_then(|value| read_name(value, location, ignored_values)),
             variants: members
                 .get(MemberName::Variants)
                 .map(|value| variants::read(value, location))
@@ -116,10 +118,14 @@ fn check_size<'d>(value: Value<'d>, location: Location<'d>) -> Result<(), Refusa
 }
 
 /// Reads the name of a page. Ignores a value that is not a short text.
-fn read_name<'d>(value: Value<'d>, location: Location<'d>, ignored: &mut IgnoredValues) -> Option<&'d str> {
+fn read_name<'d>(
+    value: Value<'d>,
+    location: Location<'d>,
+    ignored_values: &mut IgnoredValues,
+) -> Option<&'d str> {
     let name = value.as_str().filter(|name| name.len() <= NAME_BYTES_MAX);
     if name.is_none() {
-        ignored.add(location, problem::INVALID_EVENT, value, "a string of at most 1024 bytes");
+        ignored_values.add(location, problem::INVALID_EVENT, value, "a string of at most 1024 bytes");
     }
     name
 }
@@ -164,10 +170,10 @@ fn read_client_times<'d>(
     members: &Members<'d>,
     submission: &Submission<'_>,
     location: Location<'d>,
-    ignored: &mut IgnoredValues,
+    ignored_values: &mut IgnoredValues,
 ) -> Result<ClientTimes, Refusal> {
     let expected = |value| location.refuse(problem::INVALID_TIMESTAMP, value, time::EXPECTED);
     let timestamp = members.timestamp().map(|value| time::read(value).ok_or_else(|| expected(value)));
-    let sent_ms = read_sent_at(members, location, ignored).or(submission.sent_ms);
+    let sent_ms = read_sent_at(members, location, ignored_values).or(submission.sent_ms);
     Ok(ClientTimes { timestamp_ms: timestamp.transpose()?, sent_ms })
 }

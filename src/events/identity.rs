@@ -67,15 +67,15 @@ pub(crate) enum NamedOwner<I> {
 /// Returns the visitor that a record belongs to. `is_of_user` says whether it ties an ID to its user, or is an alias.
 /// `is_tied_to_other` says whether the anonymous ID has another user than the named one. `None` if the record has no ID.
 pub(crate) fn named_owner<I>(
-    anon: Option<I>,
+    anon_id: Option<I>,
     user: Option<I>,
     is_of_user: bool,
     is_tied_to_other: impl FnOnce(&I, &I) -> bool,
 ) -> Option<NamedOwner<I>> {
-    match (anon, user) {
+    match (anon_id, user) {
         (_, Some(user)) if is_of_user => Some(NamedOwner::User(user)),
-        (Some(anon), Some(user)) if is_tied_to_other(&anon, &user) => Some(NamedOwner::User(user)),
-        (Some(anon), _) => Some(NamedOwner::HolderOf(anon)),
+        (Some(anon_id), Some(user)) if is_tied_to_other(&anon_id, &user) => Some(NamedOwner::User(user)),
+        (Some(anon_id), _) => Some(NamedOwner::HolderOf(anon_id)),
         (None, user) => user.map(NamedOwner::User),
     }
 }
@@ -125,8 +125,8 @@ pub struct Users {
 
 impl Users {
     /// Returns the holder of the anonymous ID after the record.
-    pub(crate) fn holder(self, anon: IdTag) -> Owner {
-        self.after.or(self.next).map_or(Owner::Anonymous(anon), Owner::User)
+    pub(crate) fn holder(self, anon_tag: IdTag) -> Owner {
+        self.after.or(self.next).map_or(Owner::Anonymous(anon_tag), Owner::User)
     }
 }
 

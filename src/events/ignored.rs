@@ -68,9 +68,10 @@ impl IgnoredValues {
     }
 
     /// Adds the values that are ignored in a batch as a whole.
-    pub(super) fn add_of_batch(&mut self, others: &Self) {
-        self.named.extend(others.named.iter().map(|value| IgnoredValue { index: None, ..value.clone() }));
-        self.count += others.count;
+    pub(super) fn add_of_batch(&mut self, batch_values: &Self) {
+        self.named
+            .extend(batch_values.named.iter().map(|value| IgnoredValue { index: None, ..value.clone() }));
+        self.count += batch_values.count;
     }
 
     /// Adds a value.

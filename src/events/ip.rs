@@ -18,10 +18,10 @@ pub enum IpPolicy {
 impl IpPolicy {
     /// Writes the address to store: the visitor's address that a server sent in `context.ip`, else the
     /// peer's.
-    pub(super) fn write_stored(self, client_address: Option<&str>, peer: IpAddr, out: &mut String) {
+    pub(super) fn write_stored(self, client_address: Option<&str>, peer_address: IpAddr, out: &mut String) {
         out.clear();
         if self != Self::None {
-            self.push(parse_address(client_address).unwrap_or(peer), out);
+            self.push(parse_address(client_address).unwrap_or(peer_address), out);
         }
     }
 

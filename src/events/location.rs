@@ -13,10 +13,10 @@ pub(super) struct Location<'d> {
 }
 
 impl<'d> Location<'d> {
-    fn pointer(self, value: Value<'d>, member: Option<&str>) -> String {
+    fn pointer(self, value: Value<'d>, member_name: Option<&str>) -> String {
         let mut pointer = self.index.map(|index| format!("/batch/{index}")).unwrap_or_default();
         self.base.write_pointer_to(value, &mut pointer);
-        pointer.extend(member.into_iter().flat_map(|name| ["/", name]));
+        pointer.extend(member_name.into_iter().flat_map(|name| ["/", name]));
         pointer
     }
 
@@ -44,14 +44,14 @@ impl<'d> Location<'d> {
         Refusal { kind, pointer, detail: Detail::Sentence(sentence), actual: OwnedActual::Count(count) }
     }
 
-    /// Creates a refusal because `member` is missing. Its name must need no escape in a JSON pointer.
+    /// Creates a refusal because `member_name` is missing. Its name must need no escape in a JSON pointer.
     pub(super) fn refuse_missing(
         self,
         kind: &'static ProblemKind,
-        member: &str,
+        member_name: &str,
         sentence: &'static str,
     ) -> Refusal {
-        let pointer = Some(self.pointer(self.base, Some(member)));
+        let pointer = Some(self.pointer(self.base, Some(member_name)));
         Refusal { kind, pointer, detail: Detail::Sentence(sentence), actual: OwnedActual::Missing }
     }
 }

@@ -69,27 +69,32 @@ impl Node {
 
     /// Returns the text of a string, or `None` for other nodes.
     #[inline]
-    pub(super) fn text<'d>(&self, source: &'d str, unescaped: &'d str) -> Option<&'d str> {
+    pub(super) fn text<'d>(&self, source: &'d str, unescaped_texts: &'d str) -> Option<&'d str> {
         match self.content {
             Content::String => source.get(self.start as usize + 1..self.end as usize - 1),
-            Content::EscapedString { start, end } => unescaped.get(start as usize..end as usize),
+            Content::EscapedString { start, end } => unescaped_texts.get(start as usize..end as usize),
             _ => None,
         }
     }
 }
 
 impl Nodes {
-    /// Reads the nodes of `source`. `tokens` are its tokens. `has_escapes` is false if no string has an escape.
+    /// Reads the nodes of `source`. `token_offsets` are its tokens. `has_escapes` is false if no string has an escape.
     ///
     /// # Errors
     /// The text is not a JSON object, has too many levels, or has a lone surrogate.
-    pub(super) fn read(&mut self, source: &str, tokens: &[u32], has_escapes: bool) -> Result<(), JsonError> {
+    pub(super) fn read(
+        &mut self,
+        source: &str,
+        token_offsets: &[u32],
+        has_escapes: bool,
+    ) -> Result<(), JsonError> {
         self.list.clear();
         self.unescaped.clear();
         self.superseded.clear();
         match has_escapes {
-            true => NodeReader::<true> { source, tokens, out: self }.read_root()?,
-            false => NodeReader::<false> { source, tokens, out: self }.read_root()?,
+            true => NodeReader::<true> { source, tokens: token_offsets, out: self }.read_root()?,
+            false => NodeReader::<false> { source, tokens: token_offsets, out: self }.read_root()?,
         }
         self.superseded.sort_unstable();
         Ok(())
@@ -100,9 +105,9 @@ impl Nodes {
         self.superseded.is_empty()
     }
 
-    /// Returns whether the name at node index `name` occurs again later in its object.
-    pub(super) fn is_superseded(&self, name: usize) -> bool {
-        !self.superseded.is_empty() && self.superseded.binary_search(&(name as u32)).is_ok()
+    /// Returns whether the name at node index `name_index` occurs again later in its object.
+    pub(super) fn is_superseded(&self, name_index: usize) -> bool {
+        !self.superseded.is_empty() && self.superseded.binary_search(&(name_index as u32)).is_ok()
     }
 }
 
@@ -137,28 +142,28 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         self.source.as_bytes().get(offset as usize).copied().unwrap_or_default()
     }
 
-    /// Reads the value whose first token was consumed and is at `start`. Consumes its other tokens and the
-    /// token after it, and returns the offset of the latter. The value may have `levels` levels.
-    fn read_value(&mut self, start: u32, levels: usize) -> Result<u32, JsonError> {
-        match self.byte(start) {
+    /// Reads the value whose first token was consumed and is at `start_offset`. Consumes its other tokens and the
+    /// token after it, and returns the offset of the latter. The value may have `nesting_max` levels.
+    fn read_value(&mut self, start_offset: u32, nesting_max: usize) -> Result<u32, JsonError> {
+        match self.byte(start_offset) {
             b'"' => {
                 let after = self.next_token()?;
-                let end = start + self.string(start, after)?.len() as u32;
-                let content = self.string_content(start, end)?;
-                self.out.list.push(Node { content, start, end });
+                let end = start_offset + self.string(start_offset, after)?.len() as u32;
+                let content = self.string_content(start_offset, end)?;
+                self.out.list.push(Node { content, start: start_offset, end });
                 Ok(after)
             }
             b'{' => {
-                self.read_object(start, levels)?;
+                self.read_object(start_offset, nesting_max)?;
                 self.next_token()
             }
             b'[' => {
-                self.read_array(start, levels)?;
+                self.read_array(start_offset, nesting_max)?;
                 self.next_token()
             }
             _ => {
                 let after = self.next_token()?;
-                self.read_scalar(start, after)?;
+                self.read_scalar(start_offset, after)?;
                 Ok(after)
             }
         }
@@ -166,19 +171,21 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
 
     /// Reads a number, `true`, `false` or `null`.
     #[inline(never)]
-    fn read_scalar(&mut self, start: u32, end_token: u32) -> Result<(), JsonError> {
-        let text = self.source.as_bytes().get(start as usize..end_token as usize).unwrap_or_default();
+    fn read_scalar(&mut self, start_offset: u32, end_token_offset: u32) -> Result<(), JsonError> {
+        let text =
+            self.source.as_bytes().get(start_offset as usize..end_token_offset as usize).unwrap_or_default();
         let text = scalars::trim_end(text);
         let content = classify(text)?;
-        let end = start + text.len() as u32;
-        self.out.list.push(Node { content, start, end });
+        let end = start_offset + text.len() as u32;
+        self.out.list.push(Node { content, start: start_offset, end });
         Ok(())
     }
 
-    /// Returns the string from the token `start` to the token `end_token`, with its quotes.
+    /// Returns the string from the token `start_offset` to the token `end_token_offset`, with its quotes.
     #[inline]
-    fn string(&self, start: u32, end_token: u32) -> Result<&'r [u8], JsonError> {
-        let text = self.source.as_bytes().get(start as usize..end_token as usize).unwrap_or_default();
+    fn string(&self, start_offset: u32, end_token_offset: u32) -> Result<&'r [u8], JsonError> {
+        let text =
+            self.source.as_bytes().get(start_offset as usize..end_token_offset as usize).unwrap_or_default();
         match text {
             [b'"', .., b'"'] => Ok(text),
             _ => string_before_space(text),
@@ -186,13 +193,16 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     }
 
     #[inline]
-    fn string_content(&mut self, start: u32, end: u32) -> Result<Content, JsonError> {
-        if HAS_ESCAPES { self.unescape(start, end) } else { Ok(Content::String) }
+    fn string_content(&mut self, start_offset: u32, end_offset: u32) -> Result<Content, JsonError> {
+        if HAS_ESCAPES { self.unescape(start_offset, end_offset) } else { Ok(Content::String) }
     }
 
     #[inline(never)]
-    fn unescape(&mut self, start: u32, end: u32) -> Result<Content, JsonError> {
-        let text = self.source.get(start as usize + 1..end as usize - 1).ok_or(JsonError::Malformed)?;
+    fn unescape(&mut self, start_offset: u32, end_offset: u32) -> Result<Content, JsonError> {
+        let text = self
+            .source
+            .get(start_offset as usize + 1..end_offset as usize - 1)
+            .ok_or(JsonError::Malformed)?;
         let unescaped = &mut self.out.unescaped;
         let from = unescaped.len() as u32;
         Ok(match scalars::unescape(text, unescaped)? {
@@ -202,13 +212,13 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
     }
 
     /// Adds the node of an array or object before the nodes inside it, and returns its index.
-    fn open(&mut self, start: u32, levels: usize) -> Result<usize, JsonError> {
-        if levels == 0 {
+    fn open(&mut self, start_offset: u32, nesting_max: usize) -> Result<usize, JsonError> {
+        if nesting_max == 0 {
             return Err(JsonError::Malformed);
         }
         let at = self.out.list.len();
         // A placeholder until the end is known.
-        self.out.list.push(Node { content: Content::Null, start, end: start });
+        self.out.list.push(Node { content: Content::Null, start: start_offset, end: start_offset });
         Ok(at)
     }
 
@@ -217,13 +227,13 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         (self.out.list.len() - first_index - 1) as u32
     }
 
-    fn read_array(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {
-        let at = self.open(start, levels)?;
+    fn read_array(&mut self, start_offset: u32, nesting_max: usize) -> Result<(), JsonError> {
+        let at = self.open(start_offset, nesting_max)?;
         let mut token = self.next_token()?;
         let mut len = 0;
         if self.byte(token) != b']' {
             loop {
-                token = self.read_value(token, levels - 1)?;
+                token = self.read_value(token, nesting_max - 1)?;
                 len += 1;
                 match self.byte(token) {
                     b',' => token = self.next_token()?,
@@ -233,19 +243,19 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
             }
         }
         let content = Content::Array { len, count: self.count_since(at) };
-        self.out.list[at] = Node { content, start, end: token + 1 };
+        self.out.list[at] = Node { content, start: start_offset, end: token + 1 };
         Ok(())
     }
 
-    fn read_object(&mut self, start: u32, levels: usize) -> Result<(), JsonError> {
-        let at = self.open(start, levels)?;
+    fn read_object(&mut self, start_offset: u32, nesting_max: usize) -> Result<(), JsonError> {
+        let at = self.open(start_offset, nesting_max)?;
         let mut token = self.next_token()?;
         let mut len = 0;
         let mut seen = 0;
         let mut may_be_doubled = false;
         if self.byte(token) != b'}' {
             loop {
-                let (after, bit) = self.read_member(token, levels - 1)?;
+                let (after, bit) = self.read_member(token, nesting_max - 1)?;
                 may_be_doubled |= seen & bit != 0;
                 seen |= bit;
                 len += 1;
@@ -260,24 +270,24 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
             }
         }
         let content = Content::Object { len, count: self.count_since(at) };
-        self.out.list[at] = Node { content, start, end: token + 1 };
+        self.out.list[at] = Node { content, start: start_offset, end: token + 1 };
         if may_be_doubled {
             self.find_superseded(at + 1, len as usize);
         }
         Ok(())
     }
 
-    /// Reads the name that begins with the token `start`, the colon and the value. Returns the token after them, and
+    /// Reads the name that begins with the token `start_offset`, the colon and the value. Returns the token after them, and
     /// the bit of the name.
     #[inline]
-    fn read_member(&mut self, start: u32, levels: usize) -> Result<(u32, u64), JsonError> {
+    fn read_member(&mut self, start_offset: u32, nesting_max: usize) -> Result<(u32, u64), JsonError> {
         let &[colon, value, after, ref rest @ ..] = self.tokens else { return Err(JsonError::Malformed) };
-        let text = self.string(start, colon)?;
+        let text = self.string(start_offset, colon)?;
         if self.byte(colon) != b':' {
             return Err(JsonError::Malformed);
         }
-        let end = start + text.len() as u32;
-        let name = Node { content: self.string_content(start, end)?, start, end };
+        let end = start_offset + text.len() as u32;
+        let name = Node { content: self.string_content(start_offset, end)?, start: start_offset, end };
         let bit = match name.content {
             Content::String => name_bit(&text[1..text.len() - 1]),
             _ => name_bit(self.text(&name).as_bytes()),
@@ -292,29 +302,29 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         }
         self.tokens = &self.tokens[2..];
         self.out.list.push(name);
-        Ok((self.read_value(value, levels)?, bit))
+        Ok((self.read_value(value, nesting_max)?, bit))
     }
 
     fn text(&self, node: &Node) -> &str {
         node.text(self.source, &self.out.unescaped).unwrap_or_default()
     }
 
-    /// Records the superseded names of an object. It has `len` members, and its first name is at `first`.
+    /// Records the superseded names of an object. It has `member_count` members, and its first name is at `first_name_index`.
     #[cold]
     #[inline(never)]
-    fn find_superseded(&mut self, first: usize, len: usize) {
+    fn find_superseded(&mut self, first_name_index: usize, member_count: usize) {
         let mut names = std::mem::take(&mut self.out.names);
         let mut superseded = std::mem::take(&mut self.out.superseded);
         names.clear();
-        let mut name = first;
-        for _ in 0..len {
+        let mut name = first_name_index;
+        for _ in 0..member_count {
             names.push(name as u32);
             name += 1 + self.out.list[name + 1].count();
         }
         let text = |name: u32| self.text(&self.out.list[name as usize]);
-        if len <= MEMBERS_COMPARED_MAX {
+        if member_count <= MEMBERS_COMPARED_MAX {
             let comes_again = |i: &usize| names[i + 1..].iter().any(|later| text(*later) == text(names[*i]));
-            superseded.extend((0..len).filter(comes_again).map(|i| names[i]));
+            superseded.extend((0..member_count).filter(comes_again).map(|i| names[i]));
         } else {
             names.sort_unstable_by_key(|name| (text(*name), *name));
             let doubled = names.windows(2).filter(|two| text(two[0]) == text(two[1]));

@@ -86,13 +86,13 @@ impl EventResults {
         self.push(message_id, EventStatus::Rejected(Box::new(refusal)));
     }
 
-    fn push(&mut self, message_id: Option<&str>, result: EventStatus) {
+    fn push(&mut self, message_id: Option<&str>, status: EventStatus) {
         let id = message_id.map(|id| {
             let start = self.message_ids.len() as u32;
             self.message_ids.push_str(id);
             start..self.message_ids.len() as u32
         });
-        self.results.push(EventResult { message_id: id, status: result });
+        self.results.push(EventResult { message_id: id, status });
     }
 
     /// Returns the number of events to be recorded.

@@ -153,12 +153,12 @@ pub(super) fn check_site<'d>(
 pub(super) fn read_sent_at<'d>(
     members: &Members<'d>,
     location: Location<'d>,
-    ignored: &mut IgnoredValues,
+    ignored_values: &mut IgnoredValues,
 ) -> Option<i64> {
     let value = members.get(MemberName::SentAt)?;
     let time = time::read(value);
     if time.is_none() {
-        ignored.add(location, problem::INVALID_TIMESTAMP, value, time::EXPECTED);
+        ignored_values.add(location, problem::INVALID_TIMESTAMP, value, time::EXPECTED);
     }
     time
 }

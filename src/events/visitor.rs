@@ -54,14 +54,14 @@ pub(super) fn read_ids<'d>(
     request: &RequestFacts<'d>,
     user_hash: Option<&'d str>,
     location: Location<'d>,
-    ignored: &mut IgnoredValues,
+    ignored_values: &mut IgnoredValues,
 ) -> Result<VisitorIds<'d>, Refusal> {
     let anon_id = members.anon_id().map(|id| read_anon_id(id, location)).transpose()?.or(request.anon_id);
     let named = members.get(MemberName::UserId).map(|id| read_user_id(id, location)).transpose()?;
     let user_id = named.filter(|id| request.user_rule.accepts(id, user_hash));
     let is_user_unverified = named.is_some() && user_id.is_none();
     if is_user_unverified {
-        ignored.add_unverified_user(location, anon_id.is_some())?;
+        ignored_values.add_unverified_user(location, anon_id.is_some())?;
     }
     match anon_id.or(user_id) {
         Some(_) => Ok(VisitorIds { anon_id, user_id, is_user_unverified }),

@@ -75,21 +75,21 @@ impl Query {
     }
 }
 
-/// Answers a question over the columns of all segments, in the order of their seqs. `seq` is the last seq of the
+/// Answers a question over the columns of all segments, in the order of their seqs. `last_seq` is the last seq of the
 /// columns.
 ///
 /// # Errors
 /// A column file is damaged, or the question takes too much time or memory.
 pub fn answer_over(
     columns: &[&Columns],
-    seq: u64,
+    last_seq: u64,
     query: &Query,
     site: &SiteFacts,
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
     let files = LogColumns { sealed: columns, tail: None };
-    answer_from(Source { files, cache: None }, seq, query, site, now_ms, limits)
+    answer_from(Source { files, cache: None }, last_seq, query, site, now_ms, limits)
 }
 
 /// Answers a question like [`answer_over`]. Uses the counts over the sealed segments in `cache`, and keeps them there
@@ -100,18 +100,18 @@ pub fn answer_over(
 pub fn answer_cached(
     columns: LogColumns<'_>,
     cache: &mut AnswerCache,
-    seq: u64,
+    last_seq: u64,
     query: &Query,
     site: &SiteFacts,
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
-    answer_from(Source { files: columns, cache: Some(cache) }, seq, query, site, now_ms, limits)
+    answer_from(Source { files: columns, cache: Some(cache) }, last_seq, query, site, now_ms, limits)
 }
 
 fn answer_from(
     mut source: Source<'_>,
-    seq: u64,
+    last_seq: u64,
     query: &Query,
     site: &SiteFacts,
     now_ms: i64,
@@ -122,7 +122,7 @@ fn answer_from(
     let since_ms = oldest_receipt_ms(&files)?;
     let log = || {
         let took_ms = clock::instant().duration_since(started_at).as_millis() as u64;
-        AnsweredLog { seq, since_ms, took_ms }
+        AnsweredLog { seq: last_seq, since_ms, took_ms }
     };
     let mut answer = match query {
         Query::Views(question) => {

@@ -96,8 +96,8 @@ impl NatsSettings {
     }
 }
 
-fn read_text(flag: &str, path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| format!("cannot read {flag} {}: {error}", path.display()))
+fn read_text(flag_name: &str, path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("cannot read {flag_name} {}: {error}", path.display()))
 }
 
 /// Logs a change of the connection. No event has a credential.

@@ -35,19 +35,19 @@ impl<'a> FoldInput<'a> {
     /// The fold input of a record whose columns are enough.
     pub const EMPTY: Self = Self { words: &[], length: 0 };
 
-    /// Returns the packed length of `length` bytes of content.
-    pub(super) fn packed_length(length: usize) -> usize {
-        length.div_ceil(CONTENT_BYTES) * WORD_BYTES
+    /// Returns the packed length of `content_length` bytes of content.
+    pub(super) fn packed_length(content_length: usize) -> usize {
+        content_length.div_ceil(CONTENT_BYTES) * WORD_BYTES
     }
 
-    /// Reads a fold input with `length` bytes of content. Returns `None` if a byte that must be 0 is not, or if
-    /// `words` has another length.
-    pub(super) fn from_words(words: &'a [u8], length: usize) -> Option<Self> {
-        let content_bytes = words.len() / WORD_BYTES * CONTENT_BYTES;
-        let is_sound = words.len() == Self::packed_length(length)
-            && words.chunks_exact(WORD_BYTES).all(|word| word[0] == 0)
-            && words[words.len() + length - content_bytes..].iter().all(|byte| *byte == 0);
-        is_sound.then_some(Self { words, length })
+    /// Reads a fold input with `content_length` bytes of content. Returns `None` if a byte that must be 0 is not, or if
+    /// `word_bytes` has another length.
+    pub(super) fn from_words(word_bytes: &'a [u8], content_length: usize) -> Option<Self> {
+        let content_bytes = word_bytes.len() / WORD_BYTES * CONTENT_BYTES;
+        let is_sound = word_bytes.len() == Self::packed_length(content_length)
+            && word_bytes.chunks_exact(WORD_BYTES).all(|word| word[0] == 0)
+            && word_bytes[word_bytes.len() + content_length - content_bytes..].iter().all(|byte| *byte == 0);
+        is_sound.then_some(Self { words: word_bytes, length: content_length })
     }
 
     pub(super) fn words(self) -> &'a [u8] {

@@ -9,14 +9,14 @@ pub(crate) struct IdHasher(Vec<u8>);
 
 impl IdHasher {
     /// Passes the hashes by which filters find an encoded record to `visit`.
-    pub(crate) fn each(&mut self, record: &[u8], mut visit: impl FnMut(u64)) {
-        let [site, anon_id, user_id] = record::ids(record);
+    pub(crate) fn each(&mut self, encoded_record: &[u8], mut visit: impl FnMut(u64)) {
+        let [site, anon_id, user_id] = record::ids(encoded_record);
         let site = site.unwrap_or_default();
         for (id_kind, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
             id.into_iter().for_each(|id| visit(hash(site, id_kind, id, &mut self.0)));
         }
         // A `previousId` may be an ID of either kind.
-        record::with_previous_id(record, |id| {
+        record::with_previous_id(encoded_record, |id| {
             visit(hash(site, IdKind::Anon, id.as_bytes(), &mut self.0));
             visit(hash(site, IdKind::User, id.as_bytes(), &mut self.0));
         });
@@ -46,10 +46,10 @@ pub(crate) fn id_hash(site: &str, id_kind: IdKind, id: &str) -> u64 {
     hash(site.as_bytes(), id_kind, id.as_bytes(), &mut Vec::new())
 }
 
-fn hash(site: &[u8], id_kind: IdKind, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
-    scratch.clear();
-    hash_parts(site, id_kind, id).iter().for_each(|part| scratch.extend_from_slice(part));
-    hash64(scratch)
+fn hash(site: &[u8], id_kind: IdKind, id: &[u8], buffer: &mut Vec<u8>) -> u64 {
+    buffer.clear();
+    hash_parts(site, id_kind, id).iter().for_each(|part| buffer.extend_from_slice(part));
+    hash64(buffer)
 }
 
 /// Returns the parts of an ID's hash input. The byte FF, which never occurs in UTF-8, separates site and ID,

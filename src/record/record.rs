@@ -248,19 +248,20 @@ impl<'a> Record<'a> {
     }
 
     /// Encodes all fields before the texts except their lengths.
-    fn encode_fixed(&self, length: u32, fixed: &mut [u8; RECORD_BYTES_MIN]) {
+    fn encode_fixed(&self, record_bytes: u32, fixed_bytes: &mut [u8; RECORD_BYTES_MIN]) {
         let time = |ms: i64| ms.clamp(-TIME_MS_MAX, TIME_MS_MAX).to_le_bytes();
-        fixed[..4].copy_from_slice(&length.to_le_bytes());
-        fixed[4] = self.kind as u8;
+        fixed_bytes[..4].copy_from_slice(&record_bytes.to_le_bytes());
+        fixed_bytes[4] = self.kind as u8;
         let flags = [(self.bot, BOT), (self.gpc, GPC), (self.is_folded_bot, FOLDED_BOT)];
         let flags = flags.into_iter().chain([(self.is_redacted, REDACTED)]);
-        fixed[5] = flags.map(|(is_set, flag)| u8::from(is_set) * flag).sum();
-        fixed[8..16].copy_from_slice(&time(self.received_ms));
-        fixed[16..KEY_OFFSET].copy_from_slice(&time(self.timestamp_ms));
-        fixed[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
+        fixed_bytes[5] = flags.map(|(is_set, flag)| u8::from(is_set) * flag).sum();
+        fixed_bytes[8..16].copy_from_slice(&time(self.received_ms));
+        fixed_bytes[16..KEY_OFFSET].copy_from_slice(&time(self.timestamp_ms));
+        fixed_bytes[KEY_OFFSET..LENGTHS_OFFSET]
+            .copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
         let fold_length = self.fold_input.length() as u32;
-        fixed[FOLD_LENGTH_OFFSET..CONTEXT_OFFSET].copy_from_slice(&fold_length.to_le_bytes());
-        fixed[CONTEXT_OFFSET..].copy_from_slice(&self.context.to_bytes());
+        fixed_bytes[FOLD_LENGTH_OFFSET..CONTEXT_OFFSET].copy_from_slice(&fold_length.to_le_bytes());
+        fixed_bytes[CONTEXT_OFFSET..].copy_from_slice(&self.context.to_bytes());
     }
 
     /// Decodes the record at the start of `bytes`. Returns it with its length, or `None` if no valid record
@@ -372,12 +373,12 @@ pub(crate) fn encoded_records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Passes the `previousId` of an encoded record to `visit`.
-pub(crate) fn with_previous_id(record: &[u8], visit: impl FnMut(&str)) {
-    if record[4] == RecordKind::Alias as u8
-        && let Some((record, _)) = Record::decode(record)
+pub(crate) fn with_previous_id(encoded_record: &[u8], visit: impl FnMut(&str)) {
+    if encoded_record[4] == RecordKind::Alias as u8
+        && let Some((encoded_record, _)) = Record::decode(encoded_record)
     {
         let mut content = Vec::new();
-        record.fold_input.unpack(&mut content);
+        encoded_record.fold_input.unpack(&mut content);
         FoldParts::parse(&content).previous_id.into_iter().for_each(visit);
     }
 }
@@ -389,10 +390,10 @@ pub(crate) fn site(bytes: &[u8]) -> Option<&str> {
 }
 
 /// Returns site, anonymous ID and user ID of an encoded record, without validating UTF-8.
-pub(crate) fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
-    let mut rest = &record[RECORD_BYTES_MIN..];
+pub(crate) fn ids(encoded_record: &[u8]) -> [Option<&[u8]>; 3] {
+    let mut rest = &encoded_record[RECORD_BYTES_MIN..];
     let [site, _, anon_id, user_id] = [0, 1, 2, 3].map(|column| {
-        let (text, after) = rest.split_at_checked(column_length(record, column)?)?;
+        let (text, after) = rest.split_at_checked(column_length(encoded_record, column)?)?;
         rest = after;
         Some(text)
     });
@@ -400,14 +401,17 @@ pub(crate) fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
 }
 
 /// Returns the length of a text column of an encoded record, or `None` if the text is absent.
-fn column_length(record: &[u8], column_index: usize) -> Option<usize> {
-    let length = u16_at(record, LENGTHS_OFFSET + 2 * column_index);
+fn column_length(encoded_record: &[u8], column_index: usize) -> Option<usize> {
+    let length = u16_at(encoded_record, LENGTHS_OFFSET + 2 * column_index);
     (length != ABSENT).then_some(usize::from(length))
 }
 
 /// Returns key and received time of an encoded record.
-pub(crate) fn key_and_time(record: &[u8]) -> (u128, i64) {
-    (key_from_bytes(&record[KEY_OFFSET..]).map_or(0, |(key, _)| key), u64_at(record, 8) as i64)
+pub(crate) fn key_and_time(encoded_record: &[u8]) -> (u128, i64) {
+    (
+        key_from_bytes(&encoded_record[KEY_OFFSET..]).map_or(0, |(key, _)| key),
+        u64_at(encoded_record, 8) as i64,
+    )
 }
 
 /// Encodes a key and a 4-byte number in 24 bytes. Bytes 0, 8 and 16 are zero, so that no key looks like a

@@ -126,9 +126,13 @@ impl Node {
         }
     }
 
-    fn load_checkpoint(&self, seq: u64, profiles: &mut ProfileTable) -> Result<SavedState, String> {
+    fn load_checkpoint(
+        &self,
+        checkpoint_seq: u64,
+        profiles: &mut ProfileTable,
+    ) -> Result<SavedState, String> {
         let directory = CheckpointDirectory::new(Arc::clone(&self.disk), &self.directory);
-        let reader = CheckpointReader::open(directory.disk(), &directory.path_of(seq));
+        let reader = CheckpointReader::open(directory.disk(), &directory.path_of(checkpoint_seq));
         let reader = reader.map_err(|error| error.to_string())?;
         let bytes = reader.stream().map_err(|error| error.to_string())?;
         let state = saved::decode(&bytes).ok_or_else(|| "its section `stream` is invalid".to_owned())?;

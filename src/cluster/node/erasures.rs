@@ -193,11 +193,11 @@ impl Node {
     }
 
     /// Finds the own records of a run that took effect and that the log does not have: a visitor who was
-    /// erased may own one. `effective` has the seqs that took effect. The log has loaded the seqs of the run.
-    pub(super) fn note_absent(&self, run: &AcceptedRun, effective: &[u64]) {
-        let Some(state) = self.state.as_ref().filter(|_| !effective.is_empty()) else { return };
+    /// erased may own one. `effective_seqs` has the seqs that took effect. The log has loaded the seqs of the run.
+    pub(super) fn note_absent(&self, run: &AcceptedRun, effective_seqs: &[u64]) {
+        let Some(state) = self.state.as_ref().filter(|_| !effective_seqs.is_empty()) else { return };
         let records = run.records();
-        for record in records.iter().filter(|record| effective.binary_search(&record.seq).is_ok()) {
+        for record in records.iter().filter(|record| effective_seqs.binary_search(&record.seq).is_ok()) {
             let absence = absence(&self.follower.producer, run.producer_id(), record, &self.log);
             if let Some(absence) = absence {
                 self.erasures.on_absent(record, absence, state.order(record.seq - run.first));

@@ -315,14 +315,14 @@ impl Node {
     }
 
     /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one.
-    /// `effective` has the seqs that took effect while own records of an erasure were under way.
-    fn compare(&mut self, run: &AcceptedRun, effective: &[u64], clock: &dyn Clock) -> Option<u64> {
+    /// `effective_seqs` has the seqs that took effect while own records of an erasure were under way.
+    fn compare(&mut self, run: &AcceptedRun, effective_seqs: &[u64], clock: &dyn Clock) -> Option<u64> {
         let state = self.state.as_ref()?;
         let own_seqs = self.follower.producer.seqs_of(run.producer_id())?;
         if let Err(error) = self.log.load(run.first, run.last()) {
             tracing::error!(%error, "cannot compare returned records with the own log");
         }
-        self.note_absent(run, effective);
+        self.note_absent(run, effective_seqs);
         match self.follower.on_accepted(run, state, &self.log, Self::random_id()) {
             Comparison::Foreign => own_seqs.contains(&run.first).then(|| run.last().min(own_seqs.end - 1)),
             Comparison::Returned(last) => {
@@ -424,8 +424,8 @@ impl Node {
     }
 }
 
-fn new_era_text(checkpoint: Option<&String>) -> String {
-    match checkpoint {
+fn new_era_text(checkpoint_name: Option<&String>) -> String {
+    match checkpoint_name {
         Some(name) => format!(
             "the cluster has begun a new era; stop this node, copy the file {name} of `parallax cluster new-era`, and start with \
              --bootstrap {name}"

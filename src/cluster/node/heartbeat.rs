@@ -76,7 +76,7 @@ impl Node {
         self.publish_erasures(profiles);
     }
 
-    fn report_difference(&mut self, node: &str, difference: Difference) {
+    fn report_difference(&mut self, node_name: &str, difference: Difference) {
         let (Difference::Chain(position) | Difference::Digest(position)) = difference;
         if position <= self.heartbeats.reported {
             return;
@@ -86,7 +86,7 @@ impl Node {
             Difference::Digest(_) => {
                 self.metrics.digest_mismatches.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(
-                    node,
+                    node = node_name,
                     position,
                     "the profiles of this node differ from those of another node; compare all nodes with `parallax cluster status`, and \
                      start the one that differs with an empty data directory and --bootstrap"
@@ -94,7 +94,11 @@ impl Node {
             }
             // A mark from before the stream lost its end has another chain too.
             Difference::Chain(_) => {
-                tracing::warn!(node, position, "another node has read other messages at this position");
+                tracing::warn!(
+                    node = node_name,
+                    position,
+                    "another node has read other messages at this position"
+                );
             }
         }
     }

@@ -244,12 +244,12 @@ impl ColumnBuilder {
         self.write_file(last_seq, &SortedVisitors::new(&self.visitors), None)
     }
 
-    fn write_file(&self, last_seq: u64, visitors: &SortedVisitors, order: Option<&[u32]>) -> Vec<u8> {
-        let mut positions = vec![0; if order.is_some() { self.rows as usize } else { 0 }];
-        for (position, row) in order.unwrap_or_default().iter().enumerate() {
+    fn write_file(&self, last_seq: u64, visitors: &SortedVisitors, row_order: Option<&[u32]>) -> Vec<u8> {
+        let mut positions = vec![0; if row_order.is_some() { self.rows as usize } else { 0 }];
+        for (position, row) in row_order.unwrap_or_default().iter().enumerate() {
             positions[*row as usize] = position as u32;
         }
-        let rows = RowOrder { order, positions };
+        let rows = RowOrder { order: row_order, positions };
         let mut file = FileWriter::new();
         for section in 0..SECTIONS {
             file.add_section(|out| self.write_section(section, visitors, &rows, out));
@@ -365,8 +365,8 @@ impl SortedVisitors {
     }
 
     /// Returns the number of the visitor of a row, as the file has it: its index plus 1, or 0 without a visitor.
-    fn number_of(&self, row_visitor: u32) -> i64 {
-        row_visitor.checked_sub(1).map_or(0, |index| i64::from(self.sorted_index[index as usize]) + 1)
+    fn number_of(&self, visitor_number: u32) -> i64 {
+        visitor_number.checked_sub(1).map_or(0, |index| i64::from(self.sorted_index[index as usize]) + 1)
     }
 }
 

@@ -40,8 +40,8 @@ pub struct ColumnInstaller {
 
 impl ColumnInstaller {
     /// Creates the writer of the column files of a log.
-    pub fn new(disk: Arc<dyn Disk>, directory: &Path, log: Queue) -> Self {
-        Self { disk, directory: directory.to_owned(), log }
+    pub fn new(disk: Arc<dyn Disk>, directory: &Path, queue: Queue) -> Self {
+        Self { disk, directory: directory.to_owned(), log: queue }
     }
 
     /// Returns the erasure generation. The caller reads it before the segment.

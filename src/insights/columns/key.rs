@@ -29,8 +29,8 @@ impl VisitorKey {
     }
 
     /// Returns the hash of an anonymous ID, or of a user ID.
-    pub(super) fn hash(&self, site: &str, kind: u8, id: &str) -> u64 {
-        hash128_parts([&self.0, site.as_bytes(), &[0, kind], id.as_bytes()]) as u64
+    pub(super) fn hash(&self, site: &str, kind_byte: u8, id: &str) -> u64 {
+        hash128_parts([&self.0, site.as_bytes(), &[0, kind_byte], id.as_bytes()]) as u64
     }
 
     /// Returns the hash of the visitor of a record. `None` for a record without an ID.

@@ -157,11 +157,11 @@ impl BlockHeaders {
         (0..self.headers.len()).filter(may_have).collect()
     }
 
-    /// Returns the blocks that can have a number from `first` to `last`.
-    pub(crate) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
+    /// Returns the blocks that can have a number from `first_number` to `last_number`.
+    pub(crate) fn blocks_within(&self, first_number: i64, last_number: i64) -> Vec<usize> {
         let may_have = |block: &usize| {
             let header = self.headers[*block];
-            header.base <= last && header.largest() >= first
+            header.base <= last_number && header.largest() >= first_number
         };
         (0..self.headers.len()).filter(may_have).collect()
     }
@@ -172,8 +172,8 @@ impl BlockHeaders {
     }
 
     /// Returns the byte range from the first to the last of these blocks.
-    pub(crate) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
-        match (blocks.first(), blocks.last()) {
+    pub(crate) fn range_of(&self, block_indexes: &[usize]) -> Range<usize> {
+        match (block_indexes.first(), block_indexes.last()) {
             (Some(first), Some(last)) => self.offsets[*first]..self.offsets[*last + 1],
             _ => 0..0,
         }
@@ -220,20 +220,20 @@ impl PackedColumn {
         Ok(Self { headers, packed: column, packed_offset: 0, blocks: blocks.into_iter(), bounds })
     }
 
-    /// Creates the reader of some blocks. `packed` has their bytes, from the first to the last block.
+    /// Creates the reader of some blocks. `packed_bytes` has their bytes, from the first to the last block.
     pub(crate) fn of_blocks(
         headers: BlockHeaders,
-        packed: Vec<u8>,
-        blocks: Vec<usize>,
+        packed_bytes: Vec<u8>,
+        block_indexes: Vec<usize>,
         bounds: RangeInclusive<i64>,
     ) -> Self {
-        let packed_offset = headers.range_of(&blocks).start;
-        Self { headers, packed, packed_offset, blocks: blocks.into_iter(), bounds }
+        let packed_offset = headers.range_of(&block_indexes).start;
+        Self { headers, packed: packed_bytes, packed_offset, blocks: block_indexes.into_iter(), bounds }
     }
 
     /// Limits the reader to these blocks.
-    pub(crate) fn limit_to(&mut self, blocks: Vec<usize>) {
-        self.blocks = blocks.into_iter();
+    pub(crate) fn limit_to(&mut self, block_indexes: Vec<usize>) {
+        self.blocks = block_indexes.into_iter();
     }
 
     pub(crate) fn headers(&self) -> &BlockHeaders {
@@ -288,7 +288,7 @@ impl PackedColumn {
     }
 }
 
-fn unpack_block(packed: &[u8], count: usize, header: BlockHeader, numbers: &mut Vec<i64>) {
+fn unpack_block(packed_bytes: &[u8], count: usize, header: BlockHeader, numbers: &mut Vec<i64>) {
     let base = header.base;
     let width = header.width as usize;
     if width == 0 {
@@ -297,15 +297,15 @@ fn unpack_block(packed: &[u8], count: usize, header: BlockHeader, numbers: &mut 
     let mask = (1_u64 << width) - 1;
     let number = |bit: usize, word: u64| base.wrapping_add((word >> (bit % 8) & mask) as i64);
     // For each number before this index, eight bytes can be read.
-    let fast_count = ((packed.len().saturating_sub(8) * 8) / width).min(count);
+    let fast_count = ((packed_bytes.len().saturating_sub(8) * 8) / width).min(count);
     numbers.extend((0..fast_count).map(|index| {
         let bit = index * width;
         let mut word = [0; 8];
-        word.copy_from_slice(&packed[bit / 8..bit / 8 + 8]);
+        word.copy_from_slice(&packed_bytes[bit / 8..bit / 8 + 8]);
         number(bit, u64::from_le_bytes(word))
     }));
     let start = fast_count * width / 8;
-    let last = &packed[start.min(packed.len())..];
+    let last = &packed_bytes[start.min(packed_bytes.len())..];
     let mut padded = [0; 24];
     padded[..last.len().min(24)].copy_from_slice(&last[..last.len().min(24)]);
     numbers.extend((fast_count..count).map(|index| {

@@ -148,13 +148,13 @@ impl Columns {
 
     /// Creates the columns of a sealed segment without a column file, from the bytes of such a file.
     pub(crate) fn unstored(
-        unstored: Arc<UnstoredColumns>,
+        unstored_columns: Arc<UnstoredColumns>,
         bytes: Vec<u8>,
         span: SegmentSpan,
     ) -> Result<Self, ColumnFileError> {
         let header = Header::from_bytes(&bytes)?;
-        unstored.keep(span.first_seq, Arc::new(bytes));
-        Ok(Self { header, content: Content::Unstored(unstored, span) })
+        unstored_columns.keep(span.first_seq, Arc::new(bytes));
+        Ok(Self { header, content: Content::Unstored(unstored_columns, span) })
     }
 
     /// Opens the file, so that the next reads need not open it.
@@ -282,14 +282,14 @@ impl Columns {
         BlockHeaders::parse(&bytes, self.rows())
     }
 
-    /// Reads a packed column of numbers below `end`.
+    /// Reads a packed column of numbers below `end_number`.
     fn numbers(
         &self,
         section_index: usize,
-        end: usize,
+        end_number: usize,
         part: &FilePart,
     ) -> Result<PackedColumn, ColumnFileError> {
-        self.packed(section_index, 0..=end as i64 - 1, part)
+        self.packed(section_index, 0..=end_number as i64 - 1, part)
     }
 
     /// Returns the hashes of the visitors.
@@ -297,9 +297,9 @@ impl Columns {
         Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the hashes of consecutive visitors. [`visitors`](Self::visitors) has checked the section before.
-    pub(crate) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
-        let bytes = self.part_of_section(VISITORS, 8 * visitors.start..8 * visitors.end)?;
+    /// Returns the hashes of consecutive visitors. [`visitor_range`](Self::visitors) has checked the section before.
+    pub(crate) fn some_visitors(&self, visitor_range: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
+        let bytes = self.part_of_section(VISITORS, 8 * visitor_range.start..8 * visitor_range.end)?;
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
@@ -307,11 +307,11 @@ impl Columns {
     /// checked before.
     pub(crate) fn part_of_visitors(
         &self,
-        visitors: &Range<usize>,
+        visitor_range: &Range<usize>,
         is_checked: bool,
     ) -> Result<FilePart, ColumnFileError> {
-        let first = visitors.start as i64 + 1;
-        let last = visitors.end as i64;
+        let first = visitor_range.start as i64 + 1;
+        let last = visitor_range.end as i64;
         let blocks = match is_checked {
             true => self.headers(ROW_VISITORS)?.blocks_within(first, last),
             false => self.row_visitors(&FilePart::WHOLE)?.headers().blocks_within(first, last),
@@ -321,8 +321,8 @@ impl Columns {
 
     /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were checked
     /// before.
-    pub(crate) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
-        let numbers: Vec<i64> = visitors.iter().map(|visitor| *visitor as i64 + 1).collect();
+    pub(crate) fn part_of_some(&self, visitor_indexes: &[usize]) -> Result<FilePart, ColumnFileError> {
+        let numbers: Vec<i64> = visitor_indexes.iter().map(|visitor| *visitor as i64 + 1).collect();
         let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
         Ok(FilePart { blocks: Some(blocks), is_checked: true })
     }

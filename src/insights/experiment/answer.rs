@@ -32,7 +32,7 @@ const HEADER: [&str; 16] = [
     "changeHigh", "p", "pAdjusted", "verdict",
 ];
 
-/// Answers a question about an experiment. `log` returns the facts about the log after the count.
+/// Answers a question about an experiment. `make_answered_log` returns the facts about the log after the count.
 ///
 /// # Errors
 /// A file is damaged, the key is unknown, or the question takes too much time or memory.
@@ -42,11 +42,11 @@ pub(crate) fn answer_experiment(
     site: &SiteFacts,
     now_ms: i64,
     limits: &Limits<'_>,
-    log: &dyn Fn() -> AnsweredLog,
+    make_answered_log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
     let count = count_experiment(columns, question, site, limits)?;
     let compared = compare_arms(question, &count, limits)?;
-    Ok(write_experiment(question, site, &count, &compared, now_ms, log()))
+    Ok(write_experiment(question, site, &count, &compared, now_ms, make_answered_log()))
 }
 
 fn write_experiment(
@@ -155,16 +155,16 @@ fn mismatch_json(mismatch: &Mismatch) -> Json {
 }
 
 fn metric_json(
-    number: usize,
+    metric_index: usize,
     metric: &Metric,
     cap: Cap,
     count: &ExperimentCount,
     comparison: &ComparedMetric,
 ) -> Json {
     let limit = metric.column.map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
-    let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[number]);
+    let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[metric_index]);
     let arms = count.arms.iter().zip(&comparison.result.arms).map(|(arm, summary)| {
-        let mut members = sums_json(metric, &arm.sums[number], summary);
+        let mut members = sums_json(metric, &arm.sums[metric_index], summary);
         members.shift_insert(0, "key".to_owned(), json!(arm.key));
         Json::Object(members)
     });
@@ -185,7 +185,7 @@ fn metric_json(
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
         "arms": arms.collect::<Json>(),
-        "holdout": sums_json(metric, &count.holdout.sums[number], &comparison.holdout),
+        "holdout": sums_json(metric, &count.holdout.sums[metric_index], &comparison.holdout),
         "against": against.collect::<Json>(),
     })
 }
@@ -225,7 +225,7 @@ fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<St
 
 /// Returns a line for each arm. If the holdout has visitors, it gets the last line.
 fn metric_lines(
-    number: usize,
+    metric_index: usize,
     metric: &Metric,
     count: &ExperimentCount,
     comparison: &ComparedMetric,
@@ -239,21 +239,21 @@ fn metric_lines(
     let no_change = || vec![Cell::Text(None); 6];
     let arms = count.arms.iter().zip(&comparison.result.arms).enumerate().map(|(index, (arm, summary))| {
         let change = comparison.against.iter().find(|arm| arm.comparison.arm == index);
-        line(&arm.key, &arm.sums[number], summary, change.map_or_else(no_change, change_cells))
+        line(&arm.key, &arm.sums[metric_index], summary, change.map_or_else(no_change, change_cells))
     });
     let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
-    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[number], &comparison.holdout, no_change()));
+    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[metric_index], &comparison.holdout, no_change()));
     arms.chain(holdout).collect()
 }
 
-fn sums_cells(metric: &Metric, arm: &str, sums: &MetricSums) -> Vec<Cell> {
+fn sums_cells(metric: &Metric, arm_key: &str, sums: &MetricSums) -> Vec<Cell> {
     let Sums { sum, squares } = sums.of_metric(metric);
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     vec![
         text(metric.role.name()),
         text(&metric.text),
         Cell::Text(metric.value_name().map(str::to_owned)),
-        text(arm),
+        text(arm_key),
         Cell::Number(sums.visitors as i64),
         Cell::Decimal(sum),
         Cell::Decimal(squares),

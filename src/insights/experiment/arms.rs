@@ -74,26 +74,26 @@ impl Arms {
     }
 
     /// Returns the number of an arm. A new arm gets the next number.
-    pub(super) fn number(&mut self, arm: &str) -> ArmNumber {
-        if let Some(number) = self.numbers.get(arm) {
+    pub(super) fn number(&mut self, arm_name: &str) -> ArmNumber {
+        if let Some(number) = self.numbers.get(arm_name) {
             return ArmNumber(*number);
         }
         if self.names.len() - self.known >= UNKNOWN_ARMS_MAX {
-            return ArmNumber(hash128_parts([arm.as_bytes()]) as u32 | UNNAMED);
+            return ArmNumber(hash128_parts([arm_name.as_bytes()]) as u32 | UNNAMED);
         }
         let number = self.names.len() as u32;
-        self.names.push(arm.to_owned());
-        self.numbers.insert(arm.to_owned(), number);
+        self.names.push(arm_name.to_owned());
+        self.numbers.insert(arm_name.to_owned(), number);
         ArmNumber(number)
     }
 }
 
 /// Returns the arm of an experiment in a text such as `key:arm,other:b`.
-pub(super) fn arm_in<'t>(experiments: &'t str, key: &str) -> Option<&'t str> {
-    pairs(experiments).find(|(other, _)| *other == key).map(|(_, arm)| arm)
+pub(super) fn arm_in<'t>(experiments_text: &'t str, key: &str) -> Option<&'t str> {
+    pairs(experiments_text).find(|(other, _)| *other == key).map(|(_, arm)| arm)
 }
 
 /// Iterates over the experiments in such a text, and their arms.
-pub(super) fn pairs(experiments: &str) -> impl Iterator<Item = (&str, &str)> {
-    experiments.split(',').filter_map(|pair| pair.split_once(':'))
+pub(super) fn pairs(experiments_text: &str) -> impl Iterator<Item = (&str, &str)> {
+    experiments_text.split(',').filter_map(|pair| pair.split_once(':'))
 }

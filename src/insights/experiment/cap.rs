@@ -89,26 +89,31 @@ impl CapSearch {
     ///
     /// # Errors
     /// The values of one bucket take too much memory.
-    pub(super) fn add(&mut self, arm: usize, units: i128, limits: &Limits<'_>) -> Result<(), ScanError> {
-        if units == 0 {
+    pub(super) fn add(
+        &mut self,
+        arm_number: usize,
+        value_units: i128,
+        limits: &Limits<'_>,
+    ) -> Result<(), ScanError> {
+        if value_units == 0 {
             return Ok(());
         }
         let bytes_max = limits.memory_bytes / VALUES_SHARE;
         match self {
             Self::Known(_) => {}
             Self::Values(kept) => {
-                if arm != HOLDOUT_NUMBER {
-                    kept.buckets[bucket_of(units.unsigned_abs())] += 1;
+                if arm_number != HOLDOUT_NUMBER {
+                    kept.buckets[bucket_of(value_units.unsigned_abs())] += 1;
                 }
                 kept.is_full |= (kept.values.len() as u64 + 1) * KEPT_BYTES > bytes_max;
                 match kept.is_full {
                     true => kept.values = Vec::new(),
-                    false => kept.values.push(KeptValue { arm, units }),
+                    false => kept.values.push(KeptValue { arm: arm_number, units: value_units }),
                 }
             }
             Self::Bucket(bucket) => {
-                let magnitude = units.unsigned_abs();
-                if arm != HOLDOUT_NUMBER && bucket_of(magnitude) == bucket.bucket {
+                let magnitude = value_units.unsigned_abs();
+                if arm_number != HOLDOUT_NUMBER && bucket_of(magnitude) == bucket.bucket {
                     *bucket.counts.entry(magnitude).or_default() += 1;
                 }
                 // One magnitude always fits, so that equal values never exceed the memory.

@@ -53,17 +53,17 @@ impl MetricSums {
         }
     }
 
-    fn add(&mut self, goal_count: u64, units: i128) {
+    fn add(&mut self, goal_count: u64, value_units: i128) {
         self.visitors += 1;
         self.converted += u64::from(goal_count > 0);
-        self.valued += u64::from(units != 0);
-        self.uncapped.add(units);
+        self.valued += u64::from(value_units != 0);
+        self.uncapped.add(value_units);
     }
 
-    fn add_limited(&mut self, units: i128, cap_units: Option<u128>) {
+    fn add_limited(&mut self, value_units: i128, cap_units: Option<u128>) {
         let cap = cap_units.and_then(|cap| i128::try_from(cap).ok()).unwrap_or(i128::MAX);
-        let limited = units.clamp(-cap, cap);
-        self.capped += u64::from(limited != units);
+        let limited = value_units.clamp(-cap, cap);
+        self.capped += u64::from(limited != value_units);
         self.values.add(limited);
     }
 }
@@ -79,10 +79,10 @@ pub(crate) struct ValueSums {
 }
 
 impl ValueSums {
-    fn add(&mut self, units: i128) {
-        self.units += units;
+    fn add(&mut self, value_units: i128) {
+        self.units += value_units;
         // Neumaier's compensated summation.
-        let square = (units as f64 / UNITS_PER_ONE).powi(2);
+        let square = (value_units as f64 / UNITS_PER_ONE).powi(2);
         let sum = self.squares + square;
         let large = self.squares.max(square);
         let small = self.squares.min(square);

@@ -33,9 +33,9 @@ enum Action {
 }
 
 impl Decision {
-    fn choose(arm: &str, reason: &'static str, explanation: &str) -> Self {
-        let sentence = format!("Stop and choose {arm}: {explanation}.");
-        Self { action: Action::Choose(arm.to_owned()), reason, sentence }
+    fn choose(arm_key: &str, reason: &'static str, explanation: &str) -> Self {
+        let sentence = format!("Stop and choose {arm_key}: {explanation}.");
+        Self { action: Action::Choose(arm_key.to_owned()), reason, sentence }
     }
 
     fn go_on(days: Option<u64>, reason: &'static str, explanation: &str) -> Self {
@@ -183,13 +183,13 @@ fn choose_best(best_arm: &ArmState<'_>, arms: &[ArmState<'_>]) -> Decision {
     Decision::choose(best_arm.key, "better", &because)
 }
 
-fn choose_baseline(key: &str, arms: &[ArmState<'_>]) -> Decision {
+fn choose_baseline(baseline_key: &str, arms: &[ArmState<'_>]) -> Decision {
     match arms.iter().find_map(|arm| Some((arm.key, arm.harmed?))) {
         Some((arm, guardrail)) => {
             let because = format!("no other arm is better without harm, and {arm} harms {guardrail}");
-            Decision::choose(key, "harmed", &because)
+            Decision::choose(baseline_key, "harmed", &because)
         }
-        None => Decision::choose(key, "worse", "every other arm reaches the goal less often"),
+        None => Decision::choose(baseline_key, "worse", "every other arm reaches the goal less often"),
     }
 }
 
@@ -213,7 +213,7 @@ fn arms_of<'f>(facts: &Facts<'f>) -> Vec<ArmState<'f>> {
 }
 
 /// Returns the state of the arm with this index among the compared arms.
-fn arm_state<'f>(facts: &Facts<'f>, index: usize, goal: &'f ComparedArm) -> ArmState<'f> {
+fn arm_state<'f>(facts: &Facts<'f>, index: usize, compared_arm: &'f ComparedArm) -> ArmState<'f> {
     let results = || {
         let metrics = facts.question.metrics.iter().zip(facts.compared);
         metrics.map(move |(metric, compared)| (metric, &compared.against[index]))
@@ -223,10 +223,10 @@ fn arm_state<'f>(facts: &Facts<'f>, index: usize, goal: &'f ComparedArm) -> ArmS
     };
     let harmed = results().find(has(Role::Guardrail, GuardrailVerdict::Harmed.name()));
     ArmState {
-        key: &facts.count.arms[goal.comparison.arm].key,
-        goal,
+        key: &facts.count.arms[compared_arm.comparison.arm].key,
+        goal: compared_arm,
         harmed: harmed.map(|(metric, _)| metric.text.as_str()),
-        is_early: goal.verdict == Verdict::TooEarly.name()
+        is_early: compared_arm.verdict == Verdict::TooEarly.name()
             || results().any(|result| has(Role::Guardrail, GuardrailVerdict::TooEarly.name())(&result)),
         has_worse_value: results().any(|result| has(Role::Value, Verdict::Worse.name())(&result)),
     }

@@ -76,8 +76,8 @@ pub(crate) struct KnownSite<'c> {
 
 impl KnownSite<'_> {
     /// Returns the published zones of the page at a path.
-    pub(crate) fn zones(&self, page: &str) -> Vec<PublishedZone> {
-        self.published.map(|site| zones_of(site, page)).unwrap_or_default()
+    pub(crate) fn zones(&self, page_path: &str) -> Vec<PublishedZone> {
+        self.published.map(|site| zones_of(site, page_path)).unwrap_or_default()
     }
 
     /// Returns the experiment with this key. An unknown experiment has neither a published definition nor a phase.

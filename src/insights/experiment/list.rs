@@ -46,11 +46,16 @@ impl ExperimentsQuestion {
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
         now_ms: i64,
-        known: Vec<(KnownExperiment, Places)>,
+        known_experiments: Vec<(KnownExperiment, Places)>,
     ) -> Result<Self, QuestionError> {
         let pairs: Vec<(&str, &str)> = pairs.filter(|(_, value)| !value.is_empty()).collect();
         let bots = single_value(&pairs, "bots")?.map(parse_bots).transpose()?.unwrap_or_default();
-        Ok(Self { range: 0..zone.last_days(now_ms, 1).end, bots, filters: Filters::default(), known })
+        Ok(Self {
+            range: 0..zone.last_days(now_ms, 1).end,
+            bots,
+            filters: Filters::default(),
+            known: known_experiments,
+        })
     }
 
     /// Returns the start of the newest phase of an experiment. Without a phase, all kept events count.

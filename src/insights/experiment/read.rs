@@ -103,9 +103,18 @@ impl<'q> PartReader<'q> {
     ///
     /// # Errors
     /// The file is damaged, or the time is over.
-    pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
-        let mut columns =
-            FileColumns::open(file, self.question, &self.plan, &mut self.values, !self.credits.are_empty())?;
+    pub(super) fn add_file(
+        &mut self,
+        segment_columns: &Columns,
+        limits: &Limits<'_>,
+    ) -> Result<(), ScanError> {
+        let mut columns = FileColumns::open(
+            segment_columns,
+            self.question,
+            &self.plan,
+            &mut self.values,
+            !self.credits.are_empty(),
+        )?;
         while columns.next_block()? {
             limits.check_time()?;
             for row in 0..columns.reader.len() {
@@ -235,7 +244,7 @@ impl<T> CodeColumn<T> {
     fn open(
         columns: &Columns,
         column: TextColumn,
-        fact: impl Fn(&str) -> T,
+        fact_of: impl Fn(&str) -> T,
         absent_fact: T,
     ) -> Result<(Self, Vec<String>), ColumnFileError>
     where
@@ -244,7 +253,7 @@ impl<T> CodeColumn<T> {
         let texts = columns.texts(column)?;
         let mut by_code = vec![absent_fact; texts.len()];
         for (fact_of_code, text) in by_code.iter_mut().zip(&texts).skip(CODE_FIRST as usize) {
-            *fact_of_code = fact(text);
+            *fact_of_code = fact_of(text);
         }
         let block = Block::new(columns.codes(column, texts.len(), &FilePart::WHOLE)?);
         Ok((Self { block, by_code }, texts))

@@ -97,7 +97,7 @@ fn is_compared(question: &ExperimentQuestion) -> String {
 
 /// Returns the query that gives the limit of the values. The limit is the amount of the question, or the value at the
 /// rank of its quantile.
-fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> String {
+fn cap_query(question: &ExperimentQuestion, metric_index: usize, metric: &Metric) -> String {
     let cap = if metric.column.is_some() { question.cap } else { Cap::None };
     match cap {
         Cap::None => "select null as cap".to_owned(),
@@ -105,14 +105,14 @@ fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> S
         Cap::Quantile(thousandths) => format!(
             "select max(size) as cap from (
     select abs(uncapped) as size, row_number() over (order by abs(uncapped)) as rank, count(*) over () as n
-    from values_{number} where uncapped <> 0 and arm <> '~')
+    from values_{metric_index} where uncapped <> 0 and arm <> '~')
   where rank = least(({thousandths} * n + 999) // 1000, n - 1)"
         ),
     }
 }
 
 /// Adds the table `visitors_NUMBER`: the value of a metric for each exposed visitor.
-fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &ExperimentQuestion) {
+fn add_metric(sql: &mut String, metric_index: usize, metric: &Metric, question: &ExperimentQuestion) {
     let to = instant(question.range.end);
     let condition = match &metric.goal {
         Goal::Event(name) => format!("e.type in ('track', 'screen') and e.event = {}", text(name)),
@@ -138,18 +138,18 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
     let _ = write!(
         sql,
         ",
-goals_{number} as (
+goals_{metric_index} as (
   select e.visitor, e.ts, {value} as value, {ignored} as ignored
   from events e where {condition}),
-values_{number} as (
+values_{metric_index} as (
   select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, count(*) filter (where g.ignored) as ignored
-  from exposed e left join goals_{number} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{}
+  from exposed e left join goals_{metric_index} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{}
   where {COMPARED} group by 1, 2),
-cap_{number} as ({}),
-visitors_{number} as (
+cap_{metric_index} as ({}),
+visitors_{metric_index} as (
   select *, if(cap is null, uncapped, greatest(-cap, least(cap, uncapped))) as value
-  from values_{number} cross join cap_{number})",
+  from values_{metric_index} cross join cap_{metric_index})",
         window.unwrap_or_default(),
-        cap_query(question, number, metric)
+        cap_query(question, metric_index, metric)
     );
 }

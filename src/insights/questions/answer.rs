@@ -78,16 +78,16 @@ pub(crate) fn begin_document(
     document
 }
 
-/// Ends the document of an answer. Adds the last members, which are the same for all questions. `other` has for each
+/// Ends the document of an answer. Adds the last members, which are the same for all questions. `other_row_counts` has for each
 /// text column the number of rows whose text is `(other)`.
 pub(crate) fn end_document(
     document: &mut Map<String, Json>,
-    other: &[u64; TextColumn::COUNT],
+    other_row_counts: &[u64; TextColumn::COUNT],
     rows: u64,
     answered_log: AnsweredLog,
     sql: String,
 ) {
-    let columns = TextColumn::ALL.into_iter().zip(other).filter(|(_, rows)| **rows > 0);
+    let columns = TextColumn::ALL.into_iter().zip(other_row_counts).filter(|(_, rows)| **rows > 0);
     let columns: Map<_, _> = columns.map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
     if !columns.is_empty() {
         document.insert("other".to_owned(), Json::Object(columns));

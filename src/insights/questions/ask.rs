@@ -243,11 +243,11 @@ fn count_list<R, C>(
 
 /// Counts each part of the values. Doubles the number of parts if a part takes too much memory.
 pub(crate) fn each_value_part<T>(
-    mut count: impl FnMut(Part) -> Result<T, ScanError>,
+    mut count_part: impl FnMut(Part) -> Result<T, ScanError>,
 ) -> Result<Vec<T>, ScanError> {
     let mut part_count = 1;
     loop {
-        match Part::all(part_count).map(&mut count).collect() {
+        match Part::all(part_count).map(&mut count_part).collect() {
             Err(ScanError::TooManyValues) => part_count *= 2,
             counts => return counts,
         }

@@ -100,10 +100,10 @@ impl Zone {
         Some(self.first_instant(local_s) * SECOND_MS + time_ms.rem_euclid(SECOND_MS))
     }
 
-    /// Returns the range of the last `days` local days, in milliseconds. It ends with the day of `now_ms`.
-    pub fn last_days(&self, now_ms: i64, days: i64) -> Range<i64> {
+    /// Returns the range of the last `day_count` local days, in milliseconds. It ends with the day of `now_ms`.
+    pub fn last_days(&self, now_ms: i64, day_count: i64) -> Range<i64> {
         let today = self.day_of(now_ms);
-        self.midnight(today + 1 - days)..self.midnight(today + 1)
+        self.midnight(today + 1 - day_count)..self.midnight(today + 1)
     }
 
     /// Returns the first instant of each bucket that overlaps the range, in milliseconds. Returns `None` if there are
@@ -155,12 +155,12 @@ impl Zone {
 }
 
 /// Adds the buckets of `step_ms` milliseconds in a day that overlap the range.
-fn push_steps(buckets: &mut Vec<i64>, day: Range<i64>, step_ms: i64, range: &Range<i64>) {
-    let mut start = day.start;
-    while start < day.end {
-        let end = (start + step_ms).min(day.end);
+fn push_steps(bucket_starts_ms: &mut Vec<i64>, day_range: Range<i64>, step_ms: i64, range: &Range<i64>) {
+    let mut start = day_range.start;
+    while start < day_range.end {
+        let end = (start + step_ms).min(day_range.end);
         if start < range.end && end > range.start {
-            buckets.push(start);
+            bucket_starts_ms.push(start);
         }
         start = end;
     }

@@ -20,10 +20,10 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds the numbers by which `other` has grown since `before`.
-    fn add_growth(&mut self, other: &Self, before: &Self) {
+    /// Adds the numbers by which `other` has grown since `totals_before`.
+    fn add_growth(&mut self, other: &Self, totals_before: &Self) {
         self.combine(other, u64::wrapping_add);
-        self.combine(before, u64::wrapping_sub);
+        self.combine(totals_before, u64::wrapping_sub);
     }
 
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
@@ -48,20 +48,20 @@ pub(crate) struct RangeCount {
 }
 
 impl RangeCount {
-    pub(crate) fn new(range: Range<i64>, selection: Selection, buckets: Vec<i64>) -> Self {
-        let series = vec![Totals::default(); buckets.len()];
-        Self { range, selection, buckets, totals: Totals::default(), series }
+    pub(crate) fn new(range: Range<i64>, selection: Selection, bucket_starts_ms: Vec<i64>) -> Self {
+        let series = vec![Totals::default(); bucket_starts_ms.len()];
+        Self { range, selection, buckets: bucket_starts_ms, totals: Totals::default(), series }
     }
 
-    /// Counts the events of a visitor in this range and in `cut`. `cut` has the same start and no buckets. Its end is
+    /// Counts the events of a visitor in this range and in `cut_count`. `cut_count` has the same start and no buckets. Its end is
     /// not later.
-    pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut: &mut Self) {
+    pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut_count: &mut Self) {
         let totals_before = self.totals;
         self.add_visitor(rows);
-        // If all events are in `cut`, both ranges get the same numbers.
-        match rows.last().is_some_and(|last| last.time_ms() < cut.range.end) {
-            true => cut.totals.add_growth(&self.totals, &totals_before),
-            false => cut.add_visitor(rows),
+        // If all events are in `cut_count`, both ranges get the same numbers.
+        match rows.last().is_some_and(|last| last.time_ms() < cut_count.range.end) {
+            true => cut_count.totals.add_growth(&self.totals, &totals_before),
+            false => cut_count.add_visitor(rows),
         }
     }
 }
@@ -113,8 +113,8 @@ impl Count for RangeCount {
 }
 
 /// Returns the index of the bucket that contains a time.
-pub(crate) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
-    buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
+pub(crate) fn bucket_of(bucket_starts_ms: &[i64], time_ms: i64) -> Option<usize> {
+    bucket_starts_ms.partition_point(|start| *start <= time_ms).checked_sub(1)
 }
 
 /// A search for the bucket of a time. It is fast if successive times are in the same bucket.
@@ -127,8 +127,8 @@ struct BucketFinder<'b> {
 }
 
 impl<'b> BucketFinder<'b> {
-    fn new(buckets: &'b [i64]) -> Self {
-        Self { buckets, bucket: None, times: 0..0 }
+    fn new(bucket_starts_ms: &'b [i64]) -> Self {
+        Self { buckets: bucket_starts_ms, bucket: None, times: 0..0 }
     }
 
     fn find(&mut self, time_ms: i64) -> Option<usize> {
@@ -263,8 +263,8 @@ impl Count for TopCount {
     }
 }
 
-fn entry(groups: &mut Vec<GroupTotals>, value: u32) -> &mut GroupTotals {
-    let index = value as usize;
+fn entry(groups: &mut Vec<GroupTotals>, value_number: u32) -> &mut GroupTotals {
+    let index = value_number as usize;
     if groups.len() <= index {
         groups.resize(index + 1, GroupTotals::default());
     }

@@ -33,10 +33,10 @@ pub(crate) enum VisitorSet<'v> {
 }
 
 impl VisitorSet<'_> {
-    pub(crate) fn has(self, visitor: u64) -> bool {
+    pub(crate) fn has(self, visitor_hash: u64) -> bool {
         match self {
-            Self::Part(part) => part.has(visitor),
-            Self::Hashes(hashes) => hashes.binary_search(&visitor).is_ok(),
+            Self::Part(part) => part.has(visitor_hash),
+            Self::Hashes(hashes) => hashes.binary_search(&visitor_hash).is_ok(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Credits {
         Ok(Some(credits))
     }
 
-    fn add_file(&mut self, file: &Columns, number: u32, ties: &mut Ties) -> Result<(), ColumnFileError> {
+    fn add_file(&mut self, file: &Columns, file_number: u32, ties: &mut Ties) -> Result<(), ColumnFileError> {
         let file = &*file.opened()?;
         let rows = file.ties()?;
         if rows.is_empty() {
@@ -123,7 +123,7 @@ impl Credits {
                 None => ties.end(anonymous),
             }
             // No other event has this location, because the record at it is the tie.
-            let location = RowLocation { file: number, position: row.position };
+            let location = RowLocation { file: file_number, position: row.position };
             for user in previous_user.into_iter().chain(user) {
                 self.add_credit(user, location, ties);
             }
@@ -131,14 +131,14 @@ impl Credits {
         Ok(())
     }
 
-    fn add_credit(&mut self, user: u64, from: RowLocation, ties: &mut Ties) {
+    fn add_credit(&mut self, user: u64, location: RowLocation, ties: &mut Ties) {
         if !ties.counts(user) {
             return;
         }
         let owner = ties.owner(user);
         let credits = self.by_user.entry(user).or_default();
         if credits.last().map_or(user, |last| last.owner) != owner {
-            credits.push(Credit { from, owner });
+            credits.push(Credit { from: location, owner });
             self.count += 1;
             self.owners.insert(owner);
         }
@@ -150,15 +150,15 @@ impl Credits {
     }
 
     /// Returns whether a row of this visitor can be credited to another visitor, or the other way round.
-    pub(crate) fn concern(&self, visitor: u64) -> bool {
-        self.by_user.contains_key(&visitor) || self.owners.contains(&visitor)
+    pub(crate) fn concern(&self, visitor_hash: u64) -> bool {
+        self.by_user.contains_key(&visitor_hash) || self.owners.contains(&visitor_hash)
     }
 
-    /// Returns the visitor to whom an event of `visitor` at a location is credited.
-    pub(crate) fn owner(&self, visitor: u64, location: RowLocation) -> u64 {
-        let Some(credits) = self.by_user.get(&visitor) else { return visitor };
+    /// Returns the visitor to whom an event of `visitor_hash` at a location is credited.
+    pub(crate) fn owner(&self, visitor_hash: u64, location: RowLocation) -> u64 {
+        let Some(credits) = self.by_user.get(&visitor_hash) else { return visitor_hash };
         let passed = credits.partition_point(|credit| credit.from <= location);
-        passed.checked_sub(1).map_or(visitor, |last| credits[last].owner)
+        passed.checked_sub(1).map_or(visitor_hash, |last| credits[last].owner)
     }
 
     /// Returns the users that are not in `visitors`, but have an event that is credited to one of them. The order is

@@ -18,8 +18,8 @@ impl Part {
     pub(crate) const WHOLE: Self = Self { number: 0, count: 1 };
 
     /// Iterates over all parts.
-    pub(crate) fn all(count: u64) -> impl Iterator<Item = Self> {
-        (0..count).map(move |number| Self { number, count })
+    pub(crate) fn all(part_count: u64) -> impl Iterator<Item = Self> {
+        (0..part_count).map(move |number| Self { number, count: part_count })
     }
 
     pub(crate) fn is_first(self) -> bool {
@@ -36,7 +36,7 @@ impl Part {
     }
 
     /// Returns the number of the part that has this hash.
-    pub(crate) fn number_of(hash: u64, count: u64) -> u64 {
-        ((u128::from(hash) * u128::from(count)) >> 64) as u64
+    pub(crate) fn number_of(hash: u64, part_count: u64) -> u64 {
+        ((u128::from(hash) * u128::from(part_count)) >> 64) as u64
     }
 }

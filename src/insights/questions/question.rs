@@ -183,16 +183,16 @@ pub struct QuestionError {
 
 impl QuestionError {
     /// Creates the error of a parameter with a wrong value.
-    pub(crate) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
-        let kind = if param == "limit" { problem::INVALID_LIMIT } else { problem::INVALID_PARAM };
+    pub(crate) fn invalid(param_name: &str, expected: &str, actual: &str) -> Self {
+        let kind = if param_name == "limit" { problem::INVALID_LIMIT } else { problem::INVALID_PARAM };
         let actual = Some(actual.to_owned());
-        Self { kind, param: param.to_owned(), expected: expected.to_owned(), actual }
+        Self { kind, param: param_name.to_owned(), expected: expected.to_owned(), actual }
     }
 
     /// Creates the error of a parameter that is given twice.
-    pub(crate) fn repeated(param: &str) -> Self {
+    pub(crate) fn repeated(param_name: &str) -> Self {
         let expected = "The parameter is given twice; give it once.".to_owned();
-        Self { kind: problem::REPEATED_PARAM, param: param.to_owned(), expected, actual: None }
+        Self { kind: problem::REPEATED_PARAM, param: param_name.to_owned(), expected, actual: None }
     }
 
     /// Returns the error as a problem of a request.

@@ -373,13 +373,13 @@ impl FileReader {
         self.times.numbers[row]
     }
 
-    /// Reads a row of the current block. Returns `None` if the plan does not need it. Adds to `other` for each text
+    /// Reads a row of the current block. Returns `None` if the plan does not need it. Adds to `other_row_counts` for each text
     /// that is `(other)`.
     pub(crate) fn read_row(
         &self,
         row: usize,
         plan: &Plan<'_>,
-        other: &mut [u64; TextColumn::COUNT],
+        other_row_counts: &mut [u64; TextColumn::COUNT],
     ) -> Option<Row> {
         let time = self.times.numbers[row];
         let mut flags = self.kind_flags[self.kinds.numbers[row] as usize]?;
@@ -390,7 +390,7 @@ impl FileReader {
             let code = text.code(row);
             flags |= text.flags[code];
             if code == CODE_OTHER as usize && plan.range.contains(&time) {
-                other[text.column as usize] += 1;
+                other_row_counts[text.column as usize] += 1;
             }
         }
         if let Some((agents, agent_flags)) = &self.agents {
@@ -432,17 +432,17 @@ impl FileReader {
     }
 }
 
-fn device_name(number: usize) -> Option<&'static str> {
-    Device::from_byte((number % 5) as u8).and_then(Device::name)
+fn device_name(agent_number: usize) -> Option<&'static str> {
+    Device::from_byte((agent_number % 5) as u8).and_then(Device::name)
 }
 
-/// Returns the flags of a row whose number in the column of kinds is `kind`. `None` if no question counts such a row.
-fn kind_flags(kind: i64, includes_bots: bool) -> Option<u16> {
-    if kind & KIND_BOT != 0 && !includes_bots {
+/// Returns the flags of a row whose number in the column of kinds is `kind_number`. `None` if no question counts such a row.
+fn kind_flags(kind_number: i64, includes_bots: bool) -> Option<u16> {
+    if kind_number & KIND_BOT != 0 && !includes_bots {
         return None;
     }
-    let visit = if kind & KIND_VISIT != 0 { OF_VISIT } else { 0 };
-    let is = |other: RecordKind| kind & !KIND_FLAGS == other as i64;
+    let visit = if kind_number & KIND_VISIT != 0 { OF_VISIT } else { 0 };
+    let is = |other: RecordKind| kind_number & !KIND_FLAGS == other as i64;
     if is(RecordKind::Page) {
         Some(PAGE | visit)
     } else if is(RecordKind::Track) || is(RecordKind::Screen) {
@@ -453,6 +453,6 @@ fn kind_flags(kind: i64, includes_bots: bool) -> Option<u16> {
 }
 
 /// Returns whether a variant in this text is not `default`.
-fn is_personalized(variants: &str) -> bool {
-    variants.split(',').any(|pair| !pair.is_empty() && !pair.ends_with(":default"))
+fn is_personalized(variants_text: &str) -> bool {
+    variants_text.split(',').any(|pair| !pair.is_empty() && !pair.ends_with(":default"))
 }

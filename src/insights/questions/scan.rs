@@ -36,7 +36,7 @@ pub(crate) struct ScanSummary {
 /// of their seqs.
 pub(crate) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
 
-/// Passes the rows of each visitor to `count`.
+/// Passes the rows of each visitor to `take_visitor`.
 ///
 /// # Errors
 /// A file is damaged, the time is over, or the values of the plan's part take too much memory.
@@ -44,10 +44,10 @@ pub(crate) fn scan(
     columns: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
-    count: TakeVisitor<'_>,
+    take_visitor: TakeVisitor<'_>,
 ) -> Result<ScanSummary, ScanError> {
     let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };
-    scan_into(ScannedFiles::all(columns), plan, limits, &mut summary, count)?;
+    scan_into(ScannedFiles::all(columns), plan, limits, &mut summary, take_visitor)?;
     Ok(summary)
 }
 
@@ -57,18 +57,18 @@ pub(crate) fn scan_into(
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     summary: &mut ScanSummary,
-    count: TakeVisitor<'_>,
+    take_visitor: TakeVisitor<'_>,
 ) -> Result<(), ScanError> {
-    scan_with_values(files, plan, limits, summary, &mut |visitor, rows, _| count(visitor, rows))
+    scan_with_values(files, plan, limits, summary, &mut |visitor, rows, _| take_visitor(visitor, rows))
 }
 
-/// Scans like [`scan_into`], and passes the values of the rows to `count` too.
+/// Scans like [`scan_into`], and passes the values of the rows to `take_visitor` too.
 pub(crate) fn scan_with_values(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     summary: &mut ScanSummary,
-    count: &mut dyn FnMut(u64, &[Row], &Values),
+    take_visitor: &mut dyn FnMut(u64, &[Row], &Values),
 ) -> Result<(), ScanError> {
     let mut file_parts = files_in_window(files, plan);
     let part_count = part_count(file_parts.iter().map(|file| file.file), limits);
@@ -95,13 +95,14 @@ pub(crate) fn scan_with_values(
             }
         }
         visitor_rows.take_ordered();
-        visitor_rows.each_visitor(limits, &mut |visitor, rows| count(visitor, rows, &summary.values))?;
+        visitor_rows
+            .each_visitor(limits, &mut |visitor, rows| take_visitor(visitor, rows, &summary.values))?;
     }
     Ok(())
 }
 
-/// Passes the rows of the visitors with these hashes to `count`. The hashes are sorted, and [`scan`] has read the
-/// files with the same plan before. Returns false, without any call of `count`, if there are more than `rows_max`
+/// Passes the rows of the visitors with these hashes to `take_visitor`. The hashes are sorted, and [`scan`] has read the
+/// files with the same plan before. Returns false, without any call of `take_visitor`, if there are more than `rows_max`
 /// rows, or if the credits do not fit in the memory.
 ///
 /// # Errors
@@ -113,7 +114,7 @@ pub(crate) fn scan_visitors(
     hashes: &[u64],
     rows_max: usize,
     values: &mut Values,
-    count: TakeVisitor<'_>,
+    take_visitor: TakeVisitor<'_>,
 ) -> Result<bool, ScanError> {
     if hashes.is_empty() {
         return Ok(true);
@@ -137,12 +138,12 @@ pub(crate) fn scan_visitors(
         return Ok(false);
     }
     visitor_rows.take_ordered();
-    visitor_rows.each_visitor(limits, count).map(|()| true)
+    visitor_rows.each_visitor(limits, take_visitor).map(|()| true)
 }
 
 /// Returns the number of parts into which the scan divides the visitors of these files.
-fn part_count<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>) -> u64 {
-    let needed_bytes: u64 = files.map(memory_bytes).sum();
+fn part_count<'f>(columns: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>) -> u64 {
+    let needed_bytes: u64 = columns.map(memory_bytes).sum();
     needed_bytes.div_ceil((limits.memory_bytes / ROWS_SHARE).max(1)).max(1)
 }
 
@@ -269,29 +270,29 @@ impl VisitorRows {
     }
 
     /// Adds a row of the visitor with this hash.
-    pub(crate) fn push(&mut self, visitor: u64, row: Row) {
+    pub(crate) fn push(&mut self, visitor_hash: u64, row: Row) {
         let index = self.rows.len() as u32;
         match self.runs.last_mut() {
-            Some(run) if run.visitor == visitor => run.end += 1,
-            _ => self.runs.push(Run { visitor, start: index, end: index + 1 }),
+            Some(run) if run.visitor == visitor_hash => run.end += 1,
+            _ => self.runs.push(Run { visitor: visitor_hash, start: index, end: index + 1 }),
         }
         self.rows.push(row);
     }
 
     /// Adds a row for the visitor to whom it is credited.
-    fn push_credited(&mut self, visitor: u64, row: Row, location: RowLocation, pass: &ScanPass<'_>) {
-        if !pass.credits.concern(visitor) {
-            return self.push(visitor, row);
+    fn push_credited(&mut self, visitor_hash: u64, row: Row, location: RowLocation, pass: &ScanPass<'_>) {
+        if !pass.credits.concern(visitor_hash) {
+            return self.push(visitor_hash, row);
         }
-        let owner = pass.credits.owner(visitor, location);
+        let owner = pass.credits.owner(visitor_hash, location);
         if pass.visitors.has(owner) {
             self.push_at(owner, location, row);
         }
     }
 
     /// Adds a row of a visitor with credited events.
-    pub(crate) fn push_at(&mut self, visitor: u64, location: RowLocation, row: Row) {
-        self.ordered.push((visitor, location, row));
+    pub(crate) fn push_at(&mut self, visitor_hash: u64, location: RowLocation, row: Row) {
+        self.ordered.push((visitor_hash, location, row));
     }
 
     /// Returns the memory that the rows and visitors take while they are counted.
@@ -300,12 +301,12 @@ impl VisitorRows {
         self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
     }
 
-    /// Adds the rows of a part of the visitors, and the events of `users` that are credited to the part.
+    /// Adds the rows of a part of the visitors, and the events of `user_hashes` that are credited to the part.
     fn add_file(
         &mut self,
         file: &mut FileParts<'_>,
         part: Part,
-        users: &[u64],
+        user_hashes: &[u64],
         pass: &ScanPass<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
@@ -329,12 +330,12 @@ impl VisitorRows {
         let are_read = vec![true; hashes.len()];
         let visitors = FileVisitors { start: visitors.start, hashes, are_read };
         self.add_rows(file, PartOfFile { columns: &columns, part: &file_part }, visitors, pass, summary)?;
-        if users.is_empty() {
+        if user_hashes.is_empty() {
             return Ok(());
         }
         let values = std::mem::take(&mut summary.values);
         let mut user_summary = ScanSummary { values, ..ScanSummary::default() };
-        let added = self.add_visitors(file, users, pass, &mut user_summary);
+        let added = self.add_visitors(file, user_hashes, pass, &mut user_summary);
         summary.values = user_summary.values;
         added
     }
@@ -395,14 +396,14 @@ impl VisitorRows {
         Ok(())
     }
 
-    /// Passes the rows of each visitor to `count`.
+    /// Passes the rows of each visitor to `take_visitor`.
     ///
     /// # Errors
     /// The time is over.
     pub(crate) fn each_visitor(
         &mut self,
         limits: &Limits<'_>,
-        count: TakeVisitor<'_>,
+        take_visitor: TakeVisitor<'_>,
     ) -> Result<(), ScanError> {
         // The runs of each file are sorted already. A stable sort merges them, and keeps the order of the files.
         self.runs.sort_by_key(|run| run.visitor);
@@ -423,7 +424,7 @@ impl VisitorRows {
             if !rows.is_sorted_by_key(|row| row.time_ms()) {
                 rows.sort_by_key(|row| row.time_ms());
             }
-            count(runs[0].visitor, &rows);
+            take_visitor(runs[0].visitor, &rows);
         }
         Ok(())
     }

@@ -234,7 +234,7 @@ impl<C: Count> SealedCount<C> {
     /// Counts the sealed segments. Returns `None` if the rows of the visitors of the tail take too much memory.
     fn read(
         tail_visitors: &VisitorHashes,
-        sealed: &SealedScan<'_>,
+        sealed_scan: &SealedScan<'_>,
         mut counts: C,
         is_cut: IsCut<'_>,
         bytes_max: u64,
@@ -245,7 +245,7 @@ impl<C: Count> SealedCount<C> {
         let mut kept = RowsByVisitor::default();
         let mut kept_rows = 0;
         let mut has_cut = false;
-        let summary = scan(sealed.files, sealed.plan, sealed.limits, &mut |visitor, rows| {
+        let summary = scan(sealed_scan.files, sealed_scan.plan, sealed_scan.limits, &mut |visitor, rows| {
             has_cut = has_cut || is_cut(rows);
             if !tail_visitors.contains(&visitor) {
                 return counts.add_visitor(rows);
@@ -269,7 +269,7 @@ impl<C: Count> SealedCount<C> {
     fn keep_visitors(
         &mut self,
         tail_visitors: &VisitorHashes,
-        sealed: &SealedScan<'_>,
+        sealed_scan: &SealedScan<'_>,
         new_count: &dyn Fn() -> C,
     ) -> Result<bool, ScanError> {
         let new = tail_visitors.iter().copied().filter(|visitor| !self.kept.contains_key(visitor));
@@ -279,7 +279,7 @@ impl<C: Count> SealedCount<C> {
         }
         new.sort_unstable();
         let Self { counts, kept, kept_rows, values, .. } = self;
-        let SealedScan { files, plan, limits } = sealed;
+        let SealedScan { files, plan, limits } = sealed_scan;
         let mut new_counts = new_count();
         let rows_max = (limits.memory_bytes / CACHE_SHARE / ROW_BYTES) as usize;
         let are_read = scan_visitors(files, plan, limits, &new, rows_max, values, &mut |visitor, rows| {

@@ -217,9 +217,9 @@ counted_{name} as (
     sql.push(')');
 }
 
-/// Returns the table `buckets`. It has the first instant of each bucket.
-pub(crate) fn buckets_table(buckets: &[i64]) -> String {
-    let instants = buckets.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>();
+/// Returns the table `bucket_starts_ms`. It has the first instant of each bucket.
+pub(crate) fn buckets_table(bucket_starts_ms: &[i64]) -> String {
+    let instants = bucket_starts_ms.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>();
     format!("buckets as (select * from (values {}) b(t))", instants.join(", "))
 }
 

@@ -38,8 +38,8 @@ impl Values {
     }
 
     /// Returns whether the values take more than this memory. A single value always fits.
-    pub(crate) fn exceed(&self, bytes: u64) -> bool {
-        self.bytes > bytes.max(self.bytes_min) && self.texts.len() > 1
+    pub(crate) fn exceed(&self, bytes_max: u64) -> bool {
+        self.bytes > bytes_max.max(self.bytes_min) && self.texts.len() > 1
     }
 
     /// Returns the memory of the values and of their counts.

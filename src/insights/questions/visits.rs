@@ -35,11 +35,11 @@ impl Selection {
     }
 
     /// Returns whether the filters select the visit that has these events.
-    pub(crate) fn selects_visit(self, visit: &[Row]) -> bool {
+    pub(crate) fn selects_visit(self, rows: &[Row]) -> bool {
         if !self.has_source && !self.has_campaign {
             return true;
         }
-        let first_page = visit.iter().find(|row| row.has(PAGE)).filter(|_| is_visit(visit));
+        let first_page = rows.iter().find(|row| row.has(PAGE)).filter(|_| is_visit(rows));
         first_page.is_some_and(|page| {
             (!self.has_source || page.has(SOURCE_HIT)) && (!self.has_campaign || page.has(CAMPAIGN_HIT))
         })
@@ -82,13 +82,13 @@ impl<'r> Visit<'r> {
     }
 }
 
-/// Passes each visit that the selection counts to `count`. Passes events that belong to no visit as groups. `rows` are
+/// Passes each visit that the selection counts to `take_visit`. Passes events that belong to no visit as groups. `rows` are
 /// the events of one visitor. Each visit or group has at least one event that the filters select.
 pub(crate) fn each_visit(
     rows: &[Row],
     range: &Range<i64>,
     selection: Selection,
-    count: &mut dyn FnMut(&Visit<'_>),
+    take_visit: &mut dyn FnMut(&Visit<'_>),
 ) {
     let rows = &rows[..rows.partition_point(|row| row.time_ms() < range.end)];
     let first = rows.partition_point(|row| row.time_ms() < range.start);
@@ -100,7 +100,7 @@ pub(crate) fn each_visit(
         let end = visit_end(rows, start);
         let visit = Visit { rows: &rows[start..end], in_range: &rows[start.max(first)..end] };
         if selection.selects_visit(visit.rows) && visit.events().next().is_some() {
-            count(&visit);
+            take_visit(&visit);
         }
         start = end;
     }
@@ -135,9 +135,9 @@ fn visit_start(rows: &[Row], index: usize) -> usize {
     start
 }
 
-fn visit_end(rows: &[Row], start: usize) -> usize {
-    let mut last_ms = rows[start].has(OF_VISIT).then(|| rows[start].time_ms());
-    for (index, row) in rows.iter().enumerate().skip(start + 1) {
+fn visit_end(rows: &[Row], start_index: usize) -> usize {
+    let mut last_ms = rows[start_index].has(OF_VISIT).then(|| rows[start_index].time_ms());
+    for (index, row) in rows.iter().enumerate().skip(start_index + 1) {
         let gap_ms = last_ms.map(|last_ms| row.time_ms() - last_ms);
         let is_over = match row.has(OF_VISIT) {
             true => gap_ms.is_none_or(|gap_ms| gap_ms > VISIT_TIMEOUT_MS),

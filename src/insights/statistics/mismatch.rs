@@ -48,13 +48,13 @@ fn planned_arms(visitors: &[u64], weights: &[f64]) -> Option<Vec<PlannedArm>> {
 }
 
 /// Tests the split. The result is valid at every look. `None` if fewer than two arms have a weight.
-pub fn test_any_time(visitors: &[u64], weights: &[f64]) -> Option<Mismatch> {
-    let arms = planned_arms(visitors, weights)?;
+pub fn test_any_time(arm_visitors: &[u64], weights: &[f64]) -> Option<Mismatch> {
+    let arms = planned_arms(arm_visitors, weights)?;
     let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
     let prior = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + total);
-    let terms = arms.iter().map(|PlannedArm { visitors, share }| {
+    let terms = arms.iter().map(|PlannedArm { visitors: arm_visitors, share }| {
         let concentration = CONCENTRATION * share;
-        ln_gamma(concentration + visitors) - ln_gamma(concentration) - visitors * share.ln()
+        ln_gamma(concentration + arm_visitors) - ln_gamma(concentration) - arm_visitors * share.ln()
     });
     let ln_bayes_factor = prior + terms.sum::<f64>();
     Some(Mismatch {

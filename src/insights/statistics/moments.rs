@@ -50,16 +50,16 @@ pub struct CupedSums {
 
 /// Returns the sample covariance of two amounts, from their sums and the sum of their products. Returns 0 for fewer
 /// than two visitors.
-fn covariance(visitors: f64, a_sum: f64, b_sum: f64, products: f64) -> f64 {
+fn covariance(visitors: f64, a_sum: f64, b_sum: f64, sum_of_products: f64) -> f64 {
     if visitors < 2.0 {
         return 0.0;
     }
-    (products - a_sum * (b_sum / visitors)) / (visitors - 1.0)
+    (sum_of_products - a_sum * (b_sum / visitors)) / (visitors - 1.0)
 }
 
 /// Returns the sample variance. If rounding makes it negative, returns 0.
-fn variance(visitors: f64, sum: f64, squares: f64) -> f64 {
-    covariance(visitors, sum, sum, squares).max(0.0)
+fn variance(visitors: f64, sum: f64, sum_of_squares: f64) -> f64 {
+    covariance(visitors, sum, sum, sum_of_squares).max(0.0)
 }
 
 /// Returns the mean. Returns 0 without visitors.
@@ -72,10 +72,10 @@ impl Moments {
         Self { visitors, mean, variance, level: mean }
     }
 
-    /// Returns the moments of a share of visitors. If `converted` is larger than `visitors`, all visitors count as
+    /// Returns the moments of a share of visitors. If `converted_visitors` is larger than `visitors`, all visitors count as
     /// converted.
-    pub fn of_proportion(visitors: u64, converted: u64) -> Self {
-        let mean = mean(visitors as f64, converted.min(visitors) as f64);
+    pub fn of_proportion(visitors: u64, converted_visitors: u64) -> Self {
+        let mean = mean(visitors as f64, converted_visitors.min(visitors) as f64);
         Self::new(visitors as f64, mean, mean * (1.0 - mean))
     }
 

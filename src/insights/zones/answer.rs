@@ -67,14 +67,14 @@ fn variant_json(variant: &VariantCount) -> Json {
 }
 
 /// Returns a line for each event, or one line if there is no event.
-fn variant_lines(zone: &str, variant: &VariantCount) -> Vec<Vec<Cell>> {
+fn variant_lines(zone_name: &str, variant: &VariantCount) -> Vec<Vec<Cell>> {
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     let number = |number: Option<u64>| number.map_or(Cell::Text(None), |number| Cell::Number(number as i64));
     let shown = variant.shown.as_ref();
     let line = |event: Cell, followed: Cell| {
         let views = number(shown.map(|shown| shown.views));
         let visitors = number(shown.map(|shown| shown.visitors));
-        vec![text(zone), text(&variant.key), views, visitors, event, followed]
+        vec![text(zone_name), text(&variant.key), views, visitors, event, followed]
     };
     let followed = shown.map(|shown| &shown.followed[..]).unwrap_or_default();
     if followed.is_empty() {

@@ -317,7 +317,7 @@ impl ViewCounts {
 /// Returns a zone with its published variants, and then the other shown variants. Of the others, the variant with the
 /// most views is the first one. `is_always_shown` is true if every view of the page shows the zone.
 fn zone_count(
-    zone: &str,
+    zone_name: &str,
     published_keys: &[String],
     is_always_shown: bool,
     mut shown_variants: Vec<ShownVariant<'_>>,
@@ -335,7 +335,7 @@ fn zone_count(
     variants.extend(
         others.map(|variant| VariantCount { key: variant.key.to_owned(), shown: Some(variant.count) }),
     );
-    ZoneCount { zone: zone.to_owned(), variants, more }
+    ZoneCount { zone: zone_name.to_owned(), variants, more }
 }
 
 /// The visitors with an event after their first view of a variant, for the variants in one part.

@@ -69,8 +69,8 @@ impl Texts {
     }
 
     /// Returns the variants in the text with this number.
-    pub(super) fn variants(&mut self, text: u32, values: &Values) -> &[Variant] {
-        let index = text as usize;
+    pub(super) fn variants(&mut self, text_number: u32, values: &Values) -> &[Variant] {
+        let index = text_number as usize;
         if self.variants.len() <= index {
             self.variants.resize(index + 1, None);
         }
@@ -95,8 +95,8 @@ impl Texts {
         variants
     }
 
-    pub(super) fn key(&self, key: u32) -> &str {
-        if key == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key as usize] }
+    pub(super) fn key(&self, key_number: u32) -> &str {
+        if key_number == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key_number as usize] }
     }
 
     /// Returns the variant with these names. `None` if no event has the zone or the key.
