@@ -216,10 +216,10 @@ fn instructions(snapshot: &Path, name: &str, count: usize) -> u64 {
         // An environment of another size moves the stack, and some copies choose their method by alignment.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        // Otherwise glibc raises the threshold after each large free. Then the order of the threads decides which memory
-        // `calloc` has to clear, and the count of a recovery changes by 5 %.
+        // A recovery has two threads. Without these two settings their order decides which of them waits, and which memory
+        // `calloc` has to clear, because glibc raises this threshold after each large free. The count then varies by 5 %.
         .env("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"])
         .arg(itself)
         .args(["--repeat", snapshot.to_str().expect("UTF-8"), name, &count.to_string()])
         .output()
