@@ -1,8 +1,8 @@
 //! The threads of Insights in a server.
 //!
-//! The thread `insights` answers one question at a time, does other tasks step by step, and gives finished column
-//! files their names. Further questions wait in the queue of the client. The thread `columns` builds the column files
-//! of sealed segments. It has the lowest priority and takes no lock.
+//! The thread `insights` answers one question at a time, does other tasks step by step, and gives finished column files
+//! their names. Further questions wait on the thread that asks them. The thread `columns` builds the column files of
+//! sealed segments. It has the lowest priority, and no other thread waits for it.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -33,11 +33,11 @@ use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
 
-/// Longest time of one question. It begins when the thread takes the question, and includes the columns that are built
-/// for it. A question that takes longer is refused.
+/// The maximum time of one question. The time begins when the thread takes the question, and includes the building of
+/// missing columns. A question that takes longer is refused.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to count a question. An attempt is repeated if an erasure changes the log meanwhile, or if columns cannot
-/// be read.
+/// The maximum number of attempts to answer a question. An attempt is repeated if an erasure changes the log meanwhile,
+/// or if columns cannot be read.
 const ATTEMPTS_MAX: u32 = 8;
 /// Pause between two searches for sealed segments without a column file.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,19 +45,19 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The reason why a question has no answer.
 #[derive(Debug, Clone)]
 pub enum AnswerError {
-    /// The question waited too long for other questions.
+    /// The question waited too long, because the thread answered other questions first.
     NotBegun,
     /// The question takes more than its time.
     TooExpensive,
     /// The question takes more than its memory.
     TooLarge,
-    /// The log does not know the experiment.
+    /// Neither the log nor the site knows the experiment.
     Refused(QuestionError),
-    /// This many column files are missing.
+    /// The columns of this many segments are not read yet.
     Behind(usize),
-    /// The log cannot be read.
+    /// The log or a column file cannot be read.
     Unreadable(String),
-    /// The thread panicked while it answered.
+    /// The thread panicked or has ended.
     Panicked,
     /// A job failed.
     Job(JobError),
@@ -88,7 +88,7 @@ impl From<ScanError> for AnswerError {
 pub struct JobError {
     /// The problem that the client gets.
     pub kind: &'static ProblemKind,
-    /// A noun phrase.
+    /// A noun phrase that says which work failed.
     pub detail: String,
 }
 
@@ -97,7 +97,7 @@ pub struct JobError {
 pub enum Output {
     /// The answer to a question.
     Answer(Arc<Answer>),
-    /// A text that a client may keep. Its ETag is that of the text.
+    /// A text that a client may keep. The ETag is computed from the text.
     ValidatedText(String),
     /// A text that no cache may store.
     UnstoredText(String),
@@ -121,7 +121,7 @@ pub struct JobOutput {
 /// The result of a task.
 pub(crate) type TaskResult = Result<Output, AnswerError>;
 
-/// The result of the task with this ID.
+/// The ID of a task and its result.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub id: u64,
@@ -136,13 +136,13 @@ pub(crate) struct ReplySender {
 }
 
 impl ReplySender {
-    /// Creates a channel that writes a byte to `wakeup_tx` after each reply.
+    /// Creates a channel. The sender writes one byte to `wakeup_tx` after each reply.
     pub(crate) fn new(wakeup_tx: Arc<UnixStream>) -> (Self, Receiver<Reply>) {
         let (replies, receiver) = channel();
         (Self { replies, wakeup_tx }, receiver)
     }
 
-    /// If the receiver is gone, the server stops. If the socket is full, the thread wakes anyway.
+    /// A send fails only when the server is stopping. If the socket is full, the thread wakes anyway.
     pub(crate) fn send(&self, reply: Reply) {
         let _ = self.replies.send(reply);
         drop((&*self.wakeup_tx).write(&[1]));
@@ -159,10 +159,10 @@ pub(crate) struct Task {
 }
 
 pub(crate) enum Work {
-    /// A question. The next one may be asked after the reply.
+    /// A question. The client sends the next question after the reply to this one.
     Question(Box<SiteQuestion>),
-    /// Does the next step, and returns the result after the last one. The thread answers a question that waits after
-    /// each step. If the task is abandoned, it has no reply.
+    /// Each call does one step, and the last call returns the result. Between two steps the thread answers a waiting
+    /// question. If the task is abandoned before the last step, it has no reply.
     Steps(Box<dyn FnMut() -> Option<TaskResult> + Send>),
 }
 
@@ -179,7 +179,7 @@ pub(crate) struct SiteQuestion {
 pub(crate) struct Abandonment(Arc<AtomicBool>);
 
 impl Abandonment {
-    /// Ends the task.
+    /// Asks the thread to end the task.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -191,7 +191,7 @@ impl Abandonment {
 
 enum Message {
     Run(Task),
-    /// The thread `columns` has written the column file of this segment. It waits for the result of the rename.
+    /// The thread `columns` has written the column file of this segment, and waits for the result of the rename.
     Built(ColumnSource, Sender<io::Result<bool>>),
 }
 
@@ -199,7 +199,7 @@ enum Message {
 pub(crate) struct InsightsClient {
     messages: Sender<Message>,
     metrics: Arc<InsightsMetrics>,
-    /// When the client drops it, the thread `columns` ends, and then the thread `insights`.
+    /// When this field is dropped, the thread `columns` ends, and then the thread `insights`.
     _stop: Sender<()>,
 }
 
@@ -209,7 +209,7 @@ impl InsightsClient {
         Self { messages: channel().0, metrics: Arc::default(), _stop: channel().0 }
     }
 
-    /// Starts a task. Returns false if the thread has ended.
+    /// Sends a task to the thread. Returns false if the thread has ended.
     pub(crate) fn run(&self, task: Task) -> bool {
         self.messages.send(Message::Run(task)).is_ok()
     }
@@ -229,17 +229,17 @@ pub(crate) struct InsightsMetrics {
 }
 
 impl InsightsMetrics {
-    /// Returns the number of sealed segments without a column file, as of the last search.
+    /// Returns the number of sealed segments that had no column file at the last search, less those built since then.
     pub(crate) fn segments_behind(&self) -> u64 {
         self.segments_behind.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of questions and tasks that were dropped because no client waited for them any more.
+    /// Returns the number of tasks, questions included, that were dropped because no client waited for them any more.
     pub(crate) fn abandoned(&self) -> u64 {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the durations of the questions, from the request to the answer.
+    /// Returns the durations of questions and of other tasks, from the request to the reply.
     pub(crate) fn query_latency(&self) -> &LatencyHistogram {
         &self.query_latency
     }
@@ -263,7 +263,8 @@ pub(crate) struct Resources {
 /// # Errors
 /// A thread cannot be created.
 pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
-    // The client bounds the questions, and the thread `columns` waits for each of its messages.
+    // The channel has no limit. The sender of questions limits their number, and the thread `columns` waits for the
+    // reply to each of its messages.
     let (messages_tx, messages) = channel();
     let (stop_tx, stop) = channel();
     let Resources { disk, directory, key, log, memory_bytes, metrics, .. } = &resources;
@@ -301,10 +302,10 @@ struct InsightsThread {
     /// The counts over the sealed segments of the store.
     cache: AnswerCache,
     installer: ColumnInstaller,
-    /// The erasure generation of the store.
+    /// The erasure generation when the store and the cache were filled.
     generation: u64,
     messages: Receiver<Message>,
-    /// The tasks with steps that are not done, oldest first.
+    /// The unfinished tasks, oldest first.
     tasks: VecDeque<Task>,
 }
 
@@ -342,7 +343,7 @@ impl InsightsThread {
                 self.reply(&task, answer.map(|answer| Output::Answer(Arc::new(answer))));
             }
             Message::Built(source, result_tx) => {
-                // The builder has ended if the server stops.
+                // A send fails only when the server is stopping.
                 let _ = result_tx.send(self.installer.install_built(source));
             }
         }
@@ -430,10 +431,10 @@ fn panicked() -> AnswerError {
 struct ColumnsThread {
     files: MissingFiles,
     insights: Sender<Message>,
-    /// Is disconnected when the client is dropped.
+    /// A receiver that is disconnected when the client is dropped.
     stop: Receiver<()>,
     metrics: Arc<InsightsMetrics>,
-    /// True after a failure, so that a broken disk gives one log line.
+    /// True after a failure. Then further failures are logged only at the level `debug`.
     has_failed: bool,
 }
 

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] answers questions
-//! about page views, and has the parts that all questions need. [`experiment`] and [`zones`] answer questions about
-//! experiments and about the zones of a page. [`query`] chooses the room that answers a question. [`engine`] runs the
-//! threads of a server.
+//! about page views, and has the code that all kinds of questions share. [`experiment`] answers questions about
+//! experiments. [`zones`] answers questions about the zones of a page. [`query`] chooses the module that answers a
+//! question. [`engine`] runs the threads `insights` and `columns` of a server.
 //!
-//! Invariants: every number is exact. Recovery of the log needs nothing from here. The threads of the log and of the
-//! requests do no work for this module. It knows no HTTP and no profiles.
+//! Invariants: every number is exact. The recovery of the log does not need this module. The log writer runs no code of
+//! this module. The thread of the requests only parses questions. This module knows no profiles.
 
 mod columns;
 pub(crate) mod engine;

@@ -1,4 +1,4 @@
-//! Reads all facts of each row, for tests, and checks whole files, for `parallax check`.
+//! Reads all facts of each row, which only tests do. Checks whole column files.
 
 use super::amounts::Amount;
 use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
@@ -20,16 +20,16 @@ pub struct RowFacts {
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts, in the order of [`VALUE_PROPERTIES`].
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
-    /// The hashes of the anonymous ID and of the user whose tie the record names. Without a user, the record ends the
-    /// tie of the anonymous ID.
+    /// The two hashes of a tie that the record names: of the anonymous ID and of the user. If the user is `None`, the
+    /// record ends the tie of the anonymous ID.
     pub tie: Option<(u64, Option<u64>)>,
 }
 
 impl Columns {
-    /// Checks every section. Keeps no rows.
+    /// Checks every section. Holds no rows in memory.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// The error of the first check that fails.
     pub(crate) fn check(&self) -> Result<(), ColumnFileError> {
         self.visitors()?;
         let whole = &FilePart::WHOLE;
@@ -54,7 +54,7 @@ impl Columns {
     /// Reads the facts of all rows. The rows are in the order of their seqs.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// The error of the first check that fails.
     pub fn facts(&self) -> Result<Vec<RowFacts>, ColumnFileError> {
         let visitors = self.visitors()?;
         let hash = |number: i64| Some(visitors[usize::try_from(number).ok()?.checked_sub(1)?]);

@@ -1,7 +1,7 @@
 //! Writes column files into the data directory of a server.
 //!
-//! A file is complete before it gets its name. It gets its name only if its segment still exists, and if no erasure
-//! has begun since the segment was read.
+//! A file is written completely under a temporary name, and then renamed. It keeps its final name only if its segment
+//! still exists, and if no erasure was in progress since before the segment was read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::log::{Queue, UNFINISHED_COLUMNS, column_file_name, is_erasing, segmen
 use crate::storage::damage::KnownDamage;
 use crate::storage::disk::{Disk, FileIdentity, append_all};
 
-/// Temporary name of the files of the thread `columns`. An erasure deletes the files with a temporary name.
+/// The temporary name of the file that the thread `columns` writes. An erasure deletes files with a temporary name.
 const BUILT_FILE: &str = UNFINISHED_COLUMNS[0];
-/// Temporary name of the files of the thread `insights`.
+/// The temporary name of the file that the thread `insights` writes.
 const ASKED_FILE: &str = UNFINISHED_COLUMNS[1];
 
 /// The segment from which a column file is built.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnSource {
     pub first_seq: u64,
-    /// Identifies the segment file. Another file may get its name later.
+    /// Identifies the segment file. Later a different segment file can have the same file name.
     pub segment: FileIdentity,
     /// The erasure generation before the segment was read.
     pub generation: u64,
@@ -44,25 +44,25 @@ impl ColumnInstaller {
         Self { disk, directory: directory.to_owned(), log: queue }
     }
 
-    /// Returns the erasure generation. The caller reads it before the segment.
+    /// Returns the erasure generation. The caller must read the generation first and the segment after that.
     pub(crate) fn generation(&self) -> u64 {
         self.log.metrics().generation().now()
     }
 
-    /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment, or
-    /// retention has deleted it.
+    /// Writes a column file and gives it its name. The thread `insights` calls this. Returns false in two cases: an
+    /// erasure may have changed the segment, or retention has deleted the segment.
     pub(crate) fn write_and_install(&self, source: ColumnSource, bytes: &[u8]) -> io::Result<bool> {
         Ok(self.write(ASKED_FILE, source, bytes)? && self.install(ASKED_FILE, source)?)
     }
 
-    /// Writes the file of the thread `columns` under its temporary name. Returns false if an erasure may have changed
-    /// the segment, or retention has deleted it.
+    /// Writes a column file under its temporary name. The thread `columns` calls this. Returns false in the same cases
+    /// as `install`.
     pub(crate) fn write_built(&self, source: ColumnSource, bytes: &[u8]) -> io::Result<bool> {
         self.write(BUILT_FILE, source, bytes)
     }
 
-    /// Gives the file of the thread `columns` its name. Returns false if an erasure may have changed the segment, or
-    /// retention has deleted it.
+    /// Gives the file that the thread `columns` has written its name. Returns false in the same cases as
+    /// [`write_and_install`](Self::write_and_install).
     ///
     /// # Errors
     /// An I/O error.
@@ -78,17 +78,18 @@ impl ColumnInstaller {
         ignore_missing(self.disk.unlink(&path))?;
         self.check_free_bytes(bytes.len() as u64)?;
         let mut file = self.disk.create(&path)?;
-        // An erasure that begins after this check deletes the file.
+        // An erasure that begins after this check deletes the temporary file.
         if !self.is_current(source)? {
             self.discard(temporary_name);
             return Ok(false);
         }
         let result = append_all(&mut *file, bytes).and_then(|()| file.sync_data());
-        // After an error the file is deleted, so that a full disk has its room again.
+        // After an error the temporary file is deleted. This frees the space on a full disk.
         result.map(|()| true).inspect_err(|_| self.discard(temporary_name))
     }
 
-    /// Returns whether no erasure has begun since the segment was read, and the segment is still in the directory.
+    /// Returns true if two conditions hold: no erasure was in progress since before the segment was read, and the
+    /// directory still has the segment.
     fn is_current(&self, source: ColumnSource) -> io::Result<bool> {
         let is_same = source.generation.is_multiple_of(2) && self.generation() == source.generation;
         Ok(is_same && self.has_segment(source)?)
@@ -109,7 +110,7 @@ impl ColumnInstaller {
     fn install(&self, temporary_name: &str, source: ColumnSource) -> io::Result<bool> {
         let result = self.rename(temporary_name, source);
         if !matches!(result, Ok(true)) {
-            // The file may have records that are erased now.
+            // The file may contain records that an erasure has removed from the log.
             self.discard(temporary_name);
         }
         result
@@ -117,7 +118,7 @@ impl ColumnInstaller {
 
     /// Deletes a temporary file.
     fn discard(&self, temporary_name: &str) {
-        // If it cannot be deleted, the next file with this name or the next start deletes it.
+        // If it cannot be deleted, the next write under this name or the next start of the server deletes it.
         let _ = self.disk.unlink(&self.directory.join(temporary_name));
     }
 
@@ -131,8 +132,8 @@ impl ColumnInstaller {
             None => return Ok(false),
         }
         self.known_damage().forget(&column_file_name(source.first_seq));
-        // Retention deletes a segment before its column file. So if the segment still exists here, retention will see
-        // the file.
+        // Retention deletes a segment first and its column file second. So if the segment still exists here, retention
+        // will later delete the column file too.
         let exists = self.has_segment(source);
         if !matches!(exists, Ok(true)) {
             self.delete(source.first_seq);
@@ -150,7 +151,8 @@ impl ColumnInstaller {
     /// Deletes the column file of a segment.
     pub(crate) fn delete(&self, first_seq: u64) {
         let name = column_file_name(first_seq);
-        // If the file cannot be deleted, it is found damaged again, or the next start deletes it.
+        // If the file cannot be deleted, a later reader reports its damage again, or the next start of the server
+        // deletes it.
         if self.disk.unlink(&self.directory.join(&name)).is_ok() {
             self.known_damage().forget(&name);
         }
@@ -161,7 +163,7 @@ impl ColumnInstaller {
         self.log.metrics().damage()
     }
 
-    /// Reports the damage of a column file. The report holds until the file is built again.
+    /// Reports the damage of a column file. The report stays in the list until the file is built again or deleted.
     pub(crate) fn report(&self, first_seq: u64, error: &ColumnFileError) {
         if let ColumnFileError::Damaged(_) = error {
             let file = column_file_name(first_seq);
@@ -170,9 +172,9 @@ impl ColumnInstaller {
     }
 }
 
-/// Prepares the data directory at a start. Deletes the temporary files, and the column files without a segment. If
-/// Insights is off or an erasure is not finished, deletes all column files, because they may have erased records.
-/// Returns the key of the visitor hashes.
+/// Prepares the data directory at a start. Deletes all temporary files, and each column file whose segment does not
+/// exist. If Insights is off or an erasure is not finished, deletes all column files, because they may contain records
+/// that were erased from the log. Returns the key of the visitor hashes.
 ///
 /// # Errors
 /// The directory cannot be read or written.

@@ -1,4 +1,4 @@
-//! Reads column files. Checks each part of a file before its first use.
+//! Reads column files. Checks each section of a file before the section is used first.
 
 use std::ops::{Deref, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::little_endian::{u32_at, u64_at};
 use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
-/// The number of agent numbers. An agent number means a device, an operating system and a browser.
+/// The number of different agent numbers. An agent number means a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
 
 /// The columns of a segment, in a column file or in memory. A file is open only while it is read, so that a log of
@@ -27,7 +27,7 @@ pub struct Columns {
     content: Content,
 }
 
-/// The rows of a file that a reader needs.
+/// The blocks of a file that a reader must read.
 #[derive(Debug)]
 pub(crate) struct FilePart {
     /// The blocks in ascending order. `None` for all blocks.
@@ -70,7 +70,7 @@ impl Deref for OpenColumns<'_> {
     }
 }
 
-/// A record that names a tie. The visitors are indices into the visitors of the file.
+/// A record that names a tie. `anonymous` and `user` are indices into the visitors of the file.
 #[derive(Clone, Copy)]
 pub(crate) struct TieRow {
     /// The position of the record in the order of the seqs.
@@ -78,7 +78,7 @@ pub(crate) struct TieRow {
     pub anonymous: u32,
     /// `None` if the record ends the tie of the anonymous ID.
     pub user: Option<u32>,
-    /// True if the record is an alias. It makes the tie only if the anonymous ID has no tie yet.
+    /// True if the record is an alias. An alias makes the tie only if the anonymous ID has no tie yet.
     pub is_alias: bool,
 }
 
@@ -92,10 +92,11 @@ pub(crate) struct AmountEntry {
 }
 
 impl Columns {
-    /// Opens the column file at `path`. The file must be of the segment with these seqs, and of this key.
+    /// Opens the column file at `path`. The file must belong to the segment with these seqs, and its visitor hashes
+    /// must use this key.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// The error of the first check that fails.
     pub fn open(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -129,7 +130,7 @@ impl Columns {
     /// Checks every byte of the column file at `path`.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// The error of the first check that fails.
     pub fn check_file(disk: &dyn Disk, path: &Path) -> Result<(), ColumnFileError> {
         Self::open_any(disk, path)?.check()
     }
@@ -137,7 +138,7 @@ impl Columns {
     /// Creates columns from the bytes of a column file.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// The error of the first check that fails.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ColumnFileError> {
         let header = Header::from_bytes(&bytes)?;
         if bytes.len() as u64 != header.file_bytes() {
@@ -146,7 +147,7 @@ impl Columns {
         Ok(Self { header, content: Content::Memory(bytes) })
     }
 
-    /// Creates the columns of a sealed segment without a column file, from the bytes of such a file.
+    /// Creates the columns of a sealed segment that has no column file. `bytes` has the format of a column file.
     pub(crate) fn unstored(
         unstored_columns: Arc<UnstoredColumns>,
         bytes: Vec<u8>,
@@ -157,7 +158,7 @@ impl Columns {
         Ok(Self { header, content: Content::Unstored(unstored_columns, span) })
     }
 
-    /// Opens the file, so that the next reads need not open it.
+    /// If the columns are in a file, opens it, so that the next reads need not open it.
     pub(crate) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
         let Content::File { disk, path } = &self.content else { return Ok(OpenColumns::Other(self)) };
         let content = Content::OpenFile(disk.open(path)?);
@@ -178,15 +179,15 @@ impl Columns {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
-    /// Returns whether a row may have this text. A row that has `(other)` may stand for it.
+    /// Returns whether a row may have this text. The text of a row with `(other)` is unknown.
     pub(crate) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
         let texts = self.texts(column)?;
         Ok(self.may_have_other(texts.len())
             || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
     }
 
-    /// Returns whether a row may have `(other)` in a column with this many codes. No row has it if the file still has
-    /// room for any text.
+    /// Returns whether a row may have `(other)` in a column with this many codes. If the file still has space for one
+    /// more text of any length, no row has `(other)`.
     fn may_have_other(&self, code_count: usize) -> bool {
         let bytes = |column: TextColumn| self.header.sections[column.texts_section()].length as usize;
         let text_bytes: usize = TextColumn::ALL.into_iter().map(bytes).sum();
@@ -194,7 +195,7 @@ impl Columns {
             || text_bytes + usize::from(u16::MAX) > COLUMN_TEXT_BYTES_MAX
     }
 
-    /// Returns the number of rows in a range whose site is `(other)`. Each of them may be of any site.
+    /// Returns the number of rows in a range whose site is `(other)`. The true site of such a row is unknown.
     pub(crate) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
         let sites = self.texts(TextColumn::Site)?.len();
         if !self.may_have_other(sites) {
@@ -214,7 +215,7 @@ impl Columns {
         Ok(codes.into_iter().zip(times).filter(is_counted).count() as u64)
     }
 
-    /// Returns whether the file can have rows in a window of times, in milliseconds.
+    /// Returns whether the file can have rows in a window of time. The window is in milliseconds.
     pub(crate) fn may_have_rows_in(&self, window: &Range<i64>) -> bool {
         let Header { rows, oldest_ms, newest_ms, .. } = self.header;
         rows > 0 && oldest_ms < window.end && newest_ms >= window.start
@@ -319,7 +320,7 @@ impl Columns {
         Ok(FilePart { blocks: Some(blocks), is_checked })
     }
 
-    /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were checked
+    /// Returns the part of the file with the rows of these visitors. `visitors` is sorted. All sections were checked
     /// before.
     pub(crate) fn part_of_some(&self, visitor_indexes: &[usize]) -> Result<FilePart, ColumnFileError> {
         let numbers: Vec<i64> = visitor_indexes.iter().map(|visitor| *visitor as i64 + 1).collect();
@@ -405,14 +406,14 @@ impl Columns {
         parse_entries(&bytes, TIE_BYTES, entry)
     }
 
-    /// Returns the visitors with a page, track or screen event without an anonymous ID, as indices.
+    /// Some page, track and screen events have no anonymous ID. Returns the indices of the visitors with such an event.
     pub(crate) fn users_alone(&self) -> Result<Vec<u32>, ColumnFileError> {
         let bytes = self.section(USERS_ALONE)?;
         let entry = |bytes: &[u8]| Some(u32_at(bytes, 0)).filter(|index| *index < self.header.visitors);
         parse_entries(&bytes, 4, entry)
     }
 
-    /// Returns the smallest receipt time of a row, in milliseconds. `None` without rows.
+    /// Returns the earliest receipt time of all rows, in milliseconds. `None` if there are no rows.
     pub(crate) fn oldest_receipt_ms(&self) -> Result<Option<i64>, ColumnFileError> {
         let bytes = self.section(OLDEST_RECEIPT)?;
         match bytes.len() {

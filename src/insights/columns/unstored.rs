@@ -1,7 +1,8 @@
-//! The columns of sealed segments that have no column file. The disk may have no room for a file, and `parallax
-//! insights` writes nothing into the data directory.
+//! Columns of sealed segments without a column file. A sealed segment has no column file if the disk is full, or if the
+//! program is `parallax insights`, which writes nothing into the data directory.
 //!
-//! Memory holds such columns up to a limit. Beyond the limit, columns are built again each time a question reads them.
+//! Memory holds such columns up to a limit. If the columns exceed the limit, the least recently used ones are dropped,
+//! and built again when a question reads them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +21,7 @@ pub(crate) struct UnstoredColumns {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
-    /// Most bytes of the columns in memory.
+    /// The maximum number of bytes of the columns in memory.
     bytes_max: u64,
     cache: Mutex<ColumnCache>,
     known_damage: KnownDamage,
@@ -35,7 +36,7 @@ struct ColumnCache {
     bytes: u64,
 }
 
-/// The columns of a segment, in the bytes of a column file.
+/// The columns of one segment, in the format of a column file.
 struct CacheEntry {
     first_seq: u64,
     bytes: Arc<Vec<u8>>,
@@ -48,7 +49,8 @@ impl UnstoredColumns {
         Self { disk, directory, key, bytes_max, cache: Mutex::default(), known_damage }
     }
 
-    /// Returns the same columns, but the reader of their segments reports damage to `known_damage`.
+    /// Returns a value with the same settings and an empty cache, whose reader of segments reports damage to
+    /// `known_damage`.
     pub(crate) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
         let unstored = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
         Self { known_damage, ..unstored }
@@ -59,7 +61,8 @@ impl UnstoredColumns {
         &self.known_damage
     }
 
-    /// Keeps the columns of a segment in memory. Drops the least recently used columns beyond the limit.
+    /// Keeps the columns of a segment in memory. Then drops the least recently used columns until the others fit in the
+    /// limit.
     pub(crate) fn keep(&self, first_seq: u64, bytes: Arc<Vec<u8>>) {
         let mut cache = self.lock();
         cache.bytes += bytes.len() as u64;

@@ -25,14 +25,15 @@ use crate::insights::statistics::mismatch::Mismatch;
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::Cap;
 
-/// The columns of CSV and of tables.
+/// The column titles of the CSV output and of the tables.
 #[rustfmt::skip]
 const HEADER: [&str; 16] = [
     "role", "goal", "value", "arm", "n", "sum", "sumOfSquares", "mean", "low", "high", "estimate", "changeLow",
     "changeHigh", "p", "pAdjusted", "verdict",
 ];
 
-/// Answers a question about an experiment. `make_answered_log` returns the facts about the log after the count.
+/// Answers a question about an experiment. The function calls `make_answered_log` after the count. It returns the facts
+/// about the log.
 ///
 /// # Errors
 /// A file is damaged, the key is unknown, or the question takes too much time or memory.
@@ -92,7 +93,7 @@ fn write_experiment(
     Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: answered_log.seq }
 }
 
-/// Returns a sentence about the limit of the values. `None` if no metric adds up an amount.
+/// Returns a sentence that says how values are capped. `None` if no metric adds up an amount.
 fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
     let value = question.metrics.iter().position(|metric| metric.column.is_some())?;
     let capped: u64 = count.arms.iter().map(|arm| arm.sums[value].capped).sum();
@@ -106,7 +107,7 @@ fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Optio
     })
 }
 
-/// Returns whether the question differs from the published experiment, or from the default settings.
+/// Returns whether the question has other metrics, another start or other settings than the published experiment.
 fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> bool {
     let baseline_key = question.baseline.as_deref();
     question.is_exploratory || baseline(baseline_key, &count.arms) != baseline(None, &count.arms)
@@ -135,8 +136,8 @@ fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
     count.arms.iter().enumerate().map(arm).collect()
 }
 
-/// Returns the visitors of the arms that are not compared. `exposed` also counts visitors of arms that have no name
-/// here.
+/// Returns the number of visitors of each arm that is not compared, as JSON. `exposed` also counts the visitors of arms
+/// that are not listed in `arms`.
 fn other_arms_json(count: &ExperimentCount) -> Json {
     let named: Json =
         count.other_arms.iter().map(|(key, exposed)| json!({ "key": key, "exposed": exposed })).collect();
@@ -274,7 +275,7 @@ fn change_cells(arm: &ComparedArm) -> Vec<Cell> {
     numbers.map(decimal).into_iter().chain([verdict]).collect()
 }
 
-/// Returns the cell of a number. An absent number gives an empty cell.
+/// Returns a cell with a number. An absent number gives an empty cell.
 fn decimal(number: Option<f64>) -> Cell {
     number.map_or(Cell::Text(None), Cell::Decimal)
 }

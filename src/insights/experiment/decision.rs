@@ -1,6 +1,8 @@
-//! Decides an experiment: stop and choose an arm, go on, or cannot be decided. A decision is one sentence.
+//! Makes a decision about an experiment: choose an arm, go on, or cannot decide. Each decision has a reason and a
+//! sentence for the reader.
 //!
-//! The first rule that applies decides. `docs/insights.md` has the rules as a table.
+//! The rules are checked in order. The first rule that matches gives the decision. `docs/insights.md` has the rules as
+//! a table.
 
 use serde_json::{Value as Json, json};
 
@@ -11,8 +13,8 @@ use super::question::ExperimentQuestion;
 use super::split::Split;
 use crate::insights::statistics::metric::{GuardrailVerdict, Verdict};
 
-/// Most days until a decision. If an experiment needs more days, it cannot be decided, because the site and its
-/// visitors change too much in that time.
+/// The maximum number of days until a decision. If an experiment needs more days, it cannot be decided, because the
+/// site and its visitors change too much meanwhile.
 const DAYS_MAX: u64 = 365;
 
 /// A decision about an experiment.
@@ -81,11 +83,11 @@ pub(super) struct Facts<'f> {
 struct ArmState<'f> {
     key: &'f str,
     goal: &'f ComparedArm,
-    /// The goal of the first guardrail that the arm harms.
+    /// The goal text of a guardrail: the first one that this arm harms.
     harmed: Option<&'f str>,
     /// True if there are too few data for the goal or for a guardrail.
     is_early: bool,
-    /// True if the amount per visitor is worse.
+    /// True if the amount per visitor is proven to be lower than that of the baseline.
     has_worse_value: bool,
 }
 
@@ -132,7 +134,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns the decision of an experiment that no numbers can decide.
+/// Returns a decision if the experiment cannot be decided with any result of the comparison. Otherwise returns `None`.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_published = facts.question.known.published.is_some();
@@ -150,12 +152,13 @@ fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     refusal.map(|(_, reason, because)| Decision::cannot(reason, because))
 }
 
-/// Returns the decision to go on, unless the range has ended or too many days are missing.
+/// Returns the decision to go on. If the range has ended, or if more than [`DAYS_MAX`] days are needed, returns the
+/// decision that the experiment cannot be decided.
 fn wait(facts: &Facts<'_>, reason: &'static str, explanation: &str) -> Decision {
     if facts.question.range.end <= facts.now_ms {
         return Decision::cannot("ended", &format!("{explanation}, and the range has ended"));
     }
-    // With 0 days left the number is unknown: the formula needs no more visitors, but the result does.
+    // With 0 days left the number is unknown. The formula asks for no more visitors, but the result is not clear yet.
     match facts.days_left.filter(|days| *days > 0) {
         Some(days) if days > DAYS_MAX => {
             Decision::cannot("too_long", &format!("{explanation}, and about {days} days are missing"))
@@ -202,7 +205,7 @@ fn baseline_key<'f>(facts: &Facts<'f>) -> Option<&'f str> {
     facts.count.arms.get(index).map(|arm| arm.key.as_str())
 }
 
-/// Returns the state of each compared arm that has a weight. An arm without a weight is shown to no visitor.
+/// Returns the state of each compared arm, except arms of weight 0. No visitor sees such an arm.
 fn arms_of<'f>(facts: &Facts<'f>) -> Vec<ArmState<'f>> {
     let Some(goal) = goal_of(facts) else { return Vec::new() };
     let weights = facts.split.weights.as_deref();

@@ -8,8 +8,8 @@ use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
 };
 
-/// Most pages, and most zones, of an experiment that an answer names. A longer list would be hard to read. Further
-/// pages are counted, and further zones are left out.
+/// The maximum number of pages that an answer lists for an experiment, and that of zones. A longer list would be hard
+/// to read. Further pages are counted, and further zones are left out.
 const PLACES_SHOWN_MAX: usize = 100;
 
 /// The facts that the server knows about an experiment.
@@ -18,7 +18,7 @@ pub struct KnownExperiment {
     pub key: String,
     /// `None` if the site does not publish the experiment now.
     pub published: Option<PublishedExperiment>,
-    /// The kept phases, oldest first.
+    /// The phases that the server has stored, oldest first.
     pub phases: Vec<Phase>,
 }
 
@@ -27,7 +27,7 @@ pub struct KnownExperiment {
 pub struct PublishedExperiment {
     /// The arms, as a phase whose start is 0.
     pub definition: Phase,
-    /// The share of all visitors that are in the holdout.
+    /// The fraction of all visitors that the holdout gets.
     pub holdout: f64,
     pub metrics: Metrics,
 }
@@ -44,7 +44,7 @@ pub struct Places {
 }
 
 impl KnownExperiment {
-    /// Returns the arms of these phases. Without a phase, returns the published arms.
+    /// Returns the arms of these phases. If there is no phase, returns the published arms.
     pub(super) fn arms_in(&self, phases: &[Phase]) -> Vec<String> {
         let published = self.published.iter().map(|published| &published.definition);
         let phases: Vec<&Phase> =
@@ -58,7 +58,7 @@ impl KnownExperiment {
         arms
     }
 
-    /// Returns the newest phase. Without a phase, returns the published definition.
+    /// Returns the newest phase. If there is no phase, returns the published definition.
     pub(super) fn newest(&self) -> Option<&Phase> {
         self.phases.last().or_else(|| Some(&self.published.as_ref()?.definition))
     }
@@ -88,8 +88,8 @@ impl KnownSite<'_> {
         KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
     }
 
-    /// Returns all experiments that are published or have a phase, with their places. They are in the order of their
-    /// keys.
+    /// Returns all experiments that are published or have a phase, each with its places. The experiments are sorted by
+    /// key.
     pub(crate) fn experiments(&self) -> Vec<(KnownExperiment, Places)> {
         let mut places = self.published.map(places).unwrap_or_default();
         let published = self.published.iter().flat_map(|site| site.experiments.iter());
@@ -127,11 +127,11 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     }
 }
 
-/// Returns the pages and zones of each experiment of a site, by the key of the experiment.
+/// Returns a map from the key of each experiment of a site to its pages and zones.
 fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
     let mut places: BTreeMap<&str, Places> = BTreeMap::new();
     for (index, page) in site.pages.iter().enumerate() {
-        // A route with items has consecutive pages with the same path and the same zones.
+        // A route with items gives several pages in a row. They have the same path and the same zones.
         if index > 0 && site.pages[index - 1].path == page.path {
             continue;
         }

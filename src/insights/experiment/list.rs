@@ -18,7 +18,7 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
 
-/// Memory of an entry in the table of exposures, which is at least half full.
+/// The maximum memory per entry of the table of exposures, with the empty places of the table.
 const EXPOSURE_BYTES: u64 = 2 * 49;
 
 /// All parameters of the question except `site`.
@@ -27,11 +27,11 @@ pub(crate) const EXPERIMENTS_PARAM_NAMES: [&str; 1] = ["bots"];
 /// The question about all experiments of a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentsQuestion {
-    /// The range in milliseconds. It ends with the current day.
+    /// The range in milliseconds. It ends at the end of the current local day.
     pub range: Range<i64>,
     /// True if records of crawlers count too.
     pub bots: bool,
-    /// The list has no filters, so all of these are empty.
+    /// The list has no parameters for filters, so every field is empty.
     filters: Filters,
     /// The experiments, and the places that use each of them.
     pub(super) known: Vec<(KnownExperiment, Places)>,
@@ -41,7 +41,7 @@ impl ExperimentsQuestion {
     /// Parses the parameters of the question. Ignores unknown parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// The error of the first wrong parameter.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
@@ -58,13 +58,14 @@ impl ExperimentsQuestion {
         })
     }
 
-    /// Returns the start of the newest phase of an experiment. Without a phase, all kept events count.
+    /// Returns the start of the newest phase of an experiment. If the experiment has no phase, returns the start of the
+    /// range.
     pub(super) fn start_ms(&self, experiment: &KnownExperiment) -> i64 {
         experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms)
     }
 }
 
-/// Returns the arms of the newest phase. Without a phase, returns the published arms.
+/// Returns the arms of the newest phase. If the experiment has no phase, returns the published arms.
 pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
     let newest = experiment.phases.len().saturating_sub(1);
     experiment.arms_in(&experiment.phases[newest..])
@@ -74,15 +75,16 @@ pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
 #[derive(Debug, Clone)]
 pub(super) struct ListedCount {
     pub arms: Arms,
-    /// The number of visitors with each arm, by arm number.
+    /// The number of visitors of each arm. The index is the number of the arm.
     pub exposed: Vec<u64>,
-    /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
+    /// The number of visitors whose arm is not listed, because [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX)
+    /// other unknown arms were found first.
     pub unnamed: u64,
     /// The number of visitors with more than one arm.
     pub both: u64,
-    /// The time of the first exposure, in milliseconds.
+    /// The time of the earliest exposure of any visitor in the newest phase, in milliseconds.
     pub first_ms: Option<i64>,
-    /// The time of the last exposure, in milliseconds.
+    /// The time of the latest exposure of any visitor in the newest phase, in milliseconds.
     pub last_ms: Option<i64>,
 }
 
@@ -116,9 +118,9 @@ impl ListedCount {
     }
 }
 
-/// The exposure of a visitor to an experiment, summed up over all its events.
+/// The exposure of one visitor to one experiment. It combines all events of the visitor that name the experiment.
 struct Exposure {
-    /// The arm of the first event.
+    /// The arm of the event that was read first.
     arm: ArmNumber,
     has_many_arms: bool,
     /// True if an event is before the newest phase.
@@ -130,7 +132,7 @@ struct Exposure {
 pub(super) struct List {
     /// The counts of each experiment, in the order of the question.
     pub counts: Vec<ListedCount>,
-    /// The number of rows that were read.
+    /// The number of rows of all segments.
     pub rows: u64,
     /// For each text column, the number of rows whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
@@ -139,7 +141,8 @@ pub(super) struct List {
 /// Counts the visitors of all experiments.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
+/// A file is damaged, the time limit is exceeded, or a part of the visitors does not fit in the memory even with
+/// [`PARTS_MAX`] parts.
 pub(super) fn count_experiments(
     columns: &[&Columns],
     question: &ExperimentsQuestion,
@@ -227,7 +230,8 @@ impl<'q> ListReader<'q> {
         let texts = file.texts(TextColumn::Experiments)?;
         let hashes = file.visitors()?;
         let mut codes = Block::new(file.codes(TextColumn::Experiments, texts.len(), &FilePart::WHOLE)?);
-        // The experiments and arms in each text, by its code. `None` before a row has the text.
+        // For each code of a text: the experiments and arms that the text names. `None` until a row with this text is
+        // read.
         let mut arms_by_code: Vec<Option<Vec<(u16, ArmNumber)>>> = vec![None; texts.len()];
         let mut values = Values::default();
         let mut reader = FileReader::new(PartOfFile::whole(file), sites.len(), &self.plan, &mut values)?;

@@ -1,4 +1,5 @@
-//! Parses the question about an experiment: its key, its metrics, its range, and the settings of the comparison.
+//! Parses a question about an experiment. The question has the key of the experiment, the metrics, the range, and the
+//! settings of the comparison.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
 const DAYS_DEFAULT: i64 = 30;
 /// The error rate of a comparison: one false alarm in twenty.
 const ALPHA_DEFAULT: f64 = 0.05;
-/// The probability to find the smallest interesting change.
+/// The default power: the probability that the test detects a real change of the size `lift`.
 const POWER_DEFAULT: f64 = 0.8;
 
 /// All parameters of the question except `site`.
@@ -41,31 +42,32 @@ pub struct ExperimentQuestion {
     /// Goals count for this many milliseconds after the first exposure. `None` if they count until the end of the
     /// range.
     pub window_ms: Option<i64>,
-    /// The limit of the value of a visitor.
+    /// The cap: a larger value of one visitor counts as this amount.
     pub cap: Cap,
     /// The error rate of the comparisons.
     pub(super) alpha: f64,
-    /// The looks at which the comparisons are valid.
+    /// Decides whether the comparisons are valid at one look at the result or at every look.
     pub(super) method: Method,
-    /// The key of the baseline. `None` for the arm `default`, or else the first arm.
+    /// The key of the baseline. With `None`, the baseline is the arm `default`, or the first arm if no arm has this
+    /// key.
     pub(super) baseline: Option<String>,
-    /// The smallest relative change of the goal that is interesting, such as 0.05 for five percent.
+    /// The smallest relative change that the author wants to detect in the goal, such as 0.05 for five percent.
     pub(super) lift: Option<f64>,
-    /// The probability to find a change of `lift`.
+    /// The power: the probability that the test detects a real change of the size `lift`.
     pub(super) power: f64,
     pub(super) metrics: Vec<Metric>,
-    /// True if the question differs from the published experiment, or from the default settings. The baseline does not
-    /// count here.
+    /// True if the question has other metrics, another start or other settings than the published experiment. The
+    /// parameters `baseline`, `by`, `lift`, `power` and `to` do not matter here.
     pub(super) is_exploratory: bool,
     pub(super) known: KnownExperiment,
 }
 
 impl ExperimentQuestion {
-    /// Parses the parameters of the question. `find_experiment` returns the experiment with a key. Ignores unknown
-    /// parameters and empty parameters.
+    /// Parses the parameters of the question. `find_experiment` takes a key and returns the experiment that has it.
+    /// Ignores unknown parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// The error of the first wrong parameter.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
@@ -128,10 +130,10 @@ impl ExperimentQuestion {
         &self.known.key
     }
 
-    /// Returns the values of the filters and the goals.
+    /// Returns the values of the filters, and the event name or the path of each goal.
     pub(crate) fn named_values(&self) -> Vec<NamedValue<'_>> {
         let mut values = filter_values(&self.filters);
-        // The metric of a value has the goal of another metric.
+        // A `value` metric has the same goal as the metric `goal`, so it adds no name.
         for metric in self.metrics.iter().filter(|metric| metric.column.is_none()) {
             let (text, columns): (&str, &[TextColumn]) = match &metric.goal {
                 Goal::Event(name) => (name, &[TextColumn::Event]),
@@ -157,8 +159,9 @@ impl ExperimentQuestion {
     }
 }
 
-/// Returns the range of a question. The second result is true if the range has the default start, which is the start
-/// of the newest phase.
+/// Returns the range of a question. The second result is true if the range has the default start: the start of the
+/// newest phase that begins before the end. If there is no such phase, the default start is midnight 30 days before the
+/// end.
 fn range_of(
     from_text: Option<&str>,
     to_text: Option<&str>,

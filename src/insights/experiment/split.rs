@@ -1,4 +1,5 @@
-//! Compares the split of the visitors among the arms with the weights of the phase, and raises alarms.
+//! Checks whether the visitors are split among the arms as the weights of the phase say, and raises alarms if they are
+//! not.
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
@@ -12,9 +13,9 @@ use crate::site::catalog::phases::Phase;
 pub(super) struct Split {
     /// The planned share of each arm. `None` if the range does not start in a phase.
     pub weights: Option<Vec<f64>>,
-    /// The test of the split. `None` if `reason` says why there is no test.
+    /// The test of the split. `None` if the split was not tested. Then `reason` has the cause.
     pub mismatch: Option<Mismatch>,
-    /// The reason why the split is not tested.
+    /// The reason if the split was not tested.
     pub reason: Option<&'static str>,
     pub alarms: Vec<&'static str>,
 }
@@ -32,7 +33,7 @@ pub(super) struct Visitors<'c> {
 }
 
 impl Split {
-    /// Compares the split in the range of a question with the weights.
+    /// Compares the split in the range of a question with the weights of the phase.
     pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
@@ -47,7 +48,7 @@ impl Split {
     pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
         let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
-        // If the range starts before its first phase, the start of that phase is no change of the weights.
+        // If the range starts before the first phase, the start of the first phase is no change of the weights.
         let is_changed = phases.len() > 1;
         let exposed_in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
         let is_tested = !is_changed && exposed_in_arms > 0;
@@ -84,7 +85,7 @@ fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     visitors.arms.iter().map(|(arm, _)| weight_of(arm)).collect()
 }
 
-/// Returns the number of visitors of compared arms that no phase shows.
+/// Returns the number of visitors of unplanned arms: compared arms that no phase shows to visitors.
 fn unplanned_in_arms(visitors: &Visitors<'_>, phases: &[Phase]) -> u64 {
     let is_shown = |key: &str| {
         let mut arms = phases.iter().flat_map(|phase| &phase.arms);

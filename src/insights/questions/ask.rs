@@ -16,13 +16,14 @@ use super::visits::{Selection, may_begin_earlier};
 use crate::insights::columns::format::TextColumn;
 use crate::limits::VISIT_TIMEOUT_MS;
 
-/// Time before the range that is read to find the beginning of each visit. If a visit begins earlier, more time is
-/// read.
+/// How long before the range the first scan begins, so that it finds the beginning of each visit. If a visit begins
+/// earlier, the scan is repeated with a longer time.
 const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
-/// If a visit begins before the time that was read, that time is multiplied by this number. A smaller number
-/// would read a long log more often.
+/// If a visit begins before the scanned window, the time before the range is multiplied by this number. With a smaller
+/// number, a long log would be scanned more often.
 const LOOK_BACK_GROWTH: i64 = 8;
-/// A live answer lists the last pages of visitors with an event in this time before the end of its range.
+/// A live answer lists the last page of each visitor who has an event in the last minutes of the range. This is their
+/// length.
 pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 
 /// The numbers that answer a question.
@@ -71,7 +72,7 @@ pub(crate) struct Source<'s> {
 /// Counts the numbers that answer a question.
 ///
 /// # Errors
-/// A file is damaged, or the time is over.
+/// A file is damaged, or the question takes too much time or memory.
 pub(crate) fn ask(
     question: &Question,
     site: &SiteFacts,
@@ -95,7 +96,7 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
 /// The counts of an overview.
 struct OverviewCount {
     counted: RangeCount,
-    /// The count of the range that is compared. `None` if that is the range of the question.
+    /// The count of the compared range. `None` if the compared range is the range of the question.
     cut: Option<RangeCount>,
     /// The count of the period before.
     before: RangeCount,
@@ -181,7 +182,7 @@ fn top_part(
     let plan = Plan { value: RowValue::Of(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
-    // Counts over one part of the values are not kept.
+    // If the values are divided into parts, the counts are not kept.
     let cache = source.cache.as_deref_mut().filter(|_| value_part.count == 1);
     let mut source = Source { files: source.files, cache };
     // `contains` selects rows after the count. So questions that differ only in it share the kept counts.
@@ -203,7 +204,8 @@ fn top_part(
 
 /// Sorts the rows of a list, and drops the rows beyond the limit. Returns the number of dropped rows.
 fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
-    // Rows with equal numbers are in the order of their values. The row without a value is the last of them.
+    // Rows with equal numbers are in the order of their values. Among equal rows, the row without a value is the last
+    // one.
     rows.sort_by(|(a, a_totals), (b, b_totals)| {
         let by_rank = b_totals.rank(question.of).cmp(&a_totals.rank(question.of));
         by_rank.then_with(|| (a.is_none(), a).cmp(&(b.is_none(), b)))
@@ -320,8 +322,8 @@ fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
     truncate(pages, question.limit, |page| page.path.len())
 }
 
-/// Scans the window of a plan. If the question needs the beginning of a visit that was not read, it scans again with a
-/// longer window. `key` names the question in the cache.
+/// Scans the window of a plan. If the question needs the beginning of a visit and the window starts later, scans again
+/// with a longer window. `key` names the question in the cache.
 fn scan_visits<C: Count>(
     source: &mut Source<'_>,
     key: &str,

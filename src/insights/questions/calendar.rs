@@ -1,6 +1,7 @@
 //! Days, hours, weeks and months in the time zone of a site, and the period before a range.
 //!
-//! The snapshot of the site has the offsets of the time zone. A day is the number of days since 1970-01-01.
+//! The snapshot of the site has the offsets of the time zone. The code numbers a day by the count of days since
+//! 1970-01-01.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use crate::events::time::parse;
 const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;
 const DAY_S: i64 = 86_400;
-/// Most buckets of a series. A question with more buckets is refused, because nobody reads so many numbers.
+/// The maximum number of buckets in a series. A question with more buckets is refused, because nobody reads so many
+/// numbers.
 pub const BUCKETS_MAX: usize = 10_000;
 
 /// A time zone.
@@ -20,8 +22,8 @@ pub const BUCKETS_MAX: usize = 10_000;
 pub struct Zone {
     /// The IANA name.
     pub name: String,
-    /// Each entry is a time in seconds since 1970, and the offset from UTC in seconds since that time. The entries are
-    /// in the order of their times. The first offset also applies before its time.
+    /// Each entry has two numbers: a time in seconds since 1970, and the offset from UTC in seconds that applies from
+    /// that time on. The entries are in the order of their times. The first offset also applies before its time.
     pub offsets: Vec<(i64, i64)>,
 }
 
@@ -35,12 +37,13 @@ pub enum Unit {
     Month,
 }
 
-/// The two ranges that a comparison counts, in milliseconds.
+/// The two ranges of a comparison. Their bounds are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// The range of the question, but not after the last full hour.
+    /// The range of the question. If it ends in the future, it is cut at the last full hour.
     pub range: Range<i64>,
-    /// The period of the same length before the range. It ends at the hour that corresponds to the end of `range`.
+    /// The earlier period that is compared with `range`. It begins as many days before the range as the range has, and
+    /// is cut in the same way.
     pub before: Range<i64>,
 }
 
@@ -50,13 +53,13 @@ impl Zone {
         Self { name: "UTC".to_owned(), offsets: vec![(0, 0)] }
     }
 
-    /// Returns the local day of a time in milliseconds.
+    /// Returns the local day that contains the time `time_ms`.
     pub fn day_of(&self, time_ms: i64) -> i64 {
         let time_s = time_ms.div_euclid(SECOND_MS);
         (time_s + self.offset_s(time_s)).div_euclid(DAY_S)
     }
 
-    /// Returns the offset from UTC at a time.
+    /// Returns the offset from UTC, in seconds, at the time `time_s`.
     fn offset_s(&self, time_s: i64) -> i64 {
         let passed = self.offsets.partition_point(|(from_s, _)| *from_s <= time_s);
         self.offsets.get(passed.saturating_sub(1)).map_or(0, |(_, offset_s)| *offset_s)
@@ -64,8 +67,8 @@ impl Zone {
 
     /// Writes a time in ISO 8601 with the offset from UTC, such as `2026-01-05T00:00:00+01:00`.
     pub fn local_time(&self, time_s: i64) -> String {
-        // An offset in ISO 8601 has no seconds. Without the seconds of an old offset, the text still names the same
-        // instant.
+        // An offset in ISO 8601 has no seconds. Some historical offsets have seconds. The text drops these seconds from
+        // the offset and from the local time, so it names the same instant.
         let offset_min = self.offset_s(time_s) / 60;
         let time = civil(time_s + offset_min * 60);
         let sign = if offset_min < 0 { '-' } else { '+' };
@@ -89,7 +92,8 @@ impl Zone {
         second.unwrap_or(local_s)
     }
 
-    /// Parses a date or a time. A text without an offset is in this time zone. Returns milliseconds.
+    /// Parses a date or a time. If the text has no offset, it is a local time of this time zone. Returns milliseconds
+    /// since 1970.
     pub fn parse(&self, text: &str) -> Option<i64> {
         let time_ms = parse(text)?;
         let after_date = text.find(['T', 't', ' ']).map_or("", |at| &text[at + 1..]);
@@ -106,8 +110,8 @@ impl Zone {
         self.midnight(today + 1 - day_count)..self.midnight(today + 1)
     }
 
-    /// Returns the first instant of each bucket that overlaps the range, in milliseconds. Returns `None` if there are
-    /// more than [`BUCKETS_MAX`].
+    /// Finds the buckets that overlap the range, and returns the start of each bucket in milliseconds. Returns `None`
+    /// if there are more than [`BUCKETS_MAX`].
     pub fn buckets(&self, range: &Range<i64>, unit: Unit) -> Option<Vec<i64>> {
         let mut buckets = Vec::new();
         let mut day = first_day(self.day_of(range.start), unit);
@@ -129,7 +133,7 @@ impl Zone {
         Some(buckets)
     }
 
-    /// Returns the range of a comparison and the period before it.
+    /// Returns the two ranges of a comparison: the range of the question and an earlier period.
     pub fn comparison(&self, range: &Range<i64>, now_ms: i64) -> Comparison {
         let first = self.day_of(range.start);
         let end = self.day_of(range.end);
@@ -154,7 +158,7 @@ impl Zone {
     }
 }
 
-/// Adds the buckets of `step_ms` milliseconds in a day that overlap the range.
+/// Divides one day into buckets of `step_ms` milliseconds, and adds each bucket that overlaps the range.
 fn push_steps(bucket_starts_ms: &mut Vec<i64>, day_range: Range<i64>, step_ms: i64, range: &Range<i64>) {
     let mut start = day_range.start;
     while start < day_range.end {

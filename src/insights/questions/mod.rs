@@ -1,4 +1,4 @@
-//! Questions about all visitors of a site, and the parts that experiments and zones share with them.
+//! Answers questions about page views. Also has the code that `experiment` and `zones` use.
 //!
 //! ```text
 //! parameters --question--> question --ask--> plan --scan, row_reader--> rows of each visitor --count, visits--> numbers

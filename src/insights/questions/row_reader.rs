@@ -1,4 +1,4 @@
-//! Reads rows: the facts of an event that a question needs, from the columns of a file.
+//! Reads rows from the columns of a file. A row has those facts about one event that a question needs.
 
 use super::plan::{Plan, RowValue};
 use super::question::Group;
@@ -14,10 +14,10 @@ use crate::insights::columns::packing::PackedColumn;
 use crate::insights::columns::reader::{AGENT_NUMBERS, Columns, FilePart};
 use crate::record::{Browser, Device, Os, RecordKind};
 
-/// The flags in the kind of a row. The other bits are the kind of the record.
+/// The bits of the column `kind` that are flags. The other bits are the [`RecordKind`].
 const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;
 
-/// The source of a visit that has neither a source nor an external referrer.
+/// The name of the source in an answer if a visit has neither a source parameter nor an external referrer.
 pub(crate) const DIRECT: &str = "(direct)";
 /// A file and the part of it that is read.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl Block {
     }
 }
 
-/// A text column of a plan.
+/// A text column that a plan needs.
 struct TextBlock {
     column: TextColumn,
     block: Block,
@@ -96,7 +96,7 @@ enum ValueRule {
     },
 }
 
-/// A text column whose texts get numbers when a row needs them.
+/// A text column. A text gets its number when the first row with this text is read.
 struct NumberedColumn {
     /// The index of the text column.
     column: usize,
@@ -121,14 +121,14 @@ struct SourceRule {
     source_column: usize,
     /// The index of the text column of referrer hosts.
     referrer_column: usize,
-    /// The source by the code of the source column. [`NO_VALUE`] means that the referrer host decides.
+    /// The source of each code of the source column. [`NO_VALUE`] means that the referrer host decides.
     by_source: Vec<Source>,
-    /// The source by the code of the referrer host. [`NO_VALUE`] means that the source is `direct`.
+    /// The source of each code of the referrer host. [`NO_VALUE`] means that the field `direct` has the source.
     by_referrer: Vec<Source>,
     direct: Source,
 }
 
-/// A reader of the columns of a file that a plan needs.
+/// A reader of one file. It reads the columns that a plan needs.
 pub(crate) struct FileReader {
     times: Block,
     visitors: Block,
@@ -170,7 +170,7 @@ impl FileReader {
         Ok(reader)
     }
 
-    /// Returns the index of a text column. Opens the column at the first call.
+    /// Returns the index of a text column. Opens the column if it is not open yet.
     fn text_column(&mut self, file: PartOfFile<'_>, column: TextColumn) -> Result<usize, ColumnFileError> {
         if let Some(index) = self.texts.iter().position(|text| text.column == column) {
             return Ok(index);
@@ -182,7 +182,7 @@ impl FileReader {
         Ok(self.texts.len() - 1)
     }
 
-    /// Opens the positions of the rows. The caller does that before it reads the first block.
+    /// Opens the positions of the rows. The caller must call this before it reads the first block.
     pub(crate) fn open_positions(&mut self, file: PartOfFile<'_>) -> Result<(), ColumnFileError> {
         self.positions = Some(Block::new(file.columns.positions(file.part)?));
         Ok(())
@@ -273,7 +273,7 @@ impl FileReader {
         Ok(())
     }
 
-    /// Returns the value of each referrer host. A host that is not external has no value.
+    /// Returns the number of the value of each referrer host. A host that is not external has no value.
     fn external_referrers(&self, column_index: usize, site: &SiteFacts, values: &mut Values) -> Vec<u32> {
         let referrers = &self.texts[column_index];
         let mut numbers = referrers.values(values);
@@ -331,7 +331,7 @@ impl FileReader {
             let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
             Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
         };
-        // The variants that became `(other)` are unknown, so it gets no value.
+        // The names of variants that became `(other)` are unknown, so the text `(other)` gets no value.
         let variants = numbered(TextColumn::Variants, false)?;
         let events = numbered(TextColumn::Event, true)?;
         Ok(ValueRule::Shown { variants, events })
@@ -373,8 +373,8 @@ impl FileReader {
         self.times.numbers[row]
     }
 
-    /// Reads a row of the current block. Returns `None` if the plan does not need it. Adds to `other_row_counts` for each text
-    /// that is `(other)`.
+    /// Reads a row of the current block. Returns `None` if the plan does not need the row. For each text of the row
+    /// that is `(other)`, adds 1 to the entry of its column in `other_row_counts`.
     pub(crate) fn read_row(
         &self,
         row: usize,
@@ -410,7 +410,7 @@ impl FileReader {
     }
 
     /// Gives an event the number of its value, if the rule is [`ValueRule::Shown`]. `row` is the row of the event in
-    /// the current block. Returns `None` if that rule gives the event no value.
+    /// the current block. Returns `None` if the rule is [`ValueRule::Shown`] and gives the event no value.
     pub(crate) fn with_number(&mut self, row: usize, mut event: Row, values: &mut Values) -> Option<Row> {
         let ValueRule::Shown { variants, events } = &mut self.value else { return Some(event) };
         let is_page = event.has(PAGE);
@@ -452,7 +452,7 @@ fn kind_flags(kind_number: i64, includes_bots: bool) -> Option<u16> {
     }
 }
 
-/// Returns whether a variant in this text is not `default`.
+/// Returns whether at least one variant in this text is not `default`.
 fn is_personalized(variants_text: &str) -> bool {
     variants_text.split(',').any(|pair| !pair.is_empty() && !pair.ends_with(":default"))
 }

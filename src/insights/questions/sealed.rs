@@ -1,10 +1,11 @@
 //! The counts of a question over the sealed segments, kept for the next answer.
 //!
 //! Every number is a sum over visitors. So new events change only the counts of the visitors in the tail, which is the
-//! columns of the active segment. The rows of these visitors in the sealed segments are kept. The next answer counts
-//! them again, together with the rows in the tail. So a visit that begins in a sealed segment and ends in the tail is
-//! exact, and late events are counted too. If a visitor appears in the tail later, its rows are read from the column
-//! files, and its counts are subtracted.
+//! columns of the active segment. The cache keeps the rows that these visitors have in the sealed segments. The next
+//! answer counts the kept rows again, together with the rows in the tail. So the count of a visit is exact even if the
+//! visit begins in a sealed segment and ends in the tail. Late events are counted too. If a new visitor appears in the
+//! tail later, the rows of this visitor in the sealed segments are read, and their counts are subtracted from the kept
+//! counts.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -23,9 +24,10 @@ use crate::insights::columns::reader::Columns;
 /// The memory for counts over sealed segments is the memory of Insights, divided by this number. If the counts take
 /// more, the least recently used counts are dropped.
 const CACHE_SHARE: u64 = 8;
-/// Most new visitors of the tail whose rows are read one by one. If there are more, all rows are read again.
+/// The maximum number of new visitors of the tail for which only their own rows are read. If there are more, all rows
+/// are read again.
 const NEW_VISITORS_MAX: usize = 4_096;
-/// Memory of a visitor whose rows are kept, without the rows.
+/// The memory of one kept visitor. The memory of the rows is counted separately.
 const KEPT_VISITOR_BYTES: u64 = 64;
 
 /// Counts that can be added and subtracted.
@@ -33,7 +35,7 @@ pub(crate) trait Count: Send + 'static {
     /// Counts the events of a visitor.
     fn add_visitor(&mut self, rows: &[Row]);
 
-    /// Combines each number with the same number of `other`.
+    /// Combines each count with the corresponding count of `other`.
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64);
 
     /// Adds the counts of visitors that were not added before.
@@ -73,8 +75,8 @@ impl<'f> LogColumns<'f> {
     }
 }
 
-/// A hasher for keys that are hashes already. The visitors of a part have the same upper bits, and a table compares
-/// the upper bits first. So it swaps the upper and the lower half.
+/// A hasher for keys that are hashes already. The visitors of a part have the same upper bits, and a table compares the
+/// upper bits first. So the hasher swaps the upper and the lower half.
 #[derive(Default)]
 struct IdentityHasher(u64);
 
@@ -99,7 +101,7 @@ type RowsByVisitor = HashMap<u64, Vec<Row>, BuildHasherDefault<IdentityHasher>>;
 struct SealedCount<C> {
     /// The counts of the visitors that are not in `kept`.
     counts: C,
-    /// The rows in the sealed segments of the visitors of the tail.
+    /// For each visitor of the tail, the rows of this visitor in the sealed segments.
     kept: RowsByVisitor,
     kept_rows: u64,
     values: Values,
@@ -109,7 +111,7 @@ struct SealedCount<C> {
     is_cut: bool,
 }
 
-/// The counts of the last questions over the sealed segments.
+/// The counts over the sealed segments, one entry for each recent question.
 #[derive(Default)]
 pub struct AnswerCache {
     /// The least recently used entry is the first one.
@@ -125,7 +127,7 @@ struct CacheEntry {
 }
 
 impl AnswerCache {
-    /// Drops all counts, because records were erased.
+    /// Drops all counts, because they may have erased records or a panic has interrupted their update.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
@@ -154,7 +156,8 @@ impl AnswerCache {
     }
 }
 
-/// Returns whether a visit of these rows may begin before the rows that were read.
+/// A function that takes the rows of a visitor. It returns whether a visit in these rows may begin before the rows that
+/// were read.
 pub(crate) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
 
 /// The result of a count.
@@ -168,7 +171,7 @@ pub(crate) struct CountResult<C> {
 /// Counts the rows of all files.
 ///
 /// # Errors
-/// As for [`scan`].
+/// The same errors as [`scan`].
 pub(crate) fn count_all<C: Count>(
     columns: &[&Columns],
     plan: &Plan<'_>,
@@ -184,11 +187,11 @@ pub(crate) fn count_all<C: Count>(
     Ok(CountResult { summary, counts, is_cut: has_cut })
 }
 
-/// Counts the rows of all files. Uses the counts over the sealed segments that `cache` has under `key`, and keeps them
-/// there. `key` names the question and the sealed segments.
+/// Counts the rows of all files. If `cache` has counts over the sealed segments for `key`, uses them. Keeps the new
+/// counts there. `key` names the question and the sealed segments.
 ///
 /// # Errors
-/// As for [`scan`].
+/// The same errors as [`scan`].
 pub(crate) fn count_cached<C: Count>(
     columns: LogColumns<'_>,
     plan: &Plan<'_>,
@@ -231,7 +234,7 @@ struct SealedScan<'s> {
 }
 
 impl<C: Count> SealedCount<C> {
-    /// Counts the sealed segments. Returns `None` if the rows of the visitors of the tail take too much memory.
+    /// Counts the sealed segments. Returns `None` if the kept rows would take too much memory.
     fn read(
         tail_visitors: &VisitorHashes,
         sealed_scan: &SealedScan<'_>,
@@ -265,7 +268,7 @@ impl<C: Count> SealedCount<C> {
         Ok(Some(Self { counts, kept, kept_rows, values, rows, other, is_cut: has_cut }))
     }
 
-    /// Keeps the rows of the new visitors of the tail. Returns false if there are too many of them.
+    /// Keeps the rows of the new visitors of the tail. Returns false if there are too many such visitors or rows.
     fn keep_visitors(
         &mut self,
         tail_visitors: &VisitorHashes,
@@ -318,8 +321,8 @@ impl<C: Count> SealedCount<C> {
             all_rows.clear();
             all_rows.extend_from_slice(kept.get(&visitor).map_or(&[], Vec::as_slice));
             all_rows.extend_from_slice(rows);
-            // The sort is stable, and the rows of the tail have later seqs. So equal times stay in the order of the
-            // seqs.
+            // The sort is stable, and the rows of the tail have later seqs. So rows with equal times stay in the order
+            // of their seqs.
             all_rows.sort_by_key(|row| row.time_ms());
             has_cut = has_cut || is_cut(&all_rows);
             counts.add_visitor(&all_rows);

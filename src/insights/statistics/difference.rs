@@ -1,14 +1,15 @@
-//! The difference between two arms, with its interval and its p-value. Both are valid at one look or at every look.
+//! The difference between two arms, with its interval and its p-value. The [`Method`] decides whether the two are valid
+//! at one look at the result or at every look.
 //!
 //! The anytime-valid method is from Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The interval of
-//! the relative change inverts the test of the absolute difference (Fieller). The delta method would give an interval
-//! that is too short if the compared mean is small by chance.
+//! the relative change has each change that the test of the absolute difference does not reject (Fieller). If the
+//! compared mean is small by chance, the delta method would give an interval that is too short.
 
 use super::distributions::{t_quantile_upper, t_sf};
 use super::moments::Moments;
 
-/// The planned number of visitors of two compared arms together, if the experiment names none. The anytime-valid
-/// interval is tightest near this number. It is valid at any number.
+/// The planned number of visitors of two compared arms together. It applies if the experiment does not state a number.
+/// The anytime-valid interval is tightest near this number, and valid at any number.
 pub const PLANNED_DEFAULT: u64 = 5_000;
 
 /// An interval of numbers. It includes its ends.
@@ -27,7 +28,7 @@ impl Interval {
     }
 }
 
-/// The looks at which intervals and p-values are valid.
+/// Decides whether intervals and p-values are valid at one look at the result or at every look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
     /// One look, at the planned end of the experiment (Welch).
@@ -60,8 +61,8 @@ impl Difference {
         }
     }
 
-    /// Returns the difference as a fraction of the absolute value of the baseline. The delta method gives the
-    /// variance. Answers use [`RelativeChange`] instead.
+    /// Returns the difference divided by the absolute value of the baseline mean. The delta method gives the variance.
+    /// The answers of the server use [`RelativeChange`] instead.
     pub fn relative(a: &Moments, b: &Moments) -> Self {
         let ratio = b.level / a.level;
         let variance = b.variance_of_mean() + a.variance_of_mean() * ratio * ratio;
@@ -72,8 +73,8 @@ impl Difference {
         }
     }
 
-    /// Returns the absolute value of the difference, in standard errors. It is infinite for a difference that has no
-    /// variance.
+    /// Returns the absolute value of the difference, divided by its standard error. If the variance is 0, the result is
+    /// infinite, or 0 for a difference of 0.
     fn standard_errors(&self) -> f64 {
         if self.estimate == 0.0 { 0.0 } else { self.estimate.abs() / self.variance.sqrt() }
     }
@@ -90,7 +91,7 @@ impl Difference {
         }
     }
 
-    /// Returns the square of the half width of the interval, in standard errors.
+    /// Divides the half width of the interval by the standard error, and returns the square of the result.
     fn squared_width(&self, method: Method, alpha: f64) -> f64 {
         match method {
             Method::Fixed => t_quantile_upper(alpha / 2.0, self.freedom).powi(2),
@@ -98,7 +99,8 @@ impl Difference {
         }
     }
 
-    /// Returns the interval of the difference. It misses the true difference with the probability `alpha`.
+    /// Returns the interval of the difference. The probability that it misses the true difference is `alpha` at one
+    /// look, and at most `alpha` over all looks of the anytime-valid method.
     pub fn interval(&self, method: Method, alpha: f64) -> Option<Interval> {
         let half = (self.squared_width(method, alpha) * self.variance).sqrt();
         Interval::finite(self.estimate - half, self.estimate + half)
@@ -116,7 +118,8 @@ fn freedom(a: &Moments, b: &Moments) -> f64 {
     if sum > 0.0 { 1.0 / sum } else { f64::INFINITY }
 }
 
-/// Returns the variance of the normal mixture (rho squared). With it the interval is tightest near `planned` visitors.
+/// Returns the variance of the normal mixture (rho squared). With this variance the interval is tightest near
+/// `planned_visitors` visitors.
 pub fn mixture_variance(alpha: f64, planned_visitors: u64) -> f64 {
     planned_size(alpha) / planned_visitors.max(1) as f64
 }
@@ -127,7 +130,7 @@ fn planned_size(alpha: f64) -> f64 {
     log + log.ln_1p()
 }
 
-/// Returns the square of the half width of the anytime-valid interval, in standard errors.
+/// Divides the half width of the anytime-valid interval by the standard error, and returns the square of the result.
 fn anytime_squared_width(visitors: f64, alpha: f64, planned_visitors: u64) -> f64 {
     squared_width_of_size(visitors * mixture_variance(alpha, planned_visitors), alpha)
 }
@@ -136,8 +139,7 @@ fn squared_width_of_size(size: f64, alpha: f64) -> f64 {
     2.0 * (size + 1.0) / size * (size.ln_1p() / 2.0 - alpha.ln())
 }
 
-/// Returns the square of the half width of the anytime-valid interval, in standard errors, at the planned number of
-/// visitors.
+/// As [`anytime_squared_width`], but at the planned number of visitors.
 pub(super) fn planned_squared_width(alpha: f64) -> f64 {
     squared_width_of_size(planned_size(alpha), alpha)
 }
@@ -146,9 +148,9 @@ pub(super) fn planned_squared_width(alpha: f64) -> f64 {
 /// is negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RelativeChange {
-    /// The change as a fraction of the absolute value of the baseline. `None` for a baseline of 0.
+    /// The change, divided by the absolute value of the baseline mean. `None` if this mean is 0.
     pub estimate: Option<f64>,
-    /// The interval of the change (Fieller). `None` if the baseline may be 0.
+    /// The interval of the change (Fieller). `None` if the data do not exclude that the baseline mean is 0.
     pub interval: Option<Interval>,
 }
 
@@ -157,14 +159,16 @@ impl RelativeChange {
     pub fn of(a: &Moments, b: &Moments, method: Method, alpha: f64) -> Self {
         let ratio = b.mean / a.mean;
         let width = Difference::absolute(a, b).squared_width(method, alpha);
-        // The variances of the means, relative to the square of the baseline. Two divisions cannot overflow.
+        // The variances of the means, relative to the square of the baseline. The square itself could overflow, so each
+        // variance is divided twice.
         let a_variance = a.variance_of_mean() / a.mean / a.mean;
         let b_variance = b.variance_of_mean() / a.mean / a.mean;
         let sign = a.mean.signum();
         let estimate = Some(sign * (ratio - 1.0)).filter(|change| change.is_finite());
         let leading = 1.0 - width * a_variance;
         let interval = estimate.filter(|_| leading > 0.0).and_then(|estimate| {
-            // The discriminant B^2 - A C equals q (v_b A + v_a m_b^2), which needs no difference.
+            // The ends of the interval solve A x^2 - 2 B x + C = 0. This formula gives the discriminant B^2 - A C
+            // without a subtraction, so that no digits are lost.
             let root = (width * (b_variance * leading + a_variance * ratio * ratio)).sqrt();
             let ends = [ratio - root, ratio + root].map(|end| sign * (end / leading - 1.0));
             let low = ends[0].min(ends[1]);
