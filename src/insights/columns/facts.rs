@@ -1,4 +1,4 @@
-//! Reads all facts of each row, for tests, and checks whole files, for `parallax check`.
+//! Checks all sections of columns, and reads all facts of each row. Only tests read the facts of rows.
 
 use super::amounts::Amount;
 use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
@@ -10,26 +10,26 @@ use crate::site::experiment_metrics::VALUE_PROPERTIES;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFacts {
     pub time_ms: i64,
-    /// The hash of the visitor. `None` for a record without an ID.
+    /// The hash of the visitor. `None` if the record has no ID.
     pub visitor: Option<u64>,
     /// The kind of the record, and its flags.
     pub kind: i64,
     /// The agent number: device, operating system and browser.
     pub agent: i64,
-    /// The texts, in the order of the columns.
+    /// The text in each text column, in the order of `TextColumn::ALL`.
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts, in the order of [`VALUE_PROPERTIES`].
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
-    /// The hashes of the anonymous ID and of the user whose tie the record names. Without a user, the record ends the
-    /// tie of the anonymous ID.
+    /// The tie that the record names: the hash of the anonymous ID, and the hash of the user. If the user is `None`,
+    /// the record ends the tie of the anonymous ID.
     pub tie: Option<(u64, Option<u64>)>,
 }
 
 impl Columns {
-    /// Checks every section. Keeps no rows.
+    /// Checks every section. Does not keep the rows in memory.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the error of the first check that fails.
     pub(crate) fn check(&self) -> Result<(), ColumnFileError> {
         self.visitors()?;
         let whole = &FilePart::WHOLE;
@@ -54,7 +54,7 @@ impl Columns {
     /// Reads the facts of all rows. The rows are in the order of their seqs.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the error of the first check that fails.
     pub fn facts(&self) -> Result<Vec<RowFacts>, ColumnFileError> {
         let visitors = self.visitors()?;
         let hash = |number: i64| Some(visitors[usize::try_from(number).ok()?.checked_sub(1)?]);
