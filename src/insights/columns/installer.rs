@@ -1,7 +1,8 @@
 //! Writes column files into the data directory of a server.
 //!
-//! A file is complete before it gets its name. It gets its name only if its segment still exists, and if no erasure
-//! has begun since the segment was read.
+//! The installer writes a file under a temporary name, and then renames the file. It renames the file only if no
+//! erasure has begun since the segment was read. After the rename, the installer checks that the segment still exists.
+//! If the segment was deleted, the installer deletes the column file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ const ASKED_FILE: &str = UNFINISHED_COLUMNS[1];
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnSource {
     pub first_seq: u64,
-    /// Identifies the segment file. Another file may get its name later.
+    /// The identity of the segment file. A different file can have the same name later.
     pub segment: FileIdentity,
     /// The erasure generation before the segment was read.
     pub generation: u64,
@@ -44,28 +45,28 @@ impl ColumnInstaller {
         Self { disk, directory: directory.to_owned(), log }
     }
 
-    /// Returns the erasure generation. The caller reads it before the segment.
+    /// Returns the erasure generation. The caller reads the generation before it reads the segment.
     pub(crate) fn generation(&self) -> u64 {
         self.log.metrics().generation().now()
     }
 
-    /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment, or
-    /// retention has deleted it.
+    /// Writes a column file on the thread `insights`. Returns false if an erasure can have changed the segment, or if
+    /// retention has deleted the segment.
     pub(crate) fn write_and_install(&self, source: ColumnSource, bytes: &[u8]) -> io::Result<bool> {
         Ok(self.write(ASKED_FILE, source, bytes)? && self.install(ASKED_FILE, source)?)
     }
 
-    /// Writes the file of the thread `columns` under its temporary name. Returns false if an erasure may have changed
-    /// the segment, or retention has deleted it.
+    /// Writes the file of the thread `columns` under its temporary name. Returns false if an erasure can have changed
+    /// the segment, or if retention has deleted the segment.
     pub(crate) fn write_built(&self, source: ColumnSource, bytes: &[u8]) -> io::Result<bool> {
         self.write(BUILT_FILE, source, bytes)
     }
 
-    /// Gives the file of the thread `columns` its name. Returns false if an erasure may have changed the segment, or
-    /// retention has deleted it.
+    /// Renames the file of the thread `columns` from its temporary name to its final name. Returns false if an erasure
+    /// can have changed the segment, or if retention has deleted the segment.
     ///
     /// # Errors
-    /// An I/O error.
+    /// Returns an error if the disk returns one.
     pub fn install_built(&self, source: ColumnSource) -> io::Result<bool> {
         self.install(BUILT_FILE, source)
     }
@@ -84,17 +85,19 @@ impl ColumnInstaller {
             return Ok(false);
         }
         let result = append_all(&mut *file, bytes).and_then(|()| file.sync_data());
-        // After an error the file is deleted, so that a full disk has its room again.
+        // After an error, the installer deletes the file. So a full disk gets the space back.
         result.map(|()| true).inspect_err(|_| self.discard(temporary_name))
     }
 
-    /// Returns whether no erasure has begun since the segment was read, and the segment is still in the directory.
+    /// Returns false if the content of the file may be out of date: an erasure was running when `source.generation` was
+    /// read, an erasure has begun since then, or the segment was deleted.
     fn is_current(&self, source: ColumnSource) -> io::Result<bool> {
         let is_same = source.generation.is_multiple_of(2) && self.generation() == source.generation;
         Ok(is_same && self.has_segment(source)?)
     }
 
-    /// Returns an error if the file would take space that the log needs.
+    /// Returns an error if fewer than [`COLUMNS_FREE_BYTES_MIN`] bytes would be free after the file is written. The log
+    /// needs these bytes.
     fn check_free_bytes(&self, file_bytes: u64) -> io::Result<()> {
         let free_bytes = self.disk.free_bytes(&self.directory)?;
         if free_bytes < COLUMNS_FREE_BYTES_MIN.saturating_add(file_bytes) {
@@ -109,7 +112,7 @@ impl ColumnInstaller {
     fn install(&self, temporary_name: &str, source: ColumnSource) -> io::Result<bool> {
         let result = self.rename(temporary_name, source);
         if !matches!(result, Ok(true)) {
-            // The file may have records that are erased now.
+            // The file may contain records that were erased from the log.
             self.discard(temporary_name);
         }
         result
@@ -117,7 +120,7 @@ impl ColumnInstaller {
 
     /// Deletes a temporary file.
     fn discard(&self, temporary_name: &str) {
-        // If it cannot be deleted, the next file with this name or the next start deletes it.
+        // If the deletion fails, the next write under this name or the next start deletes the file.
         let _ = self.disk.unlink(&self.directory.join(temporary_name));
     }
 
@@ -131,8 +134,8 @@ impl ColumnInstaller {
             None => return Ok(false),
         }
         self.known_damage().forget(&column_file_name(source.first_seq));
-        // Retention deletes a segment before its column file. So if the segment still exists here, retention will see
-        // the file.
+        // Retention deletes the segment first and its column file second. So if the segment still exists here,
+        // retention deletes the column file later.
         let exists = self.has_segment(source);
         if !matches!(exists, Ok(true)) {
             self.delete(source.first_seq);
@@ -150,7 +153,8 @@ impl ColumnInstaller {
     /// Deletes the column file of a segment.
     pub(crate) fn delete(&self, first_seq: u64) {
         let name = column_file_name(first_seq);
-        // If the file cannot be deleted, it is found damaged again, or the next start deletes it.
+        // If the deletion fails, the file stays. A reader reports the same damage again, or the next start deletes the
+        // file.
         if self.disk.unlink(&self.directory.join(&name)).is_ok() {
             self.known_damage().forget(&name);
         }
@@ -161,7 +165,8 @@ impl ColumnInstaller {
         self.log.metrics().damage()
     }
 
-    /// Reports the damage of a column file. The report holds until the file is built again.
+    /// Reports a damaged column file. Ignores any other error. The list of known damage has the file until the file is
+    /// built again or deleted.
     pub(crate) fn report(&self, first_seq: u64, error: &ColumnFileError) {
         if let ColumnFileError::Damaged(_) = error {
             let file = column_file_name(first_seq);
@@ -170,12 +175,12 @@ impl ColumnInstaller {
     }
 }
 
-/// Prepares the data directory at a start. Deletes the temporary files, and the column files without a segment. If
-/// Insights is off or an erasure is not finished, deletes all column files, because they may have erased records.
-/// Returns the key of the visitor hashes.
+/// Prepares the data directory at a start. Deletes the temporary files, and each column file whose segment does not
+/// exist. If Insights is off, deletes all column files. If an erasure is not finished, deletes all column files too,
+/// because they may still contain records that were erased from the log. Returns the key of the visitor hashes.
 ///
 /// # Errors
-/// The directory cannot be read or written.
+/// Returns an error if the directory cannot be read or written.
 pub(crate) fn prepare_directory(disk: &dyn Disk, dir: &Path, is_on: bool) -> io::Result<VisitorKey> {
     let names = disk.list(dir)?;
     let keeps_files = is_on && !is_erasing(disk, dir)?;
