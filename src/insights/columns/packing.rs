@@ -1,16 +1,17 @@
-//! Writes and reads packed columns. Each block of 1,024 numbers has frame-of-reference encoding and bit packing.
-//! [`super::format`] specifies the bytes.
+//! Writes and reads packed columns. Each block of 1,024 numbers is encoded with a frame of reference, and then
+//! bit-packed. [`super::format`] specifies the bytes.
 
 use std::ops::{Range, RangeInclusive};
 
 use super::format::ColumnFileError;
 
-/// Numbers of a full block. The writer packs a block as soon as it is full, so an unfinished column needs little
-/// memory.
+/// Number of numbers in a full block. The writer packs each block as soon as the block is full. So an unfinished column
+/// takes little memory.
 pub(crate) const BLOCK_ROWS: usize = 1024;
-/// Bytes of the header of a block: its base and its width.
+/// Length of the header of a block, in bytes. The header has the base and the width.
 const BLOCK_HEADER_BYTES: usize = 9;
-/// Most bits of a packed number. Eight bytes hold such a number, even if it begins in the middle of the first byte.
+/// Maximum number of bits of a packed number. Eight bytes can contain such a number, even if the number begins in the
+/// middle of the first byte.
 const WIDTH_MAX: u32 = 56;
 
 /// A writer of one packed column.
@@ -92,7 +93,7 @@ fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
 struct BlockHeader {
     /// The smallest number of the block.
     base: i64,
-    /// The bits of a packed number.
+    /// The number of bits of a packed number.
     width: u32,
 }
 
@@ -116,7 +117,7 @@ impl BlockHeader {
 #[derive(Debug)]
 pub(crate) struct BlockHeaders {
     headers: Vec<BlockHeader>,
-    /// The offset of each block in the column, and the end of the last block.
+    /// The offset of each block in the column. The last entry is the end of the last block.
     offsets: Vec<usize>,
     rows: usize,
 }
@@ -127,10 +128,10 @@ impl BlockHeaders {
         rows.div_ceil(BLOCK_ROWS) * BLOCK_HEADER_BYTES
     }
 
-    /// Parses the headers, which are the first bytes of a column of `rows` numbers.
+    /// Parses the block headers. They are the first bytes of the column. The column has `rows` numbers.
     ///
     /// # Errors
-    /// The column is too short, or a width is out of range.
+    /// Returns an error if the column is too short, or if a width is out of range.
     pub(crate) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
         let bytes = column.get(..Self::bytes(rows)).ok_or(ColumnFileError::OUT_OF_RANGE)?;
         let headers: Vec<_> =
@@ -147,7 +148,7 @@ impl BlockHeaders {
         Ok(Self { headers, offsets, rows })
     }
 
-    /// Returns the blocks that can have one of these numbers, which are sorted.
+    /// Returns each block that can have one of these numbers. The numbers are sorted.
     pub(crate) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
         let may_have = |block: &usize| {
             let header = self.headers[*block];
@@ -157,7 +158,7 @@ impl BlockHeaders {
         (0..self.headers.len()).filter(may_have).collect()
     }
 
-    /// Returns the blocks that can have a number from `first` to `last`.
+    /// Returns each block that can have a number from `first` to `last`.
     pub(crate) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
         let may_have = |block: &usize| {
             let header = self.headers[*block];
@@ -171,7 +172,7 @@ impl BlockHeaders {
         (0..self.headers.len()).collect()
     }
 
-    /// Returns the byte range from the first to the last of these blocks.
+    /// Returns the byte range in the column from the start of the first of these blocks to the end of the last.
     pub(crate) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
         match (blocks.first(), blocks.last()) {
             (Some(first), Some(last)) => self.offsets[*first]..self.offsets[*last + 1],
@@ -196,17 +197,17 @@ pub(crate) struct PackedColumn {
     packed: Vec<u8>,
     /// The offset of `packed` in the column.
     packed_offset: usize,
-    /// The blocks that are not read yet.
+    /// The blocks that the reader has not read yet.
     blocks: std::vec::IntoIter<usize>,
-    /// The valid numbers.
+    /// The range of valid numbers.
     bounds: RangeInclusive<i64>,
 }
 
 impl PackedColumn {
-    /// Creates the reader of a whole column of `rows` numbers within `bounds`.
+    /// Creates the reader of a whole column. The column has `rows` numbers, and each number is within `bounds`.
     ///
     /// # Errors
-    /// The bytes are no column of `rows` numbers.
+    /// Returns an error if the bytes are no column of `rows` numbers.
     pub(crate) fn new(
         column: Vec<u8>,
         rows: usize,
@@ -220,7 +221,8 @@ impl PackedColumn {
         Ok(Self { headers, packed: column, packed_offset: 0, blocks: blocks.into_iter(), bounds })
     }
 
-    /// Creates the reader of some blocks. `packed` has their bytes, from the first to the last block.
+    /// Creates the reader of some blocks. `packed` has the bytes of the column from the first to the last of these
+    /// blocks.
     pub(crate) fn of_blocks(
         headers: BlockHeaders,
         packed: Vec<u8>,
@@ -240,10 +242,10 @@ impl PackedColumn {
         &self.headers
     }
 
-    /// Unpacks the next block into `numbers`, which is cleared first. It is empty after the last block.
+    /// Clears `numbers`, and then unpacks the next block into `numbers`. After the last block, `numbers` is empty.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(crate) fn next_block(&mut self, numbers: &mut Vec<i64>) -> Result<(), ColumnFileError> {
         numbers.clear();
         let Some(block) = self.blocks.next() else { return Ok(()) };
@@ -262,7 +264,7 @@ impl PackedColumn {
     /// Reads the numbers of all blocks.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(super) fn into_numbers(mut self) -> Result<Vec<i64>, ColumnFileError> {
         let mut all = Vec::new();
         let mut numbers = Vec::new();
@@ -278,7 +280,7 @@ impl PackedColumn {
     /// Checks the numbers of all blocks.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(super) fn check(mut self) -> Result<(), ColumnFileError> {
         let mut numbers = vec![0];
         while !numbers.is_empty() {
@@ -296,7 +298,7 @@ fn unpack_block(packed: &[u8], count: usize, header: BlockHeader, numbers: &mut 
     }
     let mask = (1_u64 << width) - 1;
     let number = |bit: usize, word: u64| base.wrapping_add((word >> (bit % 8) & mask) as i64);
-    // For each number before this index, eight bytes can be read.
+    // Each number before this index begins at least eight bytes before the end of the block.
     let fast_count = ((packed.len().saturating_sub(8) * 8) / width).min(count);
     numbers.extend((0..fast_count).map(|index| {
         let bit = index * width;

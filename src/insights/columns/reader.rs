@@ -1,4 +1,4 @@
-//! Reads column files. Checks each part of a file before its first use.
+//! Reads column files. Checks each section of a file before the first use of the section.
 
 use std::ops::{Deref, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -17,27 +17,27 @@ use crate::little_endian::{u32_at, u64_at};
 use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
-/// The number of agent numbers. An agent number means a device, an operating system and a browser.
+/// Number of agent numbers. Each agent number encodes a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
 
-/// The columns of a segment, in a column file or in memory. A file is open only while it is read, so that a log of
+/// The columns of a segment, in a column file or in memory. A column file is open only while it is read. So a log with
 /// many segments needs few file descriptors.
 pub struct Columns {
     header: Header,
     content: Content,
 }
 
-/// The rows of a file that a reader needs.
+/// The blocks of a file that a reader needs.
 #[derive(Debug)]
 pub(crate) struct FilePart {
-    /// The blocks in ascending order. `None` for all blocks.
+    /// The numbers of the blocks, in ascending order. `None` if the reader needs all blocks.
     blocks: Option<Vec<usize>>,
-    /// True if the checksums of all sections were checked before.
+    /// True if the reader has already checked the checksums of all sections.
     is_checked: bool,
 }
 
 impl FilePart {
-    /// The whole file. It was not checked before.
+    /// The whole file. The reader has not checked its sections yet.
     pub(crate) const WHOLE: Self = Self { blocks: None, is_checked: false };
 }
 
@@ -48,14 +48,14 @@ enum Content {
     },
     OpenFile(Box<dyn DiskFile>),
     Memory(Vec<u8>),
-    /// A sealed segment without a column file.
+    /// The columns of a sealed segment that has no column file.
     Unstored(Arc<UnstoredColumns>, SegmentSpan),
 }
 
-/// Columns whose file is open.
+/// Columns that can be read without opening a file.
 pub(crate) enum OpenColumns<'c> {
     File(Box<Columns>),
-    /// Columns without a file.
+    /// Columns in memory, or columns whose file is already open.
     Other(&'c Columns),
 }
 
@@ -70,7 +70,7 @@ impl Deref for OpenColumns<'_> {
     }
 }
 
-/// A record that names a tie. The visitors are indices into the visitors of the file.
+/// A record that names a tie. `anonymous` and `user` are indices into the visitors of the file.
 #[derive(Clone, Copy)]
 pub(crate) struct TieRow {
     /// The position of the record in the order of the seqs.
@@ -78,7 +78,7 @@ pub(crate) struct TieRow {
     pub anonymous: u32,
     /// `None` if the record ends the tie of the anonymous ID.
     pub user: Option<u32>,
-    /// True if the record is an alias. It makes the tie only if the anonymous ID has no tie yet.
+    /// True if the record is an alias. An alias makes the tie only if the anonymous ID has no tie yet.
     pub is_alias: bool,
 }
 
@@ -92,10 +92,11 @@ pub(crate) struct AmountEntry {
 }
 
 impl Columns {
-    /// Opens the column file at `path`. The file must be of the segment with these seqs, and of this key.
+    /// Opens the column file at `path`. Checks that the file belongs to the segment with these seqs, and that its
+    /// hashes have this key.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the error of the first check that fails.
     pub fn open(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -114,7 +115,7 @@ impl Columns {
         Ok(Self { header, content })
     }
 
-    /// Opens a column file of any segment and any key. Checks its header and its length.
+    /// Opens a column file of any segment and any key. Checks the header and the length of the file.
     fn open_any(disk: &dyn Disk, path: &Path) -> Result<Self, ColumnFileError> {
         let file = disk.open(path)?;
         let mut bytes = [0; HEADER_BYTES];
@@ -129,7 +130,7 @@ impl Columns {
     /// Checks every byte of the column file at `path`.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the error of the first check that fails.
     pub fn check_file(disk: &dyn Disk, path: &Path) -> Result<(), ColumnFileError> {
         Self::open_any(disk, path)?.check()
     }
@@ -137,7 +138,7 @@ impl Columns {
     /// Creates columns from the bytes of a column file.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the error of the first check that fails.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ColumnFileError> {
         let header = Header::from_bytes(&bytes)?;
         if bytes.len() as u64 != header.file_bytes() {
@@ -146,7 +147,7 @@ impl Columns {
         Ok(Self { header, content: Content::Memory(bytes) })
     }
 
-    /// Creates the columns of a sealed segment without a column file, from the bytes of such a file.
+    /// Creates the columns of a sealed segment that has no column file. `bytes` has the format of a column file.
     pub(crate) fn unstored(
         unstored: Arc<UnstoredColumns>,
         bytes: Vec<u8>,
@@ -157,14 +158,14 @@ impl Columns {
         Ok(Self { header, content: Content::Unstored(unstored, span) })
     }
 
-    /// Opens the file, so that the next reads need not open it.
+    /// Opens the column file once. Reads of the returned columns do not open it again.
     pub(crate) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
         let Content::File { disk, path } = &self.content else { return Ok(OpenColumns::Other(self)) };
         let content = Content::OpenFile(disk.open(path)?);
         Ok(OpenColumns::File(Box::new(Self { header: self.header.clone(), content })))
     }
 
-    /// Returns whether the columns are in a column file.
+    /// Returns true if the columns are read from a column file by its path.
     pub(crate) fn is_stored(&self) -> bool {
         matches!(self.content, Content::File { .. })
     }
@@ -173,20 +174,20 @@ impl Columns {
         &self.header
     }
 
-    /// Returns whether a row has the site.
+    /// Returns true if a row has this site.
     pub(crate) fn has_site(&self, site: &str) -> Result<bool, ColumnFileError> {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
-    /// Returns whether a row may have this text. A row that has `(other)` may stand for it.
+    /// Returns true if a row can have this text. Each text can be among the texts that became `(other)`.
     pub(crate) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
         let texts = self.texts(column)?;
         Ok(self.may_have_other(texts.len())
             || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
     }
 
-    /// Returns whether a row may have `(other)` in a column with this many codes. No row has it if the file still has
-    /// room for any text.
+    /// Returns true if a row can have `(other)` in a column with this many codes. If the file still has room for one
+    /// more text of any length, no row has `(other)`.
     fn may_have_other(&self, code_count: usize) -> bool {
         let bytes = |column: TextColumn| self.header.sections[column.texts_section()].length as usize;
         let text_bytes: usize = TextColumn::ALL.into_iter().map(bytes).sum();
@@ -194,7 +195,7 @@ impl Columns {
             || text_bytes + usize::from(u16::MAX) > COLUMN_TEXT_BYTES_MAX
     }
 
-    /// Returns the number of rows in a range whose site is `(other)`. Each of them may be of any site.
+    /// Returns the number of rows with the site `(other)` and a time in the range. Such a row can belong to any site.
     pub(crate) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
         let sites = self.texts(TextColumn::Site)?.len();
         if !self.may_have_other(sites) {
@@ -214,7 +215,7 @@ impl Columns {
         Ok(codes.into_iter().zip(times).filter(is_counted).count() as u64)
     }
 
-    /// Returns whether the file can have rows in a window of times, in milliseconds.
+    /// Returns true if a row can have a time in the window. The window is in milliseconds.
     pub(crate) fn may_have_rows_in(&self, window: &Range<i64>) -> bool {
         let Header { rows, oldest_ms, newest_ms, .. } = self.header;
         rows > 0 && oldest_ms < window.end && newest_ms >= window.start
@@ -225,7 +226,7 @@ impl Columns {
         self.header.rows as usize
     }
 
-    /// Reads the bytes of a section and checks its checksum.
+    /// Reads a section and checks its checksum.
     fn section(&self, section: usize) -> Result<Vec<u8>, ColumnFileError> {
         let Section { length, crc } = self.header.sections[section];
         let bytes = self.read(self.header.section_offset(section), length as usize)?;
@@ -235,7 +236,7 @@ impl Columns {
         }
     }
 
-    /// Reads a part of a section whose checksum was checked before.
+    /// Reads a part of a section. The caller has already checked the checksum of the section.
     fn part_of_section(&self, section: usize, range: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
         if range.end > self.header.sections[section].length as usize {
             return Err(ColumnFileError::OUT_OF_RANGE);
@@ -292,14 +293,15 @@ impl Columns {
         Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the hashes of consecutive visitors. [`visitors`](Self::visitors) has checked the section before.
+    /// Returns the hashes of consecutive visitors. The caller has already called [`visitors`](Self::visitors), which
+    /// checks the section.
     pub(crate) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
         let bytes = self.part_of_section(VISITORS, 8 * visitors.start..8 * visitors.end)?;
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the part of the file with the rows of consecutive visitors. `is_checked` is true if all sections were
-    /// checked before.
+    /// Returns the part of the file that has the rows of these consecutive visitors. `is_checked` is true if the caller
+    /// has already checked all sections.
     pub(crate) fn part_of_visitors(
         &self,
         visitors: &Range<usize>,
@@ -314,8 +316,8 @@ impl Columns {
         Ok(FilePart { blocks: Some(blocks), is_checked })
     }
 
-    /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were checked
-    /// before.
+    /// Returns the part of the file that has the rows of these visitors. The visitors are sorted. The caller has
+    /// already checked all sections.
     pub(crate) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
         let numbers: Vec<i64> = visitors.iter().map(|visitor| *visitor as i64 + 1).collect();
         let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
@@ -327,7 +329,7 @@ impl Columns {
         self.packed(TIMES, self.header.oldest_ms..=self.header.newest_ms, part)
     }
 
-    /// Returns the visitor of each row: its index plus 1, or 0 for a record without an ID.
+    /// Returns for each row the index of its visitor plus 1. It is 0 for a record without an ID.
     pub(crate) fn row_visitors(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(ROW_VISITORS, self.header.visitors as usize + 1, part)
     }
@@ -342,12 +344,12 @@ impl Columns {
         self.numbers(AGENTS, AGENT_NUMBERS, part)
     }
 
-    /// Returns the position of each row in the order of their seqs.
+    /// Returns the position of each row in the order of the seqs.
     pub(crate) fn positions(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(POSITIONS, self.rows(), part)
     }
 
-    /// Returns the texts of a column, by their codes. Code 0 has the empty text, and code 1 has `(other)`.
+    /// Returns the text of each code of a column. Code 0 has the empty text, and code 1 has `(other)`.
     pub(crate) fn texts(&self, column: TextColumn) -> Result<Vec<String>, ColumnFileError> {
         let bytes = self.section(column.texts_section())?;
         let mut texts = vec![String::new(), OTHER.to_owned()];
@@ -363,7 +365,7 @@ impl Columns {
         Ok(texts)
     }
 
-    /// Returns the code of each row in a text column. The column has `text_count` codes.
+    /// Returns the code of each row in a text column. `text_count` is the number of codes of the column.
     pub(crate) fn codes(
         &self,
         column: TextColumn,
@@ -403,14 +405,14 @@ impl Columns {
         parse_entries(&bytes, TIE_BYTES, entry)
     }
 
-    /// Returns the visitors with a page, track or screen event without an anonymous ID, as indices.
+    /// Returns each visitor that has a page, track or screen event without an anonymous ID. The visitors are indices.
     pub(crate) fn users_alone(&self) -> Result<Vec<u32>, ColumnFileError> {
         let bytes = self.section(USERS_ALONE)?;
         let entry = |bytes: &[u8]| Some(u32_at(bytes, 0)).filter(|index| *index < self.header.visitors);
         parse_entries(&bytes, 4, entry)
     }
 
-    /// Returns the smallest receipt time of a row, in milliseconds. `None` without rows.
+    /// Returns the smallest receipt time of a row, in milliseconds. Returns `None` if there are no rows.
     pub(crate) fn oldest_receipt_ms(&self) -> Result<Option<i64>, ColumnFileError> {
         let bytes = self.section(OLDEST_RECEIPT)?;
         match bytes.len() {
@@ -421,7 +423,8 @@ impl Columns {
     }
 }
 
-/// Parses entries of `entry_bytes` bytes each. `parse` returns `None` for an entry with a number out of range.
+/// Parses a sequence of entries. Each entry has `entry_bytes` bytes. `parse` returns `None` if a number of the entry is
+/// out of range.
 fn parse_entries<T>(
     bytes: &[u8],
     entry_bytes: usize,

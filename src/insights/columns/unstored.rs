@@ -1,7 +1,8 @@
-//! The columns of sealed segments that have no column file. The disk may have no room for a file, and `parallax
-//! insights` writes nothing into the data directory.
+//! The columns of sealed segments that have no column file. A segment has no column file if the disk has no room for
+//! the file. `parallax insights` writes no column files at all.
 //!
-//! Memory holds such columns up to a limit. Beyond the limit, columns are built again each time a question reads them.
+//! The memory for these columns has a limit. At the limit, the least recently used columns are dropped. A question that
+//! reads dropped columns builds them again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +21,7 @@ pub(crate) struct UnstoredColumns {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
-    /// Most bytes of the columns in memory.
+    /// Maximum size of the columns in memory, in bytes.
     bytes_max: u64,
     cache: Mutex<ColumnCache>,
     known_damage: KnownDamage,
@@ -29,13 +30,13 @@ pub(crate) struct UnstoredColumns {
 /// The columns in memory.
 #[derive(Default)]
 struct ColumnCache {
-    /// The least recently used entry is the first one.
+    /// The first entry is the least recently used.
     entries: VecDeque<CacheEntry>,
     /// The sum of the lengths of all entries.
     bytes: u64,
 }
 
-/// The columns of a segment, in the bytes of a column file.
+/// The columns of a segment. `bytes` has the format of a column file.
 struct CacheEntry {
     first_seq: u64,
     bytes: Arc<Vec<u8>>,
@@ -54,7 +55,7 @@ impl UnstoredColumns {
         }
     }
 
-    /// Returns the same columns, but the reader of their segments reports damage to `known_damage`.
+    /// Returns an empty store with the same settings. It reports damaged segments to `known_damage`.
     pub(crate) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
         let unstored = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
         Self { known_damage, ..unstored }
@@ -65,7 +66,7 @@ impl UnstoredColumns {
         &self.known_damage
     }
 
-    /// Keeps the columns of a segment in memory. Drops the least recently used columns beyond the limit.
+    /// Keeps the columns of a segment in memory. If the limit is exceeded, drops the least recently used columns.
     pub(crate) fn keep(&self, first_seq: u64, bytes: Arc<Vec<u8>>) {
         let mut cache = self.lock();
         cache.bytes += bytes.len() as u64;
@@ -82,15 +83,15 @@ impl UnstoredColumns {
         *self.lock() = ColumnCache::default();
     }
 
-    /// Returns the number of bytes of the columns in memory.
+    /// Returns the size of the columns in memory, in bytes.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.lock().bytes
     }
 
-    /// Returns the columns of a sealed segment.
+    /// Returns the columns of a sealed segment from memory. If they are not in memory, builds them.
     ///
     /// # Errors
-    /// The segment cannot be read.
+    /// Returns an error if the segment cannot be read.
     pub(super) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
         let mut cache = self.lock();
         if let Some(index) = cache.entries.iter().position(|entry| entry.first_seq == span.first_seq)
