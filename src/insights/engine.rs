@@ -1,8 +1,8 @@
 //! The threads of Insights in a server.
 //!
-//! The thread `insights` answers one question at a time, does other tasks step by step, and gives finished column
-//! files their names. Further questions wait in the queue of the client. The thread `columns` builds the column files
-//! of sealed segments. It has the lowest priority and takes no lock.
+//! The thread `insights` answers one question at a time, and does other tasks step by step. It also renames the column
+//! files that the thread `columns` has written. The thread `columns` builds the column files of sealed segments. The
+//! thread `columns` has the lowest priority. The only lock that it takes is the short lock of the list of known damage.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -33,11 +33,11 @@ use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
 
-/// Longest time of one question. It begins when the thread takes the question, and includes the columns that are built
-/// for it. A question that takes longer is refused.
+/// Time limit of one question. The time begins when the thread `insights` takes the question from its queue. The time
+/// includes the build of missing columns. A question that exceeds the limit is refused.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Attempts to count a question. An attempt is repeated if an erasure changes the log meanwhile, or if columns cannot
-/// be read.
+/// Maximum number of attempts to answer a question. An attempt is repeated if an erasure has changed the log during the
+/// attempt, or if columns cannot be read.
 const ATTEMPTS_MAX: u32 = 8;
 /// Pause between two searches for sealed segments without a column file.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,19 +45,20 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The reason why a question has no answer.
 #[derive(Debug, Clone)]
 pub enum AnswerError {
-    /// The question waited too long for other questions.
+    /// The question waited too long in the queue, and its work has not begun.
     NotBegun,
-    /// The question takes more than its time.
+    /// The question takes more time than it may.
     TooExpensive,
-    /// The question takes more than its memory.
+    /// The question takes more memory than it may.
     TooLarge,
-    /// The log does not know the experiment.
+    /// The question names an experiment that is unknown to the site and to the log.
     Refused(QuestionError),
-    /// This many column files are missing.
+    /// The time was over before the columns of this many segments were read or built. The last of them can be the
+    /// active segment.
     Behind(usize),
-    /// The log cannot be read.
+    /// The log or a column file cannot be read, or a column file is damaged.
     Unreadable(String),
-    /// The thread panicked while it answered.
+    /// The work of the question or of the task panicked.
     Panicked,
     /// A job failed.
     Job(JobError),
@@ -88,7 +89,7 @@ impl From<ScanError> for AnswerError {
 pub struct JobError {
     /// The problem that the client gets.
     pub kind: &'static ProblemKind,
-    /// A noun phrase.
+    /// The detail of the problem, as a noun phrase.
     pub detail: String,
 }
 
@@ -97,7 +98,7 @@ pub struct JobError {
 pub enum Output {
     /// The answer to a question.
     Answer(Arc<Answer>),
-    /// A text that a client may keep. Its ETag is that of the text.
+    /// A text that a client may cache. The response has an ETag that is computed from the text.
     ValidatedText(String),
     /// A text that no cache may store.
     UnstoredText(String),
@@ -105,30 +106,30 @@ pub enum Output {
     Job(JobOutput),
 }
 
-/// The response that a successful job makes.
+/// The response of a successful job.
 #[derive(Debug, Clone)]
 pub struct JobOutput {
     /// The media type.
     pub content_type: &'static str,
     /// The body.
     pub text: String,
-    /// The seq after which the next request continues, if the response was truncated.
+    /// If the response was truncated, the seq after which the next request continues.
     pub next_since: Option<u64>,
-    /// Damaged places of the log that the job skipped.
+    /// The number of damaged places of the log that the job skipped.
     pub damaged_places: u64,
 }
 
 /// The result of a task.
 pub(crate) type TaskResult = Result<Output, AnswerError>;
 
-/// The result of the task with this ID.
+/// The result of a task, with the ID of the task.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub id: u64,
     pub result: TaskResult,
 }
 
-/// Sends replies to the thread of the requests, and wakes it.
+/// A sender of replies to the thread of the requests. It wakes this thread after each reply.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplySender {
     replies: Sender<Reply>,
@@ -136,13 +137,14 @@ pub(crate) struct ReplySender {
 }
 
 impl ReplySender {
-    /// Creates a channel that writes a byte to `wakeup_tx` after each reply.
+    /// Creates a channel for replies. The sender writes a byte to `wakeup_tx` after each reply.
     pub(crate) fn new(wakeup_tx: Arc<UnixStream>) -> (Self, Receiver<Reply>) {
         let (replies, receiver) = channel();
         (Self { replies, wakeup_tx }, receiver)
     }
 
-    /// If the receiver is gone, the server stops. If the socket is full, the thread wakes anyway.
+    /// Sends a reply. A send to the channel fails only if the server is stopping. A write to the socket fails if the
+    /// socket is full. Then the thread of the requests wakes up because of the bytes in the socket.
     pub(crate) fn send(&self, reply: Reply) {
         let _ = self.replies.send(reply);
         drop((&*self.wakeup_tx).write(&[1]));
@@ -151,7 +153,7 @@ impl ReplySender {
 
 /// A task of the thread `insights`.
 pub(crate) struct Task {
-    /// The ID of its reply.
+    /// The ID of the reply to the task.
     pub id: u64,
     pub work: Work,
     pub asked_at: Instant,
@@ -159,10 +161,11 @@ pub(crate) struct Task {
 }
 
 pub(crate) enum Work {
-    /// A question. The next one may be asked after the reply.
+    /// A question. The client sends the next question only after the reply to this question.
     Question(Box<SiteQuestion>),
-    /// Does the next step, and returns the result after the last one. The thread answers a question that waits after
-    /// each step. If the task is abandoned, it has no reply.
+    /// A task with several steps. Each call does one step. The last step returns the result. Between two steps the
+    /// thread handles at most one message, such as a question. An abandoned task is dropped before its next step, and
+    /// gets no reply.
     Steps(Box<dyn FnMut() -> Option<TaskResult> + Send>),
 }
 
@@ -174,12 +177,13 @@ pub(crate) struct SiteQuestion {
     pub now_ms: i64,
 }
 
-/// A flag that tells the thread that no client waits for the answer any more. Clones share the flag.
+/// A flag for a task whose clients have all gone. All clones share one flag.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Abandonment(Arc<AtomicBool>);
 
 impl Abandonment {
-    /// Ends the task.
+    /// Tells the thread to drop the task. A question ends at its next check of the time. Other tasks end before their
+    /// next step.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -191,7 +195,8 @@ impl Abandonment {
 
 enum Message {
     Run(Task),
-    /// The thread `columns` has written the column file of this segment. It waits for the result of the rename.
+    /// The thread `columns` has written the column file of this segment, and waits until the thread `insights` has
+    /// renamed the file.
     Built(ColumnSource, Sender<io::Result<bool>>),
 }
 
@@ -199,7 +204,8 @@ enum Message {
 pub(crate) struct InsightsClient {
     messages: Sender<Message>,
     metrics: Arc<InsightsMetrics>,
-    /// When the client drops it, the thread `columns` ends, and then the thread `insights`.
+    /// When the client is dropped, the drop of this sender ends the thread `columns`. The thread `insights` ends after
+    /// the thread `columns`.
     _stop: Sender<()>,
 }
 
@@ -209,12 +215,12 @@ impl InsightsClient {
         Self { messages: channel().0, metrics: Arc::default(), _stop: channel().0 }
     }
 
-    /// Starts a task. Returns false if the thread has ended.
+    /// Sends a task to the thread `insights`. Returns false if the thread is not running.
     pub(crate) fn run(&self, task: Task) -> bool {
         self.messages.send(Message::Run(task)).is_ok()
     }
 
-    /// Counts tasks that no client waits for any more.
+    /// Adds tasks that were dropped because their clients have gone.
     pub(crate) fn count_abandoned(&self, tasks: usize) {
         self.metrics.abandoned.fetch_add(tasks as u64, Ordering::Relaxed);
     }
@@ -229,17 +235,19 @@ pub(crate) struct InsightsMetrics {
 }
 
 impl InsightsMetrics {
-    /// Returns the number of sealed segments without a column file, as of the last search.
+    /// Returns the number of sealed segments that have no column file yet. The thread `columns` sets this number at
+    /// each search, and reduces it by 1 after each file that it installs.
     pub(crate) fn segments_behind(&self) -> u64 {
         self.segments_behind.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of questions and tasks that were dropped because no client waited for them any more.
+    /// Returns the number of questions and other tasks that were dropped because their clients have gone.
     pub(crate) fn abandoned(&self) -> u64 {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the durations of the questions, from the request to the answer.
+    /// Returns the latencies of questions and other tasks. A latency is the time from the request to the reply.
+    /// Abandoned tasks are not included.
     pub(crate) fn query_latency(&self) -> &LatencyHistogram {
         &self.query_latency
     }
@@ -252,18 +260,21 @@ pub(crate) struct Resources {
     pub key: VisitorKey,
     pub log: Queue,
     pub ack: Ack,
-    /// Memory for answers over columns. With 0 no column file is built, and no question is asked.
+    /// The memory of Insights, in bytes. If it is 0, Insights is off: the server builds no column files and refuses all
+    /// questions.
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
     pub replies: ReplySender,
 }
 
-/// Starts the thread `insights`, and the thread `columns` if Insights is on. They end when the client is dropped.
+/// Starts the thread `insights`. If Insights is on, starts the thread `columns` too. Both threads end when the client
+/// is dropped.
 ///
 /// # Errors
-/// A thread cannot be created.
+/// Returns an error if a thread cannot be created.
 pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
-    // The client bounds the questions, and the thread `columns` waits for each of its messages.
+    // The channel needs no limit. The admin address limits its tasks, and sends one question at a time. The thread
+    // `columns` sends one message at a time.
     let (messages_tx, messages) = channel();
     let (stop_tx, stop) = channel();
     let Resources { disk, directory, key, log, memory_bytes, metrics, .. } = &resources;
@@ -298,13 +309,13 @@ pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
 struct InsightsThread {
     resources: Resources,
     store: ColumnStore,
-    /// The counts over the sealed segments of the store.
+    /// The counts of the last questions over the sealed segments of the store.
     cache: AnswerCache,
     installer: ColumnInstaller,
-    /// The erasure generation of the store.
+    /// The erasure generation in which the store and the cache were filled.
     generation: u64,
     messages: Receiver<Message>,
-    /// The tasks with steps that are not done, oldest first.
+    /// The tasks whose last step is not done yet. The oldest task is the first one.
     tasks: VecDeque<Task>,
 }
 
@@ -318,7 +329,7 @@ impl InsightsThread {
         }
     }
 
-    /// Returns the next message. Waits for a message only if there is no task.
+    /// Returns the next message. If there is a task with steps, returns `None` instead of waiting for a message.
     fn next_message(&self) -> Result<Option<Message>, RecvError> {
         if self.tasks.is_empty() {
             return self.messages.recv().map(Some);
@@ -342,19 +353,19 @@ impl InsightsThread {
                 self.reply(&task, answer.map(|answer| Output::Answer(Arc::new(answer))));
             }
             Message::Built(source, result_tx) => {
-                // The builder has ended if the server stops.
+                // A send fails only if the thread `columns` has ended, because the server is stopping.
                 let _ = result_tx.send(self.installer.install_built(source));
             }
         }
     }
 
-    /// Forgets everything that was read from the log.
+    /// Drops all columns and all counts that were read from the log.
     fn clear(&mut self) {
         self.store.clear();
         self.cache.clear();
     }
 
-    /// Does one step of the oldest task that a client waits for.
+    /// Drops abandoned tasks, and does one step of the oldest task.
     fn step_task(&mut self) {
         self.tasks.retain(|task| !task.abandonment.is_set());
         let Some(Task { work: Work::Steps(step), .. }) = self.tasks.front_mut() else { return };
@@ -373,7 +384,8 @@ impl InsightsThread {
         self.resources.replies.send(Reply { id: task.id, result });
     }
 
-    /// Answers a question. Counts again if an erasure changes the log meanwhile.
+    /// Answers a question. Repeats the count if an erasure has changed the log during the count, or if columns cannot
+    /// be read.
     fn answer(&mut self, question: &SiteQuestion, abandonment: &Abandonment) -> Result<Answer, AnswerError> {
         let started_at = clock::instant();
         let mut attempts = 1;
@@ -430,10 +442,10 @@ fn panicked() -> AnswerError {
 struct ColumnsThread {
     files: MissingFiles,
     insights: Sender<Message>,
-    /// Is disconnected when the client is dropped.
+    /// The receiver is disconnected when the client is dropped.
     stop: Receiver<()>,
     metrics: Arc<InsightsMetrics>,
-    /// True after a failure, so that a broken disk gives one log line.
+    /// True if the last build has failed. So a broken disk gives one warning, and not one per second.
     has_failed: bool,
 }
 
@@ -456,7 +468,7 @@ impl ColumnsThread {
         let Self { files, insights, stop, metrics, .. } = self;
         let mut install = |source| {
             let (result_tx, result) = channel();
-            // An error means that the thread `insights` has ended, because the server stops.
+            // An error means that the thread `insights` has ended, because the server is stopping.
             let sent = insights.send(Message::Built(source, result_tx));
             sent.ok().and_then(|()| result.recv().ok()).unwrap_or(Ok(false))
         };

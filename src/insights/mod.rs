@@ -1,17 +1,17 @@
-//! Insights: counts the events of the log, exactly, and compares the arms of experiments.
+//! Insights: exact counts of the events of the log, and comparisons of the arms of experiments.
 //!
 //! ```text
 //! sealed segment --build--> column file --+
 //! active segment --build--> columns ------+--scan--> rows of each visitor --count--> numbers --answer--> JSON, CSV
 //! ```
 //!
-//! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] answers questions
-//! about page views, and has the parts that all questions need. [`experiment`] and [`zones`] answer questions about
-//! experiments and about the zones of a page. [`query`] chooses the room that answers a question. [`engine`] runs the
-//! threads of a server.
+//! [`columns`] writes and reads column files. [`columns::format`] specifies their format. [`questions`] answers
+//! questions about page views, and has the code that all questions share. [`experiment`] answers questions about
+//! experiments. [`zones`] answers questions about the zones of a page. [`query`] chooses the module that answers a
+//! question. [`engine`] runs the threads of Insights in a server.
 //!
-//! Invariants: every number is exact. Recovery of the log needs nothing from here. The threads of the log and of the
-//! requests do no work for this module. It knows no HTTP and no profiles.
+//! Invariants: every number is exact. Recovery of the log needs no file and no code of this module. The threads of the
+//! log and the threads of the requests do no work for this module. This module uses neither HTTP nor profiles.
 
 mod columns;
 pub(crate) mod engine;

@@ -34,11 +34,11 @@
 //! 8       4     format version   4
 //! 12      4     header length    352; the first section begins here
 //! 16      8     first seq        of the segment
-//! 24      8     last seq         the seq before the next segment; it differs if the log has become longer or shorter
+//! 24      8     last seq         the seq before the next segment; a file with another last seq is built again
 //! 32      4     rows
 //! 36      4     visitors
-//! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
-//! 48      8     newest time      largest timestamp of a row
+//! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 if there are no rows
+//! 48      8     newest time      largest timestamp of a row, Unix milliseconds; 0 if there are no rows
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
 //! 60      288   sections         for each of the 36 sections: its length (4), CRC-32C of its bytes (4)
 //! 348     4     crc              CRC-32C of bytes 0..348
@@ -48,17 +48,17 @@
 //! 0       visitors: their 64-bit hashes, sorted, 8 bytes each
 //! 1       packed column: timestamp, Unix milliseconds
 //! 2       packed column: visitor, as an index into section 0 plus 1; 0 for a record without an ID
-//! 3       packed column: kind of the record, plus 32 if it begins or extends a visit, plus 64 if a crawler sent it, plus 128
-//!         for `Sec-GPC: 1`
+//! 3       packed column: kind of the record, plus 32 if the record begins or extends a visit, plus 64 if a crawler sent the
+//!         record, plus 128 if the request had `Sec-GPC: 1`
 //! 4       packed column: device + 5 * (operating system + 7 * browser), with the numbers of the segment
 //! 5..18   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
 //!         campaign, term, content, country, language
 //! 18..31  the texts of columns 5..18: for each text its length (2) and its bytes in UTF-8
 //! 31      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
-//!         or the smallest i64 for a value that is ignored
-//! 32      ties: position of a record that names a tie (4), the anonymous ID and the user as indices into section 0 (4
-//!         each), 1 for an alias or 2 for the end of a tie, which has the anonymous ID twice (1); in the order of their seqs
-//! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
+//!         or the smallest i64 if the value of the property is no amount
+//! 32      ties, in the order of their seqs: position of the record (4); anonymous ID and user as indices into section 0
+//!         (4 each); 1 for an alias, 2 for the end of a tie, or else 0 (1). The end of a tie has the anonymous ID twice
+//! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty if there are no rows
 //! 34      packed column: the position of the row in the order of the seqs, from 0
 //! 35      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
 //!         (4 each), ascending
