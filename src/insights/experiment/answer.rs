@@ -1,5 +1,5 @@
-//! Writes the answer about an experiment: its phases, the visitors of each arm, the split, and the sums of each
-//! metric.
+//! Writes the answer about an experiment: the decision, the phases, the visitors of each arm, the test of the split,
+//! and the result of each metric.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -32,10 +32,10 @@ const HEADER: [&str; 16] = [
     "changeHigh", "p", "pAdjusted", "verdict",
 ];
 
-/// Answers a question about an experiment. `log` returns the facts about the log after the count.
+/// Answers a question about an experiment. The function calls `log` after the count, to get the facts about the log.
 ///
 /// # Errors
-/// A file is damaged, the key is unknown, or the question takes too much time or memory.
+/// Returns an error if a file is damaged, if the key is unknown, or if the question takes too much time or memory.
 pub(crate) fn answer_experiment(
     columns: &[&Columns],
     question: &ExperimentQuestion,
@@ -104,7 +104,7 @@ fn write_experiment(
     Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: log.seq }
 }
 
-/// Returns a sentence about the limit of the values. `None` if no metric adds up an amount.
+/// Returns a sentence about the limit of the values. Returns `None` if no metric adds up amounts.
 fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
     let value = question.metrics.iter().position(|metric| metric.column.is_some())?;
     let capped: u64 = count.arms.iter().map(|arm| arm.sums[value].capped).sum();
@@ -118,7 +118,7 @@ fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Optio
     })
 }
 
-/// Returns whether the question differs from the published experiment, or from the default settings.
+/// Returns true if [`ExperimentQuestion::is_exploratory`] is set, or if the baseline is not the default baseline.
 fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> bool {
     let baseline_key = question.baseline.as_deref();
     question.is_exploratory || baseline(baseline_key, &count.arms) != baseline(None, &count.arms)
@@ -147,8 +147,8 @@ fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
     count.arms.iter().enumerate().map(arm).collect()
 }
 
-/// Returns the visitors of the arms that are not compared. `exposed` also counts visitors of arms that have no name
-/// here.
+/// Returns the visitors of each arm that is not compared. `exposed` also includes the visitors of arms whose names are
+/// not in the answer.
 fn other_arms_json(count: &ExperimentCount) -> Json {
     let named: Json =
         count.other_arms.iter().map(|(key, exposed)| json!({ "key": key, "exposed": exposed })).collect();
@@ -235,7 +235,7 @@ fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<St
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns a line for each arm. If the holdout has visitors, it gets the last line.
+/// Returns one line for each arm. If the holdout has visitors, the last line is the line of the holdout.
 fn metric_lines(
     number: usize,
     metric: &Metric,
@@ -286,7 +286,7 @@ fn change_cells(arm: &ComparedArm) -> Vec<Cell> {
     numbers.map(decimal).into_iter().chain([verdict]).collect()
 }
 
-/// Returns the cell of a number. An absent number gives an empty cell.
+/// Returns the cell of a number. The cell is empty if the number is absent.
 fn decimal(number: Option<f64>) -> Cell {
     number.map_or(Cell::Text(None), Cell::Decimal)
 }
