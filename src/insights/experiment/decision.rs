@@ -1,6 +1,7 @@
-//! Decides an experiment: stop and choose an arm, go on, or cannot be decided. A decision is one sentence.
+//! Decides an experiment. A decision has an action, a reason and a sentence. The actions are to stop and choose an arm,
+//! to go on, and to decide nothing.
 //!
-//! The first rule that applies decides. `docs/insights.md` has the rules as a table.
+//! The rules have a fixed order, and the first rule that applies decides. `docs/insights.md` has a table of the rules.
 
 use serde_json::{Value as Json, json};
 
@@ -11,8 +12,8 @@ use super::question::ExperimentQuestion;
 use super::split::Split;
 use crate::insights::statistics::metric::{GuardrailVerdict, Verdict};
 
-/// Most days until a decision. If an experiment needs more days, it cannot be decided, because the site and its
-/// visitors change too much in that time.
+/// Maximum number of days until a decision. If an experiment needs more days, it cannot be decided, because the site
+/// and its visitors change too much in so many days.
 const DAYS_MAX: u64 = 365;
 
 /// A decision about an experiment.
@@ -69,7 +70,7 @@ impl Decision {
     }
 }
 
-/// The facts on which a decision depends.
+/// The input of a decision.
 pub(super) struct Facts<'f> {
     pub question: &'f ExperimentQuestion,
     pub count: &'f ExperimentCount,
@@ -80,13 +81,13 @@ pub(super) struct Facts<'f> {
     pub now_ms: i64,
 }
 
-/// The state of one compared arm.
+/// The results of one compared arm.
 struct ArmState<'f> {
     key: &'f str,
     goal: &'f ComparedArm,
-    /// The goal of the first guardrail that the arm harms.
+    /// The goal of the first harmed guardrail.
     harmed: Option<&'f str>,
-    /// True if there are too few data for the goal or for a guardrail.
+    /// True if it is too early to compare the goal or a guardrail.
     is_early: bool,
     /// True if the amount per visitor is worse.
     has_worse_value: bool,
@@ -135,7 +136,8 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns the decision of an experiment that no numbers can decide.
+/// Returns the decision to decide nothing, if the numbers cannot or must not decide the experiment. Otherwise returns
+/// `None`.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_empty = facts.count.arms.iter().all(|arm| arm.exposed == 0);
@@ -156,12 +158,14 @@ fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     refusal.map(|(_, reason, because)| Decision::cannot(reason, because))
 }
 
-/// Returns the decision to go on, unless the range has ended or too many days are missing.
+/// Returns the decision to go on. If the range has ended, or if too many days are missing, returns the decision to
+/// decide nothing.
 fn wait(facts: &Facts<'_>, reason: &'static str, explanation: &str) -> Decision {
     if facts.question.range.end <= facts.now_ms {
         return Decision::cannot("ended", &format!("{explanation}, and the range has ended"));
     }
-    // With 0 days left the number is unknown: the formula needs no more visitors, but the result does.
+    // If no days are left, the number of days is unknown. By the formula there are enough visitors, but the result is
+    // still open.
     match facts.days_left.filter(|days| *days > 0) {
         Some(days) if days > DAYS_MAX => {
             Decision::cannot("too_long", &format!("{explanation}, and about {days} days are missing"))
@@ -209,7 +213,8 @@ fn baseline_key<'f>(facts: &Facts<'f>) -> Option<&'f str> {
     facts.count.arms.get(index).map(|arm| arm.key.as_str())
 }
 
-/// Returns the state of each compared arm that has a weight. An arm without a weight is shown to no visitor.
+/// Returns the results of each compared arm with a weight above 0, because an arm with the weight 0 is shown to no
+/// visitor. If the weights are unknown, returns the results of all compared arms.
 fn arms_of<'f>(facts: &Facts<'f>) -> Vec<ArmState<'f>> {
     let Some(goal) = goal_of(facts) else { return Vec::new() };
     let weights = facts.split.weights.as_deref();
@@ -219,7 +224,7 @@ fn arms_of<'f>(facts: &Facts<'f>) -> Vec<ArmState<'f>> {
     shown.map(|(index, goal)| arm_state(facts, index, goal)).collect()
 }
 
-/// Returns the state of the arm with this index among the compared arms.
+/// Returns the results of one compared arm. `index` is the index of the arm among the compared arms.
 fn arm_state<'f>(facts: &Facts<'f>, index: usize, goal: &'f ComparedArm) -> ArmState<'f> {
     let results = || {
         let metrics = facts.question.metrics.iter().zip(facts.compared);
@@ -239,7 +244,7 @@ fn arm_state<'f>(facts: &Facts<'f>, index: usize, goal: &'f ComparedArm) -> ArmS
     }
 }
 
-/// Writes a change in percent, with at most one decimal.
+/// Formats a change in percent, with at most one decimal.
 fn percent(change: f64) -> String {
     format!("{} %", (change * 1_000.0).round() / 10.0)
 }

@@ -1,4 +1,4 @@
-//! The experiments that the server knows: their published definitions and their phases.
+//! The known experiments of a site, with their published definitions and their phases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,26 +8,26 @@ use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
 };
 
-/// Most pages, and most zones, of an experiment that an answer names. A longer list would be hard to read. Further
-/// pages are counted, and further zones are left out.
+/// Maximum number of pages, and maximum number of zones, in the places of one experiment. A longer list would be hard
+/// to read. The answer has the number of the other pages. The other zones are left out.
 const PLACES_SHOWN_MAX: usize = 100;
 
-/// The facts that the server knows about an experiment.
+/// An experiment that is published or has phases. The experiment of an unknown key has neither.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownExperiment {
     pub key: String,
     /// `None` if the site does not publish the experiment now.
     pub published: Option<PublishedExperiment>,
-    /// The kept phases, oldest first.
+    /// The phases that the catalog still has. The oldest phase is the first one.
     pub phases: Vec<Phase>,
 }
 
 /// The published definition of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedExperiment {
-    /// The arms, as a phase whose start is 0.
+    /// The published arms, in the form of a phase that starts at 0.
     pub definition: Phase,
-    /// The share of all visitors that are in the holdout.
+    /// The share of the holdout in all visitors.
     pub holdout: f64,
     pub metrics: Metrics,
 }
@@ -35,16 +35,16 @@ pub struct PublishedExperiment {
 /// The pages and the zones that use an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Places {
-    /// The paths of pages, as the author wrote them.
+    /// The paths of the pages, as the author wrote them.
     pub routes: Vec<String>,
-    /// The number of pages beyond [`PLACES_SHOWN_MAX`].
+    /// The number of pages that are not in `routes`.
     pub more_routes: usize,
-    /// The names of zones, sorted.
+    /// The names of the zones, in alphabetical order.
     pub zones: BTreeSet<String>,
 }
 
 impl KnownExperiment {
-    /// Returns the arms of these phases. Without a phase, returns the published arms.
+    /// Returns the arms of these phases. If there is no phase, returns the published arms.
     pub(super) fn arms_in(&self, phases: &[Phase]) -> Vec<String> {
         let published = self.published.iter().map(|published| &published.definition);
         let phases: Vec<&Phase> =
@@ -58,7 +58,7 @@ impl KnownExperiment {
         arms
     }
 
-    /// Returns the newest phase. Without a phase, returns the published definition.
+    /// Returns the newest phase. If the experiment has no phase, returns the published definition.
     pub(super) fn newest(&self) -> Option<&Phase> {
         self.phases.last().or_else(|| Some(&self.published.as_ref()?.definition))
     }
@@ -75,12 +75,13 @@ pub(crate) struct KnownSite<'c> {
 }
 
 impl KnownSite<'_> {
-    /// Returns the published zones of the page at a path.
+    /// Returns the published zones of a page.
     pub(crate) fn zones(&self, page: &str) -> Vec<PublishedZone> {
         self.published.map(|site| zones_of(site, page)).unwrap_or_default()
     }
 
-    /// Returns the experiment with this key. An unknown experiment has neither a published definition nor a phase.
+    /// Returns the experiment with this key. If the key is unknown, the experiment has neither a published definition
+    /// nor a phase.
     pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);
         let index = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));
@@ -88,8 +89,8 @@ impl KnownSite<'_> {
         KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
     }
 
-    /// Returns all experiments that are published or have a phase, with their places. They are in the order of their
-    /// keys.
+    /// Returns each experiment that is published or has a phase, with its places. The experiments are in the order of
+    /// their keys.
     pub(crate) fn experiments(&self) -> Vec<(KnownExperiment, Places)> {
         let mut places = self.published.map(places).unwrap_or_default();
         let published = self.published.iter().flat_map(|site| site.experiments.iter());
@@ -127,11 +128,11 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     }
 }
 
-/// Returns the pages and zones of each experiment of a site, by the key of the experiment.
+/// Returns the places of each experiment of a site, by the key of the experiment.
 fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
     let mut places: BTreeMap<&str, Places> = BTreeMap::new();
     for (index, page) in site.pages.iter().enumerate() {
-        // A route with items has consecutive pages with the same path and the same zones.
+        // A route with items has several consecutive pages. All of them have the same path and the same zones.
         if index > 0 && site.pages[index - 1].path == page.path {
             continue;
         }
