@@ -1,4 +1,4 @@
-//! Parses the question for the list of experiments, and counts the visitors of each experiment over its newest phase.
+//! Parses the question for the list of experiments. Counts the visitors of each experiment in its newest phase.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +18,8 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
 
-/// Memory of an entry in the table of exposures, which is at least half full.
+/// Upper bound of the memory of one entry in the table of exposures, in bytes. It includes the free places of the
+/// table, and the old table during a resize.
 const EXPOSURE_BYTES: u64 = 2 * 49;
 
 /// All parameters of the question except `site`.
@@ -27,13 +28,13 @@ pub(crate) const EXPERIMENTS_PARAM_NAMES: [&str; 1] = ["bots"];
 /// The question about all experiments of a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentsQuestion {
-    /// The range in milliseconds. It ends with the current day.
+    /// The range in milliseconds. It begins in 1970, and ends at the end of the current day.
     pub range: Range<i64>,
-    /// True if records of crawlers count too.
+    /// True if the records of crawlers are included.
     pub bots: bool,
-    /// The list has no filters, so all of these are empty.
+    /// The filters. All of them are empty, because the list has no filters.
     filters: Filters,
-    /// The experiments, and the places that use each of them.
+    /// The experiments of the site, with their places.
     pub(super) known: Vec<(KnownExperiment, Places)>,
 }
 
@@ -41,7 +42,7 @@ impl ExperimentsQuestion {
     /// Parses the parameters of the question. Ignores unknown parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// Returns the error of the first wrong parameter.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
@@ -53,31 +54,32 @@ impl ExperimentsQuestion {
         Ok(Self { range: 0..zone.last_days(now_ms, 1).end, bots, filters: Filters::default(), known })
     }
 
-    /// Returns the start of the newest phase of an experiment. Without a phase, all kept events count.
+    /// Returns the start of the newest phase of an experiment. If the experiment has no phase, returns the start of the
+    /// range, so that all events of the log count.
     pub(super) fn start_ms(&self, experiment: &KnownExperiment) -> i64 {
         experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms)
     }
 }
 
-/// Returns the arms of the newest phase. Without a phase, returns the published arms.
+/// Returns the arms of the newest phase. If the experiment has no phase, returns the published arms.
 pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
     let newest = experiment.phases.len().saturating_sub(1);
     experiment.arms_in(&experiment.phases[newest..])
 }
 
-/// The visitors of an experiment over its newest phase.
+/// The visitors of one experiment in its newest phase.
 #[derive(Debug, Clone)]
 pub(super) struct ListedCount {
     pub arms: Arms,
-    /// The number of visitors with each arm, by arm number.
+    /// The number of visitors of each arm, by the number of the arm.
     pub exposed: Vec<u64>,
     /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
     pub unnamed: u64,
     /// The number of visitors with more than one arm.
     pub both: u64,
-    /// The time of the first exposure, in milliseconds.
+    /// The time of the first exposure of any visitor in the phase, in milliseconds.
     pub first_ms: Option<i64>,
-    /// The time of the last exposure, in milliseconds.
+    /// The time of the last exposure of any visitor in the phase, in milliseconds.
     pub last_ms: Option<i64>,
 }
 
@@ -111,30 +113,31 @@ impl ListedCount {
     }
 }
 
-/// The exposure of a visitor to an experiment, summed up over all its events.
+/// The summary of all exposures of one visitor to one experiment.
 struct Exposure {
-    /// The arm of the first event.
+    /// The arm of the exposure that was read first.
     arm: ArmNumber,
     has_many_arms: bool,
-    /// True if an event is before the newest phase.
+    /// True if an exposure is before the start of the newest phase.
     is_earlier: bool,
 }
 
-/// The counts of all experiments, and the facts about the scan.
+/// The counts of all experiments, and the numbers of the scan.
 #[derive(Debug)]
 pub(super) struct List {
     /// The counts of each experiment, in the order of the question.
     pub counts: Vec<ListedCount>,
-    /// The number of rows that were read.
+    /// The number of rows in all files.
     pub rows: u64,
-    /// For each text column, the number of rows whose text is `(other)`.
+    /// For the columns `site` and `experiments`, the number of rows whose text is `(other)`. The other numbers are 0.
     pub other: [u64; TextColumn::COUNT],
 }
 
 /// Counts the visitors of all experiments.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
+/// Returns an error if a file is damaged, if the time is over, or if the visitors do not fit in the memory even in
+/// [`PARTS_MAX`] parts.
 pub(super) fn count_experiments(
     files: &[&Columns],
     question: &ExperimentsQuestion,
@@ -155,12 +158,12 @@ pub(super) fn count_experiments(
     Err(ScanError::TooLarge)
 }
 
-/// A visitor of an experiment.
+/// A visitor and an experiment to which the visitor was exposed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Participant {
     /// The hash of the visitor.
     visitor: u64,
-    /// The index of the experiment in the question.
+    /// The index of the experiment in [`ExperimentsQuestion::known`].
     experiment: u16,
 }
 
@@ -170,7 +173,7 @@ type Exposures = HashMap<Participant, Exposure>;
 struct ListReader<'q> {
     question: &'q ExperimentsQuestion,
     plan: Plan<'q>,
-    /// The index of each experiment, by key.
+    /// The index of each experiment in [`ExperimentsQuestion::known`], by the key of the experiment.
     by_key: HashMap<&'q str, u16>,
     list: List,
 }
@@ -185,7 +188,7 @@ impl<'q> ListReader<'q> {
         Self { question, plan, by_key: by_key.collect(), list }
     }
 
-    /// Counts one part of the visitors. Returns false if the part does not fit in the memory.
+    /// Counts one part of the visitors. Returns false if the exposures of the part do not fit in the memory.
     fn read_part(&mut self, files: &[&Columns], part: Part, limits: &Limits<'_>) -> Result<bool, ScanError> {
         let mut exposures = Exposures::new();
         for file in files {
@@ -217,7 +220,7 @@ impl<'q> ListReader<'q> {
         let texts = file.texts(TextColumn::Experiments)?;
         let hashes = file.visitors()?;
         let mut codes = Block::new(file.codes(TextColumn::Experiments, texts.len(), &FilePart::WHOLE)?);
-        // The experiments and arms in each text, by its code. `None` before a row has the text.
+        // For each code, the experiments and arms in its text. `None` until a row with the code is read.
         let mut arms_by_code: Vec<Option<Vec<(u16, ArmNumber)>>> = vec![None; texts.len()];
         let mut values = Values::default();
         let mut reader = FileReader::new(PartOfFile::whole(file), sites.len(), &self.plan, &mut values)?;
@@ -253,13 +256,13 @@ impl<'q> ListReader<'q> {
         Ok(true)
     }
 
-    /// Returns the time of a row in milliseconds. `None` if the row does not count.
+    /// Returns the time of a row, in milliseconds. Returns `None` if the row does not count.
     fn counted_ms(&self, reader: &FileReader, row: usize) -> Option<i64> {
         let event = reader.read_row(row, &self.plan, &mut [0; TextColumn::COUNT]);
         event.map(|event| event.time_ms())
     }
 
-    /// Returns the experiments in a text, and their arms.
+    /// Returns the known experiments in a text, each with its arm.
     fn arms(&mut self, text: &str) -> Vec<(u16, ArmNumber)> {
         let known = pairs(text).filter_map(|(key, arm)| Some((*self.by_key.get(key)?, arm)));
         let counts = &mut self.list.counts;

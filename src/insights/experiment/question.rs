@@ -16,9 +16,9 @@ use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
 
 const DAYS_DEFAULT: i64 = 30;
-/// The error rate of a comparison: one false alarm in twenty.
+/// The default error rate of a comparison. It gives one false alarm in twenty comparisons.
 const ALPHA_DEFAULT: f64 = 0.05;
-/// The probability to find the smallest interesting change.
+/// The default probability to find the smallest interesting change.
 const POWER_DEFAULT: f64 = 0.8;
 
 /// All parameters of the question except `site`.
@@ -31,31 +31,33 @@ pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 23] = [
 /// A question about an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentQuestion {
-    /// The range in milliseconds. Its end is exclusive.
+    /// The range in milliseconds. The end is exclusive.
     pub range: Range<i64>,
     /// The length of a bucket of the series.
     pub by: Unit,
     pub bots: bool,
     /// The filters. A visitor counts if its first exposure passes them.
     pub filters: Filters,
-    /// Goals count for this many milliseconds after the first exposure. `None` if they count until the end of the
-    /// range.
+    /// The time after the first exposure in which goals count, in milliseconds. `None` if goals count until the end of
+    /// the range.
     pub window_ms: Option<i64>,
     /// The limit of the value of a visitor.
     pub cap: Cap,
     /// The error rate of the comparisons.
     pub(super) alpha: f64,
-    /// The looks at which the comparisons are valid.
+    /// The method of the comparisons. It decides if the result can be read once or several times during the experiment.
     pub(super) method: Method,
-    /// The key of the baseline. `None` for the arm `default`, or else the first arm.
+    /// The key of the baseline. If it is `None`, the baseline is the arm `default`, or the first arm if there is no arm
+    /// `default`.
     pub(super) baseline: Option<String>,
     /// The smallest relative change of the goal that is interesting, such as 0.05 for five percent.
     pub(super) lift: Option<f64>,
     /// The probability to find a change of `lift`.
     pub(super) power: f64,
     pub(super) metrics: Vec<Metric>,
-    /// True if the question differs from the published experiment, or from the default settings. The baseline does not
-    /// count here.
+    /// True if one of these differs from the published experiment: the goal, the value, the guardrails, the window,
+    /// `planned` or the cap. Also true if one of these differs from its default: the start of the range, the filters,
+    /// `bots`, `alpha` or the method. This field does not depend on the baseline.
     pub(super) is_exploratory: bool,
     pub(super) known: KnownExperiment,
 }
@@ -65,7 +67,7 @@ impl ExperimentQuestion {
     /// parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// Returns the error of the first wrong parameter.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
@@ -91,7 +93,7 @@ impl ExperimentQuestion {
         let window_ms = single("window").map(parse_window).transpose()?.or(published_window_ms);
         let published_planned = published.and_then(|metrics| metrics.planned).unwrap_or(PLANNED_DEFAULT);
         let planned = single("planned").map(parse_planned).transpose()?.unwrap_or(published_planned);
-        // A forged snapshot could have a malformed cap.
+        // A forged snapshot can have a malformed cap.
         let published_cap =
             published.and_then(|metrics| Cap::parse(metrics.cap.as_ref()?)).unwrap_or(Cap::DEFAULT);
         let cap = single("cap").map(parse_cap).transpose()?.unwrap_or(published_cap);
@@ -128,10 +130,10 @@ impl ExperimentQuestion {
         &self.known.key
     }
 
-    /// Returns the values of the filters and the goals.
+    /// Returns the values that the filters and the goals name.
     pub(crate) fn named_values(&self) -> Vec<NamedValue<'_>> {
         let mut values = filter_values(&self.filters);
-        // The metric of a value has the goal of another metric.
+        // A metric with a column is skipped, because it has the same goal as another metric.
         for metric in self.metrics.iter().filter(|metric| metric.column.is_none()) {
             let (text, columns): (&str, &[TextColumn]) = match &metric.goal {
                 Goal::Event(name) => (name, &[TextColumn::Event]),
@@ -155,7 +157,7 @@ impl ExperimentQuestion {
         has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
     }
 
-    /// Returns the phases that overlap the range.
+    /// Returns each phase that overlaps the range.
     pub(super) fn phases(&self) -> &[Phase] {
         let phases = &self.known.phases;
         let started_at = |time_ms: i64| phases.partition_point(|phase| phase.from_ms <= time_ms);
@@ -163,8 +165,9 @@ impl ExperimentQuestion {
     }
 }
 
-/// Returns the range of a question. The second result is true if the range has the default start, which is the start
-/// of the newest phase.
+/// Returns the range of a question. The second result is true if the range begins at the default start. The default
+/// start is the start of the newest phase that begins before the end of the range. If there is no such phase, it is the
+/// midnight 30 days before the day of the end.
 fn range_of(
     from_text: Option<&str>,
     to_text: Option<&str>,
