@@ -1,4 +1,4 @@
-//! Compares the split of the visitors among the arms with the weights of the phase, and raises alarms.
+//! Tests if the visitors are split among the arms as the weights of the phase say, and raises alarms.
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
@@ -7,19 +7,19 @@ use crate::insights::statistics::metric::has_too_many_doubtful;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
 use crate::site::catalog::phases::Phase;
 
-/// The split of the visitors among the arms.
+/// The result of the test of the split, and the alarms.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The planned share of each arm. `None` if the range does not start in a phase.
+    /// The planned share of each arm. `None` if no phase has begun at the start of the range.
     pub weights: Option<Vec<f64>>,
-    /// The test of the split. `None` if `reason` says why there is no test.
+    /// The result of the test. `None` if the split was not tested. Then `reason` has a value.
     pub mismatch: Option<Mismatch>,
-    /// The reason why the split is not tested.
+    /// The reason why the split was not tested.
     pub reason: Option<&'static str>,
     pub alarms: Vec<&'static str>,
 }
 
-/// The numbers of visitors on which the alarms depend.
+/// The numbers of visitors that the test and the alarms need.
 pub(super) struct Visitors<'c> {
     /// The key of each arm, and its number of exposed visitors.
     pub arms: Vec<(&'c str, u64)>,
@@ -32,7 +32,7 @@ pub(super) struct Visitors<'c> {
 }
 
 impl Split {
-    /// Compares the split in the range of a question with the weights.
+    /// Tests the split in the range of a question.
     pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
@@ -43,11 +43,13 @@ impl Split {
         Self::between(&visitors, question.phases(), question.range.start)
     }
 
-    /// Compares the split in a range with the phases that overlap the range. The range starts at `start_ms`.
+    /// Tests the split in a range. `phases` are the phases that overlap the range. `start_ms` is the start of the
+    /// range.
     pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
         let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
-        // If the range starts before its first phase, the start of that phase is no change of the weights.
+        // The weights change only at the start of a second phase. If the range begins before the first phase, the start
+        // of the first phase is no change.
         let is_changed = phases.len() > 1;
         let exposed_in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
         let is_tested = !is_changed && exposed_in_arms > 0;
@@ -74,7 +76,7 @@ impl Split {
     }
 }
 
-/// Returns the weight of each arm. The weight is 0 if the phase does not have the arm.
+/// Returns the weight of each arm. If the phase does not have the arm, the weight is 0.
 fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     let weights: Vec<f64> = phase.weights().collect();
     let weight_of = |key: &str| {
@@ -84,7 +86,7 @@ fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     visitors.arms.iter().map(|(arm, _)| weight_of(arm)).collect()
 }
 
-/// Returns the number of visitors of compared arms that no phase shows.
+/// Returns the number of visitors whose arm has the weight 0 in every phase.
 fn unplanned_in_arms(visitors: &Visitors<'_>, phases: &[Phase]) -> u64 {
     let is_shown = |key: &str| {
         let mut arms = phases.iter().flat_map(|phase| &phase.arms);

@@ -11,15 +11,15 @@ use crate::insights::questions::sql::{
 };
 use crate::site::experiment_metrics::{Cap, Goal};
 
-/// The empty columns of a row that is not about a metric.
+/// The columns with nulls of a row that is not about a metric.
 const NO_SUMS: &str =
     "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped,
   null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares";
 
-/// The condition that a visitor has one arm, which is the holdout or is compared.
+/// The condition that a visitor has exactly one arm, and that this arm is compared or is the holdout.
 const COMPARED: &str = "arms = 1 and is_compared";
 
-/// Returns the query that counts the visitors of an experiment and adds up its metrics.
+/// Returns the query that counts the visitors of an experiment and adds up the metrics.
 pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     add_exposures(&mut sql, question, site);
@@ -55,7 +55,8 @@ select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), su
     sql
 }
 
-/// Adds the table `exposures` with all visitors that saw an arm, and the table `exposed` with the visitors that count.
+/// Adds the table `exposures` and the table `exposed`. `exposures` has each visitor that has an exposure. `exposed` has
+/// only the visitors that count.
 fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFacts) {
     let from = instant(question.range.start);
     let to = instant(question.range.end);
@@ -85,7 +86,8 @@ exposed as (select *, {is_compared} as is_compared from exposures where exposed 
     );
 }
 
-/// Returns the condition that an arm is compared or is the holdout. If no arm is known, all arms are compared.
+/// Returns the condition that an arm is compared or is the holdout. If the experiment has no known arm, all arms are
+/// compared.
 fn is_compared(question: &ExperimentQuestion) -> String {
     let known = question.known.arms_in(question.phases());
     let arms = known.iter().map(String::as_str).chain([HOLDOUT]).map(text);
@@ -95,8 +97,8 @@ fn is_compared(question: &ExperimentQuestion) -> String {
     }
 }
 
-/// Returns the query that gives the limit of the values. The limit is the amount of the question, or the value at the
-/// rank of its quantile.
+/// Returns the query for the limit of the values. If the cap is an amount, the limit is this amount. If the cap is a
+/// quantile, the limit is the value at the rank of the quantile.
 fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> String {
     let cap = if metric.column.is_some() { question.cap } else { Cap::None };
     match cap {
@@ -111,7 +113,7 @@ fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> S
     }
 }
 
-/// Adds the table `visitors_NUMBER`: the value of a metric for each exposed visitor.
+/// Adds the table `visitors_NUMBER`. For each exposed visitor, it has the value of the metric with this number.
 fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &ExperimentQuestion) {
     let to = instant(question.range.end);
     let condition = match &metric.goal {
@@ -130,7 +132,8 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
             (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
         }
     };
-    // A window that is longer than the range has no effect, and could be too long for an interval of SQL.
+    // A window that is longer than the range has no effect. It is left out, because it could be too long for an
+    // interval of SQL.
     let window_ms =
         question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
     let window =
