@@ -1,4 +1,5 @@
-//! Answers a question about page views: chooses the window of times to read, scans it, and collects the numbers.
+//! Answers a question about page views. Chooses the window of times, scans the rows in the window, and returns the
+//! numbers.
 
 use std::ops::Range;
 
@@ -16,13 +17,14 @@ use super::visits::{Selection, may_begin_earlier};
 use crate::insights::columns::format::TextColumn;
 use crate::limits::VISIT_TIMEOUT_MS;
 
-/// Time before the range that is read to find the beginning of each visit. If a visit begins earlier, more time is
-/// read.
+/// First extension of the window into the past, in milliseconds. Only a question that needs the beginning of each visit
+/// extends its window. If a visit may begin before the window, the window is extended again.
 const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
-/// If a visit begins before the time that was read, that time is multiplied by this number. A smaller number
-/// would read a long log more often.
+/// Each further extension is this many times as long as the extension before. With a smaller number, a question over a
+/// long log would need more scans.
 const LOOK_BACK_GROWTH: i64 = 8;
-/// A live answer lists the last pages of visitors with an event in this time before the end of its range.
+/// A live answer lists the last page of each recent visitor. A visitor is recent if it has an event in this time before
+/// the end of the range. The unit is milliseconds.
 pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 
 /// The numbers that answer a question.
@@ -33,7 +35,7 @@ pub(crate) enum Numbers {
     Live { visitors: u64, series: Series, pages: Vec<LivePage>, more: usize },
 }
 
-/// A row of a list: a value and its numbers.
+/// A row of a list. It has a value and the numbers of the value.
 pub(crate) type TopRow = (Option<String>, GroupTotals);
 
 /// A page of a live answer.
@@ -51,27 +53,27 @@ pub(crate) struct Series {
     pub totals: Vec<Totals>,
 }
 
-/// The numbers of an answer, and the facts about the scan.
+/// The numbers of an answer, and the numbers of the scan.
 #[derive(Debug)]
 pub(crate) struct CountedAnswer {
     pub numbers: Numbers,
-    /// The number of rows that were read.
+    /// The number of rows in all files that can have rows in the window.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 /// The source of the rows of a question.
 pub(crate) struct Source<'s> {
     pub files: LogColumns<'s>,
-    /// Keeps the counts over sealed segments. `None` if they are not kept.
+    /// The cache of counts over sealed segments. If it is `None`, no counts are cached.
     pub cache: Option<&'s mut AnswerCache>,
 }
 
 /// Counts the numbers that answer a question.
 ///
 /// # Errors
-/// A file is damaged, or the time is over.
+/// Returns an error if a file is damaged, or if the question takes too much time or memory.
 pub(crate) fn ask(
     question: &Question,
     site: &SiteFacts,
@@ -95,9 +97,9 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
 /// The counts of an overview.
 struct OverviewCount {
     counted: RangeCount,
-    /// The count of the range that is compared. `None` if that is the range of the question.
+    /// The count of the compared range. `None` if the compared range is the range of the question.
     cut: Option<RangeCount>,
-    /// The count of the period before.
+    /// The count of the period before the range.
     before: RangeCount,
 }
 
@@ -150,7 +152,7 @@ fn overview(
     Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared }, summary))
 }
 
-/// The most frequent values in one part of the values.
+/// The values with the highest numbers in one part of the values.
 struct TopPart {
     rows: Vec<TopRow>,
     /// The number of values that are not in `rows`.
@@ -190,10 +192,10 @@ fn top_part(
     let plan = Plan { value: RowValue::Of(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
-    // Counts over one part of the values are not kept.
+    // If the values are divided into parts, the counts are not cached.
     let cache = source.cache.as_deref_mut().filter(|_| value_part.count == 1);
     let mut source = Source { files: source.files, cache };
-    // `contains` selects rows after the count. So questions that differ only in it share the kept counts.
+    // `contains` selects rows after the count. So two questions that differ only in `contains` share the cached counts.
     let whole = Question { contains: None, ..question.clone() };
     let key = format!("{whole:?} {site:?}");
     let (mut summary, counted) = scan_visits(&mut source, &key, plan, limits, &make)?;
@@ -210,9 +212,10 @@ fn top_part(
     Ok(TopPart { rows, more, total: counted.total, summary })
 }
 
-/// Sorts the rows of a list, and drops the rows beyond the limit. Returns the number of dropped rows.
+/// Sorts the rows of a list by their rank, and drops the rows beyond the limit. Returns the number of dropped rows.
 fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
-    // Rows with equal numbers are in the order of their values. The row without a value is the last of them.
+    // Rows with the same rank are in the order of their values. The row without a value is the last of the rows with
+    // the same rank.
     rows.sort_by(|(a, a_totals), (b, b_totals)| {
         let by_rank = b_totals.rank(question.of).cmp(&a_totals.rank(question.of));
         by_rank.then_with(|| (a.is_none(), a).cmp(&(b.is_none(), b)))
@@ -220,8 +223,8 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
     truncate(rows, question.limit, |(value, _)| value.as_ref().map_or(0, String::len))
 }
 
-/// Drops the rows of a sorted list beyond the limit. Keeps fewer rows if their values exceed [`LIST_BYTES_MAX`].
-/// Returns the number of dropped rows.
+/// Drops the rows of a sorted list beyond the limit. Drops more rows if the values of the list would exceed
+/// [`LIST_BYTES_MAX`]. Returns the number of dropped rows.
 fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0;
     let fits = |row: &&T| {
@@ -234,7 +237,7 @@ fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usiz
     more
 }
 
-/// Counts each part of the values. Doubles the number of parts if a part takes too much memory.
+/// Counts each part of the values. If a part takes too much memory, doubles the number of parts and counts again.
 pub(crate) fn each_value_part<T>(
     mut count: impl FnMut(Part) -> Result<T, ScanError>,
 ) -> Result<Vec<T>, ScanError> {
@@ -256,7 +259,7 @@ fn live(
     let parts = each_value_part(|part| live_part(question, site, files, limits, part))?;
     let mut pages = Vec::new();
     let mut more = 0;
-    // Every part has the same counts of the range.
+    // The counts of the range are the same in every part.
     let mut first = None;
     for part in parts {
         pages.extend(part.pages);
@@ -291,7 +294,7 @@ impl Count for LiveCount {
     }
 }
 
-/// The pages of a live answer in one part of the values.
+/// The pages of a live answer that are in one part of the values.
 struct LivePart {
     pages: Vec<LivePage>,
     /// The number of pages that are not in `pages`.
@@ -314,7 +317,7 @@ fn live_part(
         counted: RangeCount::new(question.range.clone(), selection, buckets.clone()),
         last: LastPages::new(question.range.clone(), selection, question.range.end - RECENT_MS),
     };
-    // Few files have rows in the last minutes, so the counts are not kept.
+    // Few files have rows in the last minutes. So the counts are not cached.
     let mut source = Source { files, cache: None };
     let (mut summary, LiveCount { counted, last }) = scan_visits(&mut source, "", plan, limits, &make)?;
     let texts = std::mem::take(&mut summary.values).texts;
@@ -331,8 +334,8 @@ fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
     truncate(pages, question.limit, |page| page.path.len())
 }
 
-/// Scans the window of a plan. If the question needs the beginning of a visit that was not read, it scans again with a
-/// longer window. `key` names the question in the cache.
+/// Scans the rows in the window of a plan. If the question needs the beginning of each visit, and a visit may begin
+/// before the window, scans again with a longer window. `key` identifies the question in the cache.
 fn scan_visits<C: Count>(
     source: &mut Source<'_>,
     key: &str,

@@ -1,6 +1,6 @@
-//! Days, hours, weeks and months in the time zone of a site, and the period before a range.
+//! Days, hours, weeks and months in the time zone of a site. Also computes the period before a range.
 //!
-//! The snapshot of the site has the offsets of the time zone. A day is the number of days since 1970-01-01.
+//! The snapshot of the site has the offsets of the time zone. A day is a number: the number of days since 1970-01-01.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use crate::events::time::parse;
 const SECOND_MS: i64 = 1_000;
 const HOUR_MS: i64 = 3_600 * SECOND_MS;
 const DAY_S: i64 = 86_400;
-/// Most buckets of a series. A question with more buckets is refused, because nobody reads so many numbers.
+/// Maximum number of buckets of a series. A question with more buckets is refused, because nobody reads so many
+/// numbers.
 pub const BUCKETS_MAX: usize = 10_000;
 
 /// A time zone.
@@ -20,8 +21,9 @@ pub const BUCKETS_MAX: usize = 10_000;
 pub struct Zone {
     /// The IANA name.
     pub name: String,
-    /// Each entry is a time in seconds since 1970, and the offset from UTC in seconds since that time. The entries are
-    /// in the order of their times. The first offset also applies before its time.
+    /// Each entry is a time and the offset from UTC that is valid from this time on. The unit of both is seconds, and
+    /// the time is since 1970. The entries are in the order of their times. The first offset is also valid before its
+    /// time.
     pub offsets: Vec<(i64, i64)>,
 }
 
@@ -35,28 +37,31 @@ pub enum Unit {
     Month,
 }
 
-/// The two ranges that a comparison counts, in milliseconds.
+/// The two ranges of a comparison. Their unit is milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// The range of the question, but not after the last full hour.
+    /// The range of the question. If the range of the question ends in the future, this range ends at the last full
+    /// hour before now.
     pub range: Range<i64>,
-    /// The period of the same length before the range. It ends at the hour that corresponds to the end of `range`.
+    /// The part of the period before the range of the question that corresponds to `range`. The period has the same
+    /// length as the range of the question. The length is in local days if the range has whole days. If `range` ends
+    /// early, this part ends at the corresponding hour.
     pub before: Range<i64>,
 }
 
 impl Zone {
-    /// Returns UTC.
+    /// Returns the time zone UTC.
     pub fn utc() -> Self {
         Self { name: "UTC".to_owned(), offsets: vec![(0, 0)] }
     }
 
-    /// Returns the local day of a time in milliseconds.
+    /// Returns the local day that contains a time. `time_ms` is in milliseconds.
     pub fn day_of(&self, time_ms: i64) -> i64 {
         let time_s = time_ms.div_euclid(SECOND_MS);
         (time_s + self.offset_s(time_s)).div_euclid(DAY_S)
     }
 
-    /// Returns the offset from UTC at a time.
+    /// Returns the offset from UTC at a time. Both are in seconds.
     fn offset_s(&self, time_s: i64) -> i64 {
         let passed = self.offsets.partition_point(|(from_s, _)| *from_s <= time_s);
         self.offsets.get(passed.saturating_sub(1)).map_or(0, |(_, offset_s)| *offset_s)
@@ -64,8 +69,8 @@ impl Zone {
 
     /// Writes a time in ISO 8601 with the offset from UTC, such as `2026-01-05T00:00:00+01:00`.
     pub fn local_time(&self, time_s: i64) -> String {
-        // An offset in ISO 8601 has no seconds. Without the seconds of an old offset, the text still names the same
-        // instant.
+        // An offset in ISO 8601 has no seconds. So the seconds of a historical offset are dropped. The local time is
+        // computed from the shorter offset, so the text still names the same instant.
         let offset_min = self.offset_s(time_s) / 60;
         let time = civil(time_s + offset_min * 60);
         let sign = if offset_min < 0 { '-' } else { '+' };
@@ -89,7 +94,8 @@ impl Zone {
         second.unwrap_or(local_s)
     }
 
-    /// Parses a date or a time. A text without an offset is in this time zone. Returns milliseconds.
+    /// Parses a date or a time, and returns it in milliseconds. If the text has no offset, it is a local time in this
+    /// time zone.
     pub fn parse(&self, text: &str) -> Option<i64> {
         let time_ms = parse(text)?;
         let after_date = text.find(['T', 't', ' ']).map_or("", |at| &text[at + 1..]);
@@ -100,14 +106,14 @@ impl Zone {
         Some(self.first_instant(local_s) * SECOND_MS + time_ms.rem_euclid(SECOND_MS))
     }
 
-    /// Returns the range of the last `days` local days, in milliseconds. It ends with the day of `now_ms`.
+    /// Returns the range of the last `days` local days, in milliseconds. The last of these days is the day of `now_ms`.
     pub fn last_days(&self, now_ms: i64, days: i64) -> Range<i64> {
         let today = self.day_of(now_ms);
         self.midnight(today + 1 - days)..self.midnight(today + 1)
     }
 
-    /// Returns the first instant of each bucket that overlaps the range, in milliseconds. Returns `None` if there are
-    /// more than [`BUCKETS_MAX`].
+    /// Returns the first instant of each bucket that overlaps the range. The instants are in milliseconds. Returns
+    /// `None` if there are more than [`BUCKETS_MAX`] buckets.
     pub fn buckets(&self, range: &Range<i64>, unit: Unit) -> Option<Vec<i64>> {
         let mut buckets = Vec::new();
         let mut day = first_day(self.day_of(range.start), unit);
@@ -129,7 +135,7 @@ impl Zone {
         Some(buckets)
     }
 
-    /// Returns the range of a comparison and the period before it.
+    /// Returns the two ranges of a comparison. `range` is the range of the question.
     pub fn comparison(&self, range: &Range<i64>, now_ms: i64) -> Comparison {
         let first = self.day_of(range.start);
         let end = self.day_of(range.end);
@@ -154,7 +160,7 @@ impl Zone {
     }
 }
 
-/// Adds the buckets of `step_ms` milliseconds in a day that overlap the range.
+/// Adds each bucket of a day that overlaps the range. A bucket has `step_ms` milliseconds.
 fn push_steps(buckets: &mut Vec<i64>, day: Range<i64>, step_ms: i64, range: &Range<i64>) {
     let mut start = day.start;
     while start < day.end {
@@ -166,7 +172,7 @@ fn push_steps(buckets: &mut Vec<i64>, day: Range<i64>, step_ms: i64, range: &Ran
     }
 }
 
-/// Returns the first day of the unit that contains `day`.
+/// Returns the first day of the week or month that contains `day`. For a shorter unit, returns `day`.
 fn first_day(day: i64, unit: Unit) -> i64 {
     match unit {
         // 1970-01-01 was a Thursday.
@@ -176,7 +182,8 @@ fn first_day(day: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Returns the first day of the next unit. `day` is the first day of a unit.
+/// Returns the first day of the next week or month, or the next day for a shorter unit. `day` is the first day of a
+/// week or month.
 fn next_day(day: i64, unit: Unit) -> i64 {
     match unit {
         Unit::Week => day + 7,
@@ -185,8 +192,8 @@ fn next_day(day: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Returns the date and the time of a local clock, from its seconds since 1970. The latest result is the end of the
-/// year 9999.
+/// Converts the seconds of a local clock since 1970 to a date and a time. The latest result is the end of the year
+/// 9999.
 fn civil(local_s: i64) -> DateTime {
     DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(SignedDuration::from_secs(local_s))
 }

@@ -15,12 +15,12 @@ pub(crate) struct Totals {
     pub visits: u64,
     pub views: u64,
     pub events: u64,
-    /// Visitors with a variant that is not `default`.
+    /// The number of visitors that have seen a variant other than `default`.
     pub personalized: u64,
 }
 
 impl Totals {
-    /// Adds the numbers by which `other` has grown since `before`.
+    /// Adds the difference between `other` and `before`. `before` is an earlier state of `other`.
     fn add_growth(&mut self, other: &Self, before: &Self) {
         self.combine(other, u64::wrapping_add);
         self.combine(before, u64::wrapping_sub);
@@ -36,12 +36,12 @@ impl Totals {
     }
 }
 
-/// The numbers of a range, and of its buckets.
+/// The numbers of a range, and the numbers of each bucket of the range.
 #[derive(Debug)]
 pub(crate) struct RangeCount {
     range: Range<i64>,
     selection: Selection,
-    /// The first instants of the buckets.
+    /// The first instant of each bucket, in milliseconds.
     pub buckets: Vec<i64>,
     pub totals: Totals,
     pub series: Vec<Totals>,
@@ -53,12 +53,12 @@ impl RangeCount {
         Self { range, selection, buckets, totals: Totals::default(), series }
     }
 
-    /// Counts the events of a visitor in this range and in `cut`. `cut` has the same start and no buckets. Its end is
-    /// not later.
+    /// Counts the events of a visitor in this range and in `cut`. Both ranges have the same start. The range of `cut`
+    /// does not end later, and has no buckets.
     pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut: &mut Self) {
         let totals_before = self.totals;
         self.add_visitor(rows);
-        // If all events are in `cut`, both ranges get the same numbers.
+        // If no event is after the end of `cut`, both ranges get the same numbers.
         match rows.last().is_some_and(|last| last.time_ms() < cut.range.end) {
             true => cut.totals.add_growth(&self.totals, &totals_before),
             false => cut.add_visitor(rows),
@@ -86,7 +86,7 @@ impl Count for RangeCount {
                     totals.views += 1;
                     if let Some(bucket) = bucket {
                         series[bucket].views += 1;
-                        // Rows are in the order of their times. So a visitor counts once in each bucket.
+                        // Rows are in the order of their times. So a visitor is counted once in each bucket.
                         series[bucket].visitors += u64::from(page_bucket != Some(bucket));
                         page_bucket = Some(bucket);
                     }
@@ -112,17 +112,18 @@ impl Count for RangeCount {
     }
 }
 
-/// Returns the index of the bucket that contains a time.
+/// Returns the index of the bucket that contains a time. Returns `None` if the time is before the first bucket.
 pub(crate) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
     buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
 }
 
-/// A search for the bucket of a time. It is fast if successive times are in the same bucket.
+/// A search for the bucket that contains a time. The search is fast if the next time is in the same bucket as the last
+/// time.
 struct BucketFinder<'b> {
     buckets: &'b [i64],
     /// The result of the last search.
     bucket: Option<usize>,
-    /// The times in `bucket`.
+    /// The range of times that have `bucket` as result.
     times: Range<i64>,
 }
 
@@ -142,21 +143,22 @@ impl<'b> BucketFinder<'b> {
     }
 }
 
-/// The numbers of a value by which a question groups.
+/// The numbers of one value of a group.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupTotals {
     pub views: u64,
     pub events: u64,
     pub visitors: u64,
     pub visits: u64,
-    /// The number of the visitor that was counted last. Visitors are numbered from 1.
+    /// The number of the visitor that was counted last for this value. Visitors are numbered from 1.
     last_visitor: u64,
-    /// The number of the visit that was counted last. Visits are numbered from 1.
+    /// The number of the visit that was counted last for this value. Visits are numbered from 1.
     last_visit: u64,
 }
 
 impl GroupTotals {
-    /// Adds a row. Counts the visitor and the visit, unless they are absent or were counted before.
+    /// Adds a row. If the visitor is not `None` and was not counted last, counts the visitor. Does the same for the
+    /// visit.
     fn add(&mut self, row: Row, visitor: Option<u64>, visit: Option<u64>) {
         self.views += u64::from(row.has(PAGE));
         self.events += u64::from(row.has(ACTION));
@@ -177,7 +179,8 @@ impl GroupTotals {
         self.visits = operation(self.visits, other.visits);
     }
 
-    /// Returns the number by which the values of a group are sorted: events, visits or page views.
+    /// Returns the number by which the values of a group are sorted. Depending on the group, this is the number of
+    /// events, visits or page views.
     pub(crate) fn rank(&self, group: Group) -> u64 {
         match group {
             Group::Event => self.events,
@@ -194,9 +197,9 @@ pub(crate) struct TopCount {
     selection: Selection,
     group: Group,
     pub total: GroupTotals,
-    /// The numbers of each value, by its number.
+    /// The numbers of each value, by the index of the value in [`Values`](super::values::Values).
     pub groups: Vec<GroupTotals>,
-    /// The numbers of the rows without a value.
+    /// The numbers of all rows that have no value.
     pub absent: GroupTotals,
     /// The number of the last visitor.
     visitor: u64,
@@ -273,14 +276,14 @@ fn entry(groups: &mut Vec<GroupTotals>, value: u32) -> &mut GroupTotals {
     &mut groups[index]
 }
 
-/// The number of visitors by the last page of each. Only visitors with a recent event count.
+/// The number of recent visitors, by the last page of each visitor.
 #[derive(Debug)]
 pub(crate) struct LastPages {
     range: Range<i64>,
     selection: Selection,
-    /// An event since this time is recent.
+    /// A visitor is recent if it has an event at this time or later. The time is in milliseconds.
     since_ms: i64,
-    /// The number of visitors for each page, by the number of its value.
+    /// The number of visitors for each page, by the index of the page in [`Values`](super::values::Values).
     pub visitors: Vec<u64>,
 }
 
