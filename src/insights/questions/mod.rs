@@ -1,11 +1,11 @@
-//! Questions about all visitors of a site, and the parts that experiments and zones share with them.
+//! Questions about all visitors of a site, and the code that the questions about experiments and zones share with them.
 //!
 //! ```text
 //! parameters --question--> question --ask--> plan --scan, row_reader--> rows of each visitor --count, visits--> numbers
 //! numbers --answer--> JSON, CSV and tables; --sql--> a query that gives the same numbers over an export
 //! ```
 //!
-//! [`credits`] decides to which visitor an event of a user belongs. [`sealed`] keeps counts for the next answer.
+//! [`credits`] finds the visitor to whom an event of a user belongs. [`sealed`] keeps counts for the next answer.
 
 pub(crate) mod answer;
 pub(crate) mod ask;
