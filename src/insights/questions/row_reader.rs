@@ -1,4 +1,4 @@
-//! Reads rows: the facts of an event that a question needs, from the columns of a file.
+//! Reads rows from the columns of a file. A row has the facts about an event that a question needs.
 
 use super::plan::{Plan, RowValue};
 use super::question::Group;
@@ -14,12 +14,12 @@ use crate::insights::columns::packing::PackedColumn;
 use crate::insights::columns::reader::{AGENT_NUMBERS, Columns, FilePart};
 use crate::record::{Browser, Device, Os, RecordKind};
 
-/// The flags in the kind of a row. The other bits are the kind of the record.
+/// The flag bits of a number in the column of kinds. The other bits are the kind of the record.
 const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;
 
 /// The source of a visit that has neither a source nor an external referrer.
 pub(crate) const DIRECT: &str = "(direct)";
-/// A file and the part of it that is read.
+/// A file, and the part of the file that is read.
 #[derive(Clone, Copy)]
 pub(crate) struct PartOfFile<'f> {
     pub columns: &'f Columns,
@@ -33,7 +33,7 @@ impl<'f> PartOfFile<'f> {
     }
 }
 
-/// A packed column and its current block.
+/// A packed column, and the numbers of its current block.
 pub(crate) struct Block {
     column: PackedColumn,
     pub(crate) numbers: Vec<i64>,
@@ -49,11 +49,11 @@ impl Block {
     }
 }
 
-/// A text column of a plan.
+/// A text column that a plan needs.
 struct TextBlock {
     column: TextColumn,
     block: Block,
-    /// The texts by their codes.
+    /// The text of each code.
     texts: Vec<String>,
     /// The flags of each code.
     flags: Vec<u16>,
@@ -64,14 +64,15 @@ impl TextBlock {
         self.block.numbers[row] as usize
     }
 
-    /// Sets a flag for each code whose text is accepted. Neither an absent text nor `(other)` is accepted.
+    /// Sets a flag for each code for whose text `accepts` returns true. Never sets the flag for an absent text or for
+    /// `(other)`.
     fn set_flag(&mut self, flag: u16, accepts: impl Fn(&str) -> bool) {
         for (code, flags) in self.flags.iter_mut().enumerate().skip(CODE_FIRST as usize) {
             *flags |= if accepts(&self.texts[code]) { flag } else { 0 };
         }
     }
 
-    /// Returns the value of each code. An absent text has no value.
+    /// Returns the value of each code. The code of an absent text has no value.
     fn values(&self, values: &mut Values) -> Vec<u32> {
         let mut numbers = vec![NO_VALUE; self.texts.len()];
         for (code, number) in numbers.iter_mut().enumerate().skip(CODE_OTHER as usize) {
@@ -81,12 +82,12 @@ impl TextBlock {
     }
 }
 
-/// The rule for the value of a row.
+/// The rule that gives a row its value.
 enum ValueRule {
     Nothing,
-    /// The index of a text column, and the value of each code.
+    /// The value is a text. The fields are the index of a text column, and the value of each code.
     Text(usize, Vec<u32>),
-    /// The value of each agent number.
+    /// The value is a device, an operating system or a browser. The field has the value of each agent number.
     Agent(Vec<u32>),
     Source,
     /// The rule of [`RowValue::Shown`].
@@ -96,7 +97,7 @@ enum ValueRule {
     },
 }
 
-/// A text column whose texts get numbers when a row needs them.
+/// A text column whose texts get their numbers late. A text gets its number when the first row needs it.
 struct NumberedColumn {
     /// The index of the text column.
     column: usize,
@@ -107,7 +108,7 @@ struct NumberedColumn {
 #[derive(Clone, Copy)]
 struct Source {
     value: u32,
-    /// The flags of an event that has the source.
+    /// The flags of each event that has this source.
     flags: u16,
 }
 
@@ -115,20 +116,20 @@ impl Source {
     const NONE: Self = Self { value: NO_VALUE, flags: 0 };
 }
 
-/// The sources of page events.
+/// The rule that gives an event its source.
 struct SourceRule {
     /// The index of the text column of sources.
     source_column: usize,
     /// The index of the text column of referrer hosts.
     referrer_column: usize,
-    /// The source by the code of the source column. [`NO_VALUE`] means that the referrer host decides.
+    /// The source for each code of the source column. [`NO_VALUE`] means that the referrer host decides.
     by_source: Vec<Source>,
-    /// The source by the code of the referrer host. [`NO_VALUE`] means that the source is `direct`.
+    /// The source for each code of the column of referrer hosts. [`NO_VALUE`] means that the source is `direct`.
     by_referrer: Vec<Source>,
     direct: Source,
 }
 
-/// A reader of the columns of a file that a plan needs.
+/// A reader of the rows of a file. It reads only the columns that a plan needs.
 pub(crate) struct FileReader {
     times: Block,
     visitors: Block,
@@ -170,7 +171,7 @@ impl FileReader {
         Ok(reader)
     }
 
-    /// Returns the index of a text column. Opens the column at the first call.
+    /// Returns the index of a text column in `texts`. Opens the column if it is not open yet.
     fn text_column(&mut self, file: PartOfFile<'_>, column: TextColumn) -> Result<usize, ColumnFileError> {
         if let Some(index) = self.texts.iter().position(|text| text.column == column) {
             return Ok(index);
@@ -182,13 +183,13 @@ impl FileReader {
         Ok(self.texts.len() - 1)
     }
 
-    /// Opens the positions of the rows. The caller does that before it reads the first block.
+    /// Opens the column of positions. The caller must call this function before it reads the first block.
     pub(crate) fn open_positions(&mut self, file: PartOfFile<'_>) -> Result<(), ColumnFileError> {
         self.positions = Some(Block::new(file.columns.positions(file.part)?));
         Ok(())
     }
 
-    /// Returns the position of a row in the order of the seqs, or 0 if the positions are not open.
+    /// Returns the position of a row in the order of the seqs. Returns 0 if the column of positions is not open.
     pub(crate) fn position(&self, row: usize) -> u32 {
         self.positions.as_ref().map_or(0, |positions| positions.numbers[row] as u32)
     }
@@ -207,7 +208,7 @@ impl FileReader {
                 let index = self.text_column(file, column)?;
                 let text = &mut self.texts[index];
                 text.set_flag(REJECTED, |text| !accepted.iter().any(|value| value == text));
-                // The filter rejects an absent text and `(other)` too.
+                // The filter also rejects an absent text and `(other)`.
                 text.flags[..CODE_FIRST as usize].fill(REJECTED);
             }
         }
@@ -260,7 +261,7 @@ impl FileReader {
         let sources = |numbers: Vec<u32>, texts: &[String]| {
             numbers.into_iter().zip(texts).map(|(value, text)| source(value, text)).collect()
         };
-        // A question that does not group by source needs no numbers of the sources.
+        // If the question does not group by source, the numbers of the sources are not needed later.
         let mut unused = Values::default();
         let values = if plan.value == RowValue::Of(Group::Source) { values } else { &mut unused };
         let by_referrer = self.external_referrers(referrer_column, plan.site, values);
@@ -275,7 +276,7 @@ impl FileReader {
         Ok(())
     }
 
-    /// Returns the value of each referrer host. A host that is not external has no value.
+    /// Returns the value of each code of the column of referrer hosts. A host that is not external has no value.
     fn external_referrers(&self, column: usize, site: &SiteFacts, values: &mut Values) -> Vec<u32> {
         let referrers = &self.texts[column];
         let mut numbers = referrers.values(values);
@@ -333,13 +334,13 @@ impl FileReader {
             let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
             Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
         };
-        // The variants that became `(other)` are unknown, so it gets no value.
+        // The variants in a text `(other)` are unknown. So `(other)` gets no value.
         let variants = numbered(TextColumn::Variants, false)?;
         let events = numbered(TextColumn::Event, true)?;
         Ok(ValueRule::Shown { variants, events })
     }
 
-    /// Reads the next block of all columns. Returns false at the end.
+    /// Reads the next block of each column. Returns false if there is no further block.
     pub(crate) fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         for block in [&mut self.times, &mut self.visitors, &mut self.sites, &mut self.kinds] {
             block.next()?;
@@ -355,7 +356,7 @@ impl FileReader {
         self.times.numbers.len()
     }
 
-    /// Returns the visitor of a row, as an index into the visitors of the file.
+    /// Returns the visitor of a row, as an index into the visitors of the file. Returns `None` if the record has no ID.
     pub(crate) fn visitor(&self, row: usize) -> Option<usize> {
         (self.visitors.numbers[row] as usize).checked_sub(1)
     }
@@ -365,18 +366,19 @@ impl FileReader {
         self.sites.numbers[row]
     }
 
-    /// Returns whether the record of a row has this kind.
+    /// Returns true if the record of a row has this kind.
     pub(crate) fn is_kind(&self, row: usize, kind: RecordKind) -> bool {
         self.kinds.numbers[row] & !KIND_FLAGS == kind as i64
     }
 
-    /// Returns the time of a row in milliseconds.
+    /// Returns the time of a row, in milliseconds.
     pub(crate) fn time_ms(&self, row: usize) -> i64 {
         self.times.numbers[row]
     }
 
-    /// Reads a row of the current block. Returns `None` if the plan does not need it. Adds to `other` for each text
-    /// that is `(other)`.
+    /// Reads a row of the current block. Returns `None` if the kind of the row does not count, or if its time is
+    /// outside the window. Does not check the site and the visitor. If the time is in the range, adds 1 to `other` for
+    /// each open text column in which the row has `(other)`.
     pub(crate) fn read_row(
         &self,
         row: usize,
@@ -411,8 +413,9 @@ impl FileReader {
         Some(Row::new(value, time, flags))
     }
 
-    /// Gives an event the number of its value, if the rule is [`ValueRule::Shown`]. `row` is the row of the event in
-    /// the current block. Returns `None` if that rule gives the event no value.
+    /// Gives an event its value if the rule is [`ValueRule::Shown`]. Returns `None` if this rule gives the event no
+    /// value. If the rule is another one, returns the event unchanged. `row` is the index of the event in the current
+    /// block.
     pub(crate) fn with_number(&mut self, row: usize, mut event: Row, values: &mut Values) -> Option<Row> {
         let ValueRule::Shown { variants, events } = &mut self.value else { return Some(event) };
         let is_page = event.has(PAGE);
@@ -438,7 +441,8 @@ fn device_name(number: usize) -> Option<&'static str> {
     Device::from_byte((number % 5) as u8).and_then(Device::name)
 }
 
-/// Returns the flags of a row whose number in the column of kinds is `kind`. `None` if no question counts such a row.
+/// Returns the flags of a row. `kind` is the number of the row in the column of kinds. Returns `None` if the row is no
+/// page, track or screen event. Also returns `None` if a crawler sent the record and `includes_bots` is false.
 fn kind_flags(kind: i64, includes_bots: bool) -> Option<u16> {
     if kind & KIND_BOT != 0 && !includes_bots {
         return None;
@@ -454,7 +458,7 @@ fn kind_flags(kind: i64, includes_bots: bool) -> Option<u16> {
     }
 }
 
-/// Returns whether a variant in this text is not `default`.
+/// Returns true if the text has a variant other than `default`.
 fn is_personalized(variants: &str) -> bool {
     variants.split(',').any(|pair| !pair.is_empty() && !pair.ends_with(":default"))
 }

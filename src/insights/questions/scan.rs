@@ -1,8 +1,9 @@
-//! The scan: reads the rows of a site from column files and passes them to a question, visitor by visitor.
+//! The scan. It reads the rows of a site from column files. Then it passes the rows of one visitor after the other to a
+//! question.
 //!
-//! Each number of Insights is a sum over visitors, or a count of visitors. So the scan divides the visitors into
-//! parts by their hashes, and a smaller memory limit gives more parts. It reads, groups and counts one part after the
-//! other. The sums over all parts are exact.
+//! Each number of Insights is a sum over visitors, or a count of visitors. So the scan divides the visitors into parts
+//! by their hashes. A smaller memory limit gives more parts. The scan reads and counts one part after the other. The
+//! sums over all parts are exact.
 
 use std::ops::Range;
 
@@ -17,29 +18,29 @@ use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use crate::insights::columns::packing::BLOCK_ROWS;
 use crate::insights::columns::reader::{Columns, FilePart};
 
-/// Memory of a row while its part is counted.
+/// Memory of a row while the part of its visitor is counted, in bytes.
 const ROW_BYTES: u64 = size_of::<Row>() as u64;
-/// Memory of a run, with its share of the buffer that sorts the runs.
+/// Memory of a run, in bytes. It includes the share of the run in the buffer that sorts the runs.
 const RUN_BYTES: u64 = size_of::<Run>() as u64 * 3 / 2;
 
-/// The results of a scan that every question needs.
+/// The results of a scan that are the same for all kinds of questions.
 #[derive(Debug, Default)]
 pub(crate) struct ScanSummary {
     pub values: Values,
-    /// The number of rows that were read.
+    /// The number of rows in all files that can have rows in the window.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
-/// Takes the hash of a visitor and its rows. The rows are in the order of their times. Equal times are in the order
-/// of their seqs.
+/// A function that takes the hash and the rows of one visitor. The rows are in the order of their times. Rows with
+/// equal times are in the order of their seqs.
 pub(crate) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
 
 /// Passes the rows of each visitor to `count`.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the values of the plan's part take too much memory.
+/// Returns an error if a file is damaged, if the time is over, or if the values or the credits take too much memory.
 pub(crate) fn scan(
     files: &[&Columns],
     plan: &Plan<'_>,
@@ -51,7 +52,7 @@ pub(crate) fn scan(
     Ok(summary)
 }
 
-/// Scans like [`scan`], and adds to a summary.
+/// Does the same as [`scan`], but adds the results to `summary`.
 pub(crate) fn scan_into(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
@@ -62,7 +63,7 @@ pub(crate) fn scan_into(
     scan_with_values(files, plan, limits, summary, &mut |visitor, rows, _| count(visitor, rows))
 }
 
-/// Scans like [`scan_into`], and passes the values of the rows to `count` too.
+/// Does the same as [`scan_into`], but also passes the values of the scan to `count`.
 pub(crate) fn scan_with_values(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
@@ -86,7 +87,7 @@ pub(crate) fn scan_with_values(
         let credits = credits.ok_or(ScanError::TooLarge)?;
         let users = credits.users_of_others(visitors);
         let pass = ScanPass { plan, limits, credits: &credits, visitors };
-        // A vector that grows would take up to three times its memory while it moves.
+        // A vector that grows needs up to three times its memory while it copies its entries.
         visitor_rows.rows.reserve(row_count.div_ceil(part_count) as usize);
         for file in &mut file_parts {
             visitor_rows.add_file(file, part, &users, &pass, summary)?;
@@ -100,12 +101,12 @@ pub(crate) fn scan_with_values(
     Ok(())
 }
 
-/// Passes the rows of the visitors with these hashes to `count`. The hashes are sorted, and [`scan`] has read the
-/// files with the same plan before. Returns false, without any call of `count`, if there are more than `rows_max`
-/// rows, or if the credits do not fit in the memory.
+/// Passes the rows of each visitor in `hashes` to `count`. The hashes are sorted. The caller has already scanned the
+/// files with the same plan by [`scan`]. If there are more than `rows_max` rows, or if the credits do not fit in the
+/// memory, returns false and does not call `count`.
 ///
 /// # Errors
-/// As for [`scan`].
+/// Returns the same errors as [`scan`].
 pub(crate) fn scan_visitors(
     files: &[&Columns],
     plan: &Plan<'_>,
@@ -125,7 +126,7 @@ pub(crate) fn scan_visitors(
     read_hashes.sort_unstable();
     let pass = ScanPass { plan, limits, credits: &credits, visitors };
     let mut visitor_rows = VisitorRows::default();
-    // The earlier scan has counted the rows and their texts.
+    // The earlier scan has already counted the rows and the texts `(other)`.
     let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
     let read = files_in_window(files, plan).iter_mut().try_for_each(|file| {
         let is_full = visitor_rows.len() > rows_max;
@@ -146,35 +147,35 @@ fn part_count<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>)
     needed_bytes.div_ceil((limits.memory_bytes / ROWS_SHARE).max(1)).max(1)
 }
 
-/// Returns the memory that the rows and visitors of a file take.
+/// Returns the memory for the rows and visitors of a file, in bytes.
 fn memory_bytes(file: &Columns) -> u64 {
     u64::from(file.header().rows) * ROW_BYTES + u64::from(file.header().visitors) * RUN_BYTES
 }
 
-/// Returns the files that can have rows in the window of a plan.
+/// Returns each file that can have rows in the window of a plan.
 fn files_in_window<'f>(files: ScannedFiles<'f>, plan: &Plan<'_>) -> Vec<FileParts<'f>> {
     let numbered = (files.earlier.len() as u32..).zip(files.files.iter().copied());
     let in_window = numbered.filter(|(_, file)| file.may_have_rows_in(&plan.window));
     in_window.map(|(number, file)| FileParts { file, number, site: None, bounds: Vec::new() }).collect()
 }
 
-/// One pass over the files.
+/// The settings of one pass over the files.
 struct ScanPass<'s> {
     plan: &'s Plan<'s>,
     limits: &'s Limits<'s>,
     credits: &'s Credits,
-    /// The visitors whose rows are kept.
+    /// The pass keeps only the rows that belong to these visitors or are credited to them.
     visitors: VisitorSet<'s>,
 }
 
-/// A file, and the visitors of each part.
+/// A file, and the visitors of each part in the file.
 struct FileParts<'f> {
     file: &'f Columns,
-    /// The number of the file, counted from the oldest file of the log.
+    /// The number of the file. The oldest file of the log has the number 0.
     number: u32,
-    /// The site of the question. `None` if no row has it.
+    /// The site of the question. `None` if no row of the file has this site.
     site: Option<SiteCode>,
-    /// The first visitor of each part except the first one. Empty before the first part is read.
+    /// The index of the first visitor of each part except the first part. Empty until the first part is read.
     bounds: Vec<u32>,
 }
 
@@ -187,7 +188,8 @@ struct SiteCode {
 }
 
 impl FileParts<'_> {
-    /// Reads the sites and the visitors. Returns the hashes of all visitors, or none if no row has the site.
+    /// Reads the sites and the visitors of the file. Returns the hashes of all visitors. If no row has the site,
+    /// returns no hashes.
     fn find_visitors(&mut self, columns: &Columns, site: &str) -> Result<Vec<u64>, ColumnFileError> {
         let sites = columns.texts(TextColumn::Site)?;
         let first = CODE_FIRST as usize;
@@ -196,7 +198,8 @@ impl FileParts<'_> {
         if index.is_none() { Ok(Vec::new()) } else { columns.visitors() }
     }
 
-    /// Reads the sites and the visitors for the first of `part_count` parts. Returns the hashes of its visitors.
+    /// Reads the sites and the visitors of the file, and divides the visitors into `part_count` parts. Returns the
+    /// hashes of the visitors of the first part.
     fn read_first_part(
         &mut self,
         columns: &Columns,
@@ -213,7 +216,7 @@ impl FileParts<'_> {
         Ok(hashes)
     }
 
-    /// Returns the visitors of a part, as indices.
+    /// Returns the indices of the visitors of a part.
     fn visitors(&self, part: Part) -> Range<usize> {
         let bound = |number: u64| self.bounds[number as usize - 1] as usize;
         let start = if part.is_first() { 0 } else { bound(part.number) };
@@ -227,12 +230,11 @@ impl FileParts<'_> {
 pub(crate) struct VisitorRows {
     rows: Vec<Row>,
     runs: Vec<Run>,
-    /// The rows of visitors with credited events. They are not in the order of their seqs.
+    /// The rows of visitors with credited events, in the order in which they are read.
     ordered: Vec<(u64, RowLocation, Row)>,
 }
 
-/// Consecutive rows of a visitor. The rows of a file are in the order of visitors, so a visitor has one run in each
-/// file.
+/// Consecutive rows of one visitor. The rows of a file are sorted by visitor. So a visitor has one run for each file.
 #[derive(Clone, Copy)]
 struct Run {
     visitor: u64,
@@ -240,12 +242,12 @@ struct Run {
     end: u32,
 }
 
-/// The visitors of a file whose rows are read.
+/// Consecutive visitors of a file, with a flag for each visitor whose rows are read.
 struct FileVisitors {
     /// The index of the first visitor.
     start: usize,
     hashes: Vec<u64>,
-    /// False for a visitor whose rows are not read.
+    /// For each visitor, true if its rows are read.
     are_read: Vec<bool>,
 }
 
@@ -260,7 +262,7 @@ impl VisitorRows {
         self.rows.len() + self.ordered.len()
     }
 
-    /// Adds the rows of visitors with credited events, in the order of their seqs.
+    /// Moves the rows of visitors with credited events to the other rows, in the order of their seqs.
     pub(crate) fn take_ordered(&mut self) {
         let mut ordered = std::mem::take(&mut self.ordered);
         ordered.sort_unstable_by_key(|(visitor, location, _)| (*visitor, *location));
@@ -268,7 +270,7 @@ impl VisitorRows {
         self.ordered = ordered;
     }
 
-    /// Adds a row of the visitor with this hash.
+    /// Adds a row to the rows of the visitor with this hash.
     pub(crate) fn push(&mut self, visitor: u64, row: Row) {
         let index = self.rows.len() as u32;
         match self.runs.last_mut() {
@@ -278,7 +280,8 @@ impl VisitorRows {
         self.rows.push(row);
     }
 
-    /// Adds a row for the visitor to whom it is credited.
+    /// Adds a row to the rows of the visitor to whom the row is credited. `visitor` is the visitor of the row in the
+    /// file.
     fn push_credited(&mut self, visitor: u64, row: Row, location: RowLocation, pass: &ScanPass<'_>) {
         if !pass.credits.concern(visitor) {
             return self.push(visitor, row);
@@ -289,18 +292,19 @@ impl VisitorRows {
         }
     }
 
-    /// Adds a row of a visitor with credited events.
+    /// Adds a row to the rows of a visitor with credited events.
     pub(crate) fn push_at(&mut self, visitor: u64, location: RowLocation, row: Row) {
         self.ordered.push((visitor, location, row));
     }
 
-    /// Returns the memory that the rows and visitors take while they are counted.
+    /// Returns the memory for the rows and visitors while they are counted, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let ordered = size_of_val(&*self.ordered) as u64 + self.ordered.len() as u64 * ROW_BYTES;
         self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
     }
 
-    /// Adds the rows of a part of the visitors, and the events of `users` that are credited to the part.
+    /// Adds the rows of the visitors of a part. Also adds the rows of `users` that are credited to visitors of the
+    /// part.
     fn add_file(
         &mut self,
         file: &mut FileParts<'_>,
@@ -341,7 +345,7 @@ impl VisitorRows {
         added
     }
 
-    /// Adds the rows of the visitors with these hashes, which are sorted.
+    /// Adds the rows of the visitors with these hashes. The hashes are sorted.
     fn add_visitors(
         &mut self,
         file: &mut FileParts<'_>,
@@ -384,7 +388,7 @@ impl VisitorRows {
             for row in 0..reader.len() {
                 let index = reader.visitor(row).and_then(|index| index.checked_sub(visitors.start));
                 let Some(visitor) = index else { continue };
-                // The row belongs to another part, or to another site.
+                // The row belongs to another visitor or to another site.
                 if visitors.are_read.get(visitor) != Some(&true) || reader.site(row) != site.code {
                     continue;
                 }
@@ -402,13 +406,14 @@ impl VisitorRows {
     /// Passes the rows of each visitor to `count`.
     ///
     /// # Errors
-    /// The time is over.
+    /// Returns an error if the time is over.
     pub(crate) fn each_visitor(
         &mut self,
         limits: &Limits<'_>,
         count: TakeVisitor<'_>,
     ) -> Result<(), ScanError> {
-        // The runs of each file are sorted already. A stable sort merges them, and keeps the order of the files.
+        // The runs of each file are already sorted. A stable sort merges the runs, and keeps the order of the files for
+        // each visitor.
         self.runs.sort_by_key(|run| run.visitor);
         let mut rows = Vec::new();
         let mut unchecked_rows = 0;
@@ -425,7 +430,7 @@ impl VisitorRows {
                     }
                 }
             }
-            // The sort is stable, so equal times keep the order of their seqs.
+            // The sort is stable. So rows with equal times keep the order of their seqs.
             if !rows.is_sorted_by_key(|row| row.time_ms()) {
                 rows.sort_by_key(|row| row.time_ms());
             }
