@@ -1,10 +1,11 @@
-//! The counts of a question over the sealed segments, kept for the next answer.
+//! The cache of counts over the sealed segments. The next answer to the same question uses these counts again.
 //!
-//! Every number is a sum over visitors. So new events change only the counts of the visitors in the tail, which is the
-//! columns of the active segment. The rows of these visitors in the sealed segments are kept. The next answer counts
-//! them again, together with the rows in the tail. So a visit that begins in a sealed segment and ends in the tail is
-//! exact, and late events are counted too. If a visitor appears in the tail later, its rows are read from the column
-//! files, and its counts are subtracted.
+//! The tail is the columns of the active segment. Every number is a sum over visitors. So new events change only the
+//! counts of the visitors in the tail. For each of these visitors, the cache keeps the rows of this visitor in the
+//! sealed segments. The next answer counts these rows again, together with the rows in the tail. So a visit that begins
+//! in a sealed segment and ends in the tail is counted correctly, and so is a late event. If a new visitor appears in
+//! the tail later, the rows of this visitor are read from the column files, and its counts are subtracted from the
+//! cached counts.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -20,42 +21,45 @@ use crate::checksum::hash128;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::columns::reader::Columns;
 
-/// The memory for counts over sealed segments is the memory of Insights, divided by this number. If the counts take
-/// more, the least recently used counts are dropped.
+/// The memory for the cached counts is the memory of Insights divided by this number. If the counts need more, the
+/// least recently used counts are dropped.
 const CACHE_SHARE: u64 = 8;
-/// Most new visitors of the tail whose rows are read one by one. If there are more, all rows are read again.
+/// Maximum number of new visitors of the tail for which only the rows of these visitors are read. If there are more new
+/// visitors, all rows of the sealed segments are read again.
 const NEW_VISITORS_MAX: usize = 4_096;
-/// Memory of a visitor whose rows are kept, without the rows.
+/// Memory of a visitor whose rows are kept, in bytes. It does not include the rows.
 const KEPT_VISITOR_BYTES: u64 = 64;
 
-/// Counts that can be added and subtracted.
+/// Counts that can be added to and subtracted from other counts of the same type.
 pub(crate) trait Count: Send + 'static {
     /// Counts the events of a visitor.
     fn add_visitor(&mut self, rows: &[Row]);
 
-    /// Combines each number with the same number of `other`.
+    /// Replaces each number with the result of `operation`. The arguments of `operation` are this number and the same
+    /// number of `other`.
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64);
 
-    /// Adds the counts of visitors that were not added before.
+    /// Adds the counts of other visitors.
     fn add(&mut self, other: &Self) {
         self.combine(other, u64::wrapping_add);
     }
 
-    /// Subtracts the counts of visitors that were added before.
+    /// Subtracts the counts of visitors that are included in these counts.
     fn subtract(&mut self, other: &Self) {
         self.combine(other, u64::wrapping_sub);
     }
 
-    /// Returns the memory that the counts take.
+    /// Returns the memory of the counts, in bytes.
     fn bytes(&self) -> u64;
 }
 
 /// The columns of a log.
 #[derive(Clone, Copy)]
 pub struct LogColumns<'f> {
-    /// The columns of the sealed segments, in the order of their seqs.
+    /// The columns of the sealed segments, in the order of their seqs. If no counts are cached, the columns of the
+    /// active segment can be the last of these.
     pub sealed: &'f [&'f Columns],
-    /// The columns of the active segment.
+    /// The columns of the active segment. `None` if they are not in memory or are in `sealed`.
     pub tail: Option<&'f Columns>,
 }
 
@@ -65,7 +69,7 @@ impl<'f> LogColumns<'f> {
         self.sealed.iter().copied().chain(self.tail).collect()
     }
 
-    /// Returns a text that names the set of sealed segments.
+    /// Returns a text that identifies the set of sealed segments.
     pub(crate) fn sealed_name(self) -> String {
         let seqs = self.sealed.iter().flat_map(|file| [file.header().first_seq, file.header().last_seq]);
         let bytes: Vec<u8> = seqs.flat_map(u64::to_le_bytes).collect();
@@ -73,8 +77,8 @@ impl<'f> LogColumns<'f> {
     }
 }
 
-/// A hasher for keys that are hashes already. The visitors of a part have the same upper bits, and a table compares
-/// the upper bits first. So it swaps the upper and the lower half.
+/// A hasher for keys that are already hashes. The visitors of one part have equal upper bits, and a table compares the
+/// upper bits of a hash first. So the hasher swaps the upper half and the lower half of the key.
 #[derive(Default)]
 struct IdentityHasher(u64);
 
@@ -97,22 +101,22 @@ type RowsByVisitor = HashMap<u64, Vec<Row>, BuildHasherDefault<IdentityHasher>>;
 
 /// The counts of a question over the sealed segments.
 struct SealedCount<C> {
-    /// The counts of the visitors that are not in `kept`.
+    /// The counts of each visitor that is not in `kept`.
     counts: C,
-    /// The rows in the sealed segments of the visitors of the tail.
+    /// For each visitor in the tail, the rows of this visitor in the sealed segments.
     kept: RowsByVisitor,
     kept_rows: u64,
     values: Values,
     rows: u64,
     other: [u64; TextColumn::COUNT],
-    /// True if a visit in the sealed segments may begin before the rows that were read.
+    /// True if a visit in the sealed segments may have begun before the window of the scan.
     is_cut: bool,
 }
 
-/// The counts of the last questions over the sealed segments.
+/// A cache of the counts of questions over the sealed segments.
 #[derive(Default)]
 pub struct AnswerCache {
-    /// The least recently used entry is the first one.
+    /// The first entry is the least recently used.
     entries: VecDeque<CacheEntry>,
     hits: u64,
 }
@@ -125,12 +129,12 @@ struct CacheEntry {
 }
 
 impl AnswerCache {
-    /// Drops all counts, because records were erased.
+    /// Drops all counts.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// Returns the number of answers that have used kept counts.
+    /// Returns the number of times that counts were found in the cache. One answer can find counts several times.
     pub fn hits(&self) -> u64 {
         self.hits
     }
@@ -154,21 +158,21 @@ impl AnswerCache {
     }
 }
 
-/// Returns whether a visit of these rows may begin before the rows that were read.
+/// A function that returns true if a visit in these rows may have begun before the window of the scan.
 pub(crate) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
 
 /// The result of a count.
 pub(crate) struct CountResult<C> {
     pub summary: ScanSummary,
     pub counts: C,
-    /// True if a visit may begin before the rows that were read.
+    /// True if a visit may have begun before the window of the scan.
     pub is_cut: bool,
 }
 
 /// Counts the rows of all files.
 ///
 /// # Errors
-/// As for [`scan`].
+/// Returns the same errors as [`scan`].
 pub(crate) fn count_all<C: Count>(
     files: &[&Columns],
     plan: &Plan<'_>,
@@ -184,11 +188,12 @@ pub(crate) fn count_all<C: Count>(
     Ok(CountResult { summary, counts, is_cut: has_cut })
 }
 
-/// Counts the rows of all files. Uses the counts over the sealed segments that `cache` has under `key`, and keeps them
-/// there. `key` names the question and the sealed segments.
+/// Counts the rows of all files. If `cache` has counts under `key`, uses these counts for the sealed segments. Stores
+/// the counts over the sealed segments in `cache` under `key`. `key` identifies the question, the window and the sealed
+/// segments.
 ///
 /// # Errors
-/// As for [`scan`].
+/// Returns the same errors as [`scan`].
 pub(crate) fn count_cached<C: Count>(
     files: LogColumns<'_>,
     plan: &Plan<'_>,
@@ -231,7 +236,7 @@ struct SealedScan<'s> {
 }
 
 impl<C: Count> SealedCount<C> {
-    /// Counts the sealed segments. Returns `None` if the rows of the visitors of the tail take too much memory.
+    /// Counts the rows of the sealed segments. Returns `None` if the kept rows take too much memory.
     fn read(
         tail_visitors: &VisitorHashes,
         sealed: &SealedScan<'_>,
@@ -265,7 +270,8 @@ impl<C: Count> SealedCount<C> {
         Ok(Some(Self { counts, kept, kept_rows, values, rows, other, is_cut: has_cut }))
     }
 
-    /// Keeps the rows of the new visitors of the tail. Returns false if there are too many of them.
+    /// Reads and keeps the rows of each new visitor in the tail. Returns false if there are too many new visitors or
+    /// rows, or if the credits do not fit in the memory.
     fn keep_visitors(
         &mut self,
         tail_visitors: &VisitorHashes,
@@ -297,7 +303,7 @@ impl<C: Count> SealedCount<C> {
         Ok(true)
     }
 
-    /// Counts the rows of the tail, together with the kept rows of the same visitors.
+    /// Counts the rows of the tail together with the kept rows, and adds the cached counts of the other visitors.
     fn count_with(
         &mut self,
         tail: ScannedFiles<'_>,
@@ -318,8 +324,8 @@ impl<C: Count> SealedCount<C> {
             all_rows.clear();
             all_rows.extend_from_slice(kept.get(&visitor).map_or(&[], Vec::as_slice));
             all_rows.extend_from_slice(rows);
-            // The sort is stable, and the rows of the tail have later seqs. So equal times stay in the order of the
-            // seqs.
+            // The sort is stable, and the rows of the tail have later seqs than the kept rows. So rows with equal times
+            // are in the order of their seqs.
             all_rows.sort_by_key(|row| row.time_ms());
             has_cut = has_cut || is_cut(&all_rows);
             counts.add_visitor(&all_rows);
@@ -337,5 +343,5 @@ impl<C: Count> SealedCount<C> {
     }
 }
 
-/// Memory of a row that is kept.
+/// Memory of a kept row, in bytes.
 const ROW_BYTES: u64 = size_of::<Row>() as u64;
