@@ -39,7 +39,7 @@ fn zone_json(zone: &ZoneCount, question: &ZonesQuestion) -> Json {
     let published = question.zones.iter().find(|published| published.zone == zone.zone);
     json!({
         "zone": zone.zone,
-        // It is unknown whether a zone is nested if the zone is not published.
+        // If the zone is not published, it is unknown if the zone is nested.
         "nested": published.map(|published| published.nested),
         "rules": published.map(|published| &published.rules[..]).unwrap_or_default(),
         "comparable": published.is_some_and(|published| published.comparable),
@@ -60,7 +60,7 @@ fn variant_json(variant: &VariantCount) -> Json {
     })
 }
 
-/// Returns a line for each event, or one line if there is no event.
+/// Returns one line for each event. If there is no event, returns one line without an event.
 fn variant_lines(zone: &str, variant: &VariantCount) -> Vec<Vec<Cell>> {
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     let number = |number: Option<u64>| number.map_or(Cell::Text(None), |number| Cell::Number(number as i64));
