@@ -1,7 +1,8 @@
 //! Parses the amounts of an event: the properties `revenue`, `value`, `total` and `quantity`. The unit of an amount is
 //! 10^-4.
 //!
-//! A cast to `decimal(15,4)` in DuckDB has the same rules. So a query over the export gives the same sums.
+//! The rules for amounts are the rules of a cast to `decimal(15,4)` in DuckDB. So a query over the export gives the
+//! same sums.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -72,7 +73,8 @@ fn parse_amount(json: &str) -> Amount {
     units.and_then(|text| round_decimal(&text)).map_or(Amount::Ignored, Amount::Units)
 }
 
-/// Converts a JSON number to the text of a decimal number. First rounds a number that is no 64-bit integer to a double.
+/// Converts a JSON number to the text of a decimal number. If the number is no 64-bit integer, rounds the number to a
+/// double first.
 fn number_text(json: &str) -> Option<String> {
     if json.parse::<i64>().is_ok() || json.parse::<u64>().is_ok() {
         return Some(json.to_owned());

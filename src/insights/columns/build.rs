@@ -43,7 +43,7 @@ pub struct ColumnBuilder {
     text_bytes: usize,
     amounts: Vec<u8>,
     ties: Vec<TieEntry>,
-    /// The numbers of the visitors with an event without an anonymous ID.
+    /// The number of each visitor that has an event without an anonymous ID.
     users_alone: BTreeSet<u32>,
     /// A buffer for the unpacked fold input.
     content: Vec<u8>,

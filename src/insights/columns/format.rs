@@ -1,10 +1,11 @@
 //! The format of column files. This module doc is the only specification.
 //!
-//! **Purpose.** A column file has the facts about one sealed segment that Insights counts, column by column. A column
-//! file is *derived*: the server builds a missing or damaged file again from the segment. Recovery never needs a column
-//! file. The threads `columns` and `insights` of a server write column files, and `parallax insights` reads them.
-//! Retention deletes the column file of a segment together with the segment. An erasure deletes it before the erasure
-//! rewrites the segment. A start with `--insights-memory 0` deletes all column files.
+//! **Purpose.** A column file has the facts that Insights counts. They are the facts about the records of one sealed
+//! segment, column by column. A column file is *derived*: the server builds a missing or damaged file again from the
+//! segment. Recovery never needs a column file. The threads `columns` and `insights` of a server write column files,
+//! and `parallax insights` reads them. Retention deletes the column file of a segment together with the segment. An
+//! erasure first deletes the column file of a segment, and then rewrites the segment. A start with `--insights-memory
+//! 0` deletes all column files.
 //!
 //! **Bounds.** All numbers are little-endian on every machine. A file has at most `SEGMENT_RECORDS_MAX` rows. A text
 //! column has at most `COLUMN_TEXTS_MAX` texts, and all columns together have at most `COLUMN_TEXT_BYTES_MAX` bytes of
@@ -70,11 +71,11 @@
 //! ```
 //!
 //! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are sorted by visitor, then by time,
-//!   then by seq. So the rows of consecutive visitors are in few blocks. A question that divides the visitors into
-//!   parts reads each block about once.
+//!   then by seq. So the rows of consecutive visitors are in few blocks. A question that counts the visitors in several
+//!   passes reads each block about once in total.
 //! * A *visitor hash* is the lower half of an XXH3-128 hash. The input of the hash is the key, the site, a byte 00, the
 //!   letter `a` and the anonymous ID. If the record has no anonymous ID, the letter `u` and the user ID replace the
-//!   last two. Nobody can construct a collision without the key.
+//!   last two. Without the key, nobody can construct a collision.
 //! * A *code* is 0 for an absent text, and 1 for `(other)`. The code of any other text is 2 plus the index of the text.
 //!   Texts are numbered in the order of their first rows. A screen record has the text `screen` in the column `event`.
 //!

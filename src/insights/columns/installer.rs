@@ -50,8 +50,8 @@ impl ColumnInstaller {
         self.log.metrics().generation().now()
     }
 
-    /// Writes a column file on the thread `insights`. Returns false if an erasure can have changed the segment, or if
-    /// retention has deleted the segment.
+    /// Writes and renames a column file. The thread `insights` calls this function. Returns false if an erasure can
+    /// have changed the segment, or if retention has deleted the segment.
     pub(crate) fn write_and_install(&self, source: ColumnSource, bytes: &[u8]) -> io::Result<bool> {
         Ok(self.write(ASKED_FILE, source, bytes)? && self.install(ASKED_FILE, source)?)
     }
@@ -89,8 +89,8 @@ impl ColumnInstaller {
         result.map(|()| true).inspect_err(|_| self.discard(temporary_name))
     }
 
-    /// Returns false if the content of the file may be out of date: an erasure was running when `source.generation` was
-    /// read, an erasure has begun since then, or the segment was deleted.
+    /// Returns false if an erasure was running when `source.generation` was read, if an erasure has begun since then,
+    /// or if the segment was deleted.
     fn is_current(&self, source: ColumnSource) -> io::Result<bool> {
         let is_same = source.generation.is_multiple_of(2) && self.generation() == source.generation;
         Ok(is_same && self.has_segment(source)?)
@@ -165,8 +165,8 @@ impl ColumnInstaller {
         self.log.metrics().damage()
     }
 
-    /// Reports a damaged column file. Ignores any other error. The list of known damage has the file until the file is
-    /// built again or deleted.
+    /// Reports a damaged column file. Ignores any other error. The list of known damage names the file until the file
+    /// is built again or deleted.
     pub(crate) fn report(&self, first_seq: u64, error: &ColumnFileError) {
         if let ColumnFileError::Damaged(_) = error {
             let file = column_file_name(first_seq);

@@ -93,7 +93,7 @@ fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
 struct BlockHeader {
     /// The smallest number of the block.
     base: i64,
-    /// The number of bits of a packed number.
+    /// The number of bits of each packed number.
     width: u32,
 }
 

@@ -92,8 +92,8 @@ pub(crate) struct AmountEntry {
 }
 
 impl Columns {
-    /// Opens the column file at `path`. Checks that the file belongs to the segment with these seqs, and that its
-    /// hashes have this key.
+    /// Opens the column file at `path`. Checks that the file belongs to the segment with these seqs, and that the file
+    /// was built with this key.
     ///
     /// # Errors
     /// Returns the error of the first check that fails.
@@ -165,7 +165,7 @@ impl Columns {
         Ok(OpenColumns::File(Box::new(Self { header: self.header.clone(), content })))
     }
 
-    /// Returns true if the columns are read from a column file by its path.
+    /// Returns true if the columns are in a column file that is opened for each read.
     pub(crate) fn is_stored(&self) -> bool {
         matches!(self.content, Content::File { .. })
     }
@@ -179,7 +179,7 @@ impl Columns {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
-    /// Returns true if a row can have this text. Each text can be among the texts that became `(other)`.
+    /// Returns true if a row can have this text. If a row can have `(other)`, returns true for every text.
     pub(crate) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
         let texts = self.texts(column)?;
         Ok(self.may_have_other(texts.len())
@@ -293,8 +293,8 @@ impl Columns {
         Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the hashes of consecutive visitors. The caller has already called [`visitors`](Self::visitors), which
-    /// checks the section.
+    /// Returns the hashes of consecutive visitors. The caller has already checked the section by a call of
+    /// [`visitors`](Self::visitors).
     pub(crate) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
         let bytes = self.part_of_section(VISITORS, 8 * visitors.start..8 * visitors.end)?;
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())

@@ -43,8 +43,7 @@ pub struct ColumnStore {
     tail: Option<Tail>,
     /// The last seq of the columns.
     last_seq: u64,
-    /// Writes the columns that the store builds for a question to column files. If it is `None`, these columns stay in
-    /// memory.
+    /// The writer of column files for the columns that the store builds. If it is `None`, these columns stay in memory.
     installer: Option<ColumnInstaller>,
 }
 
@@ -101,20 +100,20 @@ impl ColumnStore {
         Self { unstored: Arc::new(unstored), installer: Some(installer), ..self }
     }
 
-    /// Drops all columns. The caller calls this function after records were erased from the log.
+    /// Drops all columns, for example after records were erased from the log.
     pub fn clear(&mut self) {
         self.sealed.clear();
         self.unstored.clear();
         self.tail = None;
     }
 
-    /// Returns the size in bytes of the columns in memory that belong to sealed segments without a column file.
+    /// Returns the size of the columns in memory, in bytes. Only the columns of sealed segments count.
     pub fn unstored_bytes(&self) -> u64 {
         self.unstored.kept_bytes()
     }
 
-    /// Reads the log up to `last_seq`, the last acknowledged record. Builds the columns of each segment that has no
-    /// valid column file. Ends when `is_over` returns true.
+    /// Reads the log up to `last_seq`. All records up to `last_seq` are acknowledged. Builds the columns of each
+    /// segment that has no valid column file. Ends when `is_over` returns true.
     ///
     /// # Errors
     /// Returns an error if the log cannot be read, or if the time is over.

@@ -55,7 +55,7 @@ impl UnstoredColumns {
         }
     }
 
-    /// Returns an empty store with the same settings. It reports damaged segments to `known_damage`.
+    /// Returns a new empty store with the same settings. The new store reports damaged segments to `known_damage`.
     pub(crate) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
         let unstored = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
         Self { known_damage, ..unstored }
