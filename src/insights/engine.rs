@@ -1,8 +1,9 @@
 //! The threads of Insights in a server.
 //!
-//! The thread `insights` answers one question at a time, and does other tasks step by step. It also renames the column
-//! files that the thread `columns` has written. The thread `columns` builds the column files of sealed segments. The
-//! thread `columns` has the lowest priority. The only lock that it takes is the short lock of the list of known damage.
+//! The thread `insights` answers one question at a time, and does other tasks step by step. The thread `insights` also
+//! renames the column files that the thread `columns` has written. The thread `columns` builds the column files of
+//! sealed segments. The thread `columns` has the lowest priority. It takes only one lock, the lock of the list of known
+//! damage.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -47,9 +48,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum AnswerError {
     /// The question waited too long in the queue, and its work has not begun.
     NotBegun,
-    /// The question takes more time than it may.
+    /// The question has exceeded its time limit.
     TooExpensive,
-    /// The question takes more memory than it may.
+    /// The question has exceeded its memory limit.
     TooLarge,
     /// The question names an experiment that is unknown to the site and to the log.
     Refused(QuestionError),
@@ -129,7 +130,7 @@ pub(crate) struct Reply {
     pub result: TaskResult,
 }
 
-/// A sender of replies to the thread of the requests. It wakes this thread after each reply.
+/// A sender of replies to the thread of the requests. The sender wakes this thread after each reply.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplySender {
     replies: Sender<Reply>,
@@ -144,7 +145,7 @@ impl ReplySender {
     }
 
     /// Sends a reply. A send to the channel fails only if the server is stopping. A write to the socket fails if the
-    /// socket is full. Then the thread of the requests wakes up because of the bytes in the socket.
+    /// socket is full. Then the thread of the requests wakes up anyway, because the socket has unread bytes.
     pub(crate) fn send(&self, reply: Reply) {
         let _ = self.replies.send(reply);
         drop((&*self.wakeup_tx).write(&[1]));
@@ -177,7 +178,7 @@ pub(crate) struct SiteQuestion {
     pub now_ms: i64,
 }
 
-/// A flag for a task whose clients have all gone. All clones share one flag.
+/// A flag that is set when no client waits for the task any more. All clones share one flag.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Abandonment(Arc<AtomicBool>);
 
@@ -204,8 +205,7 @@ enum Message {
 pub(crate) struct InsightsClient {
     messages: Sender<Message>,
     metrics: Arc<InsightsMetrics>,
-    /// When the client is dropped, the drop of this sender ends the thread `columns`. The thread `insights` ends after
-    /// the thread `columns`.
+    /// The drop of this sender ends the thread `columns`. The thread `insights` ends after the thread `columns`.
     _stop: Sender<()>,
 }
 
@@ -220,7 +220,7 @@ impl InsightsClient {
         self.messages.send(Message::Run(task)).is_ok()
     }
 
-    /// Adds tasks that were dropped because their clients have gone.
+    /// Adds to the number of dropped tasks.
     pub(crate) fn count_abandoned(&self, tasks: usize) {
         self.metrics.abandoned.fetch_add(tasks as u64, Ordering::Relaxed);
     }

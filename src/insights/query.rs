@@ -147,7 +147,7 @@ fn answer_from(
     Ok(answer)
 }
 
-/// Returns the smallest receipt time in the first file that has rows, in milliseconds.
+/// Returns the smallest receipt time of the first file that has rows. The time is in milliseconds.
 fn oldest_receipt_ms(files: &[&Columns]) -> Result<Option<i64>, ScanError> {
     for file in files {
         if let Some(oldest_ms) = file.oldest_receipt_ms()? {

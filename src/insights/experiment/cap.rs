@@ -13,7 +13,7 @@ use crate::insights::questions::limits::{Limits, ScanError};
 use crate::site::experiment_metrics::Cap;
 
 /// The memory for the kept values is the memory for rows divided by this number. So the kept values get one eighth of
-/// the memory of Insights, as much as the values by which other questions group.
+/// the memory of Insights.
 const VALUES_SHARE: u64 = 4;
 /// Memory of one kept value, in bytes. It includes the copy of the magnitude that the selection of the quantile needs.
 const KEPT_BYTES: u64 = (size_of::<KeptValue>() + size_of::<u128>()) as u64;
@@ -123,7 +123,7 @@ impl CapSearch {
         Ok(())
     }
 
-    /// Returns the limit. The caller has added all visitors of a pass.
+    /// Returns the limit. The caller calls this function after it has added all visitors of a pass.
     ///
     /// # Errors
     /// If the limit is still unknown, returns the search that the next pass needs.
@@ -181,7 +181,7 @@ impl BucketValues {
 }
 
 /// Returns the rank of the limit among this many values. The smallest value has the rank 1. The largest value is never
-/// the limit. So a single large value cannot raise the limit. If there are fewer than two values, returns `None`.
+/// the limit. So the largest value cannot be its own limit. If there are fewer than two values, returns `None`.
 fn rank(thousandths: u16, value_count: u64) -> Option<u64> {
     let rank = (u128::from(thousandths) * u128::from(value_count)).div_ceil(1_000);
     Some((rank as u64).min(value_count.saturating_sub(1))).filter(|rank| *rank > 0)

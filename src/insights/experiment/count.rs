@@ -25,17 +25,17 @@ use crate::insights::questions::visits::{Selection, visit_around};
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(crate) struct MetricSums {
     pub visitors: u64,
-    /// The visitors with at least one goal.
+    /// The number of visitors that have reached the goal at least once.
     pub converted: u64,
-    /// The visitors whose value is not 0.
+    /// The number of visitors whose value is not 0.
     pub valued: u64,
     /// The sums of the values, before the values are limited.
     pub uncapped: ValueSums,
     /// The sums of the limited values. The comparison uses these sums.
     pub values: ValueSums,
-    /// The visitors whose value exceeds the limit.
+    /// The number of visitors whose value exceeds the limit.
     pub capped: u64,
-    /// The events of the goal whose property is no amount.
+    /// The number of goal events whose property is no amount.
     pub ignored_amounts: u64,
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn count_experiment(
 /// The result of a count.
 enum CountOutcome {
     Complete(Box<ExperimentCount>),
-    /// A part takes more memory than it may. The next count multiplies the number of parts by `factor`.
+    /// A part has exceeded its memory. The next count multiplies the number of parts by `factor`.
     TooFewParts {
         factor: u64,
     },

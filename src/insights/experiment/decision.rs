@@ -1,5 +1,5 @@
-//! Decides an experiment. A decision has an action, a reason and a sentence. The actions are to stop and choose an arm,
-//! to go on, and to decide nothing.
+//! Decides an experiment. A decision has an action, a reason and a sentence. The possible actions are to stop and
+//! choose an arm, to go on, and to decide nothing.
 //!
 //! The rules have a fixed order, and the first rule that applies decides. `docs/insights.md` has a table of the rules.
 
@@ -136,8 +136,8 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns the decision to decide nothing, if the numbers cannot or must not decide the experiment. Otherwise returns
-/// `None`.
+/// If the numbers cannot or must not decide the experiment, returns a decision with [`Action::CannotDecide`]. Otherwise
+/// returns `None`.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_empty = facts.count.arms.iter().all(|arm| arm.exposed == 0);
@@ -158,8 +158,8 @@ fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     refusal.map(|(_, reason, because)| Decision::cannot(reason, because))
 }
 
-/// Returns the decision to go on. If the range has ended, or if too many days are missing, returns the decision to
-/// decide nothing.
+/// Returns the decision to go on. If the range has ended, or if too many days are missing, returns a decision with
+/// [`Action::CannotDecide`].
 fn wait(facts: &Facts<'_>, reason: &'static str, explanation: &str) -> Decision {
     if facts.question.range.end <= facts.now_ms {
         return Decision::cannot("ended", &format!("{explanation}, and the range has ended"));

@@ -6,8 +6,8 @@ use crate::insights::questions::question::QuestionError;
 use crate::limits::GUARDRAILS_MAX;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
 
-/// Number of metrics in [`METRICS_MAX`] that remain for the parameter `more` if the question has a goal, a value and
-/// the maximum number of guardrails.
+/// Number of goals of the parameter `more` that a question can always have, even with a goal, a value and all
+/// guardrails.
 const MORE_MAX: usize = 14;
 /// Maximum number of metrics in one question. A question with more metrics is refused. Each metric takes a row of the
 /// result, and a bit of each event.
@@ -158,7 +158,7 @@ pub(super) fn metrics_of(
     known: &KnownExperiment,
     pairs: &[(&str, &str)],
 ) -> Result<(Vec<Metric>, bool), QuestionError> {
-    // A forged snapshot can have malformed metrics. They count as no metrics.
+    // A forged snapshot can have malformed metrics. Such metrics are ignored.
     let published = Texts::published(known).metrics().unwrap_or_default();
     let metrics = Texts::published(known).replaced(pairs)?.metrics()?;
     if metrics.len() > METRICS_MAX {

@@ -16,7 +16,8 @@ use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
 
 const DAYS_DEFAULT: i64 = 30;
-/// The default error rate of a comparison. It gives one false alarm in twenty comparisons.
+/// The default error rate of a comparison. If the arms do not differ, it gives at most about one false alarm in twenty
+/// comparisons.
 const ALPHA_DEFAULT: f64 = 0.05;
 /// The default probability to find the smallest interesting change.
 const POWER_DEFAULT: f64 = 0.8;

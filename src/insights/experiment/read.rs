@@ -344,7 +344,7 @@ impl FileColumns {
         self.site == Some(self.reader.site(row))
     }
 
-    /// Returns the amount of a row in the current block. Each call needs a later row than the call before.
+    /// Returns the amount of a row in the current block. The row must be later than the row of the last call.
     fn amount(&mut self, row: usize) -> Option<Amount> {
         let row = self.block.start + row;
         while self.amounts.next_if(|entry| (entry.row as usize) < row).is_some() {}

@@ -1,4 +1,4 @@
-//! Tests if the visitors are split among the arms as the weights of the phase say, and raises alarms.
+//! Tests the split of the visitors among the arms against the weights of the phase. Raises alarms.
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;

@@ -11,7 +11,7 @@ use crate::insights::questions::sql::{
 };
 use crate::site::experiment_metrics::{Cap, Goal};
 
-/// The columns with nulls of a row that is not about a metric.
+/// The columns of metrics in a row that is not about a metric. They are null.
 const NO_SUMS: &str =
     "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped,
   null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares";
@@ -113,7 +113,7 @@ fn cap_query(question: &ExperimentQuestion, number: usize, metric: &Metric) -> S
     }
 }
 
-/// Adds the table `visitors_NUMBER`. For each exposed visitor, it has the value of the metric with this number.
+/// Adds the table `visitors_NUMBER`. The table has the value of the metric `NUMBER` for each exposed visitor.
 fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &ExperimentQuestion) {
     let to = instant(question.range.end);
     let condition = match &metric.goal {
@@ -132,8 +132,8 @@ fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &Exper
             (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
         }
     };
-    // A window that is longer than the range has no effect. It is left out, because it could be too long for an
-    // interval of SQL.
+    // A window that is longer than the range has no effect. The query leaves out such a window, because it can be too
+    // long for an interval of SQL.
     let window_ms =
         question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
     let window =
