@@ -18,7 +18,7 @@ use crate::insights::columns::format::TextColumn;
 use crate::limits::VISIT_TIMEOUT_MS;
 
 /// First extension of the window into the past, in milliseconds. Only a question that needs the beginning of each visit
-/// extends its window. If a visit may begin before the window, the window is extended again.
+/// extends its window. If a visit may have begun before the extended window, the question extends the window again.
 const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
 /// Each further extension is this many times as long as the extension before. With a smaller number, a question over a
 /// long log would need more scans.
@@ -35,7 +35,7 @@ pub(crate) enum Numbers {
     Live { visitors: u64, series: Series, pages: Vec<LivePage>, more: usize },
 }
 
-/// A row of a list. It has a value and the numbers of the value.
+/// A row of a list. A row has a value and the numbers of the value.
 pub(crate) type TopRow = (Option<String>, GroupTotals);
 
 /// A page of a live answer.
@@ -334,8 +334,8 @@ fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
     truncate(pages, question.limit, |page| page.path.len())
 }
 
-/// Scans the rows in the window of a plan. If the question needs the beginning of each visit, and a visit may begin
-/// before the window, scans again with a longer window. `key` identifies the question in the cache.
+/// Scans the rows in the window of a plan. If the question needs the beginning of each visit, and a visit may have
+/// begun before the window, scans again with a longer window. `key` identifies the question in the cache.
 fn scan_visits<C: Count>(
     source: &mut Source<'_>,
     key: &str,

@@ -21,9 +21,8 @@ pub const BUCKETS_MAX: usize = 10_000;
 pub struct Zone {
     /// The IANA name.
     pub name: String,
-    /// Each entry is a time and the offset from UTC that is valid from this time on. The unit of both is seconds, and
-    /// the time is since 1970. The entries are in the order of their times. The first offset is also valid before its
-    /// time.
+    /// Each entry is a time, and the offset from UTC from this time on. Both are in seconds. The time is counted from
+    /// 1970. The entries are in the order of their times. The first offset is also valid before its time.
     pub offsets: Vec<(i64, i64)>,
 }
 
@@ -69,8 +68,8 @@ impl Zone {
 
     /// Writes a time in ISO 8601 with the offset from UTC, such as `2026-01-05T00:00:00+01:00`.
     pub fn local_time(&self, time_s: i64) -> String {
-        // An offset in ISO 8601 has no seconds. So the seconds of a historical offset are dropped. The local time is
-        // computed from the shorter offset, so the text still names the same instant.
+        // An offset in ISO 8601 has no seconds. So the seconds of a historical offset are dropped. The local time in
+        // the text uses the offset in the text. So the text still names the same instant.
         let offset_min = self.offset_s(time_s) / 60;
         let time = civil(time_s + offset_min * 60);
         let sign = if offset_min < 0 { '-' } else { '+' };

@@ -58,7 +58,7 @@ impl RangeCount {
     pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut: &mut Self) {
         let totals_before = self.totals;
         self.add_visitor(rows);
-        // If no event is after the end of `cut`, both ranges get the same numbers.
+        // If all events are before the end of `cut`, both ranges get the same numbers.
         match rows.last().is_some_and(|last| last.time_ms() < cut.range.end) {
             true => cut.totals.add_growth(&self.totals, &totals_before),
             false => cut.add_visitor(rows),
@@ -157,8 +157,8 @@ pub(crate) struct GroupTotals {
 }
 
 impl GroupTotals {
-    /// Adds a row. If the visitor is not `None` and was not counted last, counts the visitor. Does the same for the
-    /// visit.
+    /// Adds a row. Counts the visitor, unless the visitor is `None` or was counted last. Counts the visit in the same
+    /// way.
     fn add(&mut self, row: Row, visitor: Option<u64>, visit: Option<u64>) {
         self.views += u64::from(row.has(PAGE));
         self.events += u64::from(row.has(ACTION));

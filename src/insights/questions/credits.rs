@@ -5,8 +5,9 @@
 //! another user. So an order that a server sends is in the visit in which the visitor ordered.
 //!
 //! The order of ties and events is the order of their seqs. The ties of all files are read once. They give for each
-//! user the locations at which the credited visitor changes. Only users with such an event in a file that the question
-//! counts are read. If the question counts only some visitors, only users of these visitors are read.
+//! user the locations at which the credited visitor changes. The credits of a user are read only if a counted file has
+//! such an event of the user. If the question counts only some visitors, the credits of a user are read only if these
+//! visitors need them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -152,8 +153,8 @@ impl Credits {
         self.by_user.is_empty()
     }
 
-    /// Returns true if a row of this visitor can be credited to another visitor, or if a row of another visitor can be
-    /// credited to this visitor.
+    /// Returns true if a row of this visitor can be credited to another visitor. Also returns true if a row of another
+    /// visitor can be credited to this visitor.
     pub(crate) fn concern(&self, visitor: u64) -> bool {
         self.by_user.contains_key(&visitor) || self.owners.contains(&visitor)
     }
@@ -254,9 +255,8 @@ impl<'f> ScannedFiles<'f> {
     }
 }
 
-/// Returns each user that has an event without an anonymous ID and that these visitors need. They need a user in
-/// `visitors`, and a user that a tie names together with a visitor in `visitors`. Returns `None` if the users do not
-/// fit in the memory.
+/// Returns users that have an event without an anonymous ID. Returns such a user if it is in `visitors`, or if a tie
+/// names it together with a visitor in `visitors`. Returns `None` if the users do not fit in the memory.
 fn users_alone(
     files: &[&Columns],
     counted_files: &[&Columns],
@@ -364,7 +364,7 @@ struct Ties {
 }
 
 impl Ties {
-    /// Creates empty ties that keep the ties of these users.
+    /// Creates an empty set of ties. The set keeps the ties of these users.
     fn of_users(users: HashSet<u64>, aliased_ids: HashSet<u64>) -> Self {
         Self { users, aliased: aliased_ids, ..Self::default() }
     }
@@ -391,7 +391,7 @@ impl Ties {
         }
         let ties = self.by_user.entry(user).or_default();
         match ties.last_mut() {
-            // Several consecutive ties of one device need only one entry.
+            // Consecutive ties between the same two IDs need only one entry.
             Some(last) if last.1 == anonymous_id => *last = (self.latest, anonymous_id),
             _ => {
                 ties.push((self.latest, anonymous_id));

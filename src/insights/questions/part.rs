@@ -4,8 +4,8 @@
 /// the log. So more parts would take more time than a question may take.
 pub(crate) const PARTS_MAX: u64 = 1_024;
 
-/// One of several parts. All parts have ranges of hashes with the same length. The parts are in the order of the
-/// hashes.
+/// One of several parts. Each part is a range of hashes. All ranges have the same length. The parts are in the order of
+/// the hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     /// The number of the part. The first part has the number 0.

@@ -1,4 +1,4 @@
-//! A row is an event of a visitor. It has a value, a time and flags.
+//! A row is an event of a visitor. A row has a value, a time and flags.
 
 /// The row is a page event.
 pub(crate) const PAGE: u16 = 1;

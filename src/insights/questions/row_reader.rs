@@ -97,7 +97,7 @@ enum ValueRule {
     },
 }
 
-/// A text column whose texts get their numbers late. A text gets its number when the first row needs it.
+/// A text column. Each of its texts gets a number when the first row needs the number.
 struct NumberedColumn {
     /// The index of the text column.
     column: usize,

@@ -101,9 +101,9 @@ pub(crate) fn scan_with_values(
     Ok(())
 }
 
-/// Passes the rows of each visitor in `hashes` to `count`. The hashes are sorted. The caller has already scanned the
-/// files with the same plan by [`scan`]. If there are more than `rows_max` rows, or if the credits do not fit in the
-/// memory, returns false and does not call `count`.
+/// Passes the rows of each visitor in `hashes` to `count`. The hashes are sorted. The caller has already called
+/// [`scan`] with the same files and the same plan. If there are more than `rows_max` rows, or if the credits do not fit
+/// in the memory, returns false and does not call `count`.
 ///
 /// # Errors
 /// Returns the same errors as [`scan`].

@@ -3,9 +3,9 @@
 //! The tail is the columns of the active segment. Every number is a sum over visitors. So new events change only the
 //! counts of the visitors in the tail. For each of these visitors, the cache keeps the rows of this visitor in the
 //! sealed segments. The next answer counts these rows again, together with the rows in the tail. So a visit that begins
-//! in a sealed segment and ends in the tail is counted correctly, and so is a late event. If a new visitor appears in
-//! the tail later, the rows of this visitor are read from the column files, and its counts are subtracted from the
-//! cached counts.
+//! in a sealed segment and ends in the tail is counted correctly, and so is a late event. A new visitor can appear in
+//! the tail later. Then the rows of this visitor are read from the column files, and the counts of this visitor are
+//! subtracted from the cached counts.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -30,7 +30,7 @@ const NEW_VISITORS_MAX: usize = 4_096;
 /// Memory of a visitor whose rows are kept, in bytes. It does not include the rows.
 const KEPT_VISITOR_BYTES: u64 = 64;
 
-/// Counts that can be added to and subtracted from other counts of the same type.
+/// Counts that support addition and subtraction.
 pub(crate) trait Count: Send + 'static {
     /// Counts the events of a visitor.
     fn add_visitor(&mut self, rows: &[Row]);

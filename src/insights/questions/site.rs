@@ -48,8 +48,8 @@ impl SiteFacts {
         }
     }
 
-    /// Returns true if referrers on a host are external. The host is external if it is no host of the site and if the
-    /// site does not ignore it.
+    /// Returns true if a referrer host is external. It is external if it is no host of the site and if the site does
+    /// not ignore it.
     pub(crate) fn is_external_host(&self, host: &str) -> bool {
         let host = without_www(host);
         let ignored = self.ignored_referrers.iter().map(String::as_str);

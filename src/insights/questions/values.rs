@@ -39,7 +39,8 @@ impl Values {
         Self { bytes_min, ..Self::default() }
     }
 
-    /// Returns true if the values take more memory than `bytes` and than their minimum. A single value always fits.
+    /// Returns true if the values take more memory than `bytes`, and more than their minimum memory. A single value
+    /// always fits.
     pub(crate) fn exceed(&self, bytes: u64) -> bool {
         self.bytes > bytes.max(self.bytes_min) && self.texts.len() > 1
     }

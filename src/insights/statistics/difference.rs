@@ -10,7 +10,8 @@ use super::distributions::{t_quantile_upper, t_sf};
 use super::moments::Moments;
 
 /// The default of the planned number of visitors of two compared arms together. The anytime-valid interval is valid at
-/// every number of visitors. The planned number only decides at which number the interval is as short as possible.
+/// every number of visitors. The planned number decides at which number of visitors the interval is as short as
+/// possible.
 pub const PLANNED_DEFAULT: u64 = 5_000;
 
 /// An interval of numbers. The interval includes both ends.
@@ -29,7 +30,8 @@ impl Interval {
     }
 }
 
-/// The method of intervals and p-values. It decides if they are valid when the result is read once, or several times.
+/// The method of intervals and p-values. The method decides if the result can be read only once, or several times
+/// during the experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
     /// The result is read once, at the planned end of the experiment (Welch).
@@ -177,7 +179,7 @@ impl RelativeChange {
             let ends = [ratio - root, ratio + root].map(|end| sign * (end / leading - 1.0));
             let low = ends[0].min(ends[1]);
             let high = ends[0].max(ends[1]);
-            // Rounding must not exclude the estimate from a short interval.
+            // A rounding error must not exclude the estimate from a short interval.
             Interval::finite(low.min(estimate), high.max(estimate))
         });
         Self { estimate, interval }

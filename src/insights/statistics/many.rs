@@ -1,7 +1,7 @@
 //! Adjusts the p-values of several comparisons. Without the adjustment, more comparisons would give more false alarms.
 
-/// Adjusts the p-values by the method of Benjamini and Hochberg (1995). Keeps their order. A p-value of `None` stays
-/// `None`.
+/// Adjusts the p-values by the method of Benjamini and Hochberg (1995). Keeps the order of the p-values. A p-value of
+/// `None` stays `None`.
 pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     adjust(p_values, |sorted| {
         let count = sorted.len() as f64;
@@ -13,7 +13,8 @@ pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     })
 }
 
-/// Adjusts the p-values by the method of Holm (1979). Keeps their order. A p-value of `None` stays `None`.
+/// Adjusts the p-values by the method of Holm (1979). Keeps the order of the p-values. A p-value of `None` stays
+/// `None`.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     adjust(p_values, |sorted| {
         let count = sorted.len();

@@ -1,5 +1,5 @@
 //! Compares all arms of an experiment in one metric. The result has a summary of each arm, the changes from the
-//! baseline, and the arms that are not compared yet. Also gives verdicts.
+//! baseline, and the arms that are not compared yet. [`Comparison`] gives verdicts.
 
 use super::difference::{Difference, Interval, Method, RelativeChange};
 use super::distributions::t_quantile_upper;
@@ -205,7 +205,7 @@ pub fn summarize(kind: MetricKind, sums: &ArmSums, alpha: f64) -> ArmSummary {
 
 impl Comparison {
     /// Returns the verdict about a goal or a value. `p_adjusted` is the adjusted p-value. If the p-values of the metric
-    /// are not adjusted, it is [`Comparison::p`].
+    /// are not adjusted, `p_adjusted` is [`Comparison::p`].
     pub fn verdict(&self, p_adjusted: Option<f64>, alpha: f64) -> Verdict {
         let Some(estimate) = self.estimate else { return Verdict::TooEarly };
         match p_adjusted {

@@ -1,7 +1,7 @@
 //! The statistics of experiments, as pure functions.
 //!
-//! The input has three sums for each arm: the number of visitors, the sum of the values, and the sum of the squares of
-//! the values. The caller chooses the visitors, the metrics and the phases. The functions accept every input. If a
+//! The input has three numbers for each arm: the number of visitors, the sum of the values, and the sum of the squares
+//! of the values. The caller chooses the visitors, the metrics and the phases. The functions accept every input. If a
 //! result is not finite, the result is `None`.
 //!
 //! [`metric::compare`] is the entry point. It summarizes each arm. It compares each arm with the baseline, unless it is

@@ -1,4 +1,4 @@
-//! Computes the mean and the variance of a metric in one arm. The input is sums over the visitors of the arm.
+//! Computes the mean and the variance of a metric in one arm. The inputs are sums over the visitors of the arm.
 
 /// The mean and the variance of a metric in one arm.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -321,8 +321,8 @@ impl ViewCounts {
     }
 }
 
-/// Returns a zone. Its published variants are the first ones. The other shown variants follow, in descending order of
-/// their views. `is_always_shown` is true if every view of the page shows the zone.
+/// Returns a zone. The published variants of the zone are the first variants. The other shown variants follow, in
+/// descending order of their views. `is_always_shown` is true if every view of the page shows the zone.
 fn zone_count(
     zone: &str,
     published_keys: &[String],

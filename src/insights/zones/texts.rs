@@ -64,8 +64,8 @@ impl Texts {
         Self { bytes_max, ..Self::default() }
     }
 
-    /// Returns true if the texts have exceeded their memory. Anyone can send any text, so their number has no other
-    /// bound.
+    /// Returns true if the texts have exceeded their memory. Anyone can send any text. So the number of texts has no
+    /// other bound.
     pub(super) fn is_full(&self) -> bool {
         self.zones.bytes + self.keys.bytes + self.variant_bytes > self.bytes_max
     }
