@@ -93,8 +93,8 @@
 //! such files.
 //!
 //! **Changes.** A new version can change every part of the format, because the server builds each file of an older
-//! version again. Version 2 had neither `term` nor `content`. `tests/golden/columns-2/` is a log with a file of version
-//! 2. Version 3 had no aliases, no flag for visits and no users alone. `tests/golden/log-2/` has a file of version 3.
+//! version again. Version 2 had neither `term` nor `content`. `tests/golden/columns-2/` is a log with such a file.
+//! Version 3 had no aliases, no flag for visits and no users alone. `tests/golden/log-2/` has a file of version 3.
 //!
 //! # The smallest file
 //!

@@ -17,7 +17,7 @@ use crate::little_endian::{u32_at, u64_at};
 use crate::log::SegmentSpan;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
-/// Number of agent numbers. Each agent number encodes a device, an operating system and a browser.
+/// Number of different agent numbers. Each agent number encodes a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
 
 /// The columns of a segment, in a column file or in memory. A column file is open only while it is read. So a log with

@@ -138,7 +138,7 @@ pub(crate) struct ExperimentCount {
     pub buckets: Vec<i64>,
     /// The number of rows in all files.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 

@@ -21,8 +21,8 @@ pub const BUCKETS_MAX: usize = 10_000;
 pub struct Zone {
     /// The IANA name.
     pub name: String,
-    /// Each entry is a time, and the offset from UTC from this time on. Both are in seconds. The time is counted from
-    /// 1970. The entries are in the order of their times. The first offset is also valid before its time.
+    /// Each entry is a time, and the offset from UTC from this time on. Both are in seconds. The time begins in 1970.
+    /// The entries are in the order of their times. The first offset is also valid before its time.
     pub offsets: Vec<(i64, i64)>,
 }
 
@@ -191,8 +191,8 @@ fn next_day(day: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Converts the seconds of a local clock since 1970 to a date and a time. The latest result is the end of the year
-/// 9999.
+/// Converts the seconds of a local clock since 1970 to a date and a time. A later time gives the end of the year 9999,
+/// which is the latest result.
 fn civil(local_s: i64) -> DateTime {
     DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(SignedDuration::from_secs(local_s))
 }

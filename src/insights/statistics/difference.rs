@@ -1,10 +1,10 @@
 //! The difference between two arms, with its interval and its p-value. The method decides when the interval and the
-//! p-value are valid. [`Method::Fixed`] is valid if the result is read once. [`Method::Anytime`] is valid even if the
-//! result is read several times during the experiment.
+//! p-value are valid. With [`Method::Fixed`], they are valid if the result is read once. With [`Method::Anytime`], they
+//! are valid even if the result is read several times during the experiment.
 //!
 //! The anytime-valid method is from Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The interval of
-//! the relative change is an inversion of the test of the absolute difference (Fieller). The delta method would give a
-//! too short interval if the mean of the compared arm is small by chance.
+//! the relative change is an inversion of the test of the absolute difference (Fieller). The interval of the delta
+//! method is too short if the mean of the compared arm is small by chance.
 
 use super::distributions::{t_quantile_upper, t_sf};
 use super::moments::Moments;

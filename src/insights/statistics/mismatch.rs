@@ -1,7 +1,7 @@
 //! The test for a sample ratio mismatch. A mismatch means that the visitors are not split among the arms as planned.
 //!
-//! The test is valid even if the result is read several times during the experiment (Lindon and Malek, arXiv
-//! 2011.03567). The test ignores arms without a weight.
+//! The test is from Lindon and Malek, arXiv 2011.03567. It is valid even if the result is read several times during the
+//! experiment. The test ignores arms without a weight.
 
 use super::distributions::ln_gamma;
 
