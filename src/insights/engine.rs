@@ -47,9 +47,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum AnswerError {
     /// The question waited too long, because the thread answered other questions first.
     NotBegun,
-    /// The question takes more than its time.
+    /// The question has exceeded its time limit.
     TooExpensive,
-    /// The question takes more than its memory.
+    /// The question has exceeded its memory limit.
     TooLarge,
     /// Neither the log nor the site knows the experiment.
     Refused(QuestionError),
@@ -105,16 +105,16 @@ pub enum Output {
     Job(JobOutput),
 }
 
-/// The response that a successful job makes.
+/// The response of a successful job.
 #[derive(Debug, Clone)]
 pub struct JobOutput {
     /// The media type.
     pub content_type: &'static str,
     /// The body.
     pub text: String,
-    /// The seq after which the next request continues, if the response was truncated.
+    /// If the response was truncated, the seq after which the next request continues.
     pub next_since: Option<u64>,
-    /// Damaged places of the log that the job skipped.
+    /// The number of damaged places of the log that the job skipped.
     pub damaged_places: u64,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Reply {
     pub result: TaskResult,
 }
 
-/// Sends replies to the thread of the requests, and wakes it.
+/// A sender of replies to the thread of the requests. The sender wakes this thread after each reply.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplySender {
     replies: Sender<Reply>,
@@ -151,7 +151,7 @@ impl ReplySender {
 
 /// A task of the thread `insights`.
 pub(crate) struct Task {
-    /// The ID of its reply.
+    /// The ID of the reply to the task.
     pub id: u64,
     pub work: Work,
     pub asked_at: Instant,
@@ -174,7 +174,7 @@ pub(crate) struct SiteQuestion {
     pub now_ms: i64,
 }
 
-/// A flag that tells the thread that no client waits for the answer any more. Clones share the flag.
+/// A flag that is set when no client waits for the task any more. All clones share one flag.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Abandonment(Arc<AtomicBool>);
 
@@ -252,16 +252,18 @@ pub(crate) struct Resources {
     pub key: VisitorKey,
     pub log: Queue,
     pub ack: Ack,
-    /// Memory for answers over columns. With 0 no column file is built, and no question is asked.
+    /// The memory of Insights, in bytes. If it is 0, Insights is off: the server builds no column files and refuses all
+    /// questions.
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
     pub replies: ReplySender,
 }
 
-/// Starts the thread `insights`, and the thread `columns` if Insights is on. They end when the client is dropped.
+/// Starts the thread `insights`. If Insights is on, starts the thread `columns` too. Both threads end when the client
+/// is dropped.
 ///
 /// # Errors
-/// A thread cannot be created.
+/// Returns an error if a thread cannot be created.
 pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
     // The channel has no limit. The sender of questions limits their number, and the thread `columns` waits for the
     // reply to each of its messages.
@@ -299,7 +301,7 @@ pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
 struct InsightsThread {
     resources: Resources,
     store: ColumnStore,
-    /// The counts over the sealed segments of the store.
+    /// The counts of the last questions over the sealed segments of the store.
     cache: AnswerCache,
     installer: ColumnInstaller,
     /// The erasure generation when the store and the cache were filled.
@@ -319,7 +321,7 @@ impl InsightsThread {
         }
     }
 
-    /// Returns the next message. Waits for a message only if there is no task.
+    /// Returns the next message. If there is a task with steps, returns `None` instead of waiting for a message.
     fn next_message(&self) -> Result<Option<Message>, RecvError> {
         if self.tasks.is_empty() {
             return self.messages.recv().map(Some);
@@ -349,13 +351,13 @@ impl InsightsThread {
         }
     }
 
-    /// Forgets everything that was read from the log.
+    /// Drops all columns and all counts that were read from the log.
     fn clear(&mut self) {
         self.store.clear();
         self.cache.clear();
     }
 
-    /// Does one step of the oldest task that a client waits for.
+    /// Drops abandoned tasks, and does one step of the oldest task.
     fn step_task(&mut self) {
         self.tasks.retain(|task| !task.abandonment.is_set());
         let Some(Task { work: Work::Steps(step), .. }) = self.tasks.front_mut() else { return };
@@ -374,7 +376,8 @@ impl InsightsThread {
         self.resources.replies.send(Reply { id: task.id, result });
     }
 
-    /// Answers a question. Counts again if an erasure changes the log meanwhile.
+    /// Answers a question. Repeats the count if an erasure has changed the log during the count, or if columns cannot
+    /// be read.
     fn answer(&mut self, question: &SiteQuestion, abandonment: &Abandonment) -> Result<Answer, AnswerError> {
         let started_at = clock::instant();
         let mut attempts = 1;
@@ -457,7 +460,7 @@ impl ColumnsThread {
         let Self { files, insights, stop, metrics, .. } = self;
         let mut install = |source| {
             let (result_tx, result) = channel();
-            // An error means that the thread `insights` has ended, because the server stops.
+            // An error means that the thread `insights` has ended, because the server is stopping.
             let sent = insights.send(Message::Built(source, result_tx));
             sent.ok().and_then(|()| result.recv().ok()).unwrap_or(Ok(false))
         };

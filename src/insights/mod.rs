@@ -1,4 +1,4 @@
-//! Insights: counts the events of the log, exactly, and compares the arms of experiments.
+//! Insights: exact counts of the events of the log, and comparisons of the arms of experiments.
 //!
 //! ```text
 //! sealed segment --build--> column file --+

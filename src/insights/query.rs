@@ -1,4 +1,4 @@
-//! Questions of all kinds about a site: parses their parameters and answers them over columns.
+//! Questions of all kinds about a site. Parses the parameters of a question, and answers the question over columns.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub enum Query {
     Experiments(ExperimentsQuestion),
 }
 
-/// The endpoint that a question is for.
+/// The endpoint to which a question is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     Views(Subject),
@@ -39,7 +39,7 @@ pub(crate) enum Topic {
 }
 
 impl Query {
-    /// Returns the range in milliseconds. Its end is exclusive.
+    /// Returns the range of the question, in milliseconds. The end is exclusive.
     pub(crate) fn range(&self) -> &Range<i64> {
         match self {
             Self::Views(question) => &question.range,
@@ -52,7 +52,7 @@ impl Query {
     /// Parses the parameters of a question.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// Returns the error of the first wrong parameter.
     pub(crate) fn parse<'p>(
         topic: Topic,
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
@@ -79,7 +79,7 @@ impl Query {
 /// columns.
 ///
 /// # Errors
-/// A column file is damaged, or the question takes too much time or memory.
+/// Returns an error if a column file is damaged, or if the question takes too much time or memory.
 pub fn answer_over(
     columns: &[&Columns],
     last_seq: u64,
@@ -92,11 +92,11 @@ pub fn answer_over(
     answer_from(Source { files, cache: None }, last_seq, query, site, now_ms, limits)
 }
 
-/// Answers a question like [`answer_over`]. Uses the counts over the sealed segments in `cache`, and keeps them there
-/// for the next answer.
+/// Answers a question like [`answer_over`]. Takes the counts over the sealed segments from `cache` if `cache` has them.
+/// Stores these counts in `cache` for the next answer.
 ///
 /// # Errors
-/// As for [`answer_over`].
+/// Returns the same errors as [`answer_over`].
 pub fn answer_cached(
     columns: LogColumns<'_>,
     cache: &mut AnswerCache,

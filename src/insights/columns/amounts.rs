@@ -1,7 +1,8 @@
-//! Parses the amounts of events: the properties `revenue`, `value`, `total` and `quantity`, in units of 10^-4.
+//! Parses the amounts of an event: the properties `revenue`, `value`, `total` and `quantity`. The unit of an amount is
+//! 10^-4.
 //!
-//! The rules are the same as for a cast to `decimal(15,4)` in DuckDB, so that a query over the export gives the same
-//! sums.
+//! The rules for amounts are the rules of a cast to `decimal(15,4)` in DuckDB. So a query over the export gives the
+//! same sums.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ use crate::site::experiment_metrics::{AMOUNT_UNITS_END, VALUE_PROPERTIES};
 
 /// Digits after the decimal point.
 const SCALE: usize = 4;
-/// Most bytes of a text that is an amount. A longer text is ignored.
+/// Maximum length of the text of an amount, in bytes. A longer text is no amount.
 const AMOUNT_TEXT_BYTES_MAX: usize = 1024;
 
 /// An amount of an event.
@@ -41,8 +42,8 @@ struct Properties<'a> {
     quantity: Option<&'a RawValue>,
 }
 
-/// Returns the amounts in the payload of an event, in the order of [`VALUE_PROPERTIES`]. Parses the payload only if it
-/// may have one of the properties.
+/// Returns the amounts in the payload of an event. The amounts are in the order of [`VALUE_PROPERTIES`]. Parses the
+/// payload only if the payload can have one of the properties.
 pub(crate) fn amounts_of(payload: &str) -> [Option<Amount>; VALUE_PROPERTIES.len()] {
     if !VALUE_PROPERTIES.iter().any(|name| has_name(payload, name)) {
         return [None; VALUE_PROPERTIES.len()];
@@ -54,8 +55,8 @@ pub(crate) fn amounts_of(payload: &str) -> [Option<Amount>; VALUE_PROPERTIES.len
     [revenue, value, total, quantity].map(|raw| raw.map(|raw| parse_amount(raw.get())))
 }
 
-/// Returns whether a payload may have a member with this name. A payload with an escape may have it, because the
-/// escape can hide the name.
+/// Returns true if a payload can have a member with this name. A payload with the escape `\u` can have any member,
+/// because the escape can hide a name.
 fn has_name(payload: &str, name: &str) -> bool {
     let is_quoted =
         |index: usize| payload[..index].ends_with('"') && payload[index + name.len()..].starts_with('"');
@@ -72,7 +73,8 @@ fn parse_amount(json: &str) -> Amount {
     units.and_then(|text| round_decimal(&text)).map_or(Amount::Ignored, Amount::Units)
 }
 
-/// Returns a JSON number as a decimal number. Unless it is a 64-bit integer, it is rounded to a double first.
+/// Converts a JSON number to the text of a decimal number. If the number is no 64-bit integer, rounds the number to a
+/// double first.
 fn number_text(json: &str) -> Option<String> {
     if json.parse::<i64>().is_ok() || json.parse::<u64>().is_ok() {
         return Some(json.to_owned());

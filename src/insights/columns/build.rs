@@ -1,4 +1,4 @@
-//! Builds a column file from the records of one segment, in the order of their seqs.
+//! Builds a column file from the records of one segment. The caller adds the records in the order of their seqs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -31,25 +31,26 @@ pub struct ColumnBuilder {
     oldest_ms: Option<i64>,
     newest_ms: Option<i64>,
     oldest_receipt_ms: Option<i64>,
-    /// The number of each visitor, by its hash. Numbers are in the order of the first rows.
+    /// The number of each visitor, by the hash of the visitor. Visitors get their numbers in the order of their first
+    /// rows.
     visitors: HashMap<u64, u32>,
     times: PackedWriter,
     kinds: PackedWriter,
     agents: PackedWriter,
-    /// The visitor of each row: its number in `visitors` plus 1, or 0 for a record without an ID.
+    /// For each row, the number of the visitor in `visitors` plus 1. It is 0 for a record without an ID.
     row_visitors: Vec<u32>,
     texts: [TextWriter; TextColumn::COUNT],
     text_bytes: usize,
     amounts: Vec<u8>,
     ties: Vec<TieEntry>,
-    /// The numbers of the visitors with an event without an anonymous ID.
+    /// The number of each visitor that has an event without an anonymous ID.
     users_alone: BTreeSet<u32>,
     /// A buffer for the unpacked fold input.
     content: Vec<u8>,
 }
 
-/// A record that names a tie. The visitors are the numbers of the builder. At the end of a tie, `user` has the
-/// anonymous ID.
+/// A record that names a tie. `anonymous` and `user` are numbers of visitors in the builder. If the record ends the
+/// tie, `user` equals `anonymous`.
 #[derive(Debug, Clone, Copy)]
 struct TieEntry {
     row: u32,
@@ -64,15 +65,16 @@ struct TextWriter {
     codes: PackedWriter,
     codes_by_text: HashMap<Box<str>, u32>,
     texts: Vec<u8>,
-    /// The last new text, since many rows repeat it.
+    /// The new text that was added last. The writer compares it first, because many consecutive rows have the same
+    /// text.
     last: Option<LastText>,
 }
 
-/// The last new text of a column.
+/// The new text of a column that was added last.
 #[derive(Debug, Clone)]
 struct LastText {
     code: u32,
-    /// The range of its bytes in the texts.
+    /// The byte range of the text in `TextWriter::texts`.
     range: Range<usize>,
 }
 
@@ -134,7 +136,7 @@ impl ColumnBuilder {
         self.first_seq
     }
 
-    /// Adds the next record. Void records and tombstones have no row.
+    /// Adds the next record. A void record or a tombstone gets no row.
     pub fn add(&mut self, record: &Record<'_>) {
         let has_row = !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone);
         if !has_row || u64::from(self.rows) >= SEGMENT_RECORDS_MAX {
@@ -238,8 +240,8 @@ impl ColumnBuilder {
         self.write_file(last_seq, &visitors, Some(&order))
     }
 
-    /// Returns the bytes of columns with the rows in the order of their seqs. They need less work than a column file,
-    /// and a question can read both.
+    /// Returns the bytes of columns whose rows are in the order of their seqs. They take less work than a column file,
+    /// because the rows are not sorted. A question can read both formats.
     pub(crate) fn to_tail_bytes(&self, last_seq: u64) -> Vec<u8> {
         self.write_file(last_seq, &SortedVisitors::new(&self.visitors), None)
     }
@@ -349,7 +351,7 @@ impl ColumnBuilder {
 /// The visitors of a file in the order of their hashes.
 struct SortedVisitors {
     hashes: Vec<u64>,
-    /// The index in `hashes` of each visitor, by its number in the builder.
+    /// For each visitor number of the builder, the index of the visitor in `hashes`.
     sorted_index: Vec<u32>,
 }
 
@@ -372,9 +374,9 @@ impl SortedVisitors {
 
 /// The order of the rows of a file.
 struct RowOrder<'o> {
-    /// The rows in the order of the file. `None` for the order of the seqs.
+    /// The rows in the order of the file. `None` if the file has its rows in the order of their seqs.
     order: Option<&'o [u32]>,
-    /// The position of each row in the file. Empty for the order of the seqs.
+    /// The position of each row in the file. Empty if the file has its rows in the order of their seqs.
     positions: Vec<u32>,
 }
 

@@ -10,13 +10,13 @@ use crate::site::experiment_metrics::VALUE_PROPERTIES;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFacts {
     pub time_ms: i64,
-    /// The hash of the visitor. `None` for a record without an ID.
+    /// The hash of the visitor. `None` if the record has no ID.
     pub visitor: Option<u64>,
     /// The kind of the record, and its flags.
     pub kind: i64,
     /// The agent number: device, operating system and browser.
     pub agent: i64,
-    /// The texts, in the order of the columns.
+    /// The text in each text column, in the order of `TextColumn::ALL`.
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts, in the order of [`VALUE_PROPERTIES`].
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],

@@ -1,14 +1,15 @@
 //! The format of column files. This module doc is the only specification.
 //!
-//! **Purpose.** A column file has the facts that Insights counts, column by column, from one sealed segment. It is
-//! *derived*: a missing or damaged file is built again from the segment, and recovery never needs a column file. The
-//! threads `columns` and `insights` of a server write column files, and `parallax insights` reads them. A column file
-//! is deleted together with its segment, and before an erasure rewrites the segment. `--insights-memory 0` deletes
-//! all.
+//! **Purpose.** A column file has the facts that Insights counts. They are the facts about the records of one sealed
+//! segment, column by column. A column file is *derived*: the server builds a missing or damaged file again from the
+//! segment. Recovery never needs a column file. The threads `columns` and `insights` of a server write column files,
+//! and `parallax insights` reads them. Retention deletes the column file of a segment together with the segment. An
+//! erasure first deletes the column file of a segment, and then rewrites the segment. A start with `--insights-memory
+//! 0` deletes all column files.
 //!
 //! **Bounds.** All numbers are little-endian on every machine. A file has at most `SEGMENT_RECORDS_MAX` rows. A text
 //! column has at most `COLUMN_TEXTS_MAX` texts, and all columns together have at most `COLUMN_TEXT_BYTES_MAX` bytes of
-//! text. Further texts become `(other)`.
+//! text. Any further text becomes `(other)`.
 //!
 //! # Directory
 //!
@@ -34,11 +35,11 @@
 //! 8       4     format version   4
 //! 12      4     header length    352; the first section begins here
 //! 16      8     first seq        of the segment
-//! 24      8     last seq         the seq before the next segment; it differs if the log has become longer or shorter
+//! 24      8     last seq         the seq before the next segment; a file with another last seq is built again
 //! 32      4     rows
 //! 36      4     visitors
-//! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
-//! 48      8     newest time      largest timestamp of a row
+//! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 if there are no rows
+//! 48      8     newest time      largest timestamp of a row, Unix milliseconds; 0 if there are no rows
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
 //! 60      288   sections         for each of the 36 sections: its length (4), CRC-32C of its bytes (4)
 //! 348     4     crc              CRC-32C of bytes 0..348
@@ -48,17 +49,17 @@
 //! 0       visitors: their 64-bit hashes, sorted, 8 bytes each
 //! 1       packed column: timestamp, Unix milliseconds
 //! 2       packed column: visitor, as an index into section 0 plus 1; 0 for a record without an ID
-//! 3       packed column: kind of the record, plus 32 if it begins or extends a visit, plus 64 if a crawler sent it, plus 128
-//!         for `Sec-GPC: 1`
+//! 3       packed column: kind of the record, plus 32 if the record begins or extends a visit, plus 64 if a crawler sent the
+//!         record, plus 128 if the request had `Sec-GPC: 1`
 //! 4       packed column: device + 5 * (operating system + 7 * browser), with the numbers of the segment
 //! 5..18   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
 //!         campaign, term, content, country, language
 //! 18..31  the texts of columns 5..18: for each text its length (2) and its bytes in UTF-8
 //! 31      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
-//!         or the smallest i64 for a value that is ignored
-//! 32      ties: position of a record that names a tie (4), the anonymous ID and the user as indices into section 0 (4
-//!         each), 1 for an alias or 2 for the end of a tie, which has the anonymous ID twice (1); in the order of their seqs
-//! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
+//!         or the smallest i64 if the value of the property is no amount
+//! 32      ties, in the order of their seqs: position of the record (4); anonymous ID and user as indices into section 0
+//!         (4 each); 1 for an alias, 2 for the end of a tie, or else 0 (1). The end of a tie has the anonymous ID twice
+//! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty if there are no rows
 //! 34      packed column: the position of the row in the order of the seqs, from 0
 //! 35      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
 //!         (4 each), ascending
@@ -69,29 +70,31 @@
 //! n each  blocks           number - base in that many bits each, the lowest bit first, without gaps; filled to a byte
 //! ```
 //!
-//! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are sorted by visitor, then by
-//!   time, then by seq. So the rows of a part of the visitors are in few blocks. A question that counts the visitors
-//!   in several passes reads each block about once.
-//! * A *visitor hash* is the lower half of XXH3-128 of the key, the site, a byte 00, and the letter `a` with the
-//!   anonymous ID. A record without an anonymous ID has the letter `u` and the user ID in place of them. Nobody can
-//!   construct a collision without the key.
-//! * A *code* is 0 for an absent text, 1 for `(other)`, and otherwise 2 plus the index of the text. Texts are numbered
-//!   in the order of their first rows. A screen record has the text `screen` in the column `event`.
+//! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are sorted by visitor, then by time,
+//!   then by seq. So the rows of consecutive visitors are in few blocks. A question that counts the visitors in several
+//!   passes reads each block about once in total.
+//! * A *visitor hash* is the lower half of an XXH3-128 hash. The input of the hash is the key, the site, a byte 00, the
+//!   letter `a` and the anonymous ID. If the record has no anonymous ID, the letter `u` and the user ID replace the
+//!   last two. Without the key, nobody can construct a collision.
+//! * A *code* is 0 for an absent text, and 1 for `(other)`. The code of any other text is 2 plus the index of the text.
+//!   Texts are numbered in the order of their first rows. A screen record has the text `screen` in the column `event`.
 //!
 //! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header length,
-//! length of the file, first and last seq against the segment, key ID. Before the first use of a section, its checksum
-//! is checked, and then its bounds. A file that fails a check is built again.
+//! length of the file, first and last seq against the segment, key ID. The reader checks each section before its first
+//! use: first the checksum, then the range of the numbers. If a check fails, the server builds the file again.
 //!
 //! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename happens
-//! under the lock of `log::ErasureGeneration`, after a comparison of the generation. So no file has records
-//! that an erasure has removed. The file does not contain the generation. An erasure deletes the column file of each
-//! segment before it rewrites the segment. A start that finds an unfinished erasure deletes all column files.
+//! under the lock of `log::ErasureGeneration`, and only if no erasure has begun since the segment was read. So no
+//! column file has records that an erasure has removed. The file does not contain the erasure generation. An erasure
+//! deletes the column file of each segment before it rewrites the segment. A start that finds an unfinished erasure
+//! deletes all column files.
 //!
-//! **Crashes.** A crash can leave a temporary file, or a column file without its segment. A start deletes both.
+//! **Crashes.** A crash can leave a temporary file, or a column file whose segment is deleted. The next start deletes
+//! such files.
 //!
-//! **Changes.** A new version may change everything, because old files are built again. Version 2 had neither `term`
-//! nor `content`. `tests/golden/columns-2/` is a log with a file of version 2. Version 3 had no aliases, no flag for
-//! visits and no users alone. `tests/golden/log-2/` has a file of version 3.
+//! **Changes.** A new version can change every part of the format, because the server builds each file of an older
+//! version again. Version 2 had neither `term` nor `content`. `tests/golden/columns-2/` is a log with such a file.
+//! Version 3 had no aliases, no flag for visits and no users alone. `tests/golden/log-2/` has a file of version 3.
 //!
 //! # The smallest file
 //!
@@ -111,14 +114,15 @@ const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
 pub(crate) const SECTIONS: usize = 36;
 
-/// Most texts of one column of a file. A further text becomes `(other)`, so that the memory of a question has a bound.
+/// Maximum number of texts in one column of a file. Any further text becomes `(other)`. So the memory of a question has
+/// a bound.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
-/// Most bytes of the texts of all columns of a file. A further text becomes `(other)`, as for [`COLUMN_TEXTS_MAX`].
+/// Maximum number of bytes of the texts in all columns of a file together. Any further text becomes `(other)`.
 pub const COLUMN_TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// The code of an absent text.
 pub(crate) const CODE_ABSENT: u32 = 0;
-/// The code of a text beyond the bounds.
+/// The code of each text beyond [`COLUMN_TEXTS_MAX`] or [`COLUMN_TEXT_BYTES_MAX`].
 pub(crate) const CODE_OTHER: u32 = 1;
 /// The code of the first text.
 pub(crate) const CODE_FIRST: u32 = 2;
@@ -147,9 +151,9 @@ pub(crate) const KIND_GPC: i64 = 128;
 pub(crate) const AMOUNT_BYTES: usize = 13;
 /// Length of an entry in the section of ties, in bytes.
 pub(crate) const TIE_BYTES: usize = 13;
-/// The last byte of a tie that an alias names.
+/// The last byte of an entry of ties, if the record is an alias.
 pub(crate) const TIE_ALIAS: u8 = 1;
-/// The last byte of the end of a tie.
+/// The last byte of an entry of ties, if the record ends the tie.
 pub(crate) const TIE_END: u8 = 2;
 
 /// A text column.
@@ -223,12 +227,12 @@ pub struct Header {
     pub oldest_ms: i64,
     /// The largest timestamp of a row, in milliseconds.
     pub newest_ms: i64,
-    /// Identifies the key of the visitor hashes.
+    /// The ID of the key of the visitor hashes.
     pub key_id: u32,
     pub(super) sections: [Section; SECTIONS],
 }
 
-/// A section in the header.
+/// The entry of a section in the header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Section {
     /// The length in bytes.
@@ -264,7 +268,7 @@ impl Header {
     /// Decodes the header at the start of a file.
     ///
     /// # Errors
-    /// The first check that fails.
+    /// Returns the error of the first check that fails.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
         let bytes = bytes
             .get(..HEADER_BYTES)
@@ -315,7 +319,7 @@ impl Header {
     }
 }
 
-/// The reason why a column file is not used. The file is then built again from its segment.
+/// The reason why a column file is not used. The server builds such a file again from its segment.
 #[derive(Debug, thiserror::Error)]
 pub enum ColumnFileError {
     #[error("damaged: {0}; the server builds it again")]
@@ -331,7 +335,7 @@ pub enum ColumnFileError {
 impl ColumnFileError {
     pub(super) const OUT_OF_RANGE: Self = Self::Damaged("a number in a section is out of range");
 
-    /// Returns whether the content of the file is wrong. Otherwise it could not be read.
+    /// Returns true if the content of the file is wrong. Returns false if the file could not be read.
     pub(crate) fn is_damage(&self) -> bool {
         !matches!(self, Self::Io(_))
     }

@@ -65,7 +65,7 @@ impl ColumnInstaller {
     /// [`write_and_install`](Self::write_and_install).
     ///
     /// # Errors
-    /// An I/O error.
+    /// Returns an error if the disk returns one.
     pub fn install_built(&self, source: ColumnSource) -> io::Result<bool> {
         self.install(BUILT_FILE, source)
     }
@@ -95,7 +95,8 @@ impl ColumnInstaller {
         Ok(is_same && self.has_segment(source)?)
     }
 
-    /// Returns an error if the file would take space that the log needs.
+    /// Returns an error if fewer than [`COLUMNS_FREE_BYTES_MIN`] bytes would be free after the file is written. The log
+    /// needs these bytes.
     fn check_free_bytes(&self, file_bytes: u64) -> io::Result<()> {
         let free_bytes = self.disk.free_bytes(&self.directory)?;
         if free_bytes < COLUMNS_FREE_BYTES_MIN.saturating_add(file_bytes) {
@@ -177,7 +178,7 @@ impl ColumnInstaller {
 /// that were erased from the log. Returns the key of the visitor hashes.
 ///
 /// # Errors
-/// The directory cannot be read or written.
+/// Returns an error if the directory cannot be read or written.
 pub(crate) fn prepare_directory(disk: &dyn Disk, dir: &Path, is_on: bool) -> io::Result<VisitorKey> {
     let names = disk.list(dir)?;
     let keeps_files = is_on && !is_erasing(disk, dir)?;

@@ -9,7 +9,7 @@ use crate::log::COLUMNS_KEY_FILE;
 use crate::record::Record;
 use crate::storage::disk::{Disk, append_all, read_full};
 
-/// Temporary name of the file. The log writer and an erasure use other temporary names.
+/// Temporary name of the key file. The log writer and an erasure use other temporary names.
 const TEMPORARY_FILE: &str = ".columns";
 
 /// The key of visitor hashes.
@@ -23,7 +23,7 @@ impl VisitorKey {
         Self(std::array::from_fn(|at| if at < 8 { high[at] } else { low[at - 8] }))
     }
 
-    /// Returns the ID of the key, which is in the column files.
+    /// Returns the ID of the key. Each column file contains the ID of its key.
     pub(crate) fn id(&self) -> u32 {
         hash128_parts([&self.0]) as u32
     }
@@ -33,7 +33,7 @@ impl VisitorKey {
         hash128_parts([&self.0, site.as_bytes(), &[0, kind_byte], id.as_bytes()]) as u64
     }
 
-    /// Returns the hash of the visitor of a record. `None` for a record without an ID.
+    /// Returns the hash of the visitor of a record. Returns `None` if the record has no ID.
     pub(super) fn hash_of(&self, record: &Record<'_>) -> Option<u64> {
         let site = record.site.unwrap_or_default();
         let anonymous = record.anon_id.map(|id| self.hash(site, b'a', id));
@@ -41,11 +41,11 @@ impl VisitorKey {
     }
 }
 
-/// Reads the key of the column files in `dir`. If there is no valid file, draws a key. No existing column file can be
-/// read with a drawn key. The second result is true if the key was drawn.
+/// Reads the key from the key file in `dir`. If there is no valid key file, draws a new key. No existing column file
+/// can be read with a new key. The second result is true if the key is new.
 ///
 /// # Errors
-/// An I/O error.
+/// Returns an error if the file exists and cannot be read.
 pub(crate) fn load_or_draw_key(disk: &dyn Disk, dir: &Path) -> io::Result<(VisitorKey, bool)> {
     let file = match disk.open(&dir.join(COLUMNS_KEY_FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((VisitorKey::random(), true)),
@@ -60,7 +60,7 @@ pub(crate) fn load_or_draw_key(disk: &dyn Disk, dir: &Path) -> io::Result<(Visit
 /// Writes the key.
 ///
 /// # Errors
-/// The first I/O error.
+/// Returns the first error of the disk.
 pub(crate) fn store_key(disk: &dyn Disk, dir: &Path, key: VisitorKey) -> io::Result<()> {
     let mut file = disk.create(&dir.join(TEMPORARY_FILE))?;
     append_all(&mut *file, &key.0)?;

@@ -1,4 +1,4 @@
-//! Builds the column files that are missing or damaged.
+//! Builds the column files of sealed segments whose column file is missing or damaged.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,23 +15,24 @@ use crate::storage::disk::Disk;
 /// The result of building one file.
 enum BuildOutcome {
     Installed,
-    /// An erasure or retention has changed the segment, or the server stops.
+    /// The file is not needed: an erasure or retention has changed the segment, or the server is stopping.
     Useless,
 }
 
-/// A builder of the column files that are missing.
+/// A builder of the missing column files of a log.
 pub struct MissingFiles {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
     installer: ColumnInstaller,
-    /// The erasure generation of `built_up_to`.
+    /// The erasure generation in which `built_up_to` was set.
     generation: u64,
-    /// All segments that begin before this seq had a column file at the last search.
+    /// Each sealed segment that begins before this seq had a valid column file after the last call of
+    /// [`MissingFiles::build`].
     built_up_to: u64,
 }
 
-/// Passes the source of a written file to the thread that gives the file its name. Returns whether it has the name.
+/// Passes the source of a written file to the thread that renames the file. Returns true if the file was renamed.
 pub(crate) type Install<'a> = &'a mut dyn FnMut(ColumnSource) -> io::Result<bool>;
 
 impl MissingFiles {
@@ -41,11 +42,12 @@ impl MissingFiles {
         Self { disk, directory: directory.to_owned(), key, installer, generation, built_up_to: 0 }
     }
 
-    /// Builds the missing files, the oldest file first. If a file cannot be built, continues with the later files.
-    /// Passes the number of missing files to `set_behind`. Ends early if `is_stopped` returns true.
+    /// Builds the missing files. Begins with the oldest segment. If a file cannot be built, continues with the next
+    /// segment. Passes the number of files that are still missing to `set_behind`. Ends early if `is_stopped` returns
+    /// true.
     ///
     /// # Errors
-    /// The first I/O error. A full disk ends the build. After any other error the other files were built.
+    /// Returns the first I/O error. A full disk ends the build. After any other error, the build continues.
     pub fn build(
         &mut self,
         install: Install<'_>,
@@ -77,7 +79,7 @@ impl MissingFiles {
                     let is_full = error.kind() == io::ErrorKind::StorageFull;
                     result = result.and(Err(error));
                     if is_full {
-                        // The later files need room too.
+                        // There is no room for the other files either.
                         return result;
                     }
                 }
@@ -87,8 +89,8 @@ impl MissingFiles {
         result
     }
 
-    /// Returns the sealed segments without a valid column file, with their last seqs. The second result is the seq
-    /// after all sealed segments.
+    /// Returns each sealed segment that has no valid column file, with the last seq of the segment. The second result
+    /// is the first seq after all sealed segments.
     fn missing(&self) -> io::Result<(Vec<(SegmentSpan, u64)>, u64)> {
         let spans = segment_spans(&self.disk, &self.directory)?;
         let end = spans.iter().filter_map(|span| span.next_seq).max().unwrap_or(0);

@@ -1,11 +1,11 @@
-//! Column files: the facts of the records of a segment, column by column.
+//! Column files. A column file has the facts about the records of one segment, column by column.
 //!
 //! ```text
 //! records of a segment --build, packing--> bytes --installer--> column file --reader--> columns --store--> columns of a log
 //! ```
 //!
-//! [`missing`] builds the files that sealed segments lack. [`unstored`] keeps columns in memory if the disk has no
-//! room for them.
+//! [`missing`] builds the column files of sealed segments that have no valid column file. [`unstored`] keeps the
+//! columns of a segment in memory if the disk has no room for the column file.
 
 pub(crate) mod amounts;
 pub(crate) mod build;

@@ -1,16 +1,17 @@
-//! Writes and reads packed columns. Each block of 1,024 numbers has frame-of-reference encoding and bit packing.
-//! [`super::format`] specifies the bytes.
+//! Writes and reads packed columns. Each block of 1,024 numbers is encoded with a frame of reference, and then
+//! bit-packed. [`super::format`] specifies the bytes.
 
 use std::ops::{Range, RangeInclusive};
 
 use super::format::ColumnFileError;
 
-/// Numbers of a full block. The writer packs a block as soon as it is full, so an unfinished column needs little
-/// memory.
+/// Number of numbers in a full block. The writer packs each block as soon as the block is full. So an unfinished column
+/// takes little memory.
 pub(crate) const BLOCK_ROWS: usize = 1024;
-/// Bytes of the header of a block: its base and its width.
+/// Length of the header of a block, in bytes. The header has the base and the width.
 const BLOCK_HEADER_BYTES: usize = 9;
-/// Most bits of a packed number. Eight bytes hold such a number, even if it begins in the middle of the first byte.
+/// Maximum number of bits of a packed number. Eight bytes can contain such a number, even if the number begins in the
+/// middle of the first byte.
 const WIDTH_MAX: u32 = 56;
 
 /// A writer of one packed column.
@@ -92,7 +93,7 @@ fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
 struct BlockHeader {
     /// The smallest number of the block.
     base: i64,
-    /// The bits of a packed number.
+    /// The number of bits of each packed number.
     width: u32,
 }
 
@@ -116,7 +117,7 @@ impl BlockHeader {
 #[derive(Debug)]
 pub(crate) struct BlockHeaders {
     headers: Vec<BlockHeader>,
-    /// The offset of each block in the column, and the end of the last block.
+    /// The offset of each block in the column. The last entry is the end of the last block.
     offsets: Vec<usize>,
     rows: usize,
 }
@@ -147,7 +148,7 @@ impl BlockHeaders {
         Ok(Self { headers, offsets, rows: row_count })
     }
 
-    /// Returns the blocks that can have one of these numbers, which are sorted.
+    /// Returns each block that can have one of these numbers. The numbers are sorted.
     pub(crate) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
         let may_have = |block: &usize| {
             let header = self.headers[*block];
@@ -196,9 +197,9 @@ pub(crate) struct PackedColumn {
     packed: Vec<u8>,
     /// The offset of `packed` in the column.
     packed_offset: usize,
-    /// The blocks that are not read yet.
+    /// The blocks that the reader has not read yet.
     blocks: std::vec::IntoIter<usize>,
-    /// The valid numbers.
+    /// The range of valid numbers.
     bounds: RangeInclusive<i64>,
 }
 
@@ -240,10 +241,10 @@ impl PackedColumn {
         &self.headers
     }
 
-    /// Unpacks the next block into `numbers`, which is cleared first. It is empty after the last block.
+    /// Clears `numbers`, and then unpacks the next block into `numbers`. After the last block, `numbers` is empty.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(crate) fn next_block(&mut self, numbers: &mut Vec<i64>) -> Result<(), ColumnFileError> {
         numbers.clear();
         let Some(block) = self.blocks.next() else { return Ok(()) };
@@ -262,7 +263,7 @@ impl PackedColumn {
     /// Reads the numbers of all blocks.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(super) fn into_numbers(mut self) -> Result<Vec<i64>, ColumnFileError> {
         let mut all = Vec::new();
         let mut numbers = Vec::new();
@@ -278,7 +279,7 @@ impl PackedColumn {
     /// Checks the numbers of all blocks.
     ///
     /// # Errors
-    /// A number is out of range.
+    /// Returns an error if a number is out of range.
     pub(super) fn check(mut self) -> Result<(), ColumnFileError> {
         let mut numbers = vec![0];
         while !numbers.is_empty() {

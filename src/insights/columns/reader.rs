@@ -20,7 +20,7 @@ use crate::storage::disk::{Disk, DiskFile, read_full};
 /// The number of different agent numbers. An agent number means a device, an operating system and a browser.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
 
-/// The columns of a segment, in a column file or in memory. A file is open only while it is read, so that a log of
+/// The columns of a segment, in a column file or in memory. A column file is open only while it is read. So a log with
 /// many segments needs few file descriptors.
 pub struct Columns {
     header: Header,
@@ -30,14 +30,14 @@ pub struct Columns {
 /// The blocks of a file that a reader must read.
 #[derive(Debug)]
 pub(crate) struct FilePart {
-    /// The blocks in ascending order. `None` for all blocks.
+    /// The numbers of the blocks, in ascending order. `None` if the reader needs all blocks.
     blocks: Option<Vec<usize>>,
-    /// True if the checksums of all sections were checked before.
+    /// True if the reader has already checked the checksums of all sections.
     is_checked: bool,
 }
 
 impl FilePart {
-    /// The whole file. It was not checked before.
+    /// The whole file. The reader has not checked its sections yet.
     pub(crate) const WHOLE: Self = Self { blocks: None, is_checked: false };
 }
 
@@ -48,14 +48,14 @@ enum Content {
     },
     OpenFile(Box<dyn DiskFile>),
     Memory(Vec<u8>),
-    /// A sealed segment without a column file.
+    /// The columns of a sealed segment that has no column file.
     Unstored(Arc<UnstoredColumns>, SegmentSpan),
 }
 
-/// Columns whose file is open.
+/// Columns that can be read without opening a file.
 pub(crate) enum OpenColumns<'c> {
     File(Box<Columns>),
-    /// Columns without a file.
+    /// Columns in memory, or columns whose file is already open.
     Other(&'c Columns),
 }
 
@@ -115,7 +115,7 @@ impl Columns {
         Ok(Self { header, content })
     }
 
-    /// Opens a column file of any segment and any key. Checks its header and its length.
+    /// Opens a column file of any segment and any key. Checks the header and the length of the file.
     fn open_any(disk: &dyn Disk, path: &Path) -> Result<Self, ColumnFileError> {
         let file = disk.open(path)?;
         let mut bytes = [0; HEADER_BYTES];
@@ -165,7 +165,7 @@ impl Columns {
         Ok(OpenColumns::File(Box::new(Self { header: self.header.clone(), content })))
     }
 
-    /// Returns whether the columns are in a column file.
+    /// Returns true if the columns are in a column file that is opened for each read.
     pub(crate) fn is_stored(&self) -> bool {
         matches!(self.content, Content::File { .. })
     }
@@ -174,7 +174,7 @@ impl Columns {
         &self.header
     }
 
-    /// Returns whether a row has the site.
+    /// Returns true if a row has this site.
     pub(crate) fn has_site(&self, site: &str) -> Result<bool, ColumnFileError> {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
@@ -304,8 +304,8 @@ impl Columns {
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the part of the file with the rows of consecutive visitors. `is_checked` is true if all sections were
-    /// checked before.
+    /// Returns the part of the file that has the rows of these consecutive visitors. `is_checked` is true if the caller
+    /// has already checked all sections.
     pub(crate) fn part_of_visitors(
         &self,
         visitor_range: &Range<usize>,
@@ -333,7 +333,7 @@ impl Columns {
         self.packed(TIMES, self.header.oldest_ms..=self.header.newest_ms, part)
     }
 
-    /// Returns the visitor of each row: its index plus 1, or 0 for a record without an ID.
+    /// Returns for each row the index of its visitor plus 1. It is 0 for a record without an ID.
     pub(crate) fn row_visitors(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(ROW_VISITORS, self.header.visitors as usize + 1, part)
     }
@@ -348,12 +348,12 @@ impl Columns {
         self.numbers(AGENTS, AGENT_NUMBERS, part)
     }
 
-    /// Returns the position of each row in the order of their seqs.
+    /// Returns the position of each row in the order of the seqs.
     pub(crate) fn positions(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(POSITIONS, self.rows(), part)
     }
 
-    /// Returns the texts of a column, by their codes. Code 0 has the empty text, and code 1 has `(other)`.
+    /// Returns the text of each code of a column. Code 0 has the empty text, and code 1 has `(other)`.
     pub(crate) fn texts(&self, column: TextColumn) -> Result<Vec<String>, ColumnFileError> {
         let bytes = self.section(column.texts_section())?;
         let mut texts = vec![String::new(), OTHER.to_owned()];
@@ -369,7 +369,7 @@ impl Columns {
         Ok(texts)
     }
 
-    /// Returns the code of each row in a text column. The column has `text_count` codes.
+    /// Returns the code of each row in a text column. `text_count` is the number of codes of the column.
     pub(crate) fn codes(
         &self,
         column: TextColumn,
@@ -424,7 +424,8 @@ impl Columns {
     }
 }
 
-/// Parses entries of `entry_bytes` bytes each. `parse` returns `None` for an entry with a number out of range.
+/// Parses a sequence of entries. Each entry has `entry_bytes` bytes. `parse` returns `None` if a number of the entry is
+/// out of range.
 fn parse_entries<T>(
     bytes: &[u8],
     entry_bytes: usize,

@@ -1,4 +1,5 @@
-//! Keeps the columns of a log: a column file for each sealed segment, and the columns of the active segment in memory.
+//! Keeps the columns of a log. The columns of a sealed segment are in a column file. The columns of the active segment
+//! are in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +17,8 @@ use super::unstored::UnstoredColumns;
 use crate::log::{Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans};
 use crate::storage::disk::{Disk, FileIdentity};
 
-/// The memory for columns without a column file is the memory of Insights, divided by this number.
+/// The memory for the columns of sealed segments without a column file is the memory of Insights divided by this
+/// number.
 const UNSTORED_SHARE: u64 = 8;
 
 /// The reason why columns cannot be read.
@@ -35,17 +37,17 @@ pub struct ColumnStore {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     key: VisitorKey,
-    /// The columns of the segments that are complete, by first seq.
+    /// The columns of each sealed segment, by the first seq of the segment.
     sealed: BTreeMap<u64, SealedColumns>,
     unstored: Arc<UnstoredColumns>,
     tail: Option<Tail>,
     /// The last seq of the columns.
     last_seq: u64,
-    /// Writes the columns that a question needs to column files. `None` keeps them in memory.
+    /// The writer of column files for the columns that the store builds. If it is `None`, these columns stay in memory.
     installer: Option<ColumnInstaller>,
 }
 
-/// The columns of a segment that is complete.
+/// The columns of a sealed segment.
 struct SealedColumns {
     last_seq: u64,
     columns: Columns,
@@ -56,9 +58,9 @@ type IsOver<'l> = &'l dyn Fn() -> bool;
 
 /// The result of reading the records of a segment.
 enum TailRead {
-    /// All records were read, from the segment file with this identity.
+    /// All records were read. The segment file has this identity.
     Complete(FileIdentity),
-    /// The time is over. A later call continues.
+    /// The time is over. The next call continues at the same record.
     Over,
     /// Retention has deleted the segment.
     Deleted,
@@ -68,13 +70,13 @@ enum TailRead {
 struct Tail {
     builder: ColumnBuilder,
     position: Option<SegmentPosition>,
-    /// The columns up to `position`. `None` if records were added since then.
+    /// The columns of all records before `position`. `None` if the builder has records that are not in columns yet.
     columns: Option<Columns>,
 }
 
 impl ColumnStore {
-    /// Creates the store of the log in `directory`. The store is empty before the first refresh. `memory_bytes` is the
-    /// memory of Insights.
+    /// Creates the store of the log in `directory`. The store is empty until the first call of
+    /// [`ColumnStore::refresh`]. `memory_bytes` is the memory of Insights.
     pub fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, memory_bytes: u64) -> Self {
         let bytes_max = memory_bytes / UNSTORED_SHARE;
         let unstored = UnstoredColumns::new(Arc::clone(&disk), directory, key, bytes_max);
@@ -90,30 +92,31 @@ impl ColumnStore {
         }
     }
 
-    /// Returns the store with an installer. It writes the columns that it builds to column files, and reports damage.
+    /// Returns the store with an installer. With an installer, the store writes the columns of sealed segments to
+    /// column files, and reports damage.
     #[must_use]
     pub fn with_installer(self, installer: ColumnInstaller) -> Self {
         let unstored = self.unstored.reporting_to(installer.known_damage().clone());
         Self { unstored: Arc::new(unstored), installer: Some(installer), ..self }
     }
 
-    /// Forgets everything that was read, because records were erased.
+    /// Drops all columns, for example after records were erased from the log.
     pub fn clear(&mut self) {
         self.sealed.clear();
         self.unstored.clear();
         self.tail = None;
     }
 
-    /// Returns the number of bytes of the columns in memory that have no column file.
+    /// Returns the size of the columns in memory, in bytes. Only the columns of sealed segments count.
     pub fn unstored_bytes(&self) -> u64 {
         self.unstored.kept_bytes()
     }
 
-    /// Reads the records up to `last_seq`, which are acknowledged. Builds the columns of segments that have no valid
-    /// column file. Ends when `is_over` returns true.
+    /// Reads the log up to `last_seq`. All records up to `last_seq` are acknowledged. Builds the columns of each
+    /// segment that has no valid column file. Ends when `is_over` returns true.
     ///
     /// # Errors
-    /// The log cannot be read, or the time is over.
+    /// Returns an error if the log cannot be read, or if the time is over.
     pub fn refresh(&mut self, last_seq: u64, is_over: &dyn Fn() -> bool) -> Result<(), StoreError> {
         let path = self.directory.clone();
         let spans = segment_spans(&self.disk, &path).map_err(|source| StoreError::Io { path, source })?;
@@ -131,7 +134,7 @@ impl ColumnStore {
                 return Err(behind());
             }
         }
-        // Sealed segments are read to their ends, which may be after `last_seq`.
+        // The store reads each sealed segment to its end. The end can be after `last_seq`.
         self.last_seq = spans.last().map_or(last_seq, |span| last_seq.max(span.first_seq - 1));
         Ok(())
     }
@@ -151,7 +154,7 @@ impl ColumnStore {
         let path = self.directory.join(column_file_name(span.first_seq));
         let columns = match Columns::open(&self.disk, &path, span.first_seq, last_seq, self.key) {
             Ok(columns) => columns,
-            // A missing or damaged file is built again.
+            // The file is missing or damaged, and the columns are already in memory.
             Err(_) if is_known => return Ok(true),
             Err(error) => {
                 self.installer.iter().for_each(|installer| installer.report(span.first_seq, &error));
@@ -165,8 +168,8 @@ impl ColumnStore {
         Ok(true)
     }
 
-    /// Builds the columns of a sealed segment. If the tail already has records of the segment, only the other records
-    /// are read. Returns `None` if the time is over.
+    /// Builds the columns of a sealed segment. If the tail already has records of the segment, reads only the other
+    /// records. Returns `None` if the time is over.
     fn build_sealed(
         &mut self,
         span: SegmentSpan,
@@ -206,8 +209,8 @@ impl ColumnStore {
         columns.map(Some).map_err(|source| StoreError::Columns { path, source })
     }
 
-    /// Forgets the columns that cannot be read, so that the next refresh opens or builds them. Deletes a column file
-    /// only if its content is wrong.
+    /// Drops the columns that cannot be read. The next refresh opens or builds them again. Deletes a column file only
+    /// if the content of the file is wrong.
     pub fn forget_unreadable(&mut self) {
         self.sealed.retain(|first_seq, SealedColumns { columns, .. }| {
             let checked = columns.check();
@@ -229,7 +232,7 @@ impl ColumnStore {
             .map_err(|source| StoreError::Columns { path, source })
     }
 
-    /// Takes the tail if it is of this segment. Otherwise returns an empty tail.
+    /// Takes the tail if it belongs to this segment. Otherwise returns an empty tail.
     fn take_tail(&mut self, span: SegmentSpan) -> Tail {
         let is_of_span = |tail: &Tail| {
             let is_valid = span
@@ -322,10 +325,10 @@ impl ColumnStore {
         self.last_seq
     }
 
-    /// Returns whether a record names the site.
+    /// Returns true if a record has this site.
     ///
     /// # Errors
-    /// A column file is damaged.
+    /// Returns an error if a column file cannot be read or is damaged.
     pub fn knows_site(&self, site: &str) -> Result<bool, ColumnFileError> {
         for columns in self.columns() {
             if columns.has_site(site)? {

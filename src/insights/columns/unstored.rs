@@ -30,7 +30,7 @@ pub(crate) struct UnstoredColumns {
 /// The columns in memory.
 #[derive(Default)]
 struct ColumnCache {
-    /// The least recently used entry is the first one.
+    /// The first entry is the least recently used.
     entries: VecDeque<CacheEntry>,
     /// The sum of the lengths of all entries.
     bytes: u64,
@@ -79,15 +79,15 @@ impl UnstoredColumns {
         *self.lock() = ColumnCache::default();
     }
 
-    /// Returns the number of bytes of the columns in memory.
+    /// Returns the size of the columns in memory, in bytes.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.lock().bytes
     }
 
-    /// Returns the columns of a sealed segment.
+    /// Returns the columns of a sealed segment from memory. If they are not in memory, builds them.
     ///
     /// # Errors
-    /// The segment cannot be read.
+    /// Returns an error if the segment cannot be read.
     pub(super) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
         let mut cache = self.lock();
         if let Some(index) = cache.entries.iter().position(|entry| entry.first_seq == span.first_seq)

@@ -1,5 +1,5 @@
-//! Writes the answer about an experiment: its phases, the visitors of each arm, the split, and the sums of each
-//! metric.
+//! Writes the answer about an experiment: the decision, the phases, the visitors of each arm, the test of the split,
+//! and the result of each metric.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -36,7 +36,7 @@ const HEADER: [&str; 16] = [
 /// about the log.
 ///
 /// # Errors
-/// A file is damaged, the key is unknown, or the question takes too much time or memory.
+/// Returns an error if a file is damaged, if the key is unknown, or if the question takes too much time or memory.
 pub(crate) fn answer_experiment(
     columns: &[&Columns],
     question: &ExperimentQuestion,
@@ -224,7 +224,7 @@ fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<St
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns a line for each arm. If the holdout has visitors, it gets the last line.
+/// Returns one line for each arm. If the holdout has visitors, the last line is the line of the holdout.
 fn metric_lines(
     metric_index: usize,
     metric: &Metric,

@@ -1,7 +1,8 @@
-//! The arms of an experiment and their numbers.
+//! The named arms of an experiment, and the numbers of the arms.
 //!
-//! Anyone can send an event that names any arm. So an arm has a number and a name if a phase or the published site has
-//! it. Only a bounded number of other arms have them too. The visitors of all further arms are counted together.
+//! Anyone can send an event that names any arm. So the number of named arms is bounded. The arms of the phases and of
+//! the published site are named arms. At most [`UNKNOWN_ARMS_MAX`] other arms are named arms too. The visitors of all
+//! further arms are counted together.
 
 use std::collections::HashMap;
 
@@ -11,13 +12,13 @@ use crate::checksum::hash128_parts;
 pub(crate) const HOLDOUT: &str = "~";
 /// The number of the holdout.
 pub(super) const HOLDOUT_NUMBER: usize = 0;
-/// Most arms in an answer that neither a phase nor the published site has. A zone has at most this many variants, so
-/// it is enough for an experiment without a known arm. Visitors of further arms are counted without the name of the
-/// arm.
+/// Maximum number of unknown arms in an answer. An arm is unknown if neither a phase nor the published site has the
+/// arm. A zone has at most this many variants. So the limit is high enough for an experiment that has only unknown
+/// arms. The visitors of further arms are counted without the names of these arms.
 pub const UNKNOWN_ARMS_MAX: usize = crate::limits::VARIANTS_MAX;
 
-/// The bit that marks the number of an arm beyond [`UNKNOWN_ARMS_MAX`]. The other bits are a hash of the arm. So a
-/// visitor with two such arms has two numbers.
+/// The bit that marks the number of an arm beyond [`UNKNOWN_ARMS_MAX`]. The other bits of the number are a hash of the
+/// arm. So two such arms have different numbers, except for a rare collision.
 const UNNAMED: u32 = 1 << 31;
 
 /// The number of an arm.
@@ -33,20 +34,20 @@ impl ArmNumber {
         Self(bits)
     }
 
-    /// Returns the index of the arm among the named arms. `None` for an arm without a name.
+    /// Returns the index of the arm among the named arms. Returns `None` if the arm is no named arm.
     pub(super) fn named(self) -> Option<usize> {
         (self.0 & UNNAMED == 0).then_some(self.0 as usize)
     }
 }
 
-/// The named arms.
+/// The named arms of an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Arms {
-    /// The names by number: the holdout, the known arms in their order, and then other arms in the order in which they
-    /// are found.
+    /// The name of each number. The first name is the holdout. The known arms follow in their order. The unknown arms
+    /// follow in the order in which the events name them.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// The number of the known arms and the holdout.
+    /// The number of known arms, plus 1 for the holdout.
     known: usize,
 }
 
@@ -57,18 +58,18 @@ impl Arms {
         Self { known: names.len(), names, numbers }
     }
 
-    /// Returns the names by number. The first name is the holdout.
+    /// Returns the name of each number. The first name is the holdout.
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns how many of the first arms the result has. These are the holdout and the known arms. If no arm is
-    /// known, they are all named arms.
+    /// Returns the number of arms that the result has, plus 1 for the holdout. The result has the known arms. If no arm
+    /// is known, the result has all named arms.
     pub(super) fn compared(&self) -> usize {
         if self.known > HOLDOUT_NUMBER + 1 { self.known } else { self.names.len() }
     }
 
-    /// Returns how many of the first arms are the holdout or known.
+    /// Returns the number of known arms, plus 1 for the holdout.
     pub(super) fn known(&self) -> usize {
         self.known
     }

@@ -1,8 +1,10 @@
-//! The limit of the value of a visitor. It is an amount or a quantile of all values, or there is none.
+//! The limit of the value of a visitor. The limit is an amount, or a quantile of the values of all visitors. A question
+//! can also have no limit.
 //!
-//! Without a limit, one forged order could decide a result. A quantile is known only after all values. If the values
-//! take too much memory, three passes over the visitors are needed. The first pass counts the values in buckets. The
-//! second pass counts the values of the bucket that has the quantile. The third pass adds up the limited values.
+//! If values had no limit, one forged order could decide a result. A quantile is known only after all values are read.
+//! If the values take too much memory, the count needs three passes over the visitors. The first pass counts the number
+//! of values in each bucket. The second pass counts the values of the bucket that has the quantile. The third pass adds
+//! up the limited values.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +12,16 @@ use super::arms::HOLDOUT_NUMBER;
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::site::experiment_metrics::Cap;
 
-/// The memory for the kept values is the memory for rows, divided by this number. It is as much as other questions use
-/// for the values by which they group.
+/// The memory for the kept values is the memory for rows divided by this number. So the kept values get one eighth of
+/// the memory of Insights.
 const VALUES_SHARE: u64 = 4;
-/// Memory of a kept value: the value, and its magnitude while the quantile is selected.
+/// Memory of one kept value, in bytes. It includes the copy of the magnitude that the selection of the quantile needs.
 const KEPT_BYTES: u64 = (size_of::<KeptValue>() + size_of::<u128>()) as u64;
-/// Memory of a magnitude in one bucket: an entry of a B-tree whose nodes are half full.
+/// Memory of one magnitude in [`BucketValues`], in bytes. A magnitude is an entry of a B-tree, and the nodes of a
+/// B-tree can be half empty.
 const MAGNITUDE_BYTES: u64 = 2 * (size_of::<u128>() + size_of::<u64>()) as u64;
-/// The bucket of a value depends on its first binary digit that is 1, and on this many digits after it. So the values
-/// of a bucket differ by at most 1.6 %.
+/// The bucket of a value depends on the position of the first binary digit that is 1, and on this many digits after
+/// this digit. So two values in one bucket differ by at most 1.6 %.
 const BUCKET_DIGITS: u32 = 6;
 /// The number of buckets.
 const BUCKETS: usize = (u128::BITS as usize) << BUCKET_DIGITS;
@@ -31,28 +34,28 @@ struct KeptValue {
 
 /// The search for the limit of one metric.
 pub(super) enum CapSearch {
-    /// The limit is known before the count of the visitors. `None` if there is no limit.
+    /// The limit is known before the visitors are counted. `None` if the question has no limit.
     Known(Option<u128>),
-    /// The values of all visitors are kept.
+    /// The search keeps the values of all visitors.
     Values(KeptValues),
-    /// The values of one bucket are kept.
+    /// The search keeps the values of one bucket.
     Bucket(BucketValues),
 }
 
-/// The values of all visitors, until they take too much memory.
+/// The values of all visitors. If the values take too much memory, only the number of values in each bucket.
 pub(super) struct KeptValues {
     thousandths: u16,
     values: Vec<KeptValue>,
-    /// The number of values in each bucket. Values of the holdout do not count, because it is no arm.
+    /// The number of values in each bucket. The values of the holdout are not included, because the holdout is no arm.
     buckets: Vec<u64>,
-    /// True once the values take too much memory. Then `values` is empty.
+    /// True if the values have exceeded their memory. Then `values` is empty.
     is_full: bool,
 }
 
 /// The values of one bucket.
 pub(super) struct BucketValues {
     bucket: usize,
-    /// The rank of the limit among the values of the bucket, from 1 for the smallest.
+    /// The rank of the limit among the values of the bucket. The smallest value has the rank 1.
     rank: u64,
     /// The number of values with each magnitude.
     counts: BTreeMap<u128, u64>,
@@ -72,7 +75,7 @@ impl CapSearch {
         }
     }
 
-    /// Forgets the values, because the visitors are counted again.
+    /// Drops the values. The caller then counts all visitors again.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Known(_) => {}
@@ -85,7 +88,7 @@ impl CapSearch {
         }
     }
 
-    /// Adds the value of a visitor. A value of 0 is below every limit.
+    /// Adds the value of a visitor. Ignores the value 0, because 0 is below every limit.
     ///
     /// # Errors
     /// The values of one bucket take too much memory.
@@ -116,7 +119,7 @@ impl CapSearch {
                 if arm_number != HOLDOUT_NUMBER && bucket_of(magnitude) == bucket.bucket {
                     *bucket.counts.entry(magnitude).or_default() += 1;
                 }
-                // One magnitude always fits, so that equal values never exceed the memory.
+                // One magnitude always fits. So equal values never exceed the memory.
                 if bucket.counts.len() as u64 * MAGNITUDE_BYTES > bytes_max.max(MAGNITUDE_BYTES) {
                     return Err(ScanError::TooLarge);
                 }
@@ -125,10 +128,10 @@ impl CapSearch {
         Ok(())
     }
 
-    /// Returns the limit, after all visitors of a pass.
+    /// Returns the limit. The caller calls this function after it has added all visitors of a pass.
     ///
     /// # Errors
-    /// The limit is still unknown. The next pass needs the returned search.
+    /// If the limit is still unknown, returns the search that the next pass needs.
     pub(super) fn finish(&mut self) -> Result<Option<u128>, Self> {
         match self {
             Self::Known(limit) => Ok(*limit),
@@ -138,7 +141,7 @@ impl CapSearch {
         }
     }
 
-    /// Passes each kept value to `add`: the number of its arm, and the value.
+    /// Passes each kept value to `add`. The arguments are the number of the arm and the value.
     pub(super) fn each_value(&self, mut add: impl FnMut(usize, i128)) {
         if let Self::Values(kept) = self {
             kept.values.iter().for_each(|value| add(value.arm, value.units));
@@ -154,7 +157,7 @@ impl KeptValues {
         Some(*magnitudes.select_nth_unstable(index as usize).1)
     }
 
-    /// Returns the search in the bucket that has the limit.
+    /// Returns the search for the limit in the bucket that has the limit.
     fn search_bucket(&self) -> CapSearch {
         let Some(mut rank) = rank(self.thousandths, self.buckets.iter().sum()) else {
             return CapSearch::Known(None);
@@ -182,14 +185,14 @@ impl BucketValues {
     }
 }
 
-/// Returns the rank of the limit among this many values, from 1 for the smallest. The largest value is never the
-/// limit, so that it cannot set its own limit. A single value has no limit.
+/// Returns the rank of the limit among this many values. The smallest value has the rank 1. The largest value is never
+/// the limit. So the largest value cannot be its own limit. If there are fewer than two values, returns `None`.
 fn rank(thousandths: u16, value_count: u64) -> Option<u64> {
     let rank = (u128::from(thousandths) * u128::from(value_count)).div_ceil(1_000);
     Some((rank as u64).min(value_count.saturating_sub(1))).filter(|rank| *rank > 0)
 }
 
-/// Returns the bucket of a magnitude above 0. A larger magnitude has the same bucket or a later one.
+/// Returns the bucket of a magnitude above 0. Buckets are in the order of their magnitudes.
 fn bucket_of(magnitude: u128) -> usize {
     let first_digit = magnitude.ilog2();
     let digits = match first_digit.checked_sub(BUCKET_DIGITS) {

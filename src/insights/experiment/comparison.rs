@@ -10,12 +10,12 @@ use crate::insights::statistics::metric::{
     compare, summarize,
 };
 
-/// The key of the baseline if the question names none.
+/// The key of the default baseline.
 const BASELINE_DEFAULT: &str = "default";
 
 /// The comparison of the arms in one metric.
 pub(super) struct ComparedMetric {
-    /// Its arms have the order of the count. The holdout is not among them.
+    /// The result. It has the arms in the order of [`ExperimentCount::arms`], without the holdout.
     pub result: MetricResult,
     pub holdout: ArmSummary,
     /// One entry for each entry of `result.against`.
@@ -64,11 +64,11 @@ impl GuardrailVerdict {
     }
 }
 
-/// Compares the arms in each metric. The p-values of the metrics `value` and `more` are adjusted together, because
-/// each of these metrics is one more chance of a false alarm.
+/// Compares the arms in each metric. Adjusts the p-values of the metrics `value` and `more` together, because each
+/// additional metric increases the probability of a false alarm.
 ///
 /// # Errors
-/// The time is over.
+/// Returns an error if the time is over.
 pub(super) fn compare_arms(
     question: &ExperimentQuestion,
     count: &ExperimentCount,
@@ -100,8 +100,9 @@ pub(super) fn compare_arms(
     Ok(compared.collect())
 }
 
-/// Returns the index of the baseline: the arm with this key. Without a key it is the arm `default`, or else the first
-/// arm. `None` if no arm has the key. Then no arm is compared.
+/// Returns the index of the baseline. If the question has a key, the baseline is the arm with this key. If no arm has
+/// this key, returns `None`, and then no arm is compared. If the question has no key, the baseline is the arm
+/// `default`, or the first arm if there is no arm `default`.
 pub(super) fn baseline(key: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
     let find = |key: &str| arms.iter().position(|arm| arm.key == key);
     match key {
@@ -116,7 +117,8 @@ fn kind(metric: &Metric) -> MetricKind {
 
 fn arm_sums(metric: &Metric, sums: &MetricSums) -> ArmSums {
     let Sums { sum, squares } = sums.of_metric(metric);
-    // A visitor whose amount is 0 says nothing about the spread of the amounts, so it does not count as converted.
+    // For a metric of amounts, only a visitor with an amount other than 0 counts as converted. `BUYERS_MIN` is the
+    // minimum number of such visitors.
     let converted = if metric.column.is_some() { sums.valued } else { sums.converted };
     ArmSums { visitors: sums.visitors, converted, sum, sum_of_squares: squares }
 }

@@ -1,7 +1,8 @@
-//! Counts the visitors of the arms of an experiment, and adds up each metric over them.
+//! Counts the visitors of each arm of an experiment, and adds up each metric over the visitors of the arm.
 //!
-//! The goals of a visitor count from its first exposure on, which must be in the range. The visitors are divided into
-//! parts, and a smaller memory limit gives more parts. Each part is read and counted alone.
+//! A visitor counts only if its first exposure is in the range. The goals of a visitor count from its first exposure
+//! on. The visitors are divided into parts. A smaller memory limit gives more parts. Each part is read and counted
+//! separately.
 
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
@@ -24,28 +25,29 @@ use crate::insights::questions::visits::{Selection, visit_around};
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(crate) struct MetricSums {
     pub visitors: u64,
-    /// The visitors with at least one goal.
+    /// The number of visitors that have reached the goal at least once.
     pub converted: u64,
-    /// The visitors whose value is not 0.
+    /// The number of visitors whose value is not 0.
     pub valued: u64,
-    /// The values without the limit.
+    /// The sums of the values, before the values are limited.
     pub uncapped: ValueSums,
-    /// The values with the limit. They are compared.
+    /// The sums of the limited values. The comparison uses these sums.
     pub values: ValueSums,
-    /// The visitors whose value is beyond the limit.
+    /// The number of visitors whose value exceeds the limit.
     pub capped: u64,
-    /// The goals whose value is no amount.
+    /// The number of goal events whose property is no amount.
     pub ignored_amounts: u64,
 }
 
-/// The sum of a metric, and the sum of its squares.
+/// The sum of the values of a metric, and the sum of the squares of the values.
 pub(super) struct Sums {
     pub sum: f64,
     pub squares: f64,
 }
 
 impl MetricSums {
-    /// Returns the sums of a metric. A metric without an amount counts converted visitors.
+    /// Returns the sums of a metric. If the metric adds up no amounts, the value of a visitor is 1 if the visitor
+    /// converted, and else 0.
     pub(super) fn of_metric(&self, metric: &Metric) -> Sums {
         match metric.column {
             Some(_) => Sums { sum: self.values.sum(), squares: self.values.squares() },
@@ -74,7 +76,7 @@ pub(crate) struct ValueSums {
     /// The sum in units of 10^-4.
     units: i128,
     squares: f64,
-    /// The rounding error of `squares`.
+    /// The sum of the rounding errors of `squares`.
     compensation: f64,
 }
 
@@ -108,21 +110,21 @@ pub(crate) struct ArmCount {
     pub exposed: u64,
     /// The sums of each metric.
     pub sums: Vec<MetricSums>,
-    /// For each bucket, the number of visitors whose first exposure is in it. Empty if nobody was exposed.
+    /// For each bucket, the number of visitors whose first exposure is in the bucket.
     pub series: Vec<u64>,
     /// The time of the earliest exposure, in milliseconds.
     pub first_ms: Option<i64>,
 }
 
-/// The visitors of an experiment and their metrics.
+/// The visitors of an experiment, and the sums of each metric.
 #[derive(Debug, Default)]
 pub(crate) struct ExperimentCount {
-    /// The arms of the phases, or of the published site, in their order. If there are none, the arms in events, in the
-    /// order of their keys.
+    /// The compared arms: the arms of the phases, or the arms of the published site if there is no phase. If neither
+    /// exists, the arms that events name, in the order of their keys.
     pub arms: Vec<ArmCount>,
     pub holdout: ArmCount,
-    /// The other arms in events with their visitors, in the order of their keys. They are not compared, because no
-    /// phase has them.
+    /// Each other arm that an event names, with the number of its visitors. The arms are in the order of their keys.
+    /// They are not compared, because the experiment does not have them.
     pub other_arms: Vec<(String, u64)>,
     /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
     pub unnamed: u64,
@@ -130,18 +132,18 @@ pub(crate) struct ExperimentCount {
     pub cap_units: Option<u128>,
     /// The number of visitors with more than one arm.
     pub both: u64,
-    /// The number of visitors with exposures both before the range and in it.
+    /// The number of visitors that have an exposure before the range and an exposure in the range.
     pub earlier: u64,
     /// The first instant of each bucket of the series, in milliseconds.
     pub buckets: Vec<i64>,
-    /// The number of rows that were read.
+    /// The number of rows in all files.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 impl ExperimentCount {
-    /// Returns the number of visitors of all arms that are not compared.
+    /// Returns the number of visitors of arms that are not compared.
     pub(crate) fn other_exposed(&self) -> u64 {
         self.unnamed + self.other_arms.iter().map(|(_, exposed)| exposed).sum::<u64>()
     }
@@ -150,7 +152,8 @@ impl ExperimentCount {
 /// Counts the exposures and the metrics of an experiment.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the visitors do not fit in the memory even in [`PARTS_MAX`] parts.
+/// Returns an error if a file is damaged, if the time is over, or if the visitors do not fit in the memory even in
+/// [`PARTS_MAX`] parts.
 pub(crate) fn count_experiment(
     columns: &[&Columns],
     question: &ExperimentQuestion,
@@ -173,11 +176,11 @@ pub(crate) fn count_experiment(
 /// The result of a count.
 enum CountOutcome {
     Complete(Box<ExperimentCount>),
-    /// A part takes more than its memory. The next count multiplies the number of parts by `factor`.
+    /// A part has exceeded its memory. The next count multiplies the number of parts by `factor`.
     TooFewParts {
         factor: u64,
     },
-    /// The limit of the values is still unknown. The next count continues with this search.
+    /// The limit of the values is still unknown. The next count uses this search.
     WithoutCap(CapSearch),
 }
 
@@ -231,7 +234,7 @@ fn count_in_parts(
     }
 }
 
-/// Refuses a key that is in no snapshot, no phase and no kept event.
+/// Returns an error if the experiment is neither published, nor in a phase, nor in an event of the log.
 fn check_key(question: &ExperimentQuestion, has_event: bool) -> Result<(), ScanError> {
     let known = &question.known;
     if has_event || known.published.is_some() || !known.phases.is_empty() {
@@ -246,9 +249,9 @@ struct Counter<'q> {
     question: &'q ExperimentQuestion,
     selection: Selection,
     count: ExperimentCount,
-    /// The counts of each arm, by its number.
+    /// The counts of each arm, by the number of the arm.
     arms: Vec<ArmCount>,
-    /// The arms with a lower number are the holdout and the arms that are compared.
+    /// Each arm with a lower number than this is a compared arm or the holdout.
     compared: usize,
     search: &'q mut CapSearch,
 }
@@ -261,10 +264,10 @@ impl<'q> Counter<'q> {
         Self { question, selection, count, arms: Vec::new(), compared: HOLDOUT_NUMBER + 1, search }
     }
 
-    /// Adds the visitor of these rows.
+    /// Adds one visitor. `rows` are the rows of this visitor.
     ///
     /// # Errors
-    /// The values take too much memory.
+    /// Returns an error if the values take too much memory.
     fn add_visitor(&mut self, rows: &[Row], goals: &[RowGoal], limits: &Limits<'_>) -> Result<(), ScanError> {
         let Some(index) = rows.iter().position(|row| row.has(EXPOSURE)) else { return Ok(()) };
         if !self.passes(rows, index) {
@@ -291,7 +294,7 @@ impl<'q> Counter<'q> {
         Ok(())
     }
 
-    /// Returns whether the first exposure, which is at `index`, passes the filters.
+    /// Returns true if the first exposure passes the filters. `index` is the index of the first exposure in `rows`.
     fn passes(&self, rows: &[Row], index: usize) -> bool {
         if rows[index].has(REJECTED) {
             return false;
@@ -304,7 +307,7 @@ impl<'q> Counter<'q> {
         first.is_some_and(|first| self.selection.selects_visit(visit_around(&events, first)))
     }
 
-    /// Adds a visitor to an arm, with the goals since its first exposure.
+    /// Adds a visitor to an arm. Adds the goals that the visitor has reached since its first exposure.
     fn add_exposed(
         &mut self,
         arm_number: usize,
@@ -351,7 +354,7 @@ impl<'q> Counter<'q> {
         Ok(())
     }
 
-    /// Returns the count. Its arms are in their final order.
+    /// Returns the count, with the arms in their final order.
     fn finish(mut self, arms: &Arms, cap_units: Option<u128>) -> ExperimentCount {
         if let Some(value) = self.question.metrics.iter().position(|metric| metric.column.is_some()) {
             self.search.each_value(|arm, units| self.arms[arm].sums[value].add_limited(units, cap_units));

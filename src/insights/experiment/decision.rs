@@ -68,7 +68,7 @@ impl Decision {
     }
 }
 
-/// The facts on which a decision depends.
+/// The input of a decision.
 pub(super) struct Facts<'f> {
     pub question: &'f ExperimentQuestion,
     pub count: &'f ExperimentCount,
@@ -79,13 +79,13 @@ pub(super) struct Facts<'f> {
     pub now_ms: i64,
 }
 
-/// The state of one compared arm.
+/// The results of one compared arm.
 struct ArmState<'f> {
     key: &'f str,
     goal: &'f ComparedArm,
     /// The goal text of a guardrail: the first one that this arm harms.
     harmed: Option<&'f str>,
-    /// True if there are too few data for the goal or for a guardrail.
+    /// True if it is too early to compare the goal or a guardrail.
     is_early: bool,
     /// True if the amount per visitor is proven to be lower than that of the baseline.
     has_worse_value: bool,
@@ -235,7 +235,7 @@ fn arm_state<'f>(facts: &Facts<'f>, index: usize, compared_arm: &'f ComparedArm)
     }
 }
 
-/// Writes a change in percent, with at most one decimal.
+/// Formats a change in percent, with at most one decimal.
 fn percent(change: f64) -> String {
     format!("{} %", (change * 1_000.0).round() / 10.0)
 }

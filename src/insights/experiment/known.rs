@@ -1,4 +1,4 @@
-//! The experiments that the server knows: their published definitions and their phases.
+//! The known experiments of a site, with their published definitions and their phases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::site::snapshot::format::{
 /// to read. Further pages are counted, and further zones are left out.
 const PLACES_SHOWN_MAX: usize = 100;
 
-/// The facts that the server knows about an experiment.
+/// An experiment that is published or has phases. The experiment of an unknown key has neither.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownExperiment {
     pub key: String,
@@ -25,7 +25,7 @@ pub struct KnownExperiment {
 /// The published definition of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedExperiment {
-    /// The arms, as a phase whose start is 0.
+    /// The published arms, in the form of a phase that starts at 0.
     pub definition: Phase,
     /// The fraction of all visitors that the holdout gets.
     pub holdout: f64,
@@ -35,11 +35,11 @@ pub struct PublishedExperiment {
 /// The pages and the zones that use an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Places {
-    /// The paths of pages, as the author wrote them.
+    /// The paths of the pages, as the author wrote them.
     pub routes: Vec<String>,
-    /// The number of pages beyond [`PLACES_SHOWN_MAX`].
+    /// The number of pages that are not in `routes`.
     pub more_routes: usize,
-    /// The names of zones, sorted.
+    /// The names of the zones, in alphabetical order.
     pub zones: BTreeSet<String>,
 }
 
@@ -80,7 +80,8 @@ impl KnownSite<'_> {
         self.published.map(|site| zones_of(site, page_path)).unwrap_or_default()
     }
 
-    /// Returns the experiment with this key. An unknown experiment has neither a published definition nor a phase.
+    /// Returns the experiment with this key. If the key is unknown, the experiment has neither a published definition
+    /// nor a phase.
     pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);
         let index = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));

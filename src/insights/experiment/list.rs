@@ -1,4 +1,4 @@
-//! Parses the question for the list of experiments, and counts the visitors of each experiment over its newest phase.
+//! Parses the question for the list of experiments. Counts the visitors of each experiment in its newest phase.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,11 +29,11 @@ pub(crate) const EXPERIMENTS_PARAM_NAMES: [&str; 1] = ["bots"];
 pub struct ExperimentsQuestion {
     /// The range in milliseconds. It ends at the end of the current local day.
     pub range: Range<i64>,
-    /// True if records of crawlers count too.
+    /// True if the records of crawlers are included.
     pub bots: bool,
     /// The list has no parameters for filters, so every field is empty.
     filters: Filters,
-    /// The experiments, and the places that use each of them.
+    /// The experiments of the site, with their places.
     pub(super) known: Vec<(KnownExperiment, Places)>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
     experiment.arms_in(&experiment.phases[newest..])
 }
 
-/// The visitors of an experiment over its newest phase.
+/// The visitors of one experiment in its newest phase.
 #[derive(Debug, Clone)]
 pub(super) struct ListedCount {
     pub arms: Arms,
@@ -123,18 +123,18 @@ struct Exposure {
     /// The arm of the event that was read first.
     arm: ArmNumber,
     has_many_arms: bool,
-    /// True if an event is before the newest phase.
+    /// True if an exposure is before the start of the newest phase.
     is_earlier: bool,
 }
 
-/// The counts of all experiments, and the facts about the scan.
+/// The counts of all experiments, and the numbers of the scan.
 #[derive(Debug)]
 pub(super) struct List {
     /// The counts of each experiment, in the order of the question.
     pub counts: Vec<ListedCount>,
     /// The number of rows of all segments.
     pub rows: u64,
-    /// For each text column, the number of rows whose text is `(other)`.
+    /// For the columns `site` and `experiments`, the number of rows whose text is `(other)`. The other numbers are 0.
     pub other: [u64; TextColumn::COUNT],
 }
 
@@ -163,12 +163,12 @@ pub(super) fn count_experiments(
     Err(ScanError::TooLarge)
 }
 
-/// A visitor of an experiment.
+/// A visitor and an experiment to which the visitor was exposed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Participant {
     /// The hash of the visitor.
     visitor: u64,
-    /// The index of the experiment in the question.
+    /// The index of the experiment in [`ExperimentsQuestion::known`].
     experiment: u16,
 }
 
@@ -178,7 +178,7 @@ type Exposures = HashMap<Participant, Exposure>;
 struct ListReader<'q> {
     question: &'q ExperimentsQuestion,
     plan: Plan<'q>,
-    /// The index of each experiment, by key.
+    /// The index of each experiment in [`ExperimentsQuestion::known`], by the key of the experiment.
     by_key: HashMap<&'q str, u16>,
     list: List,
 }
@@ -265,13 +265,13 @@ impl<'q> ListReader<'q> {
         Ok(true)
     }
 
-    /// Returns the time of a row in milliseconds. `None` if the row does not count.
+    /// Returns the time of a row, in milliseconds. Returns `None` if the row does not count.
     fn counted_ms(&self, reader: &FileReader, row: usize) -> Option<i64> {
         let event = reader.read_row(row, &self.plan, &mut [0; TextColumn::COUNT]);
         event.map(|event| event.time_ms())
     }
 
-    /// Returns the experiments in a text, and their arms.
+    /// Returns the known experiments in a text, each with its arm.
     fn arms(&mut self, text: &str) -> Vec<(u16, ArmNumber)> {
         let known = pairs(text).filter_map(|(key, arm)| Some((*self.by_key.get(key)?, arm)));
         let counts = &mut self.list.counts;

@@ -1,4 +1,5 @@
-//! Writes the list of experiments: their definitions, and their visitors over the newest phase.
+//! Writes the list of experiments. For each experiment, the list has the definition and the visitors in the newest
+//! phase.
 
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ use crate::insights::questions::sql::{begin_events, instant, text};
 const HEADER: [&str; 8] =
     ["key", "published", "phase", "firstExposure", "lastExposure", "exposed", "both", "alarms"];
 
-/// The numbers of an experiment in the list.
+/// The numbers of one experiment in the list.
 struct Numbers {
     phase: Option<String>,
     first: Option<String>,
@@ -32,10 +33,11 @@ struct Numbers {
     alarms: Vec<&'static str>,
 }
 
-/// Answers the question for the list of experiments. `log` returns the facts about the log after the count.
+/// Answers the question for the list of experiments. The function calls `log` after the count, to get the facts about
+/// the log.
 ///
 /// # Errors
-/// A file is damaged, or the question takes too much time or memory.
+/// Returns an error if a file is damaged, or if the question takes too much time or memory.
 pub(crate) fn answer_experiments(
     columns: &[&Columns],
     question: &ExperimentsQuestion,
@@ -141,7 +143,7 @@ fn list_query(question: &ExperimentsQuestion, site: &SiteFacts) -> String {
         format!("({}, {}, cast([{arms}] as varchar[]))", text(&known.key), instant(question.start_ms(known)))
     });
     let begins = begins.collect::<Vec<_>>().join(", ");
-    // The table of a site without experiments has one row, which the query drops.
+    // If the site has no experiments, the table has one row of nulls. The query drops this row.
     let begins = if begins.is_empty() { "(null, null, null)".to_owned() } else { begins };
     let _ = write!(
         sql,

@@ -1,13 +1,16 @@
-//! The metrics of a question about an experiment. The question can name others than the published experiment has.
+//! The metrics of a question about an experiment. By default these are the published metrics. The question can name
+//! other metrics.
 
 use super::known::KnownExperiment;
 use crate::insights::questions::question::QuestionError;
 use crate::limits::GUARDRAILS_MAX;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
 
-/// Most goals of the parameter `more`, if the experiment has a goal, a value and all guardrails.
+/// Number of goals of the parameter `more` that a question can always have, even with a goal, a value and all
+/// guardrails.
 const MORE_MAX: usize = 14;
-/// Most metrics of one question. Each metric is a row of the result, and a bit for each event.
+/// Maximum number of metrics in one question. A question with more metrics is refused. Each metric takes a row of the
+/// result, and a bit of each event.
 pub const METRICS_MAX: usize = 2 + GUARDRAILS_MAX + MORE_MAX;
 const _: () = assert!(METRICS_MAX <= u32::BITS as usize, "an event has a bit for each metric");
 
@@ -35,31 +38,31 @@ impl Role {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Metric {
     pub role: Role,
-    /// The goal, as the author or the question wrote it.
+    /// The text of the goal in the site or in the question.
     pub text: String,
     pub goal: Goal<String>,
-    /// The property whose amounts are added up, as an index into `VALUE_PROPERTIES`. `None` if the metric is the share
-    /// of visitors that reach the goal.
+    /// The index in `VALUE_PROPERTIES` of the property whose amounts the metric adds up. `None` if the metric is the
+    /// share of visitors that reach the goal.
     pub column: Option<u8>,
-    /// The margin of a guardrail.
+    /// The margin, if the metric is a guardrail.
     pub margin: Option<f64>,
     pub lower_is_better: bool,
 }
 
 impl Metric {
-    /// Returns the metric of a goal. `None` if the text is no goal.
+    /// Returns the metric of a goal. Returns `None` if the text is no goal.
     fn of_goal(role: Role, text: &str) -> Option<Self> {
         let goal = Goal::parse(text)?.to_owned();
         Some(Self { role, text: text.to_owned(), goal, column: None, margin: None, lower_is_better: false })
     }
 
-    /// Returns whether both metrics measure the same.
+    /// Returns true if both metrics give the same result. Different texts can name the same goal.
     fn is_same(&self, other: &Self) -> bool {
         let choices = |metric: &Self| (metric.role, metric.column, metric.margin, metric.lower_is_better);
         self.goal == other.goal && choices(self) == choices(other)
     }
 
-    /// Returns the name of the property whose amounts are added up.
+    /// Returns the name of the property whose amounts the metric adds up.
     pub(super) fn value_name(&self) -> Option<&'static str> {
         self.column.map(|column| VALUE_PROPERTIES[usize::from(column)])
     }
@@ -73,7 +76,7 @@ struct GuardrailTexts<'t> {
     lower_is_better: bool,
 }
 
-/// The texts of the metrics of a question, or of the published metrics.
+/// The texts that define metrics, from a question or from the published experiment.
 #[derive(Debug, Default)]
 struct Texts<'t> {
     goal: Option<&'t str>,
@@ -99,8 +102,8 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// Replaces the metrics that the question names. If the question names another goal, the published value is
-    /// dropped, because it is a property of the published goal.
+    /// Replaces each published metric for which the question names another one. If the question names another goal,
+    /// drops the published value, because the value is a property of the published goal.
     fn replaced(self, pairs: &[(&str, &'t str)]) -> Result<Self, QuestionError> {
         let named =
             |name: &'static str| pairs.iter().filter(move |(other, _)| *other == name).map(|(_, text)| *text);
@@ -138,7 +141,7 @@ impl<'t> Texts<'t> {
     }
 }
 
-/// Returns the metric that adds up a property of the events of the goal.
+/// Returns the metric that adds up a property of the events of the goal. Returns an error if the goal is no event.
 fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionError> {
     let column = VALUE_PROPERTIES.iter().position(|name| *name == value);
     let goal = goal.filter(|metric| matches!(metric.goal, Goal::Event(_)));
@@ -149,8 +152,8 @@ fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionEr
     Ok(Metric { role: Role::Value, column: Some(column as u8), ..goal.clone() })
 }
 
-/// Returns the metrics of a question. The second result is true if the goal, the value or the guardrails differ from
-/// the published metrics.
+/// Returns the metrics of a question. The second result is true if the goal, the value or a guardrail differs from the
+/// published metrics.
 pub(super) fn metrics_of(
     known_experiment: &KnownExperiment,
     pairs: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! Experiments: the question about one experiment, and the question for the list of all experiments.
+//! Experiments. Answers the question about one experiment, and the question for the list of all experiments.
 //!
 //! ```text
 //! snapshot, phases --known--> definitions --question, metrics--> question

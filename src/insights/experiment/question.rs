@@ -17,7 +17,8 @@ use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
 
 const DAYS_DEFAULT: i64 = 30;
-/// The error rate of a comparison: one false alarm in twenty.
+/// The default error rate of a comparison. If the arms do not differ, it gives at most about one false alarm in twenty
+/// comparisons.
 const ALPHA_DEFAULT: f64 = 0.05;
 /// The default power: the probability that the test detects a real change of the size `lift`.
 const POWER_DEFAULT: f64 = 0.8;
@@ -32,15 +33,15 @@ pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 23] = [
 /// A question about an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentQuestion {
-    /// The range in milliseconds. Its end is exclusive.
+    /// The range in milliseconds. The end is exclusive.
     pub range: Range<i64>,
     /// The length of a bucket of the series.
     pub by: Unit,
     pub bots: bool,
     /// The filters. A visitor counts if its first exposure passes them.
     pub filters: Filters,
-    /// Goals count for this many milliseconds after the first exposure. `None` if they count until the end of the
-    /// range.
+    /// The time after the first exposure in which goals count, in milliseconds. `None` if goals count until the end of
+    /// the range.
     pub window_ms: Option<i64>,
     /// The cap: a larger value of one visitor counts as this amount.
     pub cap: Cap,
@@ -93,7 +94,7 @@ impl ExperimentQuestion {
         let window_ms = single("window").map(parse_window).transpose()?.or(published_window_ms);
         let published_planned = published.and_then(|metrics| metrics.planned).unwrap_or(PLANNED_DEFAULT);
         let planned = single("planned").map(parse_planned).transpose()?.unwrap_or(published_planned);
-        // A forged snapshot could have a malformed cap.
+        // A forged snapshot can have a malformed cap.
         let published_cap =
             published.and_then(|metrics| Cap::parse(metrics.cap.as_ref()?)).unwrap_or(Cap::DEFAULT);
         let cap = single("cap").map(parse_cap).transpose()?.unwrap_or(published_cap);

@@ -21,19 +21,19 @@ use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
 use crate::site::experiment_metrics::Goal;
 
-/// The event is an exposure. The value of its row is the arm.
+/// The row is an exposure. The value of the row is the number of the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;
-/// The event reaches a goal. The value of its row is an index into the goals of the part.
+/// The row reaches a goal. The value of the row is an index into [`PartReader::goals`].
 pub(super) const GOAL: u16 = 1 << 9;
-/// The event may be in a visit. It is set only if a filter selects visits.
+/// The row can be part of a visit. The flag is set only if a filter selects visits.
 pub(super) const VISIT: u16 = 1 << 10;
 
-/// The goals that an event reaches.
+/// The goals that one event reaches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowGoal {
-    /// A bit for each metric whose goal the event reaches.
+    /// For each metric, the bit is set if the event reaches the goal of the metric.
     pub metrics: u32,
-    /// The amount that a metric adds up.
+    /// The amount of the event, if a metric adds up amounts.
     pub amount: Option<Amount>,
 }
 
@@ -48,24 +48,25 @@ pub(super) struct PartReader<'q> {
     question: &'q ExperimentQuestion,
     plan: Plan<'q>,
     part: Part,
-    /// True if the answer needs only rows that name an experiment, because there are neither metrics nor filters.
+    /// True if the answer needs only rows that name an experiment, because the question has neither metrics nor
+    /// filters.
     only_exposures: bool,
     pub arms: Arms,
     credits: Credits,
-    /// The number of the current file.
+    /// The number of the file that is read now.
     file: u32,
     values: Values,
     pub rows: VisitorRows,
     pub goals: Vec<RowGoal>,
-    /// For each text column, the number of rows whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
     /// True if an event of the site names the experiment.
     pub has_key: bool,
-    /// The number of rows that the part has.
+    /// The number of rows of the part, including rows that are not kept.
     row_count: u64,
     /// The number of rows in `rows`.
     kept_rows: u64,
-    /// True once the part takes more than its memory. Then further rows are counted, but not kept.
+    /// True if the part has exceeded its memory. Then the reader counts further rows, but does not keep them.
     is_full: bool,
 }
 
@@ -147,7 +148,7 @@ impl<'q> PartReader<'q> {
         self.add_goal(columns, row, &visitor);
     }
 
-    /// Adds an exposure. If a filter selects visits, adds every event.
+    /// Adds the event if it is an exposure. If a filter selects visits, adds every event.
     fn add_event(
         &mut self,
         columns: &mut FileColumns,
@@ -159,8 +160,7 @@ impl<'q> PartReader<'q> {
         let is_kind =
             columns.reader.is_kind(row, RecordKind::Page) || columns.reader.is_kind(row, RecordKind::Track);
         self.count_other(TextColumn::Experiments, is_kind && columns.arms.code(row) == CODE_OTHER as usize);
-        // Every event gets the number of its arm, whether the part has its visitor or not. So all parts have the same
-        // numbers.
+        // The arm gets a number even if the visitor is in another part. So the arms have the same numbers in all parts.
         let arm = (has_arm && is_kind).then(|| columns.arm(row, self.question.key(), &mut self.arms));
         let in_visit = self.question.filters.select_visits();
         if arm.is_none() && !in_visit {
@@ -193,7 +193,7 @@ impl<'q> PartReader<'q> {
         }
     }
 
-    /// Adds a row if the part has its visitor. Returns whether the row is kept.
+    /// Adds a row if the visitor is in the part. Returns true if the row is kept.
     fn push(&mut self, visitor: &RowVisitor, value: u32, time_ms: i64, flags: u16) -> bool {
         if !self.part.has(visitor.owner) {
             return false;
@@ -220,7 +220,8 @@ impl<'q> PartReader<'q> {
         self.rows.memory_bytes() + goals as u64
     }
 
-    /// Returns the factor by which the number of parts must grow, at least 2. `None` if the part fits in its memory.
+    /// Returns the factor by which the number of parts must grow. The factor is at least 2. Returns `None` if the part
+    /// fits in its memory.
     pub(super) fn missing_parts_factor(&self, limits: &Limits<'_>) -> Option<u64> {
         let needed_bytes =
             u128::from(self.memory_bytes()) * u128::from(self.row_count) / u128::from(self.kept_rows.max(1));
@@ -228,7 +229,7 @@ impl<'q> PartReader<'q> {
         self.is_full.then(|| u64::try_from(factor).unwrap_or(u64::MAX).max(2))
     }
 
-    /// Returns the arms for the next part.
+    /// Returns the arms, so that the next part continues with the same numbers.
     pub(super) fn into_arms(self) -> Arms {
         self.arms
     }
@@ -264,12 +265,12 @@ impl<T> CodeColumn<T> {
     }
 }
 
-/// The arm of the experiment in a text of the column `experiments`.
+/// The arm of the experiment of the question in one text of the column `experiments`.
 #[derive(Clone, Copy)]
 enum ArmCode {
     Unread,
     Absent,
-    /// The text has an arm. It gets a number when an event counts.
+    /// The text has an arm of the experiment. The arm gets a number when the first event with the text counts.
     Unnumbered,
     Number(ArmNumber),
 }
@@ -277,18 +278,19 @@ enum ArmCode {
 /// The columns of a file that the question needs.
 struct FileColumns {
     reader: FileReader,
-    /// The code of the site.
+    /// The code of the site. `None` if no row of the file has the site.
     site: Option<i64>,
     hashes: Vec<u64>,
     arms: CodeColumn<ArmCode>,
     experiments: Vec<String>,
-    /// For each event name, a bit for each metric that has it as its goal. `None` if no goal is an event.
+    /// For each event name, the bits of the metrics whose goal is this event. `None` if no goal is an event.
     events: Option<CodeColumn<u32>>,
-    /// For each path, a bit for each metric that has it as its goal. `None` if no goal is a page.
+    /// For each path, the bits of the metrics whose goal is this page. `None` if no goal is a page.
     pages: Option<CodeColumn<u32>>,
-    /// The amounts of one property, from the current row on.
+    /// The amounts of the property that the question adds up, in the order of the rows. Amounts of earlier rows are
+    /// removed.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
-    /// The rows of the current block, as numbers of rows in the file.
+    /// The row numbers in the file of the rows in the current block.
     block: Range<usize>,
 }
 
@@ -349,7 +351,7 @@ impl FileColumns {
         self.site == Some(self.reader.site(row))
     }
 
-    /// Returns the amount of a row of the current block.
+    /// Returns the amount of a row in the current block. The row must be later than the row of the last call.
     fn amount(&mut self, row: usize) -> Option<Amount> {
         let row = self.block.start + row;
         while self.amounts.next_if(|entry| (entry.row as usize) < row).is_some() {}
@@ -357,7 +359,7 @@ impl FileColumns {
         Some(entry.units.map_or(Amount::Ignored, Amount::Units))
     }
 
-    /// Returns whether a row names the experiment.
+    /// Returns true if a row names the experiment.
     fn has_arm(&mut self, row: usize, key: &str) -> bool {
         let code = self.arms.code(row);
         let arm = &mut self.arms.by_code[code];
@@ -380,13 +382,13 @@ impl FileColumns {
     }
 }
 
-/// Returns the code of a text, from the texts of its column.
+/// Returns the code of a text. `texts` are the texts of the column.
 pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
     let mut coded = texts.iter().zip(0..).skip(CODE_FIRST as usize);
     coded.find(|(other, _)| *other == text).map(|(_, code)| code)
 }
 
-/// Returns a bit for each metric whose goal `accepts` accepts.
+/// Returns the bits of the metrics for whose goal `accepts` returns true.
 fn metrics_with_goal(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
     let bit = |(number, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << number;
     metrics.iter().enumerate().map(bit).sum()

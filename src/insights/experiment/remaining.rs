@@ -1,4 +1,5 @@
-//! Estimates the days until an experiment has enough visitors to find the smallest interesting change of its goal.
+//! Estimates the number of days until an experiment has enough visitors. There are enough visitors if the experiment
+//! can find the smallest interesting change of its goal.
 
 use super::comparison::baseline;
 use super::count::{ArmCount, ExperimentCount};
@@ -7,12 +8,13 @@ use super::question::ExperimentQuestion;
 use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 
 const DAY_MS: f64 = 86_400_000.0;
-/// Shortest time from which the number of new visitors per day is computed. A shorter time counts as this long,
-/// because the number would be a guess in the first minutes.
+/// Minimum time for the computation of new visitors per day, in milliseconds. A shorter time counts as this time,
+/// because the first minutes give no good estimate.
 const ELAPSED_MS_MIN: i64 = 3_600_000;
 
-/// Returns the days until each arm with a weight has enough visitors. `None` if there is no goal, if the question
-/// names no change to find, or if an arm gets no new visitors. `weights` has the weight of each arm.
+/// Returns the number of days until each arm with a weight above 0 has enough visitors. Returns `None` if the number
+/// cannot be computed. For example, the question names no goal or no change to find, or the smallest arm gets no new
+/// visitors. If `weights` is `None`, all arms count.
 pub(super) fn remaining_days(
     question: &ExperimentQuestion,
     count: &ExperimentCount,
@@ -32,7 +34,7 @@ pub(super) fn remaining_days(
     days_left(needed, smallest.exposed, new_per_day(smallest, until_ms))
 }
 
-/// Returns the number of new visitors of an arm per day, since its first visitor.
+/// Returns the average number of new visitors of an arm per day since the first visitor of the arm.
 fn new_per_day(arm: &ArmCount, until_ms: i64) -> f64 {
     let Some(first_ms) = arm.first_ms else { return 0.0 };
     let elapsed_ms = until_ms.saturating_sub(first_ms).max(ELAPSED_MS_MIN);

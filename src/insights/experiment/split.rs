@@ -8,10 +8,10 @@ use crate::insights::statistics::metric::has_too_many_doubtful;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
 use crate::site::catalog::phases::Phase;
 
-/// The split of the visitors among the arms.
+/// The result of the test of the split, and the alarms.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The planned share of each arm. `None` if the range does not start in a phase.
+    /// The planned share of each arm. `None` if no phase has begun at the start of the range.
     pub weights: Option<Vec<f64>>,
     /// The test of the split. `None` if the split was not tested. Then `reason` has the cause.
     pub mismatch: Option<Mismatch>,
@@ -20,7 +20,7 @@ pub(super) struct Split {
     pub alarms: Vec<&'static str>,
 }
 
-/// The numbers of visitors on which the alarms depend.
+/// The numbers of visitors that the test and the alarms need.
 pub(super) struct Visitors<'c> {
     /// The key of each arm, and its number of exposed visitors.
     pub arms: Vec<(&'c str, u64)>,
@@ -44,7 +44,8 @@ impl Split {
         Self::between(&visitors, question.phases(), question.range.start)
     }
 
-    /// Compares the split in a range with the phases that overlap the range. The range starts at `start_ms`.
+    /// Tests the split in a range. `phases` are the phases that overlap the range. `start_ms` is the start of the
+    /// range.
     pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
         let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
@@ -75,7 +76,7 @@ impl Split {
     }
 }
 
-/// Returns the weight of each arm. The weight is 0 if the phase does not have the arm.
+/// Returns the weight of each arm. If the phase does not have the arm, the weight is 0.
 fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
     let weights: Vec<f64> = phase.weights().collect();
     let weight_of = |key: &str| {

@@ -11,15 +11,15 @@ use crate::insights::questions::sql::{
 };
 use crate::site::experiment_metrics::{Cap, Goal};
 
-/// The empty columns of a row that is not about a metric.
+/// The columns of metrics in a row that is not about a metric. They are null.
 const NO_SUMS: &str =
     "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped,
   null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares";
 
-/// The condition that a visitor has one arm, which is the holdout or is compared.
+/// The condition that a visitor has exactly one arm, and that this arm is compared or is the holdout.
 const COMPARED: &str = "arms = 1 and is_compared";
 
-/// Returns the query that counts the visitors of an experiment and adds up its metrics.
+/// Returns the query that counts the visitors of an experiment and adds up the metrics.
 pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     add_exposures(&mut sql, question, site);
@@ -55,7 +55,8 @@ select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), su
     sql
 }
 
-/// Adds the table `exposures` with all visitors that saw an arm, and the table `exposed` with the visitors that count.
+/// Adds the table `exposures` and the table `exposed`. `exposures` has each visitor that has an exposure. `exposed` has
+/// only the visitors that count.
 fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFacts) {
     let from = instant(question.range.start);
     let to = instant(question.range.end);
@@ -85,7 +86,8 @@ exposed as (select *, {is_compared} as is_compared from exposures where exposed 
     );
 }
 
-/// Returns the condition that an arm is compared or is the holdout. If no arm is known, all arms are compared.
+/// Returns the condition that an arm is compared or is the holdout. If the experiment has no known arm, all arms are
+/// compared.
 fn is_compared(question: &ExperimentQuestion) -> String {
     let known = question.known.arms_in(question.phases());
     let arms = known.iter().map(String::as_str).chain([HOLDOUT]).map(text);
@@ -130,7 +132,8 @@ fn add_metric(sql: &mut String, metric_index: usize, metric: &Metric, question: 
             (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
         }
     };
-    // A window that is longer than the range has no effect, and could be too long for an interval of SQL.
+    // A window that is longer than the range has no effect. The query leaves out such a window, because it can be too
+    // long for an interval of SQL.
     let window_ms =
         question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
     let window =

@@ -13,13 +13,13 @@ use super::sql;
 use crate::events::time;
 use crate::insights::columns::format::TextColumn;
 
-/// A cell of a line.
+/// A cell of a line of CSV or of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     Number(i64),
     /// A number with decimals.
     Decimal(f64),
-    /// An absent text is an empty cell.
+    /// A text. `None` gives an empty cell in CSV, and `-` in a table.
     Text(Option<String>),
 }
 
@@ -31,18 +31,18 @@ pub struct Answer {
     /// The column names, for CSV and tables.
     pub header: Vec<&'static str>,
     pub lines: Vec<Vec<Cell>>,
-    /// Sentences about the answer. A table begins with them.
+    /// Sentences about the answer. A table has these sentences before its header.
     pub notes: Vec<String>,
-    /// The answer counts all events up to this seq.
+    /// The last seq of the log that the answer includes.
     pub seq: u64,
 }
 
 /// The facts about the log in an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnsweredLog {
-    /// The answer counts all events up to this seq.
+    /// The last seq of the log that the answer includes.
     pub seq: u64,
-    /// The receipt time of the oldest kept record, in milliseconds.
+    /// The receipt time of the oldest record in the log, in milliseconds.
     pub since_ms: Option<i64>,
     /// The time that the computation of the answer took, in milliseconds.
     pub took_ms: u64,
@@ -141,7 +141,8 @@ fn add_numbers(
     }
 }
 
-/// A member of a series: its name, and the function that returns its number from the totals of a bucket.
+/// A member of a series. It has a name, and a function that returns the number of the member from the totals of a
+/// bucket.
 type SeriesMember = (&'static str, fn(&Totals) -> u64);
 
 const VISITORS: SeriesMember = ("visitors", |totals| totals.visitors);
@@ -198,7 +199,8 @@ impl Answer {
         write_csv(&self.header, &self.lines)
     }
 
-    /// Returns the notes, and the lines as a table for people to read. Numbers are aligned to the right.
+    /// Returns the notes, and then the lines as a table for terminals. All columns except the first are aligned to the
+    /// right.
     pub fn to_table(&self) -> String {
         let texts: Vec<Vec<String>> =
             self.lines.iter().map(|line| line.iter().map(table_cell).collect()).collect();
@@ -215,7 +217,7 @@ impl Answer {
         let header = self.header.iter().map(|name| (*name).to_owned()).collect();
         for line in [header].iter().chain(&texts) {
             let cells = line.iter().zip(&widths).enumerate().map(|(column, (text, width))| {
-                // The first column is a value or a time. The others are aligned as numbers.
+                // The first column has values or times. The other columns have numbers.
                 if column > 0 { format!("{text:>width$}") } else { format!("{text:<width$}") }
             });
             out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
@@ -236,19 +238,20 @@ pub(crate) fn write_csv(header: &[&str], lines: &[Vec<Cell>]) -> String {
     out
 }
 
-/// The characters that can begin a formula. A spreadsheet reads a full-width character like the ASCII one.
+/// The characters that can begin a formula. A spreadsheet reads a full-width character in the same way as the ASCII
+/// character.
 const FORMULA_STARTS: [char; 8] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Returns whether a spreadsheet may run a text as a formula. A spreadsheet ignores blanks before a formula.
+/// Returns true if a spreadsheet can read a text as a formula. A spreadsheet ignores blanks before a formula.
 fn is_formula(text: &str) -> bool {
     let is_blank = |c: char| c.is_whitespace() || c.is_control() || INVISIBLE.contains(&c);
     text.starts_with(['\t', '\r']) || text.trim_start_matches(is_blank).starts_with(FORMULA_STARTS)
 }
 
-/// Characters without a width that Unicode does not count as white space, such as the byte order mark.
+/// Invisible characters that are no white space in Unicode. An example is the byte order mark.
 const INVISIBLE: [char; 5] = ['\u{feff}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}'];
 
-/// Returns a cell of CSV. If a spreadsheet may run the text as a formula, an apostrophe precedes it.
+/// Returns a cell of CSV. If a spreadsheet can read the text as a formula, the cell begins with an apostrophe.
 fn csv_cell(cell: &Cell) -> String {
     match cell {
         Cell::Number(number) => number.to_string(),
@@ -264,7 +267,8 @@ fn csv_cell(cell: &Cell) -> String {
     }
 }
 
-/// Returns a cell of a table. Escapes control characters, because they could change the state of the terminal.
+/// Returns a cell of a table. Escapes control characters, because a control character can change the state of the
+/// terminal.
 fn table_cell(cell: &Cell) -> String {
     match cell {
         Cell::Number(number) => number.to_string(),

@@ -1,4 +1,5 @@
-//! Answers a question about page views: chooses the window of times to read, scans it, and collects the numbers.
+//! Answers a question about page views. Chooses the window of times, scans the rows in the window, and returns the
+//! numbers.
 
 use std::ops::Range;
 
@@ -34,7 +35,7 @@ pub(crate) enum Numbers {
     Live { visitors: u64, series: Series, pages: Vec<LivePage>, more: usize },
 }
 
-/// A row of a list: a value and its numbers.
+/// A row of a list. A row has a value and the numbers of the value.
 pub(crate) type TopRow = (Option<String>, GroupTotals);
 
 /// A page of a live answer.
@@ -52,20 +53,20 @@ pub(crate) struct Series {
     pub totals: Vec<Totals>,
 }
 
-/// The numbers of an answer, and the facts about the scan.
+/// The numbers of an answer, and the numbers of the scan.
 #[derive(Debug)]
 pub(crate) struct CountedAnswer {
     pub numbers: Numbers,
-    /// The number of rows that were read.
+    /// The number of rows in all files that can have rows in the window.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 /// The source of the rows of a question.
 pub(crate) struct Source<'s> {
     pub files: LogColumns<'s>,
-    /// Keeps the counts over sealed segments. `None` if they are not kept.
+    /// The cache of counts over sealed segments. If it is `None`, no counts are cached.
     pub cache: Option<&'s mut AnswerCache>,
 }
 
@@ -98,7 +99,7 @@ struct OverviewCount {
     counted: RangeCount,
     /// The count of the compared range. `None` if the compared range is the range of the question.
     cut: Option<RangeCount>,
-    /// The count of the period before.
+    /// The count of the period before the range.
     before: RangeCount,
 }
 
@@ -185,7 +186,7 @@ fn top_part(
     // If the values are divided into parts, the counts are not kept.
     let cache = source.cache.as_deref_mut().filter(|_| value_part.count == 1);
     let mut source = Source { files: source.files, cache };
-    // `contains` selects rows after the count. So questions that differ only in it share the kept counts.
+    // `contains` selects rows after the count. So two questions that differ only in `contains` share the cached counts.
     let whole = Question { contains: None, ..question.clone() };
     let key = format!("{whole:?} {site:?}");
     let (mut summary, counted) = scan_visits(&mut source, &key, plan, limits, &make)?;
@@ -202,7 +203,7 @@ fn top_part(
     Ok(ListPart { rows, more, counted: counted.total, summary })
 }
 
-/// Sorts the rows of a list, and drops the rows beyond the limit. Returns the number of dropped rows.
+/// Sorts the rows of a list by their rank, and drops the rows beyond the limit. Returns the number of dropped rows.
 fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
     // Rows with equal numbers are in the order of their values. Among equal rows, the row without a value is the last
     // one.
@@ -213,8 +214,8 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
     truncate(rows, question.limit, |(value, _)| value.as_ref().map_or(0, String::len))
 }
 
-/// Drops the rows of a sorted list beyond the limit. Keeps fewer rows if their values exceed [`LIST_BYTES_MAX`].
-/// Returns the number of dropped rows.
+/// Drops the rows of a sorted list beyond the limit. Drops more rows if the values of the list would exceed
+/// [`LIST_BYTES_MAX`]. Returns the number of dropped rows.
 fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0;
     let fits = |row: &&T| {

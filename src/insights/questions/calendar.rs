@@ -1,4 +1,4 @@
-//! Days, hours, weeks and months in the time zone of a site, and the period before a range.
+//! Days, hours, weeks and months in the time zone of a site. Also computes the period before a range.
 //!
 //! The snapshot of the site has the offsets of the time zone. The code numbers a day by the count of days since
 //! 1970-01-01.
@@ -48,7 +48,7 @@ pub struct Comparison {
 }
 
 impl Zone {
-    /// Returns UTC.
+    /// Returns the time zone UTC.
     pub fn utc() -> Self {
         Self { name: "UTC".to_owned(), offsets: vec![(0, 0)] }
     }
@@ -170,7 +170,7 @@ fn push_steps(bucket_starts_ms: &mut Vec<i64>, day_range: Range<i64>, step_ms: i
     }
 }
 
-/// Returns the first day of the unit that contains `day`.
+/// Returns the first day of the week or month that contains `day`. For a shorter unit, returns `day`.
 fn first_day(day: i64, unit: Unit) -> i64 {
     match unit {
         // 1970-01-01 was a Thursday.
@@ -180,7 +180,8 @@ fn first_day(day: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Returns the first day of the next unit. `day` is the first day of a unit.
+/// Returns the first day of the next week or month, or the next day for a shorter unit. `day` is the first day of a
+/// week or month.
 fn next_day(day: i64, unit: Unit) -> i64 {
     match unit {
         Unit::Week => day + 7,
@@ -189,8 +190,8 @@ fn next_day(day: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Returns the date and the time of a local clock, from its seconds since 1970. The latest result is the end of the
-/// year 9999.
+/// Converts the seconds of a local clock since 1970 to a date and a time. A later time gives the end of the year 9999,
+/// which is the latest result.
 fn civil(local_s: i64) -> DateTime {
     DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(SignedDuration::from_secs(local_s))
 }

@@ -15,7 +15,7 @@ pub(crate) struct Totals {
     pub visits: u64,
     pub views: u64,
     pub events: u64,
-    /// Visitors with a variant that is not `default`.
+    /// The number of visitors that have seen a variant other than `default`.
     pub personalized: u64,
 }
 
@@ -36,12 +36,12 @@ impl Totals {
     }
 }
 
-/// The numbers of a range, and of its buckets.
+/// The numbers of a range, and the numbers of each bucket of the range.
 #[derive(Debug)]
 pub(crate) struct RangeCount {
     range: Range<i64>,
     selection: Selection,
-    /// The first instants of the buckets.
+    /// The first instant of each bucket, in milliseconds.
     pub buckets: Vec<i64>,
     pub totals: Totals,
     pub series: Vec<Totals>,
@@ -86,7 +86,7 @@ impl Count for RangeCount {
                     totals.views += 1;
                     if let Some(bucket) = bucket {
                         series[bucket].views += 1;
-                        // Rows are in the order of their times. So a visitor counts once in each bucket.
+                        // Rows are in the order of their times. So a visitor is counted once in each bucket.
                         series[bucket].visitors += u64::from(page_bucket != Some(bucket));
                         page_bucket = Some(bucket);
                     }
@@ -117,12 +117,13 @@ pub(crate) fn bucket_of(bucket_starts_ms: &[i64], time_ms: i64) -> Option<usize>
     bucket_starts_ms.partition_point(|start| *start <= time_ms).checked_sub(1)
 }
 
-/// A search for the bucket of a time. It is fast if successive times are in the same bucket.
+/// A search for the bucket that contains a time. The search is fast if the next time is in the same bucket as the last
+/// time.
 struct BucketFinder<'b> {
     buckets: &'b [i64],
     /// The result of the last search.
     bucket: Option<usize>,
-    /// The times in `bucket`.
+    /// The range of times that have `bucket` as result.
     times: Range<i64>,
 }
 
@@ -142,21 +143,22 @@ impl<'b> BucketFinder<'b> {
     }
 }
 
-/// The numbers of a value by which a question groups.
+/// The numbers of one value of a group.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupTotals {
     pub views: u64,
     pub events: u64,
     pub visitors: u64,
     pub visits: u64,
-    /// The number of the visitor that was counted last. Visitors are numbered from 1.
+    /// The number of the visitor that was counted last for this value. Visitors are numbered from 1.
     last_visitor: u64,
-    /// The number of the visit that was counted last. Visits are numbered from 1.
+    /// The number of the visit that was counted last for this value. Visits are numbered from 1.
     last_visit: u64,
 }
 
 impl GroupTotals {
-    /// Adds a row. Counts the visitor and the visit, unless they are absent or were counted before.
+    /// Adds a row. Counts the visitor, unless the visitor is `None` or was counted last. Counts the visit in the same
+    /// way.
     fn add(&mut self, row: Row, visitor: Option<u64>, visit: Option<u64>) {
         self.views += u64::from(row.has(PAGE));
         self.events += u64::from(row.has(ACTION));
@@ -177,7 +179,8 @@ impl GroupTotals {
         self.visits = operation(self.visits, other.visits);
     }
 
-    /// Returns the number by which the values of a group are sorted: events, visits or page views.
+    /// Returns the number by which the values of a group are sorted. Depending on the group, this is the number of
+    /// events, visits or page views.
     pub(crate) fn rank(&self, group: Group) -> u64 {
         match group {
             Group::Event => self.events,
@@ -194,9 +197,9 @@ pub(crate) struct TopCount {
     selection: Selection,
     group: Group,
     pub total: GroupTotals,
-    /// The numbers of each value, by its number.
+    /// The numbers of each value, by the index of the value in [`Values`](super::values::Values).
     pub groups: Vec<GroupTotals>,
-    /// The numbers of the rows without a value.
+    /// The numbers of all rows that have no value.
     pub absent: GroupTotals,
     /// The number of the last visitor.
     visitor: u64,
@@ -271,14 +274,14 @@ fn entry(groups: &mut Vec<GroupTotals>, value_number: u32) -> &mut GroupTotals {
     &mut groups[index]
 }
 
-/// The number of visitors by the last page of each. Only visitors with a recent event count.
+/// The number of recent visitors, by the last page of each visitor.
 #[derive(Debug)]
 pub(crate) struct LastPages {
     range: Range<i64>,
     selection: Selection,
-    /// An event since this time is recent.
+    /// A visitor is recent if it has an event at this time or later. The time is in milliseconds.
     since_ms: i64,
-    /// The number of visitors for each page, by the number of its value.
+    /// The number of visitors for each page, by the index of the page in [`Values`](super::values::Values).
     pub visitors: Vec<u64>,
 }
 

@@ -1,12 +1,13 @@
-//! Credits: the visitor to whom an event without an anonymous ID belongs.
+//! Credits. A credit names the visitor to whom events without an anonymous ID belong.
 //!
-//! A server sends such an event with a user ID only. The event is credited to the anonymous ID of the latest tie of
-//! the user before the event. The tie must still hold: its anonymous ID is not tied to another user since then, and
-//! the tie has not ended. So an order that a server sends is in the visit that led to it.
+//! A server of the site sends such an event with a user ID only. The event is credited to the anonymous ID of the
+//! latest valid tie of the user before the event. A tie is valid until it ends, or until its anonymous ID is tied to
+//! another user. So an order that a server sends is in the visit in which the visitor ordered.
 //!
 //! The order of ties and events is the order of their seqs. The ties of all files are read once. They give for each
-//! user the locations at which the credited visitor changes. A user counts only if a file that the question reads has
-//! such an event of the user, and if the set of wanted visitors needs the user.
+//! user the locations at which the credited visitor changes. The credits of a user are read only if a counted file has
+//! such an event of the user. If the question counts only some visitors, the credits of a user are read only if these
+//! visitors need them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,18 +18,19 @@ use crate::events::identity;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::reader::{Columns, TieRow};
 
-/// Memory of a tie while ties are read, with the locations of its user. The tables are at least half full.
+/// Memory of a tie while ties are read, in bytes. It includes the credits of the user of the tie. The factor 2 is for
+/// the free places of the tables.
 const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
-/// Memory of a user in a set of users, which is at least half full.
+/// Memory of a user in a set of users, in bytes. The factor 2 is for the free places of the set.
 const USER_BYTES: u64 = 2 * 9;
-/// The tables may keep this many ended ties, so that few ties are not compacted all the time.
+/// Number of ended ties that the tables can always keep. So small tables are not compacted again and again.
 const ENDED_TIES_MAX: usize = 1_024;
 
-/// The visitors whose rows are counted, as hashes.
+/// A set of visitors. The question counts the rows of these visitors. A visitor is a hash.
 #[derive(Clone, Copy)]
 pub(crate) enum VisitorSet<'v> {
     Part(Part),
-    /// In ascending order.
+    /// The hashes of the visitors, in ascending order.
     Hashes(&'v [u64]),
 }
 
@@ -48,24 +50,24 @@ impl VisitorSet<'_> {
 /// The location of a row in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowLocation {
-    /// The number of the file, counted from the oldest file of the log.
+    /// The number of the file. The oldest file of the log has the number 0.
     pub file: u32,
-    /// The position of the row in its file, in the order of the seqs.
+    /// The position of the row among the rows of the file in the order of their seqs.
     pub position: u32,
 }
 
 /// A change of the visitor to whom the events of a user are credited.
 struct Credit {
-    /// The first location with this owner.
+    /// The first location at which events are credited to `owner`.
     from: RowLocation,
-    /// The credited visitor. This is the user, if no tie holds.
+    /// The credited visitor. If the user has no valid tie, this is the user.
     owner: u64,
 }
 
-/// The credited visitors of users.
+/// The credits of users.
 #[derive(Default)]
 pub(crate) struct Credits {
-    /// For each user its credits, in the order of their locations.
+    /// The credits of each user, in the order of their locations.
     by_user: HashMap<u64, Vec<Credit>>,
     /// The owners of all credits.
     owners: HashSet<u64>,
@@ -79,7 +81,7 @@ impl Credits {
     /// `None` if the credits do not fit in the memory.
     ///
     /// # Errors
-    /// A file is damaged, or the time is over.
+    /// Returns an error if a file is damaged, or if the time is over.
     pub(crate) fn read(
         columns: &[&Columns],
         counted_columns: &[&Columns],
@@ -144,7 +146,7 @@ impl Credits {
         }
     }
 
-    /// Returns whether no event is credited to another visitor.
+    /// Returns true if no event is credited to a visitor other than its user.
     pub(crate) fn are_empty(&self) -> bool {
         self.by_user.is_empty()
     }
@@ -161,8 +163,8 @@ impl Credits {
         passed.checked_sub(1).map_or(visitor_hash, |last| credits[last].owner)
     }
 
-    /// Returns the users that are not in `visitors`, but have an event that is credited to one of them. The order is
-    /// ascending.
+    /// Returns each user that is not in `visitors` and whose events can be credited to a visitor in `visitors`. The
+    /// users are in ascending order.
     pub(crate) fn users_of_others(&self, visitors: VisitorSet<'_>) -> Vec<u64> {
         let has_owner = |credits: &[Credit]| credits.iter().any(|credit| visitors.has(credit.owner));
         let users = self.by_user.iter().filter(|(user, credits)| !visitors.has(**user) && has_owner(credits));
@@ -171,7 +173,7 @@ impl Credits {
         users
     }
 
-    /// Iterates over the visitors to whom an event of a user can be credited.
+    /// Iterates over the visitors to whom the events of a user can be credited.
     pub(crate) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
         self.by_user.get(&user).into_iter().flatten().map(|credit| credit.owner)
     }
@@ -184,7 +186,7 @@ impl Credits {
 /// The files of a scan.
 #[derive(Clone, Copy)]
 pub(crate) struct ScannedFiles<'f> {
-    /// The files before `files`. Only their ties count.
+    /// The files before `files` in the log. The scan reads only the ties of these files.
     pub earlier: &'f [&'f Columns],
     pub files: &'f [&'f Columns],
 }
@@ -195,8 +197,7 @@ impl<'f> ScannedFiles<'f> {
         Self { earlier: &[], files: columns }
     }
 
-    /// Reads the credits that concern these visitors. Returns `None` if the credits do not fit in the memory of
-    /// `limits`.
+    /// Reads the credits for these visitors. Returns `None` if the credits do not fit in the memory of `limits`.
     pub(crate) fn credits(
         self,
         visitors: VisitorSet<'_>,
@@ -208,9 +209,9 @@ impl<'f> ScannedFiles<'f> {
         Credits::read(&files, &counted.collect::<Vec<_>>(), visitors, limits)
     }
 
-    /// Doubles `part_count` until the credits of each part fit in their memory. Returns the number of parts, and the
-    /// credits of the first part. Hashes divide the users evenly. So if the first part fits in half of the memory,
-    /// each other part fits in the memory.
+    /// Doubles `part_count` until the credits of the first part fit in half of their memory. Returns the number of
+    /// parts and the credits of the first part. Hashes divide the users evenly. So the credits of each other part fit
+    /// in the whole memory.
     pub(crate) fn parts_with_credits(
         self,
         plan: &Plan<'_>,
@@ -231,8 +232,8 @@ impl<'f> ScannedFiles<'f> {
         }
     }
 
-    /// Returns the visitors of the files, and the visitors to whom their events can be credited. `None` if the credits
-    /// do not fit in their memory.
+    /// Returns the visitors of `files`, and the visitors to whom the events in `files` can be credited. Returns `None`
+    /// if the credits do not fit in their memory.
     pub(crate) fn visitors(
         self,
         plan: &Plan<'_>,
@@ -250,8 +251,8 @@ impl<'f> ScannedFiles<'f> {
     }
 }
 
-/// Returns the users of events without an anonymous ID, if they are in `visitors` or a tie has named them with one of
-/// the visitors. `None` if the users do not fit in the memory.
+/// Returns users that have an event without an anonymous ID. Returns such a user if it is in `visitors`, or if a tie
+/// names it together with a visitor in `visitors`. Returns `None` if the users do not fit in the memory.
 fn users_alone(
     columns: &[&Columns],
     counted_columns: &[&Columns],
@@ -282,8 +283,8 @@ fn users_alone(
     Ok(Some(users))
 }
 
-/// Returns the users that a tie names with one of these visitors. Stops when the users take more than the memory.
-/// Returns no users if `visitors` has all visitors, because the caller then needs none.
+/// Returns each user that a tie names together with one of these visitors. Stops when the users exceed the memory. If
+/// `visitors` has all visitors, returns no users, because the caller then needs none.
 fn users_tied(
     columns: &[&Columns],
     visitors: VisitorSet<'_>,
@@ -308,7 +309,7 @@ fn users_tied(
     Ok(users)
 }
 
-/// Returns the anonymous IDs that an alias names together with one of these users.
+/// Returns each anonymous ID that an alias names together with one of these users.
 fn aliased_ids(
     columns: &[&Columns],
     users: &HashSet<u64>,
@@ -330,21 +331,23 @@ fn aliased_ids(
 /// The tie of an anonymous ID.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tie {
-    /// A later tie has a higher number.
+    /// The number of the tie. A later tie has a higher number.
     number: u64,
     user: u64,
 }
 
-/// The ties of anonymous IDs to users at one location in the log. IDs are hashes.
+/// The ties between anonymous IDs and users at one location in the log. All IDs are hashes.
 #[derive(Default)]
 struct Ties {
-    /// The users whose ties count.
+    /// The users whose ties are kept.
     users: HashSet<u64>,
-    /// The anonymous IDs that an alias names together with one of `users`. Their ties to other users are kept too.
+    /// Each anonymous ID that an alias names together with one of `users`. Ties between such an ID and other users are
+    /// kept too.
     aliased: HashSet<u64>,
-    /// For each anonymous ID the tie that holds.
+    /// The valid tie of each anonymous ID.
     current: HashMap<u64, Tie>,
-    /// For each user the number and the anonymous ID of each tie, the latest last. Some ties have ended.
+    /// The ties of each user, in the order of their numbers. An entry is the number and the anonymous ID of a tie. Some
+    /// of these ties have ended.
     by_user: HashMap<u64, Vec<(u64, u64)>>,
     /// The number of ties in `by_user`.
     kept: usize,
@@ -353,12 +356,13 @@ struct Ties {
 }
 
 impl Ties {
-    /// Creates the ties of these users.
+    /// Creates an empty set of ties. The set keeps the ties of these users.
     fn of_users(users: HashSet<u64>, aliased_ids: HashSet<u64>) -> Self {
         Self { users, aliased: aliased_ids, ..Self::default() }
     }
 
-    /// Returns the user of an anonymous ID. A user that does not count is returned only for an ID in `aliased`.
+    /// Returns the user to whom an anonymous ID is tied. A user that is not in `users` is returned only for an ID in
+    /// `aliased`.
     fn user_of(&self, anonymous_id: u64) -> Option<u64> {
         self.current.get(&anonymous_id).map(|tie| tie.user)
     }
@@ -379,7 +383,7 @@ impl Ties {
         }
         let ties = self.by_user.entry(user).or_default();
         match ties.last_mut() {
-            // Repeated identify events of one device need one entry.
+            // Consecutive ties between the same two IDs need only one entry.
             Some(last) if last.1 == anonymous_id => *last = (self.latest, anonymous_id),
             _ => {
                 ties.push((self.latest, anonymous_id));
@@ -407,7 +411,7 @@ impl Ties {
         self.kept = self.by_user.values().map(Vec::len).sum();
     }
 
-    /// Returns the visitor to whom an event of `user` at this location is credited.
+    /// Returns the visitor to whom the next event of `user` is credited.
     fn owner(&mut self, user: u64) -> u64 {
         let Some(ties) = self.by_user.get_mut(&user) else { return user };
         while let Some((number, anonymous)) = ties.last() {

@@ -5,7 +5,7 @@
 //! numbers --answer--> JSON, CSV and tables; --sql--> a query that gives the same numbers over an export
 //! ```
 //!
-//! [`credits`] decides to which visitor an event of a user belongs. [`sealed`] keeps counts for the next answer.
+//! [`credits`] finds the visitor to whom an event of a user belongs. [`sealed`] keeps counts for the next answer.
 
 pub(crate) mod answer;
 pub(crate) mod ask;

@@ -1,20 +1,21 @@
-//! The parts of the visitors, or of the values, that a question counts one after another.
+//! The parts into which a question divides its visitors or its values. The question counts one part after the other.
 
-/// Most parts of the visitors. Each part is a pass over the log, so more parts would take longer than any question
-/// may.
+/// Maximum number of parts of the visitors. A question that needs more parts is refused. Each part takes a pass over
+/// the log. So more parts would take more time than a question may take.
 pub(crate) const PARTS_MAX: u64 = 1_024;
 
-/// One of several parts with equal ranges of hashes. The parts are in the order of the hashes.
+/// One of several parts. Each part is a range of hashes. All ranges have the same length. The parts are in the order of
+/// the hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The number of the part, from 0.
+    /// The number of the part. The first part has the number 0.
     pub number: u64,
     /// The number of all parts.
     pub count: u64,
 }
 
 impl Part {
-    /// The only part.
+    /// The part that has all hashes.
     pub(crate) const WHOLE: Self = Self { number: 0, count: 1 };
 
     /// Iterates over all parts.
@@ -30,7 +31,7 @@ impl Part {
         self.number + 1 == self.count
     }
 
-    /// Returns whether the part has this hash.
+    /// Returns true if this hash is in the part.
     pub(crate) fn has(self, hash: u64) -> bool {
         Self::number_of(hash, self.count) == self.number
     }

@@ -1,4 +1,4 @@
-//! The plan of a scan: the rows that a question needs.
+//! The plan of a scan. It describes the rows that a question needs.
 
 use std::ops::Range;
 
@@ -6,12 +6,12 @@ use super::part::Part;
 use super::question::{Filters, Group};
 use super::site::SiteFacts;
 
-/// The value of each row of a question.
+/// The kind of value that each row of a question gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowValue {
     Nothing,
     Of(Group),
-    /// For a page event its variants, and for any other event its name.
+    /// The variants of a page event, and the name of any other event.
     Shown,
 }
 
@@ -19,15 +19,15 @@ pub(crate) enum RowValue {
 #[derive(Debug)]
 pub(crate) struct Plan<'q> {
     pub site: &'q SiteFacts,
-    /// Rows with a time in this window are read. Times are in milliseconds.
+    /// The window of times, in milliseconds. A row outside the window is not needed.
     pub window: Range<i64>,
-    /// The range of the question, in milliseconds. Rows with `(other)` are counted in it.
+    /// The range of the question, in milliseconds. A text `(other)` is counted only in this range.
     pub range: Range<i64>,
-    /// True if records of crawlers count.
+    /// True if the records of crawlers are included.
     pub bots: bool,
     pub filters: &'q Filters,
     pub value: RowValue,
-    /// The part of the values that the question counts.
+    /// The part of the values that this scan counts.
     pub value_part: Part,
     /// True if the question counts personalized visitors.
     pub needs_variants: bool,

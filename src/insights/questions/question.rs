@@ -1,4 +1,4 @@
-//! Questions about page views: parses the parameters of a request or of the command line, and checks them.
+//! Questions about page views. Parses and checks the parameters of a request or of the command line.
 
 use std::ops::Range;
 
@@ -8,18 +8,19 @@ use crate::insights::columns::format::TextColumn;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
 
-/// Most rows of a list if the question has no `limit`.
+/// Maximum number of rows in a list if the question has no `limit`.
 pub(crate) const LIMIT_DEFAULT: usize = 10;
-/// Most rows of a list. Most sites have fewer pages. With values of 60 bytes, a list takes 1.2 MB as JSON and 0.7 MB
-/// as CSV. A larger `limit` gets 400. `parallax export` writes longer lists.
+/// Maximum value of `limit`, and so the maximum number of rows in a list. A larger `limit` gets 400. Few sites have so
+/// many pages. If each value has 60 bytes, the longest list takes 1.2 MB as JSON and 0.7 MB as CSV. Use `parallax
+/// export` for longer lists.
 pub const LIMIT_MAX: usize = 10_000;
-/// Most bytes of the values of a list. The JSON of 10,000 rows with so many bytes takes 2.7 MB. The admin address has
-/// 4 MiB for unsent responses, and a response that takes all of it would delay all others. `more` counts the rows that
-/// are left out.
+/// Maximum size of the values of a list together, in bytes. At the limit, further rows are left out, and `more` counts
+/// them. A list of 10,000 rows at this limit takes 2.7 MB as JSON. The admin address has 4 MiB for unsent responses. A
+/// response that takes all of this memory would delay all other responses.
 pub const LIST_BYTES_MAX: usize = 2 << 20;
-/// Days of a range if the question has neither `from` nor `to`.
+/// Number of days in the range if the question has no `from`.
 const DAYS_DEFAULT: i64 = 30;
-/// Minutes of the range of a live answer.
+/// Number of minutes in the range of a live answer.
 const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
@@ -37,7 +38,7 @@ pub enum Subject {
     Live,
 }
 
-/// The kind of value by which `top` groups.
+/// The kind of value by which the question `top` groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Page,
@@ -82,7 +83,7 @@ impl Group {
         Self::NAMES[self as usize].0
     }
 
-    /// Returns whether the value belongs to a visit. Otherwise it belongs to an event.
+    /// Returns true if the values belong to visits. Returns false if the values belong to events.
     pub(crate) fn is_of_visit(self) -> bool {
         matches!(
             self,
@@ -97,8 +98,8 @@ impl Group {
     }
 }
 
-/// The filters of a question. The values of one filter mean "or". Different filters mean "and". An empty filter
-/// accepts everything.
+/// The filters of a question. A filter accepts each of its values. An empty filter accepts every value. If the question
+/// has several filters, all of them must accept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filters {
     pub page: Vec<String>,
@@ -113,11 +114,11 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Adds a value to a filter. Normalizes the path of a page as page events do. Returns false if no filter has this
-    /// name.
+    /// Adds a value to the filter with this name. Returns false if no filter has this name. Normalizes the path of a
+    /// page in the same way as the server normalizes the paths of page events.
     ///
     /// # Errors
-    /// The value is refused.
+    /// Returns an error if the filter does not allow the value.
     pub(crate) fn add(&mut self, name: &str, value: &str) -> Result<bool, QuestionError> {
         let Some(filter) = self.by_name(name) else { return Ok(false) };
         check_filter(name, value)?;
@@ -139,7 +140,7 @@ impl Filters {
         })
     }
 
-    /// Returns the filters that select events by one text column.
+    /// Returns each filter that selects events by the text of one column.
     pub(crate) fn event_filters(&self) -> [(TextColumn, &[String]); 3] {
         [
             (TextColumn::Path, &self.page),
@@ -148,35 +149,36 @@ impl Filters {
         ]
     }
 
-    /// Returns whether a filter needs the first page event of each visit.
+    /// Returns true if a filter needs the first page event of each visit.
     pub(crate) fn select_visits(&self) -> bool {
         !self.source.is_empty() || !self.campaign.is_empty()
     }
 }
 
-/// A question with all its parameters.
+/// A question about page views, with all its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub subject: Subject,
-    /// The range in milliseconds. Its end is exclusive.
+    /// The range in milliseconds. The end is exclusive.
     pub range: Range<i64>,
     pub by: Unit,
     pub of: Group,
     pub limit: usize,
-    /// `top` lists only values that contain this text. It has the result of [`fold_case`]. `None` to list all values.
+    /// The question `top` lists only values that contain this text. The text is a result of [`fold_case`]. `None` if
+    /// the question lists all values.
     pub contains: Option<String>,
-    /// True if records of crawlers count too.
+    /// True if the records of crawlers are included.
     pub bots: bool,
     pub filters: Filters,
 }
 
-/// The reason why the parameters of a question are refused.
+/// The error of a refused parameter of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuestionError {
     pub kind: &'static ProblemKind,
-    /// The parameter that is wrong.
+    /// The name of the wrong parameter.
     pub param: String,
-    /// A noun phrase for the expected value. If `actual` is `None`, a sentence.
+    /// The expected value, as a noun phrase. If `actual` is `None`, this is a sentence.
     pub expected: String,
     pub actual: Option<String>,
 }
@@ -218,7 +220,7 @@ impl Question {
     /// Parses the parameters of a question. Ignores unknown parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// Returns the error of the first wrong parameter.
     pub fn parse<'p>(
         subject: Subject,
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
@@ -280,10 +282,10 @@ impl Question {
     }
 }
 
-/// Returns the value of a parameter.
+/// Returns the value of a parameter. Returns `None` if the parameter is not given.
 ///
 /// # Errors
-/// The parameter is given twice.
+/// Returns an error if the parameter is given twice.
 pub(crate) fn single_value<'p>(
     pairs: &[(&'p str, &'p str)],
     name: &str,
@@ -326,8 +328,8 @@ fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionEr
     })
 }
 
-/// Returns a text in lower case. Each character becomes one character, as in `lower` of DuckDB. So the SQL in an
-/// answer selects the same rows.
+/// Returns a text in lower case. Each character becomes exactly one character. The function `lower` of DuckDB does the
+/// same, so the SQL in an answer selects the same rows.
 pub(crate) fn fold_case(text: &str) -> String {
     text.chars().filter_map(|c| c.to_lowercase().next()).collect()
 }

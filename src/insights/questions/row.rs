@@ -1,36 +1,36 @@
-//! A row: an event of a visitor, with the flags that questions count.
+//! A row is an event of a visitor. A row has a value, a time and flags.
 
-/// A page event.
+/// The row is a page event.
 pub(crate) const PAGE: u16 = 1;
-/// A track or screen event.
+/// The row is a track or screen event.
 pub(crate) const ACTION: u16 = 1 << 1;
-/// A filter rejects the event.
+/// The filter `page`, `country`, `language` or `device` rejects the event.
 pub(crate) const REJECTED: u16 = 1 << 2;
-/// The filter `event` has the name of the event.
+/// The filter `event` accepts the name of the event.
 pub(crate) const EVENT_HIT: u16 = 1 << 3;
-/// The event has a variant that the filter `variant` names.
+/// The event has a variant that the filter `variant` accepts.
 pub(crate) const VARIANT_HIT: u16 = 1 << 4;
 /// The event has a variant that is not `default`.
 pub(crate) const PERSONALIZED: u16 = 1 << 5;
-/// If a visit begins with this page event, the filter `source` has the source of the visit.
+/// If this is the first page event of a visit, the filter `source` accepts the visit.
 pub(crate) const SOURCE_HIT: u16 = 1 << 6;
-/// If a visit begins with this page event, the filter `campaign` has the campaign of the visit.
+/// If this is the first page event of a visit, the filter `campaign` accepts the visit.
 pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
 
-// Questions about experiments use the bits 8 to 10 for flags of their rows.
+// Questions about experiments use the bits 8, 9 and 10 for their own flags.
 
-/// The event begins or extends a visit. Other events can be in a visit, but do not change its end.
+/// The event begins or extends a visit. An event without this flag can be in a visit, but does not extend the visit.
 pub(crate) const OF_VISIT: u16 = 1 << 11;
 
-/// The number of low bits of a key that are flags. The time is in the bits above.
+/// The number of flag bits. They are the low bits of a key. The time is in the other bits.
 const FLAG_BITS: u32 = 16;
 
 /// An event of a visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The value by which the question groups, as an index into [`Values`](super::values::Values).
+    /// The value of the row, as an index into [`Values`](super::values::Values).
     pub value: u32,
-    /// The time in milliseconds, and the flags.
+    /// The time in milliseconds, shifted by [`FLAG_BITS`], and the flags.
     key: i64,
 }
 
@@ -47,7 +47,7 @@ impl Row {
         self.key as u16
     }
 
-    /// Returns whether all of these flags are set.
+    /// Returns true if all of these flags are set.
     pub(crate) fn has(self, flags: u16) -> bool {
         self.key as u16 & flags == flags
     }

@@ -19,7 +19,7 @@ const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;
 
 /// The name of the source in an answer if a visit has neither a source parameter nor an external referrer.
 pub(crate) const DIRECT: &str = "(direct)";
-/// A file and the part of it that is read.
+/// A file, and the part of the file that is read.
 #[derive(Clone, Copy)]
 pub(crate) struct PartOfFile<'f> {
     pub columns: &'f Columns,
@@ -33,7 +33,7 @@ impl<'f> PartOfFile<'f> {
     }
 }
 
-/// A packed column and its current block.
+/// A packed column, and the numbers of its current block.
 pub(crate) struct Block {
     column: PackedColumn,
     pub(crate) numbers: Vec<i64>,
@@ -53,7 +53,7 @@ impl Block {
 struct TextBlock {
     column: TextColumn,
     block: Block,
-    /// The texts by their codes.
+    /// The text of each code.
     texts: Vec<String>,
     /// The flags of each code.
     flags: Vec<u16>,
@@ -64,14 +64,15 @@ impl TextBlock {
         self.block.numbers[row] as usize
     }
 
-    /// Sets a flag for each code whose text is accepted. Neither an absent text nor `(other)` is accepted.
+    /// Sets a flag for each code for whose text `accepts` returns true. Never sets the flag for an absent text or for
+    /// `(other)`.
     fn set_flag(&mut self, flag: u16, accepts: impl Fn(&str) -> bool) {
         for (code, flags) in self.flags.iter_mut().enumerate().skip(CODE_FIRST as usize) {
             *flags |= if accepts(&self.texts[code]) { flag } else { 0 };
         }
     }
 
-    /// Returns the value of each code. An absent text has no value.
+    /// Returns the value of each code. The code of an absent text has no value.
     fn values(&self, values: &mut Values) -> Vec<u32> {
         let mut numbers = vec![NO_VALUE; self.texts.len()];
         for (code, number) in numbers.iter_mut().enumerate().skip(CODE_OTHER as usize) {
@@ -81,12 +82,12 @@ impl TextBlock {
     }
 }
 
-/// The rule for the value of a row.
+/// The rule that gives a row its value.
 enum ValueRule {
     Nothing,
-    /// The index of a text column, and the value of each code.
+    /// The value is a text. The fields are the index of a text column, and the value of each code.
     Text(usize, Vec<u32>),
-    /// The value of each agent number.
+    /// The value is a device, an operating system or a browser. The field has the value of each agent number.
     Agent(Vec<u32>),
     Source,
     /// The rule of [`RowValue::Shown`].
@@ -107,7 +108,7 @@ struct NumberedColumn {
 #[derive(Clone, Copy)]
 struct Source {
     value: u32,
-    /// The flags of an event that has the source.
+    /// The flags of each event that has this source.
     flags: u16,
 }
 
@@ -115,7 +116,7 @@ impl Source {
     const NONE: Self = Self { value: NO_VALUE, flags: 0 };
 }
 
-/// The sources of page events.
+/// The rule that gives an event its source.
 struct SourceRule {
     /// The index of the text column of sources.
     source_column: usize,
@@ -188,7 +189,7 @@ impl FileReader {
         Ok(())
     }
 
-    /// Returns the position of a row in the order of the seqs, or 0 if the positions are not open.
+    /// Returns the position of a row in the order of the seqs. Returns 0 if the column of positions is not open.
     pub(crate) fn position(&self, row: usize) -> u32 {
         self.positions.as_ref().map_or(0, |positions| positions.numbers[row] as u32)
     }
@@ -207,7 +208,7 @@ impl FileReader {
                 let index = self.text_column(file, column)?;
                 let text = &mut self.texts[index];
                 text.set_flag(REJECTED, |text| !accepted.iter().any(|value| value == text));
-                // The filter rejects an absent text and `(other)` too.
+                // The filter also rejects an absent text and `(other)`.
                 text.flags[..CODE_FIRST as usize].fill(REJECTED);
             }
         }
@@ -258,7 +259,7 @@ impl FileReader {
         let sources = |numbers: Vec<u32>, texts: &[String]| {
             numbers.into_iter().zip(texts).map(|(value, text)| source(value, text)).collect()
         };
-        // A question that does not group by source needs no numbers of the sources.
+        // If the question does not group by source, the numbers of the sources are not needed later.
         let mut unused = Values::default();
         let values = if plan.value == RowValue::Of(Group::Source) { values } else { &mut unused };
         let by_referrer = self.external_referrers(referrer_column, plan.site, values);
@@ -337,7 +338,7 @@ impl FileReader {
         Ok(ValueRule::Shown { variants, events })
     }
 
-    /// Reads the next block of all columns. Returns false at the end.
+    /// Reads the next block of each column. Returns false if there is no further block.
     pub(crate) fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         for block in [&mut self.times, &mut self.visitors, &mut self.sites, &mut self.kinds] {
             block.next()?;
@@ -353,7 +354,7 @@ impl FileReader {
         self.times.numbers.len()
     }
 
-    /// Returns the visitor of a row, as an index into the visitors of the file.
+    /// Returns the visitor of a row, as an index into the visitors of the file. Returns `None` if the record has no ID.
     pub(crate) fn visitor(&self, row: usize) -> Option<usize> {
         (self.visitors.numbers[row] as usize).checked_sub(1)
     }
@@ -363,12 +364,12 @@ impl FileReader {
         self.sites.numbers[row]
     }
 
-    /// Returns whether the record of a row has this kind.
+    /// Returns true if the record of a row has this kind.
     pub(crate) fn is_kind(&self, row: usize, kind: RecordKind) -> bool {
         self.kinds.numbers[row] & !KIND_FLAGS == kind as i64
     }
 
-    /// Returns the time of a row in milliseconds.
+    /// Returns the time of a row, in milliseconds.
     pub(crate) fn time_ms(&self, row: usize) -> i64 {
         self.times.numbers[row]
     }

@@ -1,8 +1,9 @@
-//! The scan: reads the rows of a site from column files and passes them to a question, visitor by visitor.
+//! The scan. It reads the rows of a site from column files. Then it passes the rows of one visitor after the other to a
+//! question.
 //!
-//! Each number of Insights is a sum over visitors, or a count of visitors. So the scan divides the visitors into
-//! parts by their hashes, and a smaller memory limit gives more parts. It reads, groups and counts one part after the
-//! other. The sums over all parts are exact.
+//! Each number of Insights is a sum over visitors, or a count of visitors. So the scan divides the visitors into parts
+//! by their hashes. A smaller memory limit gives more parts. The scan reads and counts one part after the other. The
+//! sums over all parts are exact.
 
 use std::ops::Range;
 
@@ -17,29 +18,29 @@ use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use crate::insights::columns::packing::BLOCK_ROWS;
 use crate::insights::columns::reader::{Columns, FilePart};
 
-/// Memory of a row while its part is counted.
+/// Memory of a row while the part of its visitor is counted, in bytes.
 const ROW_BYTES: u64 = size_of::<Row>() as u64;
-/// Memory of a run, with its share of the buffer that sorts the runs.
+/// Memory of a run, in bytes. It includes the share of the run in the buffer that sorts the runs.
 const RUN_BYTES: u64 = size_of::<Run>() as u64 * 3 / 2;
 
-/// The results of a scan that every question needs.
+/// The results of a scan that are the same for all kinds of questions.
 #[derive(Debug, Default)]
 pub(crate) struct ScanSummary {
     pub values: Values,
-    /// The number of rows that were read.
+    /// The number of rows in all files that can have rows in the window.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
-/// Takes the hash of a visitor and its rows. The rows are in the order of their times. Equal times are in the order
-/// of their seqs.
+/// A function that takes the hash and the rows of one visitor. The rows are in the order of their times. Rows with
+/// equal times are in the order of their seqs.
 pub(crate) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
 
 /// Passes the rows of each visitor to `take_visitor`.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the values of the plan's part take too much memory.
+/// Returns an error if a file is damaged, if the time is over, or if the values or the credits take too much memory.
 pub(crate) fn scan(
     columns: &[&Columns],
     plan: &Plan<'_>,
@@ -51,7 +52,7 @@ pub(crate) fn scan(
     Ok(summary)
 }
 
-/// Scans like [`scan`], and adds to a summary.
+/// Does the same as [`scan`], but adds the results to `summary`.
 pub(crate) fn scan_into(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
@@ -86,7 +87,7 @@ pub(crate) fn scan_with_values(
         let credits = credits.ok_or(ScanError::TooLarge)?;
         let users = credits.users_of_others(visitors);
         let pass = ScanPass { plan, limits, credits: &credits, visitors };
-        // A vector that grows would take up to three times its memory while it moves.
+        // A vector that grows needs up to three times its memory while it copies its entries.
         visitor_rows.rows.reserve(row_count.div_ceil(part_count) as usize);
         for file in &mut file_parts {
             visitor_rows.add_file(file, part, &users, &pass, summary)?;
@@ -106,7 +107,7 @@ pub(crate) fn scan_with_values(
 /// rows, or if the credits do not fit in the memory.
 ///
 /// # Errors
-/// As for [`scan`].
+/// Returns the same errors as [`scan`].
 pub(crate) fn scan_visitors(
     files: &[&Columns],
     plan: &Plan<'_>,
@@ -126,7 +127,7 @@ pub(crate) fn scan_visitors(
     read_hashes.sort_unstable();
     let pass = ScanPass { plan, limits, credits: &credits, visitors };
     let mut visitor_rows = VisitorRows::default();
-    // The earlier scan has counted the rows and their texts.
+    // The earlier scan has already counted the rows and the texts `(other)`.
     let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
     let read = files_in_window(files, plan).iter_mut().try_for_each(|file| {
         let is_full = visitor_rows.len() > rows_max;
@@ -152,30 +153,30 @@ fn memory_bytes(columns: &Columns) -> u64 {
     u64::from(columns.header().rows) * ROW_BYTES + u64::from(columns.header().visitors) * RUN_BYTES
 }
 
-/// Returns the files that can have rows in the window of a plan.
+/// Returns each file that can have rows in the window of a plan.
 fn files_in_window<'f>(files: ScannedFiles<'f>, plan: &Plan<'_>) -> Vec<FileParts<'f>> {
     let numbered = (files.earlier.len() as u32..).zip(files.files.iter().copied());
     let in_window = numbered.filter(|(_, file)| file.may_have_rows_in(&plan.window));
     in_window.map(|(number, file)| FileParts { file, number, site: None, bounds: Vec::new() }).collect()
 }
 
-/// One pass over the files.
+/// The settings of one pass over the files.
 struct ScanPass<'s> {
     plan: &'s Plan<'s>,
     limits: &'s Limits<'s>,
     credits: &'s Credits,
-    /// The visitors whose rows are kept.
+    /// The pass keeps only the rows that belong to these visitors or are credited to them.
     visitors: VisitorSet<'s>,
 }
 
-/// A file, and the visitors of each part.
+/// A file, and the visitors of each part in the file.
 struct FileParts<'f> {
     file: &'f Columns,
-    /// The number of the file, counted from the oldest file of the log.
+    /// The number of the file. The oldest file of the log has the number 0.
     number: u32,
-    /// The site of the question. `None` if no row has it.
+    /// The site of the question. `None` if no row of the file has this site.
     site: Option<SiteCode>,
-    /// The first visitor of each part except the first one. Empty before the first part is read.
+    /// The index of the first visitor of each part except the first part. Empty until the first part is read.
     bounds: Vec<u32>,
 }
 
@@ -188,7 +189,8 @@ struct SiteCode {
 }
 
 impl FileParts<'_> {
-    /// Reads the sites and the visitors. Returns the hashes of all visitors, or none if no row has the site.
+    /// Reads the sites and the visitors of the file. Returns the hashes of all visitors. If no row has the site,
+    /// returns no hashes.
     fn find_visitors(&mut self, columns: &Columns, site: &str) -> Result<Vec<u64>, ColumnFileError> {
         let sites = columns.texts(TextColumn::Site)?;
         let first = CODE_FIRST as usize;
@@ -197,7 +199,8 @@ impl FileParts<'_> {
         if index.is_none() { Ok(Vec::new()) } else { columns.visitors() }
     }
 
-    /// Reads the sites and the visitors for the first of `part_count` parts. Returns the hashes of its visitors.
+    /// Reads the sites and the visitors of the file, and divides the visitors into `part_count` parts. Returns the
+    /// hashes of the visitors of the first part.
     fn read_first_part(
         &mut self,
         columns: &Columns,
@@ -214,7 +217,7 @@ impl FileParts<'_> {
         Ok(hashes)
     }
 
-    /// Returns the visitors of a part, as indices.
+    /// Returns the indices of the visitors of a part.
     fn visitors(&self, part: Part) -> Range<usize> {
         let bound = |number: u64| self.bounds[number as usize - 1] as usize;
         let start = if part.is_first() { 0 } else { bound(part.number) };
@@ -228,12 +231,11 @@ impl FileParts<'_> {
 pub(crate) struct VisitorRows {
     rows: Vec<Row>,
     runs: Vec<Run>,
-    /// The rows of visitors with credited events. They are not in the order of their seqs.
+    /// The rows of visitors with credited events, in the order in which they are read.
     ordered: Vec<(u64, RowLocation, Row)>,
 }
 
-/// Consecutive rows of a visitor. The rows of a file are in the order of visitors, so a visitor has one run in each
-/// file.
+/// Consecutive rows of one visitor. The rows of a file are sorted by visitor. So a visitor has one run for each file.
 #[derive(Clone, Copy)]
 struct Run {
     visitor: u64,
@@ -241,12 +243,12 @@ struct Run {
     end: u32,
 }
 
-/// The visitors of a file whose rows are read.
+/// Consecutive visitors of a file, with a flag for each visitor whose rows are read.
 struct FileVisitors {
     /// The index of the first visitor.
     start: usize,
     hashes: Vec<u64>,
-    /// False for a visitor whose rows are not read.
+    /// For each visitor, true if its rows are read.
     are_read: Vec<bool>,
 }
 
@@ -261,7 +263,7 @@ impl VisitorRows {
         self.rows.len() + self.ordered.len()
     }
 
-    /// Adds the rows of visitors with credited events, in the order of their seqs.
+    /// Moves the rows of visitors with credited events to the other rows, in the order of their seqs.
     pub(crate) fn take_ordered(&mut self) {
         let mut ordered = std::mem::take(&mut self.ordered);
         ordered.sort_unstable_by_key(|(visitor, location, _)| (*visitor, *location));
@@ -295,7 +297,7 @@ impl VisitorRows {
         self.ordered.push((visitor_hash, location, row));
     }
 
-    /// Returns the memory that the rows and visitors take while they are counted.
+    /// Returns the memory for the rows and visitors while they are counted, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let ordered = size_of_val(&*self.ordered) as u64 + self.ordered.len() as u64 * ROW_BYTES;
         self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
@@ -340,7 +342,7 @@ impl VisitorRows {
         added
     }
 
-    /// Adds the rows of the visitors with these hashes, which are sorted.
+    /// Adds the rows of the visitors with these hashes. The hashes are sorted.
     fn add_visitors(
         &mut self,
         file: &mut FileParts<'_>,
@@ -381,7 +383,7 @@ impl VisitorRows {
             for row in 0..reader.len() {
                 let index = reader.visitor(row).and_then(|index| index.checked_sub(visitors.start));
                 let Some(visitor) = index else { continue };
-                // The row belongs to another part, or to another site.
+                // The row belongs to another visitor or to another site.
                 if visitors.are_read.get(visitor) != Some(&true) || reader.site(row) != site.code {
                     continue;
                 }
@@ -399,13 +401,14 @@ impl VisitorRows {
     /// Passes the rows of each visitor to `take_visitor`.
     ///
     /// # Errors
-    /// The time is over.
+    /// Returns an error if the time is over.
     pub(crate) fn each_visitor(
         &mut self,
         limits: &Limits<'_>,
         take_visitor: TakeVisitor<'_>,
     ) -> Result<(), ScanError> {
-        // The runs of each file are sorted already. A stable sort merges them, and keeps the order of the files.
+        // The runs of each file are already sorted. A stable sort merges the runs, and keeps the order of the files for
+        // each visitor.
         self.runs.sort_by_key(|run| run.visitor);
         let mut rows = Vec::new();
         let mut unchecked_rows = 0;
@@ -420,7 +423,7 @@ impl VisitorRows {
                     limits.check_time()?;
                 }
             }
-            // The sort is stable, so equal times keep the order of their seqs.
+            // The sort is stable. So rows with equal times keep the order of their seqs.
             if !rows.is_sorted_by_key(|row| row.time_ms()) {
                 rows.sort_by_key(|row| row.time_ms());
             }

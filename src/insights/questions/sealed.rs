@@ -1,4 +1,4 @@
-//! The counts of a question over the sealed segments, kept for the next answer.
+//! The cache of counts over the sealed segments. The next answer to the same question uses these counts again.
 //!
 //! Every number is a sum over visitors. So new events change only the counts of the visitors in the tail, which is the
 //! columns of the active segment. The cache keeps the rows that these visitors have in the sealed segments. The next
@@ -21,8 +21,8 @@ use crate::checksum::hash128;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::columns::reader::Columns;
 
-/// The memory for counts over sealed segments is the memory of Insights, divided by this number. If the counts take
-/// more, the least recently used counts are dropped.
+/// The memory for the cached counts is the memory of Insights divided by this number. If the counts need more, the
+/// least recently used counts are dropped.
 const CACHE_SHARE: u64 = 8;
 /// The maximum number of new visitors of the tail for which only their own rows are read. If there are more, all rows
 /// are read again.
@@ -30,7 +30,7 @@ const NEW_VISITORS_MAX: usize = 4_096;
 /// The memory of one kept visitor. The memory of the rows is counted separately.
 const KEPT_VISITOR_BYTES: u64 = 64;
 
-/// Counts that can be added and subtracted.
+/// Counts that support addition and subtraction.
 pub(crate) trait Count: Send + 'static {
     /// Counts the events of a visitor.
     fn add_visitor(&mut self, rows: &[Row]);
@@ -38,26 +38,27 @@ pub(crate) trait Count: Send + 'static {
     /// Combines each count with the corresponding count of `other`.
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64);
 
-    /// Adds the counts of visitors that were not added before.
+    /// Adds the counts of other visitors.
     fn add(&mut self, other: &Self) {
         self.combine(other, u64::wrapping_add);
     }
 
-    /// Subtracts the counts of visitors that were added before.
+    /// Subtracts the counts of visitors that are included in these counts.
     fn subtract(&mut self, other: &Self) {
         self.combine(other, u64::wrapping_sub);
     }
 
-    /// Returns the memory that the counts take.
+    /// Returns the memory of the counts, in bytes.
     fn bytes(&self) -> u64;
 }
 
 /// The columns of a log.
 #[derive(Clone, Copy)]
 pub struct LogColumns<'f> {
-    /// The columns of the sealed segments, in the order of their seqs.
+    /// The columns of the sealed segments, in the order of their seqs. If no counts are cached, the columns of the
+    /// active segment can be the last of these.
     pub sealed: &'f [&'f Columns],
-    /// The columns of the active segment.
+    /// The columns of the active segment. `None` if they are not in memory or are in `sealed`.
     pub tail: Option<&'f Columns>,
 }
 
@@ -67,7 +68,7 @@ impl<'f> LogColumns<'f> {
         self.sealed.iter().copied().chain(self.tail).collect()
     }
 
-    /// Returns a text that names the set of sealed segments.
+    /// Returns a text that identifies the set of sealed segments.
     pub(crate) fn sealed_name(self) -> String {
         let seqs = self.sealed.iter().flat_map(|file| [file.header().first_seq, file.header().last_seq]);
         let bytes: Vec<u8> = seqs.flat_map(u64::to_le_bytes).collect();
@@ -99,7 +100,7 @@ type RowsByVisitor = HashMap<u64, Vec<Row>, BuildHasherDefault<IdentityHasher>>;
 
 /// The counts of a question over the sealed segments.
 struct SealedCount<C> {
-    /// The counts of the visitors that are not in `kept`.
+    /// The counts of each visitor that is not in `kept`.
     counts: C,
     /// For each visitor of the tail, the rows of this visitor in the sealed segments.
     kept: RowsByVisitor,
@@ -107,14 +108,14 @@ struct SealedCount<C> {
     values: Values,
     rows: u64,
     other: [u64; TextColumn::COUNT],
-    /// True if a visit in the sealed segments may begin before the rows that were read.
+    /// True if a visit in the sealed segments may have begun before the window of the scan.
     is_cut: bool,
 }
 
 /// The counts over the sealed segments, one entry for each recent question.
 #[derive(Default)]
 pub struct AnswerCache {
-    /// The least recently used entry is the first one.
+    /// The first entry is the least recently used.
     entries: VecDeque<CacheEntry>,
     hits: u64,
 }
@@ -132,7 +133,7 @@ impl AnswerCache {
         self.entries.clear();
     }
 
-    /// Returns the number of answers that have used kept counts.
+    /// Returns the number of times that counts were found in the cache. One answer can find counts several times.
     pub fn hits(&self) -> u64 {
         self.hits
     }
@@ -164,7 +165,7 @@ pub(crate) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
 pub(crate) struct CountResult<C> {
     pub summary: ScanSummary,
     pub counts: C,
-    /// True if a visit may begin before the rows that were read.
+    /// True if a visit may have begun before the window of the scan.
     pub is_cut: bool,
 }
 
@@ -300,7 +301,7 @@ impl<C: Count> SealedCount<C> {
         Ok(true)
     }
 
-    /// Counts the rows of the tail, together with the kept rows of the same visitors.
+    /// Counts the rows of the tail together with the kept rows, and adds the cached counts of the other visitors.
     fn count_with(
         &mut self,
         tail: ScannedFiles<'_>,
@@ -340,5 +341,5 @@ impl<C: Count> SealedCount<C> {
     }
 }
 
-/// Memory of a row that is kept.
+/// Memory of a kept row, in bytes.
 const ROW_BYTES: u64 = size_of::<Row>() as u64;

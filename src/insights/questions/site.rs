@@ -1,23 +1,22 @@
-//! The facts about a site that answers depend on.
+//! The facts about a site that the answers need.
 
 use super::calendar::Zone;
 use crate::site::snapshot::format::ArchivedSite;
 use crate::url::{is_covered, is_ignored_referrer, without_www};
 
-/// The facts about a site that answers depend on.
+/// The facts about a site that the answers need.
 #[derive(Debug, Clone)]
 pub struct SiteFacts {
     /// The site ID.
     pub site: String,
     pub zone: Zone,
-    /// The hosts of the site, without `www.`. `*.acme.example` means a domain and all its
-    /// subdomains.
+    /// The hosts of the site, without `www.`. A host such as `*.acme.example` means the domain and all its subdomains.
     pub own_hosts: Vec<String>,
-    /// Further hosts whose referrers are not external, in the same form as `own_hosts`.
+    /// Other hosts whose referrers are not external. The form of a host is the same as in `own_hosts`.
     pub ignored_referrers: Vec<String>,
-    /// True if referrers on the hosts of payment providers and of identity providers are not external.
+    /// True if referrers on hosts of payment providers and identity providers are not external.
     pub ignores_providers: bool,
-    /// The version of the published site. `None` if only the log knows the site.
+    /// The version of the published site. `None` if the site is not published.
     pub version: Option<u64>,
 }
 
@@ -49,7 +48,8 @@ impl SiteFacts {
         }
     }
 
-    /// Returns whether referrers on a host are external: it is no host of the site, and the site does not ignore it.
+    /// Returns true if a referrer host is external. It is external if it is no host of the site and if the site does
+    /// not ignore it.
     pub(crate) fn is_external_host(&self, host: &str) -> bool {
         let host = without_www(host);
         let ignored = self.ignored_referrers.iter().map(String::as_str);

@@ -1,4 +1,5 @@
-//! Writes the SQL of an answer. In DuckDB, over the output of `parallax export`, it gives the same numbers.
+//! Writes the SQL of an answer. DuckDB can run this SQL over the output of `parallax export`, and gives the same
+//! numbers as the answer.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -25,9 +26,10 @@ const RECORDED: &str = "with recorded as (
     browser: 'VARCHAR', country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
   where site = ";
 
-/// The tables of ties and of events. An alias ties only an anonymous ID that has no tie yet. A row without a user ends
-/// the tie. An event without an anonymous ID is credited to the anonymous ID of the latest tie of its user before the
-/// event, until that ID is tied to another user or the tie ends.
+/// The tables `ties` and `events`. An alias ties an anonymous ID only if this ID has no tie yet. A row without a user
+/// ends the tie of its anonymous ID. An event without an anonymous ID is credited to the anonymous ID of the latest
+/// valid tie of its user before the event. A tie is valid until it ends, or until its anonymous ID is tied to another
+/// user.
 const EVENTS: &str = ",
 ties as (
   select seq, tied, userId, lead(seq) over (partition by tied order by seq) as until
@@ -41,7 +43,7 @@ events as (
   select r.*, coalesce('a:' || anonId, 'a:' || credit, 'u:' || userId) as visitor
   from recorded r left join credited using (seq)";
 
-/// The columns that count the events of a table `counted_NAME`.
+/// The columns with the totals of a table `counted_NAME`. `:from` is replaced with the start of the range.
 const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as visitors,
   count(distinct (visitor, visit)) filter (where began >= :from) as visits,
   count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events,
@@ -86,7 +88,7 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
     sql
 }
 
-/// Returns the beginning of a query. It has the table `events`, with the events of a site and their visitors.
+/// Returns the first tables of a query. The table `events` has the events of a site, with their visitors.
 pub(crate) fn begin_events(site: &str, includes_bots: bool) -> String {
     format!("{RECORDED}{}){EVENTS}{})", text(site), if includes_bots { "" } else { " where not bot" })
 }
@@ -100,14 +102,14 @@ fn texts(values: &[String]) -> String {
     values.iter().map(|value| text(value)).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a literal of an instant.
+/// Returns a timestamp literal.
 pub(crate) fn instant(time_ms: i64) -> String {
     let text = time::to_text(time_ms).replace('T', " ");
     format!("timestamp '{}'", text.trim_end_matches('Z'))
 }
 
-/// Adds the table `referred`. It has the events, and the column `referrer` with the host of an external referrer. No
-/// other table tests whether a host is external, because the list of hosts is long.
+/// Adds the table `referred`. It has all events, and a column `referrer`. This column has the referrer host if the host
+/// is external. Only this table contains the test, because the list of hosts in the test is long.
 pub(crate) fn add_referrers(sql: &mut String, site: &SiteFacts) {
     let _ = write!(
         sql,
@@ -139,8 +141,8 @@ fn is_external(site: &SiteFacts) -> String {
     condition
 }
 
-/// Adds the table `numbered_NAME`, with the events before `to_ms` and the numbers of their visits, and the table
-/// `visits_NAME`, with the visits. They read the table `referred`.
+/// Adds the tables `numbered_NAME` and `visits_NAME`. `numbered_NAME` has the events before `to_ms`, with the number of
+/// the visit of each event. `visits_NAME` has the visits. Both tables need the table `referred`.
 pub(crate) fn add_visits(sql: &mut String, name: &str, to_ms: i64) {
     let to = instant(to_ms);
     let exposure = text(EXPOSURE_EVENT);
@@ -171,7 +173,7 @@ visits_{name} as (
     );
 }
 
-/// Returns a condition for each filter that selects events or visits.
+/// Returns one condition for each filter that selects events or visits.
 pub(crate) fn event_conditions(filters: &Filters) -> Vec<String> {
     let lists = [
         ("v.visit_source", &filters.source),
@@ -185,7 +187,8 @@ pub(crate) fn event_conditions(filters: &Filters) -> Vec<String> {
     lists.map(|(column, values)| format!("{column} in ({})", texts(values))).collect()
 }
 
-/// Adds the table `counted_NAME`, with the events of a range and their visits.
+/// Adds the table `counted_NAME`. It has the events in a range that the filters select. Each event has the facts about
+/// its visit.
 fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters) {
     add_visits(sql, name, range.end);
     let from = instant(range.start);

@@ -1,4 +1,5 @@
-//! Finds the values of filters and goals that no kept event has. Their count is 0, and often they are misspelled.
+//! Finds the values of filters and goals that no event of the log has. The count of such a value is 0. Often the value
+//! is misspelled.
 
 use serde_json::json;
 
@@ -9,12 +10,12 @@ use super::row_reader::DIRECT;
 use crate::insights::columns::format::{CODE_FIRST, TextColumn};
 use crate::insights::columns::reader::Columns;
 
-/// A value that a parameter of a question names.
+/// A value of a parameter of a question.
 pub(crate) struct NamedValue<'q> {
     pub param: &'static str,
-    /// The value as the parameter has it.
+    /// The value, as the parameter has it.
     pub value: &'q str,
-    /// The text that an event with the value has.
+    /// The text of the value in events.
     pub text: &'q str,
     /// The columns that can have the text.
     pub columns: &'static [TextColumn],
@@ -29,11 +30,11 @@ impl NamedValue<'_> {
     }
 }
 
-/// Adds a note to an answer for each value that no kept event has. `(other)` in a column can stand for any text. So a
-/// value gets no note if the answer counts `(other)` in one of its columns.
+/// Adds a note to an answer for each value that no event of the log has. A value gets no note if the answer counts
+/// `(other)` in one of the columns of the value, because the value can be among the texts that became `(other)`.
 ///
 /// # Errors
-/// A column file is damaged, or the time is over.
+/// Returns an error if a column file is damaged, or if the time is over.
 pub(crate) fn add_unknown(
     answer: &mut Answer,
     columns: &[&Columns],
@@ -68,7 +69,7 @@ pub(crate) fn add_unknown(
     Ok(())
 }
 
-/// Returns the values of the filters. `device` is left out, because its values are checked when a question is read.
+/// Returns the values of all filters except `device`. The values of `device` were checked when the question was parsed.
 pub(crate) fn filter_values(filters: &Filters) -> Vec<NamedValue<'_>> {
     let by_text: [(&'static str, &[String], &'static [TextColumn]); 7] = [
         ("page", &filters.page, &[TextColumn::Path]),
@@ -82,6 +83,6 @@ pub(crate) fn filter_values(filters: &Filters) -> Vec<NamedValue<'_>> {
     let values = by_text.into_iter().flat_map(|(param, values, columns)| {
         values.iter().map(move |value| NamedValue { param, value, text: value, columns })
     });
-    // A visit without a source is direct, and no text says so.
+    // No column has the text `(direct)`. It means that a visit has no source.
     values.filter(|named| named.param != "source" || named.value != DIRECT).collect()
 }

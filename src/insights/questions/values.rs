@@ -1,4 +1,4 @@
-//! Values: the texts that a question groups its rows by, as numbers.
+//! Values. A value is a text by which a question groups its rows. Each value has a number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,32 +7,34 @@ use super::part::Part;
 use crate::checksum::hash64;
 use crate::insights::columns::format::{CODE_ABSENT, CODE_OTHER};
 
-/// The number in a row that has no value.
+/// The number of a row that has no value.
 pub(crate) const NO_VALUE: u32 = u32::MAX;
-/// The number in a row if another part of the values has its value.
+/// The number of a row whose value is in another part of the values.
 pub(crate) const ELSEWHERE: u32 = u32::MAX - 1;
-/// Memory of a value without its text: its entries in two tables, and its counts.
+/// Memory of a value in bytes, without its text. It includes the entries of the value in two tables, and its counts.
 const VALUE_BYTES: u64 = 160;
 
-/// The values of a question, or of one part of them. Numbers are in the order in which the scan finds the texts.
+/// The values of a question, or one part of the values. Values are numbered in the order in which the scan finds their
+/// texts.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     numbers: HashMap<Arc<str>, u32>,
     pub texts: Vec<Arc<str>>,
-    /// `None` if the values are not divided.
+    /// The part. `None` if the values are not divided into parts.
     part: Option<Part>,
     bytes: u64,
-    /// The values may take this much memory even if the memory of Insights is small.
+    /// Minimum memory for the values, in bytes. The values can always take this memory, even if the memory of Insights
+    /// is small.
     bytes_min: u64,
 }
 
 impl Values {
-    /// Creates the empty values of one part.
+    /// Creates an empty set of values for one part.
     pub(crate) fn of_part(part: Part) -> Self {
         Self { part: Some(part).filter(|part| part.count > 1), ..Self::default() }
     }
 
-    /// Creates empty values that are not divided.
+    /// Creates an empty set of values that is not divided into parts.
     pub(crate) fn undivided(bytes_min: u64) -> Self {
         Self { bytes_min, ..Self::default() }
     }
@@ -42,17 +44,18 @@ impl Values {
         self.bytes > bytes_max.max(self.bytes_min) && self.texts.len() > 1
     }
 
-    /// Returns the memory of the values and of their counts.
+    /// Returns the memory of the values and their counts, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Returns values with the same texts, but without the table that finds the number of a text.
+    /// Returns a copy of the texts. The copy has no table for the search by text.
     pub(crate) fn copy_texts(&self) -> Self {
         Self { texts: self.texts.clone(), ..Self::default() }
     }
 
-    /// Returns the number of a text. A new text gets the next number.
+    /// Returns the number of a text. A new text gets the next number. If the text is in another part, returns
+    /// [`ELSEWHERE`].
     pub(crate) fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -69,13 +72,13 @@ impl Values {
     }
 }
 
-/// The numbers of the texts of a column, by their codes. A text gets a number when a row of the question has it. So
-/// texts of other rows take no memory in [`Values`].
+/// The number of each code of a text column. A code gets its number when the first row of the question has this code.
+/// So the texts of other rows take no memory in [`Values`].
 pub(crate) struct TextNumbers(Vec<Option<u32>>);
 
 impl TextNumbers {
-    /// Creates the numbers of a column with this many codes. An absent text has no value. `(other)` has a value only
-    /// if `counts_other` is true.
+    /// Creates the numbers of a column. `code_count` is the number of codes. An absent text has no value. The text
+    /// `(other)` has a value only if `counts_other` is true.
     pub(crate) fn new(code_count: usize, counts_other: bool) -> Self {
         let mut numbers = vec![None; code_count];
         numbers[CODE_ABSENT as usize] = Some(NO_VALUE);

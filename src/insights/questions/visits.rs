@@ -1,7 +1,8 @@
-//! Divides the events of a visitor into visits, and selects the events that a question counts.
+//! Divides the events of a visitor into visits. Selects the visits and events that a question counts.
 //!
-//! Only events with the flag [`OF_VISIT`] begin or extend a visit. Any other event belongs to the visit of the last
-//! such event before it, if at most [`VISIT_REACH_MS`] have passed since that event. Otherwise it belongs to no visit.
+//! Only events with the flag [`OF_VISIT`] begin or extend a visit. An event without this flag belongs to the visit of
+//! the last event with this flag before it, if at most [`VISIT_REACH_MS`] have passed between the two events. Otherwise
+//! the event belongs to no visit.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use super::row::{ACTION, CAMPAIGN_HIT, EVENT_HIT, OF_VISIT, PAGE, REJECTED, Row,
 use super::values::NO_VALUE;
 use crate::limits::{VISIT_REACH_MS, VISIT_TIMEOUT_MS};
 
-/// The filters that select visitors and visits. A field is true if the question has the filter.
+/// The filters that select visitors or visits. A field is true if the question has the filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection {
     has_event: bool,
@@ -46,7 +47,7 @@ impl Selection {
     }
 }
 
-/// A visit that a question counts, or a group of events that belong to no visit.
+/// A visit, or a group of consecutive events that belong to no visit.
 pub(crate) struct Visit<'r> {
     /// The events before the end of the range.
     rows: &'r [Row],
@@ -55,27 +56,27 @@ pub(crate) struct Visit<'r> {
 }
 
 impl<'r> Visit<'r> {
-    /// Returns the time of the first event of the visit, if it is in the range.
+    /// Returns the time of the first event of the visit, if this time is in the range.
     pub(crate) fn began_in_range_ms(&self) -> Option<i64> {
         (is_visit(self.rows) && self.rows.len() == self.in_range.len()).then(|| self.rows[0].time_ms())
     }
 
-    /// Iterates over the events in the range that the filters select.
+    /// Iterates over the events that are in the range and that the filters select.
     pub(crate) fn events(&self) -> impl Iterator<Item = Row> + use<'r> {
         self.in_range.iter().copied().filter(|row| !row.has(REJECTED))
     }
 
-    /// Returns the value of the first page event.
+    /// Returns the value of the first page event of the visit.
     pub(crate) fn first_page_value(&self) -> u32 {
         self.pages().next().map_or(NO_VALUE, |page| page.value)
     }
 
-    /// Returns the value of the last page event.
+    /// Returns the value of the last page event of the visit.
     pub(crate) fn last_page_value(&self) -> u32 {
         self.pages().next_back().map_or(NO_VALUE, |page| page.value)
     }
 
-    /// Iterates over the page events of a visit.
+    /// Iterates over the page events of the visit. A group of events that belong to no visit has no page events here.
     fn pages(&self) -> impl DoubleEndedIterator<Item = &Row> {
         let rows = if is_visit(self.rows) { self.rows } else { &[] };
         rows.iter().filter(|row| row.has(PAGE))
@@ -106,20 +107,20 @@ pub(crate) fn each_visit(
     }
 }
 
-/// Returns the events of the visit that has the event at `index`. If the event belongs to no visit, returns the group
-/// of such events around it.
+/// Returns the events of the visit of the event at `index`. If this event belongs to no visit, returns the group of
+/// events around this event that belong to no visit.
 pub(crate) fn visit_around(rows: &[Row], index: usize) -> &[Row] {
     let start = visit_start(rows, index);
     &rows[start..visit_end(rows, start)]
 }
 
-/// Returns whether these events are a visit. The first event of a visit has the flag [`OF_VISIT`].
+/// Returns true if these events are a visit. The first event of a visit has the flag [`OF_VISIT`].
 fn is_visit(rows: &[Row]) -> bool {
     rows.first().is_some_and(|first| first.has(OF_VISIT))
 }
 
-/// Returns the index of the first event in the visit that has the event at `index`, or in the group of events around
-/// it that belong to no visit.
+/// Returns the index of the first event of the visit of the event at `index`. If this event belongs to no visit,
+/// returns the index of the first event of its group.
 fn visit_start(rows: &[Row], index: usize) -> usize {
     let last_of_visit = |rows: &[Row]| rows.iter().rposition(|row| row.has(OF_VISIT));
     let Some(mut start) = last_of_visit(&rows[..=index]) else { return 0 };
@@ -153,8 +154,8 @@ fn visit_end(rows: &[Row], start_index: usize) -> usize {
     rows.len()
 }
 
-/// Returns whether the first visit with an event in the range may begin before the events that were read. Events since
-/// `window_start_ms` were read.
+/// Returns true if the first visit with an event in the range may have begun before the window. `rows` has the events
+/// of one visitor since the start of the window.
 pub(crate) fn may_begin_earlier(rows: &[Row], range: &Range<i64>, window_start_ms: i64) -> bool {
     let first = rows.partition_point(|row| row.time_ms() < range.start);
     if rows.get(first).is_none_or(|row| row.time_ms() >= range.end) {
@@ -163,7 +164,7 @@ pub(crate) fn may_begin_earlier(rows: &[Row], range: &Range<i64>, window_start_m
     let start = visit_start(rows, first);
     match rows[start].has(OF_VISIT) {
         true => rows[start].time_ms() - window_start_ms < VISIT_TIMEOUT_MS,
-        // If `start` is not 0, the visit before these events was read, and they are out of its reach.
+        // If `start` is not 0, the visit before this group is in `rows`, and the group is too late for this visit.
         false => start == 0 && rows[first].time_ms() - window_start_ms <= VISIT_REACH_MS,
     }
 }

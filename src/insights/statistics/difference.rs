@@ -12,7 +12,7 @@ use super::moments::Moments;
 /// The anytime-valid interval is tightest near this number, and valid at any number.
 pub const PLANNED_DEFAULT: u64 = 5_000;
 
-/// An interval of numbers. It includes its ends.
+/// An interval of numbers. The interval includes both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The lower end.
@@ -22,7 +22,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the interval if both ends are finite and in order.
+    /// Returns the interval. Returns `None` if an end is not finite, or if `low` is above `high`.
     pub(super) fn finite(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low <= high).then_some(Self { low, high })
     }
@@ -31,13 +31,14 @@ impl Interval {
 /// Decides whether intervals and p-values are valid at one look at the result or at every look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
-    /// One look, at the planned end of the experiment (Welch).
+    /// The result is read once, at the planned end of the experiment (Welch).
     Fixed,
-    /// Every look. `planned` is the planned number of visitors of both arms together.
+    /// The result can be read several times during the experiment. `planned` is the planned number of visitors of both
+    /// arms together.
     Anytime { planned: u64 },
 }
 
-/// The difference between two arms: the compared arm minus the baseline.
+/// The difference between two arms. It is the mean of the compared arm minus the mean of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     /// The difference.
@@ -46,12 +47,12 @@ pub struct Difference {
     pub variance: f64,
     /// The degrees of freedom of the variance (Welch).
     pub freedom: f64,
-    /// The number of visitors of both arms.
+    /// The number of visitors of both arms together.
     pub visitors: f64,
 }
 
 impl Difference {
-    /// Returns the difference between the means.
+    /// Returns the difference between the means. `a` is the baseline, and `b` is the compared arm.
     pub fn absolute(a: &Moments, b: &Moments) -> Self {
         Self {
             estimate: b.mean - a.mean,
@@ -107,7 +108,7 @@ impl Difference {
     }
 }
 
-/// Returns Welch's degrees of freedom of the absolute difference. They are infinite if there is no variance.
+/// Returns Welch's degrees of freedom of the absolute difference. Returns infinity if the difference has no variance.
 fn freedom(a: &Moments, b: &Moments) -> f64 {
     let total = a.variance_of_mean() + b.variance_of_mean();
     let part = |arm: &Moments| {
@@ -124,7 +125,8 @@ pub fn mixture_variance(alpha: f64, planned_visitors: u64) -> f64 {
     planned_size(alpha) / planned_visitors.max(1) as f64
 }
 
-/// Returns the planned number of visitors, multiplied by the variance of the mixture. It depends only on `alpha`.
+/// Returns the product of the planned number of visitors and the variance of the mixture. This product depends only on
+/// `alpha`.
 fn planned_size(alpha: f64) -> f64 {
     let log = -2.0 * alpha.ln();
     log + log.ln_1p()
@@ -144,8 +146,8 @@ pub(super) fn planned_squared_width(alpha: f64) -> f64 {
     squared_width_of_size(planned_size(alpha), alpha)
 }
 
-/// The relative change from the baseline to the compared arm. It has the sign of the difference, even if the baseline
-/// is negative.
+/// The relative change from the baseline to the compared arm. The change has the same sign as the difference, even if
+/// the baseline is negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RelativeChange {
     /// The change, divided by the absolute value of the baseline mean. `None` if this mean is 0.
@@ -155,7 +157,7 @@ pub struct RelativeChange {
 }
 
 impl RelativeChange {
-    /// Returns the change between two arms.
+    /// Returns the change from arm `a` to arm `b`. `a` is the baseline.
     pub fn of(a: &Moments, b: &Moments, method: Method, alpha: f64) -> Self {
         let ratio = b.mean / a.mean;
         let width = Difference::absolute(a, b).squared_width(method, alpha);
@@ -173,7 +175,7 @@ impl RelativeChange {
             let ends = [ratio - root, ratio + root].map(|end| sign * (end / leading - 1.0));
             let low = ends[0].min(ends[1]);
             let high = ends[0].max(ends[1]);
-            // Rounding must not exclude the estimate from a short interval.
+            // A rounding error must not exclude the estimate from a short interval.
             Interval::finite(low.min(estimate), high.max(estimate))
         });
         Self { estimate, interval }

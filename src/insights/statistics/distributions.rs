@@ -1,22 +1,23 @@
 //! Quantiles of the normal distribution, tails and quantiles of Student's t distribution, and the logarithm of the gamma
 //! function.
 //!
-//! Upper tails are computed directly. The complement of a distribution function would be 0 for tails below 1e-16.
+//! The functions compute upper tails directly. The complement of a distribution function would be 0 for an upper tail
+//! below 1e-16.
 
 use std::f64::consts::SQRT_2;
 
 use statrs::function::{beta, erf, gamma};
 
-/// Most degrees of freedom. A higher number counts as this one, because the incomplete beta function of the library
-/// loses digits above it. At this number, Student's t distribution differs from the normal distribution by less than
-/// 2.5e-7.
+/// Maximum number of degrees of freedom. A higher number is replaced with this number, because the incomplete beta
+/// function of the library is not exact for higher numbers. At this number, Student's t distribution differs from the
+/// normal distribution by less than 2.5e-7.
 const FREEDOM_MAX: f64 = 1e7;
 
-/// Most steps of the search for a quantile. Each step halves the range. So after all steps the result has all digits
-/// of an f64.
+/// Maximum number of steps in the search for a quantile. Each step halves the range of the search. So after this number
+/// of steps the result has all digits of an f64.
 const QUANTILE_STEPS_MAX: usize = 200;
 
-/// Returns the value `x`, so that a standard normal variable is below `x` with this probability.
+/// Returns the number that a standard normal variable does not exceed with this probability.
 pub fn normal_quantile(probability: f64) -> f64 {
     -SQRT_2 * erf::erfc_inv(2.0 * probability)
 }
@@ -30,11 +31,11 @@ pub fn t_sf(t: f64, freedom: f64) -> f64 {
     if t < 0.0 { 1.0 - tail } else { tail }
 }
 
-/// Returns the upper quantile of Student's t distribution. A variable exceeds it with the probability `tail`.
-/// `tail` is above 0 and at most 0.5, and `freedom` is positive.
+/// Returns the upper quantile of Student's t distribution. A variable with this distribution exceeds the quantile with
+/// the probability `tail`. `tail` is above 0 and at most 0.5. `freedom` is positive.
 pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
-    // The tails of the t distribution are heavier than the tails of the normal distribution, so this is below the
-    // result.
+    // The tails of the t distribution are heavier than the tails of the normal distribution. So the quantile of the
+    // normal distribution is at most the result.
     let mut low = -normal_quantile(tail);
     let mut high = low + 1.0;
     while t_sf(high, freedom) > tail && high.is_finite() {

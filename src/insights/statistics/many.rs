@@ -1,6 +1,7 @@
-//! Adjusts the p-values of several comparisons, so that more comparisons give no more false alarms.
+//! Adjusts the p-values of several comparisons. Without the adjustment, more comparisons would give more false alarms.
 
-/// Returns the p-values adjusted by Benjamini and Hochberg (1995), in the same order. Absent p-values stay absent.
+/// Adjusts the p-values by the method of Benjamini and Hochberg (1995). Keeps the order of the p-values. A p-value of
+/// `None` stays `None`.
 pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     adjust(p_values, |sorted| {
         let count = sorted.len() as f64;
@@ -12,7 +13,8 @@ pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     })
 }
 
-/// Returns the p-values adjusted by Holm (1979), in the same order. Absent p-values stay absent.
+/// Adjusts the p-values by the method of Holm (1979). Keeps the order of the p-values. A p-value of `None` stays
+/// `None`.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     adjust(p_values, |sorted| {
         let count = sorted.len();
@@ -24,7 +26,8 @@ pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     })
 }
 
-/// Sorts the p-values that are not absent, adjusts them, and returns them in the original order.
+/// Sorts the p-values that are not `None`, and calls `adjust_sorted` with them. Returns the adjusted p-values in the
+/// original order.
 fn adjust(p_values: &[Option<f64>], adjust_sorted: impl Fn(&mut [f64])) -> Vec<Option<f64>> {
     let indexed = p_values.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?)));
     let mut indexed: Vec<(usize, f64)> = indexed.collect();

@@ -1,25 +1,29 @@
-//! Compares all arms of an experiment in one metric: summaries, reasons not to compare yet, changes and verdicts.
+//! Compares all arms of an experiment in one metric. The result has a summary of each arm, the changes from the
+//! baseline, and the arms that are not compared yet. [`Comparison`] gives verdicts.
 
 use super::difference::{Difference, Interval, Method, RelativeChange};
 use super::distributions::t_quantile_upper;
 use super::moments::Moments;
 use super::rates::wilson;
 
-/// An arm with fewer visitors is not compared, because the sums of few visitors are not normal.
+/// Minimum number of visitors of a compared arm. An arm with fewer visitors is not compared, because a sum over few
+/// visitors has no normal distribution.
 pub const VISITORS_MIN: u64 = 100;
-/// An arm is not compared if fewer of its visitors converted, or if fewer did not convert.
+/// Minimum number of converted visitors, and of visitors that did not convert, in a compared arm. If one of the two
+/// numbers is lower, the arm is not compared.
 pub const CONVERSIONS_MIN: u64 = 10;
-/// An arm is not compared in an amount if fewer of its visitors have an amount. The intervals assume normal sums, and
-/// the sum of few skewed amounts is not normal. `simulated.rs` simulates 4,000 experiments without a difference, with
-/// a split of 90/10 and daily looks. A bound of 10 gives false alarms in up to 20 % of them, and this bound in at most
-/// 4 %.
+/// Minimum number of visitors with an amount in an arm that is compared in an amount. The intervals assume that sums
+/// have a normal distribution. The sum of few skewed amounts has no normal distribution. `simulated.rs` simulates 4,000
+/// experiments without a difference. Their split is 90/10, and their results are read every day. A minimum of 10 gives
+/// false alarms in up to 20 % of these experiments. This minimum gives false alarms in at most 4 %.
 pub const BUYERS_MIN: u64 = 100;
-/// Highest share of doubtful visitors, in percent of the exposed visitors. A visitor is doubtful if it saw two arms,
-/// or an arm without a weight. Above this share the answer has an alarm, because the doubtful visitors could decide
+/// Maximum share of doubtful visitors, in percent of all exposed visitors. A visitor is doubtful if it saw two arms, or
+/// an arm without a weight. If the share is higher, the answer has an alarm, because the doubtful visitors can change
 /// the result.
 const DOUBTFUL_PERCENT_MAX: u64 = 1;
-/// Fewer doubtful visitors raise no alarm, even if their share is high. Anyone can send a few forged events. If so few
-/// events matter, the experiment is too early anyway.
+/// Minimum number of doubtful visitors for an alarm. Fewer doubtful visitors raise no alarm, even if their share is
+/// high, because anyone can send a few forged events. If so few visitors can change the result, it is too early for a
+/// comparison anyway.
 pub const DOUBTFUL_VISITORS_MIN: u64 = 10;
 
 /// The sums of one metric over the visitors of one arm.
@@ -27,7 +31,7 @@ pub const DOUBTFUL_VISITORS_MIN: u64 = 10;
 pub struct ArmSums {
     /// The visitors of the arm.
     pub visitors: u64,
-    /// The visitors that reached the goal, or for [`MetricKind::Mean`] the visitors whose value is not 0.
+    /// The visitors that reached the goal. For [`MetricKind::Mean`], the visitors whose value is not 0.
     pub converted: u64,
     /// The sum of the values.
     pub sum: f64,
@@ -58,28 +62,28 @@ impl MetricKind {
 pub struct Settings {
     /// The error rate, above 0 and below 1.
     pub alpha: f64,
-    /// The looks at which the result is valid.
+    /// The method of the intervals and p-values.
     pub method: Method,
-    /// The index of the baseline.
+    /// The index of the baseline among the arms.
     pub baseline: usize,
 }
 
 /// The reason why an arm is not compared yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooEarly {
-    /// It has too few visitors.
+    /// The arm has too few visitors.
     Visitors,
-    /// It has too few converted visitors.
+    /// Too few visitors of the arm converted.
     Conversions,
-    /// Too few of its visitors have an amount.
+    /// Too few visitors of the arm have an amount.
     Buyers,
-    /// Too few of its visitors did not convert.
+    /// Almost all visitors of the arm converted.
     NonConversions,
-    /// The mean of the baseline may be 0, so that the relative change has no bounds.
+    /// The mean of the baseline does not differ enough from 0. So the relative change has no finite interval.
     Baseline,
 }
 
-/// The mean of one arm. The interval is valid at one look only.
+/// The mean of one arm, with its interval. The interval is valid only if the result is read once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArmSummary {
     /// The mean of the metric. `None` if there are no visitors.
@@ -93,37 +97,37 @@ pub struct ArmSummary {
 pub struct Comparison {
     /// The index of the compared arm.
     pub arm: usize,
-    /// The relative change. `None` for a baseline of 0, and for an arm without visitors.
+    /// The relative change. `None` if the baseline is 0, or if the arm has no visitors.
     pub estimate: Option<f64>,
-    /// The interval of the change. `None` if it is too early.
+    /// The interval of the relative change. `None` if it is too early for a comparison.
     pub interval: Option<Interval>,
-    /// The p-value of the absolute difference. `None` if it is too early.
+    /// The p-value of the absolute difference. `None` if it is too early for a comparison.
     pub p: Option<f64>,
 }
 
 /// The verdict about a goal or a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The arm is above the baseline.
+    /// The mean of the arm is significantly above the mean of the baseline.
     Better,
-    /// The arm is below the baseline.
+    /// The mean of the arm is significantly below the mean of the baseline.
     Worse,
-    /// The arms may be equal.
+    /// There is no significant difference.
     NotToldApart,
-    /// There are too few data.
+    /// It is too early for a comparison.
     TooEarly,
 }
 
 /// The verdict about a guardrail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardrailVerdict {
-    /// The arm is worse than the baseline, perhaps by more than the margin.
+    /// The arm is significantly worse than the baseline. The loss can be larger than the margin.
     Harmed,
-    /// The arm may be worse by more than the margin.
+    /// The arm is not significantly worse than the baseline, but a loss larger than the margin is possible.
     NotToldApart,
-    /// The arm is not worse than the baseline by the margin.
+    /// A loss larger than the margin is excluded.
     NoWorse,
-    /// There are too few data.
+    /// It is too early for a comparison.
     TooEarly,
 }
 
@@ -132,13 +136,13 @@ pub enum GuardrailVerdict {
 pub struct MetricResult {
     /// One summary for each arm.
     pub arms: Vec<ArmSummary>,
-    /// The index of each arm that is not compared, and the reason.
+    /// The index of each arm that is not compared yet, with the reason.
     pub too_early: Vec<(usize, TooEarly)>,
-    /// The comparison of each arm except the baseline.
+    /// The comparison of each arm with the baseline. There is no entry for the baseline.
     pub against: Vec<Comparison>,
 }
 
-/// Compares all arms with the baseline. If no arm has the index of the baseline, there are no comparisons.
+/// Compares all arms with the baseline. If no arm has the index of the baseline, the result has no comparisons.
 pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> MetricResult {
     let moments: Vec<Moments> = arms.iter().map(|sums| kind.moments(sums)).collect();
     let mut result = MetricResult {
@@ -151,7 +155,7 @@ pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> Metri
     let Some(baseline) = moments.get(settings.baseline) else { return result };
     for (arm, compared) in moments.iter().enumerate().filter(|(arm, _)| *arm != settings.baseline) {
         let change = RelativeChange::of(baseline, compared, settings.method, settings.alpha);
-        // The mean of an arm without visitors is unknown. It is not 100 % below the baseline.
+        // The moments of an arm without visitors have the mean 0. This must not give a change of -100 %.
         let estimate = change.estimate.filter(|_| arms[arm].visitors > 0);
         let mut comparison = Comparison { arm, estimate, interval: None, p: None };
         if early[arm].is_none() && early[settings.baseline].is_none() {
@@ -168,7 +172,7 @@ pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> Metri
     result
 }
 
-/// Returns the first reason why an arm is not compared yet.
+/// Returns the first reason why an arm is not compared yet. Returns `None` if the arm can be compared.
 fn too_early(kind: MetricKind, sums: &ArmSums) -> Option<TooEarly> {
     if sums.visitors < VISITORS_MIN {
         return Some(TooEarly::Visitors);
@@ -182,8 +186,8 @@ fn too_early(kind: MetricKind, sums: &ArmSums) -> Option<TooEarly> {
     (not_converted < CONVERSIONS_MIN).then_some(TooEarly::NonConversions)
 }
 
-/// Summarizes one arm. A proportion has Wilson's interval, and a mean has Student's interval. The holdout is
-/// summarized too, but never compared.
+/// Summarizes one arm. A proportion gets Wilson's interval, and a mean gets Student's interval. The caller also
+/// summarizes the holdout, but never compares it.
 pub fn summarize(kind: MetricKind, sums: &ArmSums, alpha: f64) -> ArmSummary {
     let moments = kind.moments(sums);
     let interval = match kind {
@@ -212,8 +216,8 @@ impl Comparison {
         }
     }
 
-    /// Returns the verdict about a guardrail. `margin` is the largest loss that is tolerated, as a positive fraction
-    /// of the baseline.
+    /// Returns the verdict about a guardrail. `margin` is the largest tolerated loss. It is a positive fraction of the
+    /// baseline.
     pub fn guardrail_verdict(&self, margin: f64, lower_is_better: bool) -> GuardrailVerdict {
         let Some(interval) = self.interval else { return GuardrailVerdict::TooEarly };
         let Interval { low, high } = match lower_is_better {
@@ -230,7 +234,7 @@ impl Comparison {
     }
 }
 
-/// Returns whether there are too many doubtful visitors for a result. `exposed` is the number of all exposed visitors,
+/// Returns true if there are too many doubtful visitors. `exposed_visitors` is the number of all exposed visitors,
 /// including the doubtful visitors.
 pub fn has_too_many_doubtful(doubtful_visitors: u64, exposed_visitors: u64) -> bool {
     doubtful_visitors >= DOUBTFUL_VISITORS_MIN

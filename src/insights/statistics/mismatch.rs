@@ -1,29 +1,30 @@
-//! Sample ratio mismatch: the visitors are not split among the arms as planned.
+//! The test for a sample ratio mismatch. A mismatch means that the visitors are not split among the arms as planned.
 //!
-//! The alarm is valid at every look (Lindon and Malek, arXiv 2011.03567). Arms without a weight are ignored.
+//! The test is from Lindon and Malek, arXiv 2011.03567. It is valid even if the result is read several times during the
+//! experiment. The test ignores arms without a weight.
 
 use super::distributions::ln_gamma;
 
-/// The concentration of the Dirichlet prior, whose mean is the planned shares. With a larger number, the test finds
-/// small deviations sooner and large deviations later.
+/// The concentration of the Dirichlet prior. The mean of the prior is the planned shares. A larger concentration finds
+/// small deviations sooner, and large deviations later.
 const CONCENTRATION: f64 = 100.0;
-/// A mismatch is reported if the Bayes factor is above this number. Of the experiments without a mismatch, at most one
-/// in a thousand is ever reported.
+/// Maximum Bayes factor without an alarm. If the Bayes factor is higher, there is an alarm. If an experiment has no
+/// mismatch, the probability that it ever has an alarm is at most 1/1,000.
 pub const BAYES_FACTOR_MAX: f64 = 1_000.0;
 
-/// The result of the test that is valid at every look.
+/// The result of the test for a mismatch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mismatch {
     /// The natural logarithm of the Bayes factor for a mismatch.
     pub ln_bayes_factor: f64,
-    /// The p-value.
+    /// The p-value. It is valid even if the result is read several times during the experiment.
     pub p: f64,
-    /// True if the mismatch is reported.
+    /// True if there is an alarm.
     pub is_alarm: bool,
 }
 
 impl Mismatch {
-    /// Returns the Bayes factor. If it is too large for an f64, returns the largest finite number.
+    /// Returns the Bayes factor. If the Bayes factor is too large for an f64, returns the largest finite f64.
     pub fn bayes_factor(&self) -> f64 {
         self.ln_bayes_factor.exp().min(f64::MAX)
     }
@@ -36,7 +37,8 @@ struct PlannedArm {
     share: f64,
 }
 
-/// Returns the arms with a weight above 0. The shares add up to 1. `None` for fewer than two arms.
+/// Returns each arm with a weight above 0. The shares of these arms add up to 1. Returns `None` if there are fewer than
+/// two such arms.
 fn planned_arms(visitors: &[u64], weights: &[f64]) -> Option<Vec<PlannedArm>> {
     let arms = visitors.iter().zip(weights).filter(|(_, weight)| **weight > 0.0 && weight.is_finite());
     let arms = arms.map(|(visitors, weight)| PlannedArm { visitors: *visitors as f64, share: *weight });

@@ -1,4 +1,4 @@
-//! The mean and the variance of a metric in one arm, computed from sums over the visitors of the arm.
+//! Computes the mean and the variance of a metric in one arm. The inputs are sums over the visitors of the arm.
 
 /// The mean and the variance of a metric in one arm.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,12 +9,11 @@ pub struct Moments {
     pub mean: f64,
     /// The variance of the metric per visitor.
     pub variance: f64,
-    /// The mean by which a difference is divided to get a relative change. Under CUPED it is the mean without the
-    /// adjustment, and otherwise `mean`.
+    /// The divisor of a relative change. With CUPED, it is the mean before the adjustment. Otherwise it is `mean`.
     pub level: f64,
 }
 
-/// The sums for a ratio of two amounts, such as revenue per page view, over the visitors of an arm.
+/// The sums over the visitors of an arm for a ratio of two amounts. An example of a ratio is the revenue per page view.
 #[derive(Debug, Clone, Copy)]
 pub struct RatioSums {
     /// The visitors of the arm.
@@ -27,11 +26,12 @@ pub struct RatioSums {
     pub denominator: f64,
     /// The sum of the squares of the denominators.
     pub denominator_squares: f64,
-    /// The sum of the products of numerator and denominator.
+    /// The sum of the products of the numerator and the denominator of each visitor.
     pub products: f64,
 }
 
-/// The sums for a metric after the first exposure and for the same metric before it, over the visitors of an arm.
+/// The sums over the visitors of an arm for a metric after the first exposure, and for the same metric before the first
+/// exposure.
 #[derive(Debug, Clone, Copy)]
 pub struct CupedSums {
     /// The visitors of the arm.
@@ -44,7 +44,7 @@ pub struct CupedSums {
     pub before: f64,
     /// The sum of the squares of the metric before the exposure.
     pub before_squares: f64,
-    /// The sum of the products of both metrics.
+    /// The sum of the products of the metric before and the metric after the exposure of each visitor.
     pub products: f64,
 }
 
@@ -62,7 +62,7 @@ fn variance(visitors: f64, sum: f64, sum_of_squares: f64) -> f64 {
     covariance(visitors, sum, sum, sum_of_squares).max(0.0)
 }
 
-/// Returns the mean. Returns 0 without visitors.
+/// Returns the mean. Returns 0 if there are no visitors.
 fn mean(visitors: f64, sum: f64) -> f64 {
     if visitors == 0.0 { 0.0 } else { sum / visitors }
 }
@@ -99,8 +99,8 @@ impl Moments {
         Self::new(visitors, ratio, variance.max(0.0))
     }
 
-    /// Returns the moments of two arms, adjusted by the metric before the exposure (CUPED, Deng et al. 2013). The
-    /// factor of the adjustment is computed from the sums over both arms.
+    /// Returns the moments of two arms. Adjusts the metric of each arm by the same metric before the exposure (CUPED,
+    /// Deng et al. 2013). Computes the factor of the adjustment from the sums over both arms.
     pub fn of_cuped(a: &CupedSums, b: &CupedSums) -> (Self, Self) {
         let visitors = a.visitors as f64 + b.visitors as f64;
         let before = a.before + b.before;
@@ -120,7 +120,7 @@ impl Moments {
         Self { visitors, mean: level - factor * mean(visitors, sums.before), variance, level }
     }
 
-    /// Returns the variance of the mean. Returns 0 without visitors.
+    /// Returns the variance of the mean. Returns 0 if there are no visitors.
     pub(super) fn variance_of_mean(&self) -> f64 {
         mean(self.visitors, self.variance)
     }

@@ -1,4 +1,4 @@
-//! The interval of a share of visitors, which holds for small shares too.
+//! The interval of a share of visitors by the method of Wilson. The interval is valid for small shares too.
 
 use super::difference::Interval;
 use super::distributions::normal_quantile;
@@ -14,6 +14,6 @@ pub fn wilson(visitors: u64, converted_visitors: u64, alpha: f64) -> Option<Inte
     let scale = 1.0 + z * z / n;
     let center = (m + z * z / (2.0 * n)) / scale;
     let half = z / scale * (m * (1.0 - m) / n + z * z / (4.0 * n * n)).sqrt();
-    // Rounding must not move an end of the interval past the share.
+    // A rounding error must not exclude the share from the interval.
     Interval::finite((center - half).clamp(0.0, m), (center + half).clamp(m, 1.0))
 }

@@ -1,23 +1,24 @@
-//! The number of visitors that an experiment needs, and the number of days until it has them.
+//! Computes the number of visitors that an experiment needs, and the number of days until the experiment has these
+//! visitors.
 
 use super::difference::{Method, planned_squared_width};
 use super::distributions::normal_quantile;
 
-/// The smallest change that an experiment should find, and the error rates.
+/// The smallest change that an experiment must find, and the error rates.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// The share of converted visitors in the baseline.
     pub rate: f64,
-    /// The relative change of `rate`.
+    /// The smallest relative change of `rate` that the experiment must find.
     pub lift: f64,
     /// The probability of a false alarm.
     pub alpha: f64,
-    /// The probability to find the change.
+    /// The probability to find a change of `lift`.
     pub power: f64,
 }
 
-/// Returns the number of visitors that each arm needs. `None` if a rate is not above 0 and at most 1, or if there is
-/// no change.
+/// Returns the number of visitors that each arm needs. Both rates, before and after the change, must be above 0 and at
+/// most 1. Returns `None` if a rate is out of this range, if the rates are equal, or if the number cannot be computed.
 pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
     let p1 = target.rate;
     let p2 = p1 * (1.0 + target.lift);
@@ -30,7 +31,7 @@ pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
     let variances = p1 * (1.0 - p1) + p2 * (1.0 - p2);
     let factor = match method {
         Method::Fixed => 1.0,
-        // An interval that is valid at every look is wider.
+        // An interval that is valid when the result is read several times is wider.
         Method::Anytime { .. } => planned_squared_width(target.alpha) / (z * z),
     };
     let visitors = (sum * sum * variances / (p2 - p1).powi(2) * factor).ceil();

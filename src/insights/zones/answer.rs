@@ -45,7 +45,7 @@ fn zone_json(zone: &ZoneCount, question: &ZonesQuestion) -> Json {
     let published = question.zones.iter().find(|published| published.zone == zone.zone);
     json!({
         "zone": zone.zone,
-        // It is unknown whether a zone is nested if the zone is not published.
+        // If the zone is not published, it is unknown if the zone is nested.
         "nested": published.map(|published| published.nested),
         "rules": published.map(|published| &published.rules[..]).unwrap_or_default(),
         "comparable": published.is_some_and(|published| published.comparable),

@@ -1,7 +1,8 @@
-//! Counts the views and visitors of each variant of each zone, and the events after its first view.
+//! Counts the views and the visitors of each variant of each zone. Also counts the visitors with an event after their
+//! first view of the variant.
 //!
-//! The counts of events take the most memory. So the variants are divided into parts, and a smaller memory limit gives
-//! more parts. Each pass over the rows counts the events of one part of the variants, and the views of all variants.
+//! The counts of events take the most memory. So the variants are divided into parts. A smaller memory limit gives more
+//! parts. Each pass over the rows counts the views of all variants, but the events of only one part of the variants.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ use crate::insights::questions::scan::{ScanSummary, scan_with_values};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 
-/// The memory for the counts of events after views is the memory of Insights, divided by this number. If they take
+/// The memory for the counts of events after views is the memory of Insights divided by this number. If the counts need
 /// more, the variants are counted in several passes.
 const FOLLOWED_SHARE: u64 = 4;
 
@@ -29,7 +30,8 @@ const FOLLOWED_SHARE: u64 = 4;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct VariantCount {
     pub key: String,
-    /// `None` if it is unknown whether a page had the zone.
+    /// The numbers. `None` for the variant `default` of a zone, if the zone is not shown by every view of the page.
+    /// Then the number of its views is unknown.
     pub shown: Option<ShownCount>,
 }
 
@@ -38,14 +40,14 @@ pub(crate) struct VariantCount {
 pub(crate) struct ShownCount {
     pub views: u64,
     pub visitors: u64,
-    /// The events after the first view. The event with the most visitors is the first one. Equal numbers are in the
-    /// order of the names.
+    /// The events after the first view of the variant. The event with the most visitors is the first one. Events with
+    /// equal numbers of visitors are in the order of their names.
     pub followed: Vec<EventCount>,
     /// The number of events that are not in `followed`.
     pub more: usize,
 }
 
-/// The visitors with an event after their first view of a variant.
+/// The number of visitors with this event after their first view of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventCount {
     pub name: String,
@@ -64,21 +66,21 @@ pub(crate) struct ZoneCount {
 /// The counts of all zones.
 #[derive(Debug, Default)]
 pub(crate) struct ZoneCounts {
-    /// The published zones in their order, and then the others. Of the others, the zone with the most views is the
-    /// first one.
+    /// The published zones in their order, and then the unpublished zones. The unpublished zone with the most views is
+    /// the first of the unpublished zones.
     pub zones: Vec<ZoneCount>,
     /// The number of zones that are not in `zones`.
     pub more: usize,
-    /// The number of rows that were read.
+    /// The number of rows in all files that can have rows in the range.
     pub rows: u64,
-    /// For each text column, the number of rows in the range whose text is `(other)`.
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
 
 /// Counts the zones of a page over all rows of `columns`.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the texts take too much memory.
+/// Returns an error if a file is damaged, if the time is over, or if the texts take too much memory.
 pub(crate) fn count_zones(
     columns: &[&Columns],
     question: &ZonesQuestion,
@@ -112,11 +114,12 @@ fn have_page(columns: &[&Columns], question: &ZonesQuestion) -> Result<bool, Col
     Ok(false)
 }
 
-/// Counts all views, and the events after the views of the variants in one part.
+/// Counts the views of all variants, and the events after the views of the variants in one part.
 ///
 /// # Errors
-/// A file is damaged, the time is over, or the texts take too much memory. [`ScanError::TooManyValues`] if the counts
-/// of events take too much memory. Then the variants need more parts.
+/// Returns an error if a file is damaged, if the time is over, or if the texts take too much memory. Returns
+/// [`ScanError::TooManyValues`] if the counts of events take too much memory. Then the caller divides the variants into
+/// more parts.
 fn count_part(
     columns: &[&Columns],
     question: &ZonesQuestion,
@@ -133,7 +136,7 @@ fn count_part(
         count.add_visitor(rows, values);
     })
     .map_err(|error| match error {
-        // More parts do not help, because each part has all texts.
+        // More parts of the variants would not help, because each pass has all texts.
         ScanError::TooManyValues => ScanError::TooLarge,
         error => error,
     })?;
@@ -153,7 +156,7 @@ struct View {
     time_ms: i64,
 }
 
-/// An event that is no view.
+/// A track or screen event.
 #[derive(Clone, Copy)]
 struct Action {
     /// The number of the name of the event.
@@ -161,16 +164,16 @@ struct Action {
     time_ms: i64,
 }
 
-/// All views, and the events after the views of the variants in one part.
+/// The views of all variants, and the events after the views of the variants in one part.
 struct PartCount {
     texts: Texts,
-    /// The published zones that every view of the page shows.
+    /// Each published zone that every view of the page shows.
     shown_zones: Vec<u32>,
     views: ViewCounts,
     followed: FollowedCounts,
     /// A buffer for the views of one visitor.
     visitor_views: Vec<View>,
-    /// A buffer for the actions of one visitor.
+    /// A buffer for the track and screen events of one visitor.
     actions: Vec<Action>,
 }
 
@@ -212,7 +215,7 @@ impl PartCount {
         actions.clear();
         let action_rows = rows.iter().filter(|row| row.has(ACTION));
         actions.extend(action_rows.map(|row| Action { name: row.value, time_ms: row.time_ms() }));
-        // Only the last action with each name is needed.
+        // Only the last event with each name is needed.
         actions.sort_unstable_by_key(|action| (action.name, -action.time_ms));
         actions.dedup_by_key(|action| action.name);
         for variant_views in visitor_views.chunk_by(|a, b| a.variant == b.variant) {
@@ -220,7 +223,7 @@ impl PartCount {
         }
     }
 
-    /// Sets the zones of the answer, without the events after the views.
+    /// Sets the zones of the answer. Does not set the events after the views.
     fn set_zones(&self, counts: &mut ZoneCounts, question: &ZonesQuestion) {
         (counts.zones, counts.more) = self.views.zones(question, &self.texts);
     }
@@ -242,7 +245,8 @@ impl PartCount {
 }
 
 impl ShownCount {
-    /// Keeps the events with the most visitors. `counts` has the visitors of each event, by the number of its name.
+    /// Keeps the events with the most visitors. `counts` has the number of visitors of each event, by the number of the
+    /// name of the event.
     fn set_followed(&mut self, counts: &[u64], values: &Values, limit: usize) {
         let events = values.texts.iter().zip(counts).filter(|(_, visitors)| **visitors > 0);
         let events =
@@ -261,7 +265,7 @@ struct ViewCount {
     visitors: u64,
 }
 
-/// A variant that a view has shown, with the name of its key.
+/// A variant that was shown at least once.
 struct ShownVariant<'t> {
     key: &'t str,
     count: ShownCount,
@@ -274,7 +278,7 @@ struct ViewCounts {
 }
 
 impl ViewCounts {
-    /// Adds the views of a visitor. They are sorted.
+    /// Adds the views of one visitor. The views are sorted.
     fn add_visitor(&mut self, views: &[View]) {
         for variant_views in views.chunk_by(|a, b| a.variant == b.variant) {
             let count = self.by_variant.entry(variant_views[0].variant).or_default();
@@ -283,7 +287,8 @@ impl ViewCounts {
         }
     }
 
-    /// Returns the zones of the answer without the events after the views, and the number of further zones.
+    /// Returns the zones of the answer, without the events after the views. The second result is the number of zones
+    /// that are left out.
     fn zones(&self, question: &ZonesQuestion, texts: &Texts) -> (Vec<ZoneCount>, usize) {
         let limit = question.limit;
         let mut by_zone: HashMap<u32, Vec<ShownVariant<'_>>> = HashMap::new();
@@ -297,7 +302,7 @@ impl ViewCounts {
             zone_count(&zone.zone, &zone.variants, !zone.nested, shown, limit)
         });
         let mut zones: Vec<ZoneCount> = published.collect();
-        // An unpublished zone is in the answer only if a view has shown another variant than `default`.
+        // An unpublished zone is in the answer only if a view has shown a variant other than `default`.
         let mut others: Vec<(u64, &str, Vec<ShownVariant<'_>>)> = by_zone
             .into_iter()
             .map(|(zone, shown)| {
@@ -314,8 +319,8 @@ impl ViewCounts {
     }
 }
 
-/// Returns a zone with its published variants, and then the other shown variants. Of the others, the variant with the
-/// most views is the first one. `is_always_shown` is true if every view of the page shows the zone.
+/// Returns a zone. The published variants of the zone are the first variants. The other shown variants follow, in
+/// descending order of their views. `is_always_shown` is true if every view of the page shows the zone.
 fn zone_count(
     zone_name: &str,
     published_keys: &[String],
@@ -338,17 +343,17 @@ fn zone_count(
     ZoneCount { zone: zone_name.to_owned(), variants, more }
 }
 
-/// The visitors with an event after their first view of a variant, for the variants in one part.
+/// For each variant in one part, the number of visitors with each event after their first view of the variant.
 struct FollowedCounts {
     part: Part,
-    /// The index in `counts` of each variant.
+    /// The index of each variant in `counts`.
     variants: HashMap<Variant, usize>,
-    /// The visitors of each event by the number of its name, for each variant.
+    /// For each variant, the number of visitors of each event, by the number of the name of the event.
     counts: Vec<Vec<u64>>,
-    /// The number of numbers in `counts`.
+    /// The sum of the lengths of all entries of `counts`.
     numbers: usize,
     numbers_max: u64,
-    /// True once the part takes more than its memory.
+    /// True if the counts have exceeded their memory.
     is_full: bool,
 }
 
@@ -358,7 +363,8 @@ impl FollowedCounts {
         Self { part, variants: HashMap::new(), counts: Vec::new(), numbers: 0, numbers_max, is_full: false }
     }
 
-    /// Adds a visitor: its first view of a variant, and its last action with each name.
+    /// Adds a visitor. `first_view` is the first view of a variant by this visitor. `actions` has the last event of
+    /// this visitor for each name.
     fn add(&mut self, first_view: View, actions: &[Action]) {
         if self.is_full || !self.has(first_view.variant) {
             return;
@@ -381,13 +387,14 @@ impl FollowedCounts {
         self.is_full = self.numbers as u64 > self.numbers_max && self.counts.len() > 1;
     }
 
-    /// Returns whether a variant is in the part.
+    /// Returns true if a variant is in the part.
     fn has(&self, Variant { zone, key }: Variant) -> bool {
         let bytes = (u64::from(zone) << 32 | u64::from(key)).to_le_bytes();
         self.part.count == 1 || self.part.has(hash64(&bytes))
     }
 
-    /// Returns the visitors of each event by the number of its name. `None` for a variant without a view in the part.
+    /// Returns the number of visitors of each event, by the number of the name of the event. Returns `None` if the
+    /// variant is not in the part or has no view.
     fn of(&self, variant: Variant) -> Option<&[u64]> {
         self.variants.get(&variant).map(|index| &*self.counts[*index])
     }

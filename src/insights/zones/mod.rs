@@ -1,6 +1,7 @@
-//! The question about the zones of a page: the variants that they showed, and the events that followed.
+//! The question about the zones of a page. The answer has the shown variants of each zone, and the events after the
+//! views of each variant.
 //!
-//! The answer does not compare the variants of a zone, because a visitor may have seen several of them.
+//! The answer does not compare the variants of a zone, because one visitor can see several variants.
 
 mod answer;
 mod count;

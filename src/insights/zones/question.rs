@@ -11,8 +11,8 @@ use crate::resolve::published_zones::PublishedZone;
 /// All parameters of the question except `site`.
 pub(crate) const ZONES_PARAM_NAMES: [&str; 5] = ["page", "from", "to", "bots", "limit"];
 
-/// Most rows of each list in an answer. A larger `limit` gets 400. It is smaller than [`LIMIT_MAX`], because each
-/// variant of each zone has a list of events.
+/// Maximum value of `limit`, and so the maximum number of rows in each list of an answer. A larger `limit` gets 400.
+/// This maximum is smaller than [`LIMIT_MAX`], because each variant of each zone has a list of events.
 ///
 /// [`LIMIT_MAX`]: crate::insights::LIMIT_MAX
 pub const ZONES_LIMIT_MAX: usize = 1_000;
@@ -22,13 +22,14 @@ pub const ZONES_LIMIT_MAX: usize = 1_000;
 pub struct ZonesQuestion {
     /// The path of the page.
     pub page: String,
-    /// The zones of the published route.
+    /// The published zones of the page.
     pub zones: Vec<PublishedZone>,
-    /// The range in milliseconds. Its end is exclusive.
+    /// The range in milliseconds. The end is exclusive.
     pub range: Range<i64>,
-    /// True if records of crawlers count too.
+    /// True if the records of crawlers are included.
     pub bots: bool,
-    /// Most rows in each list: events, unpublished variants, and unpublished zones.
+    /// Maximum number of rows in each list. The lists are the events of a variant, the unpublished variants of a zone,
+    /// and the unpublished zones.
     pub limit: usize,
 }
 
@@ -37,7 +38,7 @@ impl ZonesQuestion {
     /// parameters and empty parameters.
     ///
     /// # Errors
-    /// The first parameter that is wrong.
+    /// Returns the error of the first wrong parameter.
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zones_of: impl FnOnce(&str) -> Vec<PublishedZone>,
@@ -48,7 +49,7 @@ impl ZonesQuestion {
         let pairs: Vec<_> = pairs.filter(is_known).collect();
         let limit = single_value(&pairs, "limit")?
             .map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, ZONES_LIMIT_MAX))?;
-        // The question for a list of pages has the same parameters.
+        // The question `top` for pages has the same parameters. So its parser checks these parameters.
         let pairs = pairs.into_iter().chain([("of", "page")]);
         let Question { range, bots, filters, .. } = Question::parse(Subject::Top, pairs, zone, now_ms)?;
         let page = match &filters.page[..] {

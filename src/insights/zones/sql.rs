@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::question::ZonesQuestion;
 use crate::insights::questions::sql::{begin_events, instant, text};
 
-/// Returns the query. `zones` has the name of each zone in the answer, and true if the answer counts its variant
-/// `default`.
+/// Returns the query. `zones` has the name of each zone in the answer. The flag is true if the answer counts the
+/// variant `default` of the zone.
 pub(super) fn zones_query(question: &ZonesQuestion, site: &str, zones: &[(&str, bool)]) -> String {
     let mut sql = begin_events(site, question.bots);
     let from = instant(question.range.start);

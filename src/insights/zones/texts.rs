@@ -1,20 +1,21 @@
-//! The zones and variants in the texts of page events, as numbers.
+//! The numbers of the zones and variants in the texts of page events.
 
 use std::collections::HashMap;
 
 use crate::insights::questions::limits::{Limits, VALUES_SHARE};
 use crate::insights::questions::values::Values;
 
-/// The variant of a zone that the event of a view does not name.
+/// The variant of a zone if the page event does not name the zone.
 pub(super) const DEFAULT: &str = "default";
-/// The texts of a question may take this much memory even if the memory of Insights is small.
+/// Minimum memory for the texts of a question, in bytes. The texts can always take this memory, even if the memory of
+/// Insights is small.
 pub(super) const TEXTS_BYTES_MIN: u64 = 1 << 20;
-/// Memory of a zone or key without its name: its entries in two tables.
+/// Memory of a zone or a key in bytes, without its name. It includes the entries in two tables.
 const NAME_BYTES: u64 = 160;
-/// Memory of a variant in a text, and of its views.
+/// Memory of a variant in a text, in bytes. It includes the counts of its views.
 const VARIANT_BYTES: u64 = 64;
 
-/// Names and their numbers. Numbers are in the order in which the scan finds the names.
+/// Names and their numbers. Names are numbered in the order in which the scan finds them.
 #[derive(Default)]
 pub(super) struct NameNumbers {
     pub numbers: HashMap<String, u32>,
@@ -35,7 +36,7 @@ impl NameNumbers {
     }
 }
 
-/// A variant of a zone, as the numbers of their names.
+/// A variant of a zone. The fields are the number of the zone and the number of the key of the variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Variant {
     pub zone: u32,
@@ -50,8 +51,8 @@ pub(super) const DEFAULT_KEY: u32 = u32::MAX;
 pub(super) struct Texts {
     pub zones: NameNumbers,
     keys: NameNumbers,
-    /// The variants in each text, by the number of the text. `None` before a page event has the text. The variant
-    /// `default` is left out.
+    /// The variants in each text, by the number of the text. The variant `default` is left out. `None` until a page
+    /// event with the text is read.
     variants: Vec<Option<Vec<Variant>>>,
     variant_bytes: u64,
     bytes_max: u64,
@@ -63,7 +64,8 @@ impl Texts {
         Self { bytes_max, ..Self::default() }
     }
 
-    /// Returns whether the texts take more than their memory. Anyone can send any text.
+    /// Returns true if the texts have exceeded their memory. Anyone can send any text. So the number of texts has no
+    /// other bound.
     pub(super) fn is_full(&self) -> bool {
         self.zones.bytes + self.keys.bytes + self.variant_bytes > self.bytes_max
     }
@@ -99,7 +101,7 @@ impl Texts {
         if key_number == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key_number as usize] }
     }
 
-    /// Returns the variant with these names. `None` if no event has the zone or the key.
+    /// Returns the variant with these names. Returns `None` if no page event has the zone or the key.
     pub(super) fn variant(&self, zone: &str, key: &str) -> Option<Variant> {
         let zone = *self.zones.numbers.get(zone)?;
         let key = if key == DEFAULT { DEFAULT_KEY } else { *self.keys.numbers.get(key)? };
