@@ -320,8 +320,8 @@ impl Columns {
         Ok(FilePart { blocks: Some(blocks), is_checked })
     }
 
-    /// Returns the part of the file with the rows of these visitors. `visitors` is sorted. All sections were checked
-    /// before.
+    /// Returns the part of the file with the rows of these visitors. `visitor_indexes` is sorted. All sections were
+    /// checked before.
     pub(crate) fn part_of_some(&self, visitor_indexes: &[usize]) -> Result<FilePart, ColumnFileError> {
         let numbers: Vec<i64> = visitor_indexes.iter().map(|visitor| *visitor as i64 + 1).collect();
         let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
