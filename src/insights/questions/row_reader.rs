@@ -437,7 +437,8 @@ fn device_name(agent_number: usize) -> Option<&'static str> {
     Device::from_byte((agent_number % 5) as u8).and_then(Device::name)
 }
 
-/// Returns the flags of a row whose number in the column of kinds is `kind_number`. `None` if no question counts such a row.
+/// Returns the flags of a row with this number in the column of kinds. `None` if the question does not count such a
+/// row.
 fn kind_flags(kind_number: i64, includes_bots: bool) -> Option<u16> {
     if kind_number & KIND_BOT != 0 && !includes_bots {
         return None;

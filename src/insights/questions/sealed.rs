@@ -128,7 +128,7 @@ struct CacheEntry {
 }
 
 impl AnswerCache {
-    /// Drops all counts, because they may have erased records or a panic has interrupted their update.
+    /// Drops all counts. After an erasure they can contain erased records, and a panic can have interrupted an update.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
