@@ -141,7 +141,7 @@ fn squared_width_of_size(size: f64, alpha: f64) -> f64 {
     2.0 * (size + 1.0) / size * (size.ln_1p() / 2.0 - alpha.ln())
 }
 
-/// As [`anytime_squared_width`], but at the planned number of visitors.
+/// Returns the result of [`anytime_squared_width`] at the planned number of visitors.
 pub(super) fn planned_squared_width(alpha: f64) -> f64 {
     squared_width_of_size(planned_size(alpha), alpha)
 }
