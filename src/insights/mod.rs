@@ -11,7 +11,7 @@
 //! question. [`engine`] runs the threads `insights` and `columns` of a server.
 //!
 //! Invariants: every number is exact. The recovery of the log does not need this module. The log writer runs no code of
-//! this module. The thread of the requests only parses questions. This module knows no profiles.
+//! this module. The thread of the requests parses questions, but does not answer them. This module knows no profiles.
 
 mod columns;
 pub(crate) mod engine;

@@ -1,4 +1,4 @@
-//! Reads column files. Checks each section of a file before the section is used first.
+//! Reads column files. Checks each section of a file before the first use of the section.
 
 use std::ops::{Deref, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -298,7 +298,8 @@ impl Columns {
         Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
-    /// Returns the hashes of consecutive visitors. [`visitor_range`](Self::visitors) has checked the section before.
+    /// Returns the hashes of consecutive visitors. The caller has called [`visitors`](Self::visitors) before, which
+    /// checks the section.
     pub(crate) fn some_visitors(&self, visitor_range: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
         let bytes = self.part_of_section(VISITORS, 8 * visitor_range.start..8 * visitor_range.end)?;
         Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
@@ -333,7 +334,7 @@ impl Columns {
         self.packed(TIMES, self.header.oldest_ms..=self.header.newest_ms, part)
     }
 
-    /// Returns for each row the index of its visitor plus 1. It is 0 for a record without an ID.
+    /// Returns for each row the index of its visitor plus 1. The number is 0 if the record has no ID.
     pub(crate) fn row_visitors(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
         self.numbers(ROW_VISITORS, self.header.visitors as usize + 1, part)
     }

@@ -32,8 +32,8 @@ const HEADER: [&str; 16] = [
     "changeHigh", "p", "pAdjusted", "verdict",
 ];
 
-/// Answers a question about an experiment. The function calls `make_answered_log` after the count. It returns the facts
-/// about the log.
+/// Answers a question about an experiment. The function calls `make_answered_log` after the count. `make_answered_log`
+/// returns the facts about the log.
 ///
 /// # Errors
 /// Returns an error if a file is damaged, if the key is unknown, or if the question takes too much time or memory.

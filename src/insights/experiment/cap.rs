@@ -141,7 +141,7 @@ impl CapSearch {
         }
     }
 
-    /// Passes each kept value to `add`. The arguments are the number of the arm and the value.
+    /// Passes each kept value to `add`. The arguments are the arm number and, after it, the value.
     pub(super) fn each_value(&self, mut add: impl FnMut(usize, i128)) {
         if let Self::Values(kept) = self {
             kept.values.iter().for_each(|value| add(value.arm, value.units));
@@ -186,7 +186,7 @@ impl BucketValues {
 }
 
 /// Returns the rank of the limit among this many values. The smallest value has the rank 1. The largest value is never
-/// the limit. So the largest value cannot be its own limit. If there are fewer than two values, returns `None`.
+/// the limit. Such a limit would limit no value. If there are fewer than two values, returns `None`.
 fn rank(thousandths: u16, value_count: u64) -> Option<u64> {
     let rank = (u128::from(thousandths) * u128::from(value_count)).div_ceil(1_000);
     Some((rank as u64).min(value_count.saturating_sub(1))).filter(|rank| *rank > 0)

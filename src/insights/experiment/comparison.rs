@@ -100,9 +100,9 @@ pub(super) fn compare_arms(
     Ok(compared.collect())
 }
 
-/// Returns the index of the baseline. If the question has a key, the baseline is the arm with this key. If no arm has
-/// this key, returns `None`, and then no arm is compared. If the question has no key, the baseline is the arm
-/// `default`, or the first arm if there is no arm `default`.
+/// Returns the index of the baseline. `key` is the key of the baseline in the question. If it is given, the baseline is
+/// the arm with this key. If no arm has this key, returns `None`, and then no arm is compared. If `key` is `None`, the
+/// baseline is the arm `default`, or the first arm if there is no arm `default`.
 pub(super) fn baseline(key: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
     let find = |key: &str| arms.iter().position(|arm| arm.key == key);
     match key {

@@ -1,8 +1,8 @@
 //! Counts the visitors of each arm of an experiment, and adds up each metric over the visitors of the arm.
 //!
-//! A visitor counts only if its first exposure is in the range. The goals of a visitor count from its first exposure
-//! on. The visitors are divided into parts. A smaller memory limit gives more parts. Each part is read and counted
-//! separately.
+//! A visitor counts only if its first exposure is in the range. Goals that a visitor reached before the first exposure
+//! are not counted. The visitors are divided into parts. A smaller memory limit gives more parts. Each part is read and
+//! counted separately.
 
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;

@@ -134,7 +134,8 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns a decision if the experiment cannot be decided with any result of the comparison. Otherwise returns `None`.
+/// Returns a decision if the experiment cannot be decided, even if the comparison has a clear result. Otherwise returns
+/// `None`.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_published = facts.question.known.published.is_some();
@@ -158,7 +159,8 @@ fn wait(facts: &Facts<'_>, reason: &'static str, explanation: &str) -> Decision 
     if facts.question.range.end <= facts.now_ms {
         return Decision::cannot("ended", &format!("{explanation}, and the range has ended"));
     }
-    // With 0 days left the number is unknown. The formula asks for no more visitors, but the result is not clear yet.
+    // If `days_left` is 0, the number of days to go on is unknown. The formula asks for no more visitors, but the
+    // result is not clear yet.
     match facts.days_left.filter(|days| *days > 0) {
         Some(days) if days > DAYS_MAX => {
             Decision::cannot("too_long", &format!("{explanation}, and about {days} days are missing"))

@@ -8,8 +8,8 @@ use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
 };
 
-/// The maximum number of pages that an answer lists for an experiment, and that of zones. A longer list would be hard
-/// to read. Further pages are counted, and further zones are left out.
+/// An answer lists at most this many pages and at most this many zones of an experiment. A longer list would be hard to
+/// read. Further pages are counted, and further zones are left out.
 const PLACES_SHOWN_MAX: usize = 100;
 
 /// An experiment that is published or has phases. The experiment of an unknown key has neither.
@@ -128,11 +128,11 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     }
 }
 
-/// Returns a map from the key of each experiment of a site to its pages and zones.
+/// Returns the pages and zones that use each experiment of a site, by the key of the experiment.
 fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
     let mut places: BTreeMap<&str, Places> = BTreeMap::new();
     for (index, page) in site.pages.iter().enumerate() {
-        // A route with items gives several pages in a row. They have the same path and the same zones.
+        // A route with items gives several consecutive pages. They have the same path and the same zones.
         if index > 0 && site.pages[index - 1].path == page.path {
             continue;
         }

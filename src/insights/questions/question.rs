@@ -10,13 +10,13 @@ use crate::problem::{self, Problem, ProblemKind};
 
 /// Maximum number of rows in a list if the question has no `limit`.
 pub(crate) const LIMIT_DEFAULT: usize = 10;
-/// Maximum value of `limit`, and so the maximum number of rows in a list. A larger `limit` gets 400. Few sites have so
-/// many pages. If each value has 60 bytes, the longest list takes 1.2 MB as JSON and 0.7 MB as CSV. Use `parallax
-/// export` for longer lists.
+/// Maximum value of `limit`, and so the maximum number of rows in a list. A question with a larger `limit` is refused
+/// with the status 400. Few sites have so many pages. If each value has 60 bytes, the longest list takes 1.2 MB as JSON
+/// and 0.7 MB as CSV. Use `parallax export` for longer lists.
 pub const LIMIT_MAX: usize = 10_000;
-/// Maximum size of the values of a list together, in bytes. At the limit, further rows are left out, and `more` counts
-/// them. A list of 10,000 rows at this limit takes 2.7 MB as JSON. The admin address has 4 MiB for unsent responses. A
-/// response that takes all of this memory would delay all other responses.
+/// Maximum size of the values of a list together, in bytes. If the values reach this size, further rows are left out,
+/// and `more` counts them. A list of 10,000 rows at this limit takes 2.7 MB as JSON. The admin address has 4 MiB for
+/// unsent responses. A response that takes all of this memory would delay all other responses.
 pub const LIST_BYTES_MAX: usize = 2 << 20;
 /// Number of days in the range if the question has no `from`.
 const DAYS_DEFAULT: i64 = 30;

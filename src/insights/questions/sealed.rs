@@ -4,8 +4,8 @@
 //! columns of the active segment. The cache keeps the rows that these visitors have in the sealed segments. The next
 //! answer counts the kept rows again, together with the rows in the tail. So the count of a visit is exact even if the
 //! visit begins in a sealed segment and ends in the tail. Late events are counted too. If a new visitor appears in the
-//! tail later, the rows of this visitor in the sealed segments are read, and their counts are subtracted from the kept
-//! counts.
+//! tail later, the rows of this visitor in the sealed segments are read and kept. The counts of these rows are
+//! subtracted from the cached counts.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -24,7 +24,7 @@ use crate::insights::columns::reader::Columns;
 /// The memory for the cached counts is the memory of Insights divided by this number. If the counts need more, the
 /// least recently used counts are dropped.
 const CACHE_SHARE: u64 = 8;
-/// The maximum number of new visitors of the tail for which only their own rows are read. If there are more, all rows
+/// If the tail has at most this many new visitors, only the rows of these visitors are read. If it has more, all rows
 /// are read again.
 const NEW_VISITORS_MAX: usize = 4_096;
 /// The memory of one kept visitor. The memory of the rows is counted separately.
@@ -55,8 +55,8 @@ pub(crate) trait Count: Send + 'static {
 /// The columns of a log.
 #[derive(Clone, Copy)]
 pub struct LogColumns<'f> {
-    /// The columns of the sealed segments, in the order of their seqs. If no counts are cached, the columns of the
-    /// active segment can be the last of these.
+    /// The columns of the sealed segments, in the order of their seqs. If the caller uses no cache, the last of these
+    /// can be the columns of the active segment.
     pub sealed: &'f [&'f Columns],
     /// The columns of the active segment. `None` if they are not in memory or are in `sealed`.
     pub tail: Option<&'f Columns>,
@@ -100,7 +100,7 @@ type RowsByVisitor = HashMap<u64, Vec<Row>, BuildHasherDefault<IdentityHasher>>;
 
 /// The counts of a question over the sealed segments.
 struct SealedCount<C> {
-    /// The counts of each visitor that is not in `kept`.
+    /// The counts of all visitors that are not in `kept`, together.
     counts: C,
     /// For each visitor of the tail, the rows of this visitor in the sealed segments.
     kept: RowsByVisitor,
@@ -128,7 +128,8 @@ struct CacheEntry {
 }
 
 impl AnswerCache {
-    /// Drops all counts. After an erasure they can contain erased records, and a panic can have interrupted an update.
+    /// Drops all counts. They can contain erased records after an erasure. They can be wrong if a panic has interrupted
+    /// an update.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }

@@ -83,6 +83,6 @@ pub(crate) fn filter_values(filters: &Filters) -> Vec<NamedValue<'_>> {
     let values = by_text.into_iter().flat_map(|(param, values, columns)| {
         values.iter().map(move |value| NamedValue { param, value, text: value, columns })
     });
-    // No column has the text `(direct)`. It means that a visit has no source.
+    // No column has the text `(direct)`. The value `(direct)` means that a visit has no source.
     values.filter(|named| named.param != "source" || named.value != DIRECT).collect()
 }
