@@ -53,90 +53,100 @@ struct ProgramWriter<'t> {
 
 impl ProgramWriter<'_> {
     /// Writes the operations of a node. `subject` is the value that its tests are about.
-    fn write_node(&mut self, node: &Node, subject: Option<&Subject<'_>>, next: Successors) {
+    fn write_node(&mut self, node: &Node, subject: Option<&Subject<'_>>, successors: Successors) {
         match (node, subject) {
-            (Node::Never, _) => self.write_constant(next.fails),
-            (Node::All(nodes), _) => self.write_all(nodes, subject, next),
-            (Node::Any(nodes), _) => self.write_any(nodes, subject, next),
+            (Node::Never, _) => self.write_constant(successors.fails),
+            (Node::All(nodes), _) => self.write_all(nodes, subject, successors),
+            (Node::Any(nodes), _) => self.write_any(nodes, subject, successors),
             (Node::Not(node), _) => {
-                self.write_node(node, subject, Successors { holds: next.fails, fails: next.holds });
+                self.write_node(
+                    node,
+                    subject,
+                    Successors { holds: successors.fails, fails: successors.holds },
+                );
             }
-            (Node::Audience(index), _) => self.write(Test::Audience(*index), next),
+            (Node::Audience(index), _) => self.write(Test::Audience(*index), successors),
             (Node::Field { path, field, test }, _) => {
                 let accessor = Accessor::Field { code: field.code, name: field.name.as_str().into() };
-                self.write_node(test, Some(&Subject { path, accessor, is_length: false }), next);
+                self.write_node(test, Some(&Subject { path, accessor, is_length: false }), successors);
             }
             (Node::Member { path, name, test }, _) => {
                 let accessor = Accessor::Member(name.as_str().into());
-                self.write_node(test, Some(&Subject { path, accessor, is_length: false }), next);
+                self.write_node(test, Some(&Subject { path, accessor, is_length: false }), successors);
             }
-            (Node::Size { path, test }, Some(subject)) => self.write_size(path, test, subject, next),
-            (Node::Element(test), Some(subject)) => self.write_element(test, subject, next),
+            (Node::Size { path, test }, Some(subject)) => self.write_size(path, test, subject, successors),
+            (Node::Element(test), Some(subject)) => self.write_element(test, subject, successors),
             (Node::Test { operator, operand, check }, Some(subject)) => {
-                self.write_test(*operator, operand, check, subject, next);
+                self.write_test(*operator, operand, check, subject, successors);
             }
             (Node::Param { operator, index }, Some(subject)) => {
-                self.write_value(*operator, Check::Param(*index), None, subject, next);
+                self.write_value(*operator, Check::Param(*index), None, subject, successors);
             }
             // The parser creates these nodes only below a field, a member or an element.
             (Node::Size { .. } | Node::Element(_) | Node::Test { .. } | Node::Param { .. }, None) => {
-                self.write_constant(next.fails);
+                self.write_constant(successors.fails);
             }
         }
     }
 
-    fn write_all(&mut self, nodes: &[Node], subject: Option<&Subject<'_>>, next: Successors) {
-        let Some((last, earlier)) = nodes.split_last() else { return self.write_constant(next.holds) };
+    fn write_all(&mut self, nodes: &[Node], subject: Option<&Subject<'_>>, successors: Successors) {
+        let Some((last, earlier)) = nodes.split_last() else { return self.write_constant(successors.holds) };
         for node in earlier {
             let following = self.add_label();
-            let own = Successors { holds: following, fails: next.fails };
+            let own = Successors { holds: following, fails: successors.fails };
             self.write_optional(node, subject, own, following);
             self.place_label(following);
         }
-        self.write_optional(last, subject, next, next.holds);
+        self.write_optional(last, subject, successors, successors.holds);
     }
 
-    fn write_any(&mut self, nodes: &[Node], subject: Option<&Subject<'_>>, next: Successors) {
-        let Some((last, earlier)) = nodes.split_last() else { return self.write_constant(next.fails) };
+    fn write_any(&mut self, nodes: &[Node], subject: Option<&Subject<'_>>, successors: Successors) {
+        let Some((last, earlier)) = nodes.split_last() else { return self.write_constant(successors.fails) };
         for node in earlier {
             let following = self.add_label();
-            let own = Successors { holds: next.holds, fails: following };
+            let own = Successors { holds: successors.holds, fails: following };
             self.write_optional(node, subject, own, following);
             self.place_label(following);
         }
-        self.write_optional(last, subject, next, next.fails);
+        self.write_optional(last, subject, successors, successors.fails);
     }
 
     /// Writes a node that is left out if none of its parameters has a value. Evaluation then continues at
     /// `exit`.
-    fn write_optional(&mut self, node: &Node, subject: Option<&Subject<'_>>, next: Successors, exit: u32) {
-        if node.vanishes() && !skips_itself(node, next, exit) {
+    fn write_optional(
+        &mut self,
+        node: &Node,
+        subject: Option<&Subject<'_>>,
+        successors: Successors,
+        exit: u32,
+    ) {
+        if node.vanishes() && !skips_itself(node, successors, exit) {
             let present = self.add_label();
             self.write(Test::HasParam(node.param_bits()), Successors { holds: present, fails: exit });
             self.place_label(present);
         }
-        self.write_node(node, subject, next);
+        self.write_node(node, subject, successors);
     }
 
-    fn write_size(&mut self, path: &str, test: &Node, subject: &Subject<'_>, next: Successors) {
+    fn write_size(&mut self, path: &str, test: &Node, subject: &Subject<'_>, successors: Successors) {
         if subject.is_length {
             // A length is a number.
-            return self.write_constant(next.fails);
+            return self.write_constant(successors.fails);
         }
         let is_array = self.add_label();
-        let own = Successors { holds: is_array, fails: next.fails };
+        let own = Successors { holds: is_array, fails: successors.fails };
         self.write(Test::IsArray(subject.accessor.clone()), own);
         self.place_label(is_array);
         let length = Subject { path, accessor: subject.accessor.clone(), is_length: true };
-        self.write_node(test, Some(&length), next);
+        self.write_node(test, Some(&length), successors);
     }
 
-    fn write_element(&mut self, test: &Node, subject: &Subject<'_>, next: Successors) {
+    fn write_element(&mut self, test: &Node, subject: &Subject<'_>, successors: Successors) {
         if subject.is_length {
-            return self.write_constant(next.fails);
+            return self.write_constant(successors.fails);
         }
         let at = self.operations.len();
-        self.write(Test::AnyElement { array: subject.accessor.clone(), end: 0 }, next);
+        self.write(Test::AnyElement { array: subject.accessor.clone(), end: 0 }, successors);
         let element = Subject { path: subject.path, accessor: Accessor::Element, is_length: false };
         self.write_node(test, Some(&element), Successors { holds: HOLDS, fails: FAILS });
         let body_end = self.operations.len() as u32;
@@ -151,7 +161,7 @@ impl ProgramWriter<'_> {
         operand: &Json,
         check: &tree::Check,
         subject: &Subject<'_>,
-        next: Successors,
+        successors: Successors,
     ) {
         let constants = |items: &[Json]| items.iter().map(Constant::new).collect();
         let (check, operand) = match check {
@@ -163,10 +173,10 @@ impl ProgramWriter<'_> {
             tree::Check::Group { members } => (Check::Group(constants(members)), Some(operand)),
             tree::Check::Within { ms } => (Check::Within(*ms), Some(operand)),
             tree::Check::Count { within_ms, bounds } => {
-                return self.write_count(within_ms.unwrap_or(0), bounds, operand, subject, next);
+                return self.write_count(within_ms.unwrap_or(0), bounds, operand, subject, successors);
             }
         };
-        self.write_value(operator, check, operand, subject, next);
+        self.write_value(operator, check, operand, subject, successors);
     }
 
     fn write_value(
@@ -175,7 +185,7 @@ impl ProgramWriter<'_> {
         check: Check,
         operand: Option<&Json>,
         subject: &Subject<'_>,
-        next: Successors,
+        successors: Successors,
     ) {
         let test = Test::Value {
             of: subject.accessor.clone(),
@@ -184,7 +194,7 @@ impl ProgramWriter<'_> {
             check,
             source: source(subject.path, operand),
         };
-        self.write(test, next);
+        self.write(test, successors);
     }
 
     fn write_count(
@@ -193,11 +203,11 @@ impl ProgramWriter<'_> {
         bounds: &[(Operator, u64)],
         operand: &Json,
         subject: &Subject<'_>,
-        next: Successors,
+        successors: Successors,
     ) {
         // Only fields have a history.
         let Accessor::Field { code, name } = &subject.accessor else {
-            return self.write_constant(next.fails);
+            return self.write_constant(successors.fails);
         };
         let bounds = bounds.iter().map(|(operator, count)| CountBound { operator: *operator, count: *count });
         let test = Test::Count {
@@ -207,7 +217,7 @@ impl ProgramWriter<'_> {
             bounds: bounds.collect(),
             source: source(subject.path, Some(operand)),
         };
-        self.write(test, next);
+        self.write(test, successors);
     }
 
     /// Writes an operation after which evaluation always continues at `target`.
@@ -215,8 +225,8 @@ impl ProgramWriter<'_> {
         self.write(Test::Always, Successors { holds: target, fails: target });
     }
 
-    fn write(&mut self, test: Test, next: Successors) {
-        self.operations.push(Operation { test, next });
+    fn write(&mut self, test: Test, successors: Successors) {
+        self.operations.push(Operation { test, next: successors });
     }
 
     fn pattern_index(&mut self, source: &str) -> u32 {
@@ -252,11 +262,11 @@ impl ProgramWriter<'_> {
 /// Returns whether a node that is left out already leads to `exit`, so that it needs no `HasParam` of its
 /// own. The parts of an `$and` that are left out lead to `next.holds`, those of an `$or` to `next.fails`.
 /// Returning false is always correct and costs one operation.
-fn skips_itself(node: &Node, next: Successors, exit: u32) -> bool {
+fn skips_itself(node: &Node, successors: Successors, exit: u32) -> bool {
     match node {
-        Node::All(_) => exit == next.holds,
-        Node::Any(_) => exit == next.fails,
-        Node::Field { test, .. } | Node::Member { test, .. } => skips_itself(test, next, exit),
+        Node::All(_) => exit == successors.holds,
+        Node::Any(_) => exit == successors.fails,
+        Node::Field { test, .. } | Node::Member { test, .. } => skips_itself(test, successors, exit),
         _ => false,
     }
 }

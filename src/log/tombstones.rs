@@ -54,7 +54,7 @@ pub(super) fn each_tombstone(
 fn each_tombstone_of(
     directory: &LogDirectory,
     first_seq: u64,
-    take: &mut dyn FnMut(u64, &Record<'_>),
+    visit_tombstone: &mut dyn FnMut(u64, &Record<'_>),
 ) -> io::Result<()> {
     let file = directory.open_file(&segment_name(first_seq))?;
     let end = file.length()?;
@@ -64,7 +64,7 @@ fn each_tombstone_of(
             if record.kind != RecordKind::Tombstone {
                 return Ok(());
             }
-            take(seq, &record);
+            visit_tombstone(seq, &record);
         }
     }
     Ok(())

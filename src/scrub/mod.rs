@@ -228,7 +228,7 @@ impl Scrub {
 
     /// Looks at the files with known damage. Reads those again that were replaced since, and those whose damage an
     /// earlier process has found. Drops the damage of files that were deleted on purpose.
-    fn look_at_damaged(&mut self, files: &[ScrubbedFile]) -> io::Result<()> {
+    fn look_at_damaged(&mut self, scrubbed_files: &[ScrubbedFile]) -> io::Result<()> {
         let names = self.damage.files();
         self.damaged.retain(|name, _| names.contains(name));
         for name in names {
@@ -246,7 +246,7 @@ impl Scrub {
             if !is_replaced && !self.damage.has_unlogged(&name) {
                 continue;
             }
-            let Some(file) = files.iter().find(|file| file.name == name) else {
+            let Some(file) = scrubbed_files.iter().find(|file| file.name == name) else {
                 // The start has read the file, and has reported the damage that is left.
                 self.damage.settle(&name, &BTreeSet::new(), false);
                 continue;

@@ -196,7 +196,7 @@ fn compare(
 /// Folds the log from its first record to the newest checkpoint, and compares the result with it.
 fn compare_with_log(
     disk: &Arc<dyn Disk>,
-    path: &Path,
+    log_directory: &Path,
     newest_header: &Header,
     report: &mut CheckReport,
 ) -> Result<(), LogError> {
@@ -207,13 +207,13 @@ fn compare_with_log(
         return Ok(());
     }
     let (live, _) = ProfileTable::new(newest_header.secret, newest_header.cost_max);
-    let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), path)?);
-    if let Some(reason) = fold_log(disk, path, &mut live, 0, newest_header.seq)? {
+    let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), log_directory)?);
+    if let Some(reason) = fold_log(disk, log_directory, &mut live, 0, newest_header.seq)? {
         report.lines.push(not_compared(reason));
         return Ok(());
     }
     let FoldState { visitors_evicted, .. } = live.state();
-    let dir = CheckpointDirectory::new(Arc::clone(disk), path);
+    let dir = CheckpointDirectory::new(Arc::clone(disk), log_directory);
     let compared = CheckpointReader::open(&**disk, &dir.path_of(newest_header.seq)).and_then(|opened| {
         let has_lost = !opened.lost_aliases()?.is_empty();
         Ok((compare_with_table(opened, &mut live.into_table())?, has_lost))

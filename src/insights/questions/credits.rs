@@ -133,13 +133,13 @@ impl Credits {
         Ok(())
     }
 
-    fn add_credit(&mut self, user: u64, location: RowLocation, ties: &mut Ties) {
-        if !ties.counts(user) {
+    fn add_credit(&mut self, user_hash: u64, location: RowLocation, ties: &mut Ties) {
+        if !ties.counts(user_hash) {
             return;
         }
-        let owner = ties.owner(user);
-        let credits = self.by_user.entry(user).or_default();
-        if credits.last().map_or(user, |last| last.owner) != owner {
+        let owner = ties.owner(user_hash);
+        let credits = self.by_user.entry(user_hash).or_default();
+        if credits.last().map_or(user_hash, |last| last.owner) != owner {
             credits.push(Credit { from: location, owner });
             self.count += 1;
             self.owners.insert(owner);
@@ -174,8 +174,8 @@ impl Credits {
     }
 
     /// Iterates over the visitors to whom the events of a user can be credited.
-    pub(crate) fn owners_of(&self, user: u64) -> impl Iterator<Item = u64> {
-        self.by_user.get(&user).into_iter().flatten().map(|credit| credit.owner)
+    pub(crate) fn owners_of(&self, user_hash: u64) -> impl Iterator<Item = u64> {
+        self.by_user.get(&user_hash).into_iter().flatten().map(|credit| credit.owner)
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -367,21 +367,21 @@ impl Ties {
         self.current.get(&anonymous_id).map(|tie| tie.user)
     }
 
-    fn counts(&self, user: u64) -> bool {
-        self.users.contains(&user)
+    fn counts(&self, user_hash: u64) -> bool {
+        self.users.contains(&user_hash)
     }
 
     /// Ties an anonymous ID to a user.
-    fn tie(&mut self, anonymous_id: u64, user: u64) {
+    fn tie(&mut self, anonymous_id: u64, user_hash: u64) {
         self.latest += 1;
-        if !self.counts(user) && !self.aliased.contains(&anonymous_id) {
+        if !self.counts(user_hash) && !self.aliased.contains(&anonymous_id) {
             return self.end(anonymous_id);
         }
-        self.current.insert(anonymous_id, Tie { number: self.latest, user });
-        if !self.counts(user) {
+        self.current.insert(anonymous_id, Tie { number: self.latest, user: user_hash });
+        if !self.counts(user_hash) {
             return;
         }
-        let ties = self.by_user.entry(user).or_default();
+        let ties = self.by_user.entry(user_hash).or_default();
         match ties.last_mut() {
             // Consecutive ties between the same two IDs need only one entry.
             Some(last) if last.1 == anonymous_id => *last = (self.latest, anonymous_id),
@@ -411,17 +411,17 @@ impl Ties {
         self.kept = self.by_user.values().map(Vec::len).sum();
     }
 
-    /// Returns the visitor to whom the next event of `user` is credited.
-    fn owner(&mut self, user: u64) -> u64 {
-        let Some(ties) = self.by_user.get_mut(&user) else { return user };
+    /// Returns the visitor to whom the next event of `user_hash` is credited.
+    fn owner(&mut self, user_hash: u64) -> u64 {
+        let Some(ties) = self.by_user.get_mut(&user_hash) else { return user_hash };
         while let Some((number, anonymous)) = ties.last() {
-            if self.current.get(anonymous) == Some(&Tie { number: *number, user }) {
+            if self.current.get(anonymous) == Some(&Tie { number: *number, user: user_hash }) {
                 return *anonymous;
             }
             ties.pop();
             self.kept -= 1;
         }
-        user
+        user_hash
     }
 
     fn memory_bytes(&self) -> u64 {

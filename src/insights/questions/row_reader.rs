@@ -147,12 +147,12 @@ pub(crate) struct FileReader {
 
 impl FileReader {
     pub(crate) fn new(
-        file: PartOfFile<'_>,
+        file_part: PartOfFile<'_>,
         site_code_count: usize,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<Self, ColumnFileError> {
-        let PartOfFile { columns, part } = file;
+        let PartOfFile { columns, part } = file_part;
         let mut reader = Self {
             times: Block::new(columns.times(part)?),
             visitors: Block::new(columns.row_visitors(part)?),
@@ -165,27 +165,31 @@ impl FileReader {
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
             positions: None,
         };
-        reader.add_filters(file, plan)?;
-        reader.add_sources(file, plan, values)?;
-        reader.value = reader.value_rule(file, plan, values)?;
+        reader.add_filters(file_part, plan)?;
+        reader.add_sources(file_part, plan, values)?;
+        reader.value = reader.value_rule(file_part, plan, values)?;
         Ok(reader)
     }
 
     /// Returns the index of a text column. Opens the column if it is not open yet.
-    fn text_column(&mut self, file: PartOfFile<'_>, column: TextColumn) -> Result<usize, ColumnFileError> {
+    fn text_column(
+        &mut self,
+        file_part: PartOfFile<'_>,
+        column: TextColumn,
+    ) -> Result<usize, ColumnFileError> {
         if let Some(index) = self.texts.iter().position(|text| text.column == column) {
             return Ok(index);
         }
-        let texts = file.columns.texts(column)?;
-        let block = Block::new(file.columns.codes(column, texts.len(), file.part)?);
+        let texts = file_part.columns.texts(column)?;
+        let block = Block::new(file_part.columns.codes(column, texts.len(), file_part.part)?);
         let flags = vec![0; texts.len()];
         self.texts.push(TextBlock { column, block, texts, flags });
         Ok(self.texts.len() - 1)
     }
 
     /// Opens the positions of the rows. The caller must call this before it reads the first block.
-    pub(crate) fn open_positions(&mut self, file: PartOfFile<'_>) -> Result<(), ColumnFileError> {
-        self.positions = Some(Block::new(file.columns.positions(file.part)?));
+    pub(crate) fn open_positions(&mut self, file_part: PartOfFile<'_>) -> Result<(), ColumnFileError> {
+        self.positions = Some(Block::new(file_part.columns.positions(file_part.part)?));
         Ok(())
     }
 
@@ -194,18 +198,19 @@ impl FileReader {
         self.positions.as_ref().map_or(0, |positions| positions.numbers[row] as u32)
     }
 
-    fn open_agents(&mut self, file: PartOfFile<'_>) -> Result<(), ColumnFileError> {
+    fn open_agents(&mut self, file_part: PartOfFile<'_>) -> Result<(), ColumnFileError> {
         if self.agents.is_none() {
-            self.agents = Some((Block::new(file.columns.agents(file.part)?), vec![0; AGENT_NUMBERS]));
+            self.agents =
+                Some((Block::new(file_part.columns.agents(file_part.part)?), vec![0; AGENT_NUMBERS]));
         }
         Ok(())
     }
 
-    fn add_filters(&mut self, file: PartOfFile<'_>, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
+    fn add_filters(&mut self, file_part: PartOfFile<'_>, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
         let filters = plan.filters;
         for (column, accepted) in filters.event_filters() {
             if !accepted.is_empty() {
-                let index = self.text_column(file, column)?;
+                let index = self.text_column(file_part, column)?;
                 let text = &mut self.texts[index];
                 text.set_flag(REJECTED, |text| !accepted.iter().any(|value| value == text));
                 // The filter also rejects an absent text and `(other)`.
@@ -213,7 +218,7 @@ impl FileReader {
             }
         }
         if !filters.device.is_empty() {
-            self.open_agents(file)?;
+            self.open_agents(file_part)?;
             let is_refused =
                 |number: usize| !filters.device.iter().any(|name| Some(&**name) == device_name(number));
             let (_, flags) = self.agents.get_or_insert_with(|| unreachable!("the column was opened"));
@@ -222,16 +227,16 @@ impl FileReader {
             }
         }
         if !filters.event.is_empty() {
-            let events = self.text_column(file, TextColumn::Event)?;
+            let events = self.text_column(file_part, TextColumn::Event)?;
             self.texts[events].set_flag(EVENT_HIT, |text| filters.event.iter().any(|name| name == text));
         }
         if !filters.campaign.is_empty() {
-            let campaigns = self.text_column(file, TextColumn::Campaign)?;
+            let campaigns = self.text_column(file_part, TextColumn::Campaign)?;
             self.texts[campaigns]
                 .set_flag(CAMPAIGN_HIT, |text| filters.campaign.iter().any(|name| name == text));
         }
         if plan.needs_variants || !filters.variant.is_empty() {
-            let variants = self.text_column(file, TextColumn::Variants)?;
+            let variants = self.text_column(file_part, TextColumn::Variants)?;
             let shows = |text: &str, shown: &String| text.split(',').any(|pair| pair == shown);
             let text = &mut self.texts[variants];
             text.set_flag(VARIANT_HIT, |text| filters.variant.iter().any(|shown| shows(text, shown)));
@@ -242,15 +247,15 @@ impl FileReader {
 
     fn add_sources(
         &mut self,
-        file: PartOfFile<'_>,
+        file_part: PartOfFile<'_>,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<(), ColumnFileError> {
         if plan.filters.source.is_empty() && plan.value != RowValue::Of(Group::Source) {
             return Ok(());
         }
-        let source_column = self.text_column(file, TextColumn::Source)?;
-        let referrer_column = self.text_column(file, TextColumn::ReferrerHost)?;
+        let source_column = self.text_column(file_part, TextColumn::Source)?;
+        let referrer_column = self.text_column(file_part, TextColumn::ReferrerHost)?;
         let is_hit = |text: &str| plan.filters.source.iter().any(|source| source == text);
         let source = |value: u32, text: &str| {
             let flags = if value != NO_VALUE && is_hit(text) { SOURCE_HIT } else { 0 };
@@ -288,13 +293,13 @@ impl FileReader {
 
     fn value_rule(
         &mut self,
-        file: PartOfFile<'_>,
+        file_part: PartOfFile<'_>,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<ValueRule, ColumnFileError> {
         let group = match plan.value {
             RowValue::Nothing => return Ok(ValueRule::Nothing),
-            RowValue::Shown => return self.shown_rule(file),
+            RowValue::Shown => return self.shown_rule(file_part),
             RowValue::Of(group) => group,
         };
         let column = match group {
@@ -308,11 +313,11 @@ impl FileReader {
             Group::Event => TextColumn::Event,
             Group::Source => return Ok(ValueRule::Source),
             Group::Referrer => {
-                let index = self.text_column(file, TextColumn::ReferrerHost)?;
+                let index = self.text_column(file_part, TextColumn::ReferrerHost)?;
                 return Ok(ValueRule::Text(index, self.external_referrers(index, plan.site, values)));
             }
             Group::Device | Group::Os | Group::Browser => {
-                self.open_agents(file)?;
+                self.open_agents(file_part)?;
                 let name = |number| match group {
                     Group::Device => device_name(number),
                     Group::Os => Os::from_byte((number / 5 % 7) as u8).and_then(Os::name),
@@ -322,13 +327,13 @@ impl FileReader {
                 return Ok(ValueRule::Agent((0..AGENT_NUMBERS).map(value).collect()));
             }
         };
-        let index = self.text_column(file, column)?;
+        let index = self.text_column(file_part, column)?;
         Ok(ValueRule::Text(index, self.texts[index].values(values)))
     }
 
-    fn shown_rule(&mut self, file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
+    fn shown_rule(&mut self, file_part: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
         let mut numbered = |column, counts_other| {
-            let column = self.text_column(file, column)?;
+            let column = self.text_column(file_part, column)?;
             let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
             Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
         };
