@@ -34,104 +34,104 @@ fn number(number: &AtomicU64) -> u64 {
     number.load(Ordering::Relaxed)
 }
 
-fn write_positions(node: &ClusterMetrics, page: &mut MetricsText) {
-    page.gauge(
+fn write_positions(metrics: &ClusterMetrics, text: &mut MetricsText) {
+    text.gauge(
         "parallax_cluster_position",
         "Last position of the stream that the profiles contain",
-        number(&node.position),
+        number(&metrics.position),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_head_position",
         "Last known position of the stream",
-        number(&node.head_position),
+        number(&metrics.head_position),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_unreturned_records",
         "Own events that the stream has not returned",
-        number(&node.unreturned_records),
+        number(&metrics.unreturned_records),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_unreturned_bytes",
         "Bytes of these events in memory",
-        number(&node.unreturned_bytes),
+        number(&metrics.unreturned_bytes),
     );
 }
 
-fn write_counters(node: &ClusterMetrics, page: &mut MetricsText) {
-    page.counter(
+fn write_counters(metrics: &ClusterMetrics, text: &mut MetricsText) {
+    text.counter(
         "parallax_cluster_invisible_acknowledgements_total",
         "Batches of events acknowledged with \"visible\":false",
-        number(&node.invisible_acknowledgements),
+        number(&metrics.invisible_acknowledgements),
     );
-    page.counter(
+    text.counter(
         "parallax_cluster_gap_skips_total",
         "Messages skipped because earlier ones of their node are missing",
-        number(&node.gap_skips),
+        number(&metrics.gap_skips),
     );
-    page.counter(
+    text.counter(
         "parallax_cluster_duplicate_skips_total",
         "Messages that had arrived before",
-        number(&node.duplicate_skips),
+        number(&metrics.duplicate_skips),
     );
-    page.counter(
+    text.counter(
         "parallax_cluster_malformed_messages_total",
         "Messages without effect because they are not valid here",
-        number(&node.malformed_messages),
+        number(&metrics.malformed_messages),
     );
-    page.counter("parallax_cluster_resends_total", "Messages sent again", number(&node.resends));
-    page.counter(
+    text.counter("parallax_cluster_resends_total", "Messages sent again", number(&metrics.resends));
+    text.counter(
         "parallax_cluster_publish_errors_total",
         "Messages that the servers did not acknowledge",
-        number(&node.publish_errors),
+        number(&metrics.publish_errors),
     );
-    page.counter(
+    text.counter(
         "parallax_cluster_new_producer_ids_total",
         "Differences between the own log and the stream",
-        number(&node.new_producer_ids),
+        number(&metrics.new_producer_ids),
     );
-    page.counter(
+    text.counter(
         "parallax_cluster_chain_mismatches_total",
         "Losses of the end of the stream",
-        number(&node.chain_mismatches),
+        number(&metrics.chain_mismatches),
     );
-    page.counter(
+    text.counter(
         "parallax_cluster_digest_mismatches_total",
         "Positions at which the profiles differed from those of another node",
-        number(&node.digest_mismatches),
+        number(&metrics.digest_mismatches),
     );
 }
 
-fn write_nodes_and_times(node: &ClusterMetrics, page: &mut MetricsText) {
+fn write_nodes_and_times(metrics: &ClusterMetrics, text: &mut MetricsText) {
     let seconds = |ms: &AtomicU64| number(ms) as f64 / 1_000.0;
-    page.gauge(
+    text.gauge(
         "parallax_cluster_erasures_pending",
         "Erasures that a known node has not confirmed",
-        number(&node.erasures_pending),
+        number(&metrics.erasures_pending),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_known_nodes",
         "Nodes that the cluster has not forgotten",
-        number(&node.known_nodes),
+        number(&metrics.known_nodes),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_lag_seconds",
         "Age of the last processed message while there are later ones",
-        seconds(&node.lag_ms),
+        seconds(&metrics.lag_ms),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_unreturned_seconds",
         "Age of the oldest event that the stream has not returned",
-        seconds(&node.unreturned_ms),
+        seconds(&metrics.unreturned_ms),
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_unreachable_nodes",
         "Known nodes without a heartbeat for 30 seconds",
-        node.unreachable().0.len() as u64,
+        metrics.unreachable().0.len() as u64,
     );
-    page.gauge(
+    text.gauge(
         "parallax_cluster_clock_skew_seconds",
         "Own clock minus that of the NATS servers",
-        node.clock_skew_ms.load(Ordering::Relaxed) as f64 / 1_000.0,
+        metrics.clock_skew_ms.load(Ordering::Relaxed) as f64 / 1_000.0,
     );
 }
 

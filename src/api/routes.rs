@@ -125,14 +125,14 @@ fn find_or_prepare(
     Some(list)
 }
 
-/// Returns the key of the list that begins after the path `last_path`. Writes the input of its ETag.
+/// Returns the key of the list that begins after the path `after_path`. Writes the input of its ETag.
 fn list_key(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
-    last_path: &[u8],
+    after_path: &[u8],
     etag_input: &mut Vec<u8>,
 ) -> u128 {
-    write_etag_prefix(context, options, last_path, etag_input);
+    write_etag_prefix(context, options, after_path, etag_input);
     checksum::hash128(etag_input)
 }
 
@@ -451,7 +451,7 @@ fn cursor_checksum(context: &RequestContext<'_>, options: &ListOptions<'_>, last
 fn write_etag_prefix(
     context: &RequestContext<'_>,
     options: &ListOptions<'_>,
-    last_path: &[u8],
+    after_path: &[u8],
     etag_input: &mut Vec<u8>,
 ) {
     etag_input.clear();
@@ -470,5 +470,5 @@ fn write_etag_prefix(
     etag_input.push(u8::from(options.with_variants));
     etag_input.extend_from_slice(&(options.prefix.len() as u64).to_le_bytes());
     etag_input.extend_from_slice(options.prefix.as_bytes());
-    etag_input.extend_from_slice(last_path);
+    etag_input.extend_from_slice(after_path);
 }

@@ -172,12 +172,12 @@ fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the bytes after a quoted string whose opening quote was removed (RFC 9110 section 5.6.4).
-fn skip_quoted(mut rest: &[u8]) -> Option<&[u8]> {
+fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
     loop {
-        match rest {
+        match bytes {
             [b'"', behind @ ..] => return Some(behind),
-            [b'\\', b'\t' | b' '..=b'~' | 0x80.., behind @ ..] => rest = behind,
-            [b'\t' | b' '..=b'[' | b']'..=b'~' | 0x80.., behind @ ..] => rest = behind,
+            [b'\\', b'\t' | b' '..=b'~' | 0x80.., behind @ ..] => bytes = behind,
+            [b'\t' | b' '..=b'[' | b']'..=b'~' | 0x80.., behind @ ..] => bytes = behind,
             _ => return None,
         }
     }

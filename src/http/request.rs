@@ -185,14 +185,15 @@ fn parse_head<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOu
     }
 }
 
-/// Rejects an unfinished head that is too large. A long target is rejected only then, or with the end of the
-/// head, because the fields after it decide which pages can read the response.
-fn check_partial<'a>(bytes: &'a [u8], path: Option<&'a str>) -> ParseOutcome<'a> {
+/// Rejects an unfinished head that is too large. `target` is `None` if it is not parsed yet. A long target is
+/// rejected only then, or with the end of the head, because the fields after it decide which pages can read the
+/// response.
+fn check_partial<'a>(bytes: &'a [u8], target: Option<&'a str>) -> ParseOutcome<'a> {
     if bytes.len() < HEAD_BYTES_MAX {
         return ParseOutcome::Partial;
     }
     let is_target_too_long =
-        !bytes.contains(&b'\n') || path.is_some_and(|path| path.len() > TARGET_BYTES_MAX);
+        !bytes.contains(&b'\n') || target.is_some_and(|target| target.len() > TARGET_BYTES_MAX);
     ParseOutcome::Rejected(if is_target_too_long { target_too_long() } else { head_too_large() })
 }
 

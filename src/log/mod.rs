@@ -197,13 +197,13 @@ pub trait LogConsumer: Send {
     fn on_recovery_progress(&mut self, _done_count: usize, _segment_count: usize) {}
 
     /// Called when the writer has completed all requests that it drained. The consumer may work for less than
-    /// 1 ms. The seq is the last one if all records are durable. Returns the delay until the next call, if
-    /// no request arrives earlier.
+    /// 1 ms. `_durable_seq` is the last seq, or `None` if a record is not durable yet. Returns the delay until the next
+    /// call, if no request arrives earlier.
     fn on_idle(&mut self, _clock: &dyn Clock, _durable_seq: Option<u64>) -> Option<Duration> {
         None
     }
 
-    /// Called after the log is sealed. No record follows and the process ends. The seq is as in
+    /// Called after the log is sealed. No record follows and the process ends. `_durable_seq` is as in
     /// [`on_idle`](Self::on_idle).
     fn on_closed(&mut self, _clock: &dyn Clock, _durable_seq: Option<u64>) {}
 

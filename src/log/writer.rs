@@ -50,7 +50,8 @@ pub struct LogWriter {
     pub(super) consumer: Box<dyn LogConsumer>,
     /// The time at which the consumer wants its next call.
     consumer_due: Option<Duration>,
-    /// The last seq that the consumer has while the recovery waits until the directory can be written. `None` after it.
+    /// The last seq that the consumer has while the recovery waits until the directory can be written. `None` after the
+    /// recovery.
     recovery_after_seq: Option<u64>,
     pub(super) metrics: Arc<LogMetrics>,
 }

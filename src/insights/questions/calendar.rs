@@ -42,8 +42,9 @@ pub enum Unit {
 pub struct Comparison {
     /// The range of the question. If it ends in the future, it is cut at the last full hour.
     pub range: Range<i64>,
-    /// The earlier period that is compared with `range`. It begins as many days before the range as the range has, and
-    /// is cut in the same way.
+    /// The earlier period that is compared with `range`. Before the cut, it ends where the range of the question begins,
+    /// and has as many local days, or the same length if that range does not have whole days. If `range` is cut, the
+    /// period is cut at the same time of day, or at the same length.
     pub before: Range<i64>,
 }
 
@@ -190,8 +191,7 @@ fn next_day(day: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Converts the seconds of a local clock since 1970 to a date and a time. A later time gives the end of the year 9999,
-/// which is the latest result.
+/// Converts the seconds of a local clock since 1970 to a date and a time. The latest result is the end of the year 9999.
 fn civil(local_s: i64) -> DateTime {
     DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(SignedDuration::from_secs(local_s))
 }

@@ -40,7 +40,7 @@ pub enum RestoreError {
     Thread(io::Error),
 }
 
-/// The restored state, from which the server continues. The default is that without a checkpoint.
+/// The restored state, from which the server continues. The default is the state without a checkpoint.
 #[derive(Default)]
 pub struct RestoredTable {
     /// The table as of `seq`.

@@ -10,9 +10,9 @@
 //!
 //! A line of a header (it ends with `\r\n`) is no such text, nor is an argument of `#[serde(...)]` or
 //! `#[schemars(...)]`, nor a literal of `src/cli/`, `src/config.rs` or `src/config/` that the command-line
-//! help repeats. The name, type and help text of a metric are one line, also if a method names the type. The help of the commands is the
-//! output of `--help`. A line of the file is `file: kind: text`, in the order of the sources. Run the test
-//! with `PARALLAX_BLESS=1` to write the file again.
+//! help repeats. The name, type and help text of a metric are one line, also if a method names the type. The help of
+//! the commands is the output of `--help`. A line of the file is `file: kind: text`, in the order of the sources. Run
+//! the test with `PARALLAX_BLESS=1` to write the file again.
 
 use std::collections::BTreeSet;
 use std::process::Command;
