@@ -56,13 +56,11 @@ fn a_removed_or_replaced_directory_stops_acknowledgements_within_two_seconds() {
         }
         let took = wait_for_recording(&server, false);
         assert!(took < NOTICE_TIME_MAX, "{took:?}");
-        assert!(server.log().contains("was removed, moved or replaced"), "{}", server.log());
+        server.wait_for_log("was removed, moved or replaced");
         assert!(server.admin_get("/metrics").text().contains("parallax_log_available 0\n"));
         assert_serves_pages(&server);
         server.publish("acme.snapshot", &acme(1, "one"));
-        eventually("the versions cannot be saved", || {
-            server.log().contains("cannot save the served versions").then_some(())
-        });
+        server.wait_for_log("cannot save the served versions");
         assert!(!replaces || data.read_dir().expect("a directory").next().is_none(), "it stays empty");
     }
 }
@@ -99,8 +97,7 @@ fn deleting_every_file_of_the_directory_admits_no_second_server() {
     let mut second = Server::begin_with_data(data.path(), &[], &[]);
     assert_eq!(second.exit_code(), 3);
     assert!(began.elapsed() >= NOTICE_TIME_MAX, "the lock is retried for two seconds");
-    let noticed = server.log().contains("the active segment is gone; its durable records are lost");
-    assert!(noticed, "{}", server.log());
+    server.wait_for_log("the active segment is gone; its durable records are lost");
     assert!(server.admin_get("/metrics").text().contains("parallax_log_damaged 1\n"));
 }
 
@@ -172,7 +169,7 @@ fn a_truncated_segment_is_noticed_within_two_seconds_and_the_next_start_says_it_
             server.log().contains("another program has truncated the active segment").then_some(())
         });
         assert!(begun.elapsed() < NOTICE_TIME_MAX, "{:?}", begun.elapsed());
-        assert!(server.log().contains("first_seq=1 last_seq=2"), "{}", server.log());
+        server.wait_for_log("first_seq=1 last_seq=2");
         assert!(server.admin_get("/metrics").text().contains("parallax_log_damaged 1\n"));
         eventually("events are accepted", || (post(&server, "after") == 200).then_some(()));
         server.signal("KILL");
@@ -252,7 +249,7 @@ fn start_without_room(data: &Path, make_writable: impl FnOnce()) {
     assert_serves_pages(&server);
     let known = Client::to(server.admin).request("GET", "/visitors?site=fjell&anonId=v1", &[]);
     assert_eq!(known.json()["profile"]["visitor"]["events"], 3, "the log was read");
-    assert!(server.log().contains("ERROR cannot write the log"), "{}", server.log());
+    server.wait_for_log("ERROR cannot write the log");
     make_writable();
     let took = wait_for_recording(&server, true);
     assert!(took < NOTICE_TIME_MAX + Duration::from_millis(500), "{took:?}");

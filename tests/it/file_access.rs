@@ -83,7 +83,7 @@ fn a_data_group_can_read_every_file_and_others_none() {
     }
     // Without the flag the group loses its access at the next start.
     let server = server.restart(&[]);
-    assert!(server.log().contains("unless --data-group names it"), "{}", server.log());
+    server.wait_for_log("unless --data-group names it");
     assert_modes(server.data(), 0o700, 0o600);
 }
 

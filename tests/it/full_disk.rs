@@ -92,7 +92,7 @@ fn a_full_disk_refuses_events_at_once_until_there_is_room() {
     let refused = refused.expect("a disk of 16 MiB gets full");
     assert!(acknowledged.len() > 5, "{acknowledged:?}");
     assert_reported(&server, false);
-    assert!(server.log().contains("ERROR cannot write the log; events get 503"), "{}", server.log());
+    server.wait_for_log("ERROR cannot write the log; events get 503");
     let mut visitor = Client::to(server.edge);
     let mut slowest = Duration::ZERO;
     for _ in 0..200 {
@@ -112,7 +112,7 @@ fn a_full_disk_refuses_events_at_once_until_there_is_room() {
         start.elapsed()
     );
     assert_reported(&server, true);
-    assert!(server.log().contains(" INFO the disk of the log works again"), "{}", server.log());
+    server.wait_for_log(" INFO the disk of the log works again");
     acknowledged.push(refused);
     let server = server.restart(&[]);
     let records = logged::records_after_start(&server, 0);

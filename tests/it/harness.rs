@@ -135,7 +135,13 @@ impl Server {
         parallax::testing::storage::write_atomic(&self.path(name), bytes).expect("published");
     }
 
-    /// Returns everything that the server has logged so far.
+    /// Waits until the log has a line with `text`. A thread of its own writes the lines, so a line may appear after the
+    /// response or the metric that a test has seen.
+    pub fn wait_for_log(&self, text: &str) {
+        eventually(&format!("the log has a line with {text:?}"), || self.log().contains(text).then_some(()));
+    }
+
+    /// Returns the lines that the server has written so far. Lines that it has just logged may be missing.
     pub fn log(&self) -> String {
         self.log.text()
     }

@@ -179,7 +179,7 @@ fn a_signal_reads_the_keys_again_and_a_fault_leaves_those_in_use() {
     let reload = |text: &str, line: &str| {
         write(&directory, text, 0o600);
         server.signal("HUP");
-        eventually(line, || server.log().contains(line).then_some(()));
+        server.wait_for_log(line);
     };
     reload(&format!("acme {SECOND}\nacme {FIRST}\nshop {FIRST}\n"), "read the identity keys again sites=2");
     assert!(accepts_event(&server, FIRST) && accepts_event(&server, SECOND));

@@ -162,7 +162,7 @@ fn a_server_stopped_under_load_answers_its_requests_and_seals_the_log() {
             assert_eq!(server.exit_code(), 0);
         });
         acknowledged.extend(ids_of_round);
-        assert!(server.log().contains("sealed the log"), "{}", server.log());
+        server.wait_for_log("sealed the log");
         // The log is read before the restart. A sealed log states its end itself.
         assert_stored_once(&logged::records(server.data(), 0), &acknowledged);
         server = server.restart(&[]);

@@ -61,7 +61,7 @@ fn a_low_descriptor_limit_lowers_the_connection_limit() {
     drop(served);
     eventually("all descriptors are closed", || (server.descriptors() <= before).then_some(()));
     assert_eq!(server.get(ROUTES).status, 200);
-    assert!(server.log().contains("ulimit -n"), "{}", server.log());
+    server.wait_for_log("ulimit -n");
 }
 
 #[test]

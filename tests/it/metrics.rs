@@ -185,6 +185,7 @@ fn damage_in_the_log_is_counted_and_logged() {
     std::fs::write(&segment, bytes).expect("the damage is written");
     let server = Server::start_with_data(data.path(), &snapshots, &[]);
     wait_for_sample(&server, "parallax_log_damaged", 1.0);
+    server.wait_for_log("lost seqs 1..=1");
     let logged = server.log();
     let logged =
         logged.lines().find(|line| line.contains("lost seqs 1..=1")).expect("a line names the damage");

@@ -47,11 +47,6 @@ fn wait_for_version(server: &Server, site: &str, version: Option<&str>) {
     });
 }
 
-/// Waits until the server has logged a text.
-fn wait_for_log(server: &Server, text: &str) {
-    eventually(&format!("the log has {text:?}"), || server.log().contains(text).then_some(()));
-}
-
 /// Returns the sorted names in a directory. Names of files that are being written are left out.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).expect("a directory");

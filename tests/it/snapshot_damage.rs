@@ -116,7 +116,7 @@ fn a_running_server_keeps_the_old_content_for_any_damage() {
         assert_eq!((after.status, after.field("etag")), (200, before.field("etag")));
         assert!(after.body == before.body, "round {round}: {}", after.text());
     }
-    assert!(server.log().contains("site-00.snapshot: "), "{}", server.log());
+    server.wait_for_log("site-00.snapshot: ");
 }
 
 /// A change of one byte, or a truncation.

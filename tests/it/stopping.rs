@@ -68,7 +68,7 @@ fn responses_are_complete_if_a_server_stops_under_load() {
             server.signal("TERM");
         });
         assert_eq!(server.exit_code(), 0);
-        assert!(server.log().contains("stopped"), "{}", server.log());
+        server.wait_for_log("stopped");
     }
 }
 

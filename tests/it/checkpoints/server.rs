@@ -45,14 +45,14 @@ fn metric(server: &Server, name: &str) -> u64 {
 #[test]
 fn a_restart_after_a_stop_knows_visitors_without_reading_the_log() {
     let mut server = server();
-    assert!(server.log().contains("rebuilt visitor profiles records=0 checkpoint=none"), "{}", server.log());
+    server.wait_for_log("rebuilt visitor profiles records=0 checkpoint=none");
     ping(&server, 0..30);
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
-    assert!(server.log().contains("wrote checkpoint seq=30 "), "{}", server.log());
+    server.wait_for_log("wrote checkpoint seq=30 ");
     let mut server = server.restart(&[]);
     let expected = "rebuilt visitor profiles records=0 checkpoint=00000000000000000030.checkpoint entries=30";
-    assert!(server.log().contains(expected), "{}", server.log());
+    server.wait_for_log(expected);
     assert_pinged(&server, 30);
     assert_eq!(metric(&server, "parallax_checkpoint_seq"), 30);
     ping(&server, 30..40);

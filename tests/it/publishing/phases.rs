@@ -381,7 +381,7 @@ fn a_lost_or_damaged_file_begins_the_first_phase_with_the_start() {
         assert!(code == Some(1) && text.contains("the file `phases` is damaged"), "{text}");
         let restarted_after = now_ms();
         server = server.restart(&[]);
-        assert!(server.log().contains("cannot read the phases of experiments"), "{}", server.log());
+        server.wait_for_log("cannot read the phases of experiments");
         // The server replaces the damaged file.
         assert!(saved_phases(server.data(), 1)[0].from_ms >= restarted_after.max(first[0].from_ms));
     }

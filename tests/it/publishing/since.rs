@@ -116,7 +116,7 @@ fn a_damaged_or_missing_file_makes_older_versions_unknown() {
     for damaged in [&sound[..20], &sound[..sound.len() - 1], &flipped, b"", b"versions"] {
         fs::write(&path, damaged).expect("written");
         server = server.restart(&[]);
-        assert!(server.log().contains("cannot read the served versions"), "{}", server.log());
+        server.wait_for_log("cannot read the served versions");
         assert_eq!((&server.since(1)[0], &server.since(2)[0]), (&Value::Null, &json!("2")));
         // The server replaces the damaged file.
         wait_until_saved(server.data(), 2);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::web::{Answer, Web, list};
-use super::{counter, names, pull_flags, wait_for_log, wait_for_version};
+use super::{counter, names, pull_flags, wait_for_version};
 use crate::harness::{Server, eventually, temporary_directory};
 use crate::publishing::{acme, site};
 
@@ -72,7 +72,7 @@ fn an_empty_broken_or_missing_list_removes_nothing() {
                 (true, "403" | "500") => "current.json",
                 (_, text) => text,
             };
-            wait_for_log(&server, text);
+            server.wait_for_log(text);
             assert_eq!(names(server.snapshots_directory()), [".pulled", "acme-1.snapshot"]);
         }
         assert!(counter(&server, ERRORS) > 0);
@@ -106,7 +106,7 @@ fn a_file_that_is_damaged_truncated_longer_or_missing_does_not_arrive_and_remove
             let name = format!("acme-{version}.snapshot");
             web.set(&name, answer);
             web.set_list(&[(&name, &two)]);
-            wait_for_log(&server, &format!("{name}: not fetched"));
+            server.wait_for_log(&format!("{name}: not fetched"));
             assert_eq!(
                 names(server.snapshots_directory()).last().map(String::as_str),
                 Some("acme-1.snapshot")
@@ -118,7 +118,7 @@ fn a_file_that_is_damaged_truncated_longer_or_missing_does_not_arrive_and_remove
         if is_bucket {
             wait_for_version(&server, "acme", Some("2"));
         } else {
-            wait_for_log(&server, "acme-6.snapshot has more bytes");
+            server.wait_for_log("acme-6.snapshot has more bytes");
             // The file is repaired, and fetched at the next attempt.
             web.set_content("acme-6.snapshot", &two);
             wait_for_version(&server, "acme", Some("2"));
@@ -139,9 +139,9 @@ fn a_source_that_hangs_is_given_up_and_read_again() {
     wait_for_version(&server, "acme", Some("1"));
     web.set("acme-2.snapshot", Answer::Begin(two.clone(), 50));
     web.set_list(&[("acme-2.snapshot", &two)]);
-    wait_for_log(&server, "acme-2.snapshot: not fetched");
+    server.wait_for_log("acme-2.snapshot: not fetched");
     web.set("current.json", Answer::Nothing);
-    wait_for_log(&server, "current.json: timeout");
+    server.wait_for_log("current.json: timeout");
     assert_eq!(server.get("/v1/routes?site=acme").field("x-version"), Some("1"));
     web.set_files(&[("acme-2.snapshot", &two)]);
     wait_for_version(&server, "acme", Some("2"));
@@ -155,7 +155,7 @@ fn a_damaged_snapshot_with_the_right_hash_does_not_end_its_site() {
     let server = start(&web, false);
     wait_for_version(&server, "acme", Some("1"));
     web.set_files(&[("acme-2.snapshot", b"no snapshot")]);
-    wait_for_log(&server, "acme-2.snapshot: not a snapshot");
+    server.wait_for_log("acme-2.snapshot: not a snapshot");
     let two = acme(2, "two");
     let other = site("b", "track_b", 1, "b");
     web.set_files(&[("acme-2.snapshot", b"no snapshot"), ("b-1.snapshot", &other)]);
@@ -178,7 +178,7 @@ fn redirects_are_followed_and_a_circle_is_an_error() {
     web.set("acme-1.snapshot", Answer::RedirectTo(format!("{}files/acme", web.url())));
     web.set_content("files/acme", &one);
     let server = start(&web, false);
-    wait_for_log(&server, "current.json: too many redirects");
+    server.wait_for_log("current.json: too many redirects");
     web.set_content("moved.json", list(&[("acme-1.snapshot", &one)]).as_bytes());
     wait_for_version(&server, "acme", Some("1"));
 }
@@ -217,7 +217,7 @@ fn a_restart_keeps_the_pulled_files_without_the_source_and_fetches_nothing_twice
     let url = web.url();
     let server = server.restart(&pull_flags(&url));
     wait_for_version(&server, "acme", Some("1"));
-    wait_for_log(&server, "503");
+    server.wait_for_log("503");
     assert!(!server.path(".acme-1.snapshot.tmp").exists());
     web.take_requests("acme-1.snapshot");
     web.set_list(&[("acme-1.snapshot", &one), ("acme-2.snapshot", &two)]);
@@ -237,9 +237,9 @@ fn files_that_were_not_pulled_are_never_touched() {
     let url = web.url();
     let server = Server::start(&[("b-1.snapshot", &own)], &pull_flags(&url));
     wait_for_version(&server, "acme", Some("1"));
-    wait_for_log(&server, "b-1.snapshot: the snapshots directory has another file of this name");
+    server.wait_for_log("b-1.snapshot: the snapshots directory has another file of this name");
     web.set_list(&[("acme-1.snapshot", &one)]);
-    wait_for_log(&server, "the snapshots are those of the source again");
+    server.wait_for_log("the snapshots are those of the source again");
     assert_eq!(fs::read(server.path("b-1.snapshot")).expect("it is there"), own);
 }
 
@@ -249,7 +249,7 @@ fn a_directory_of_this_machine_is_a_source() {
     let (one, two) = (acme(1, "one"), acme(2, "two"));
     let url = format!("file://{}", directory.path().display());
     let server = Server::start(&[], &pull_flags(&url));
-    wait_for_log(&server, "cannot read");
+    server.wait_for_log("cannot read");
     let put = |files: &[(&str, &[u8])]| {
         files
             .iter()

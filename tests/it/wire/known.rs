@@ -492,6 +492,6 @@ fn an_export_reports_damage_and_returns_the_other_records() {
     assert_eq!(export(0), (vec![2, 3, 4, 5], Some("1".to_owned())));
     assert!(server.admin_get("/metrics").text().contains("\nparallax_log_damaged 1\n"));
     let log_line = "finding=00000000000000000001.segment at offset 56, ";
-    crate::harness::eventually("the damage is logged", || server.log().contains(log_line).then_some(()));
+    server.wait_for_log(log_line);
     assert_eq!(server.log().matches("found damage").count(), 1, "each place is logged once");
 }
