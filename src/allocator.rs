@@ -45,9 +45,9 @@ unsafe impl GlobalAlloc for ExitingAllocator {
     }
 }
 
-fn allocated(block: *mut u8, bytes: usize) -> *mut u8 {
+fn allocated(block: *mut u8, size_bytes: usize) -> *mut u8 {
     if block.is_null() {
-        exit_without_memory(bytes);
+        exit_without_memory(size_bytes);
     }
     block
 }
@@ -57,7 +57,7 @@ const WRITE_WAIT_MS: i32 = 500;
 
 /// Writes one line to standard error and ends the process. Allocates nothing and waits for no lock.
 #[cold]
-fn exit_without_memory(bytes: usize) -> ! {
+fn exit_without_memory(size_bytes: usize) -> ! {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
     if IS_ENDING.swap(true, Ordering::Relaxed) {
         loop {
@@ -69,7 +69,7 @@ fn exit_without_memory(bytes: usize) -> ! {
     let mut line = [0; LINE_BYTES_MAX];
     let mut digits = itoa::Buffer::new();
     let mut rest = &mut line[..];
-    for text in [LINE_BEGIN, digits.format(bytes), LINE_END] {
+    for text in [LINE_BEGIN, digits.format(size_bytes), LINE_END] {
         // The buffer has room for the longest number.
         let _ = rest.write_all(text.as_bytes());
     }

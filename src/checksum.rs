@@ -52,9 +52,9 @@ pub(crate) enum FileHasher {
 
 #[cfg(feature = "cluster")]
 impl FileHasher {
-    /// Creates the hasher for the kind of `expected`.
-    pub(crate) fn for_kind(expected: FileHash) -> Self {
-        match expected {
+    /// Creates the hasher for the kind of `hash`.
+    pub(crate) fn for_kind(hash: FileHash) -> Self {
+        match hash {
             FileHash::Blake3(_) => Self::Blake3(Box::default()),
             FileHash::Sha256(_) => Self::Sha256(Sha256::default()),
         }

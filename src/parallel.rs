@@ -12,11 +12,11 @@ const BLOCK_ITEMS_MAX: usize = 64;
 
 /// Maps items on all CPUs. The results have the order of the items, so they do not depend on the number of threads.
 ///
-/// Threads that the system does not start are left out. Each thread creates a state with `state` and reuses it. Calls `report_progress` on this thread with the number of items
-/// done and the total.
+/// Threads that the system does not start are left out. Each thread creates a state with `make_state` and reuses it. Calls
+/// `report_progress` on this thread with the number of items done and the total.
 pub(crate) fn map<T: Sync, S, R: Send>(
     items: &[T],
-    state: impl Fn() -> S + Sync,
+    make_state: impl Fn() -> S + Sync,
     map: impl Fn(&mut S, &T) -> R + Sync,
     report_progress: &dyn Fn(usize, usize),
 ) -> Vec<R> {
@@ -27,7 +27,7 @@ pub(crate) fn map<T: Sync, S, R: Send>(
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     let work = |sender: Sender<(usize, Vec<R>)>| {
-        let mut state = state();
+        let mut state = make_state();
         loop {
             let first = next.fetch_add(block_items, Ordering::Relaxed);
             let block = items.get(first..).unwrap_or_default();

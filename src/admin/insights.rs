@@ -103,16 +103,16 @@ impl InsightsHandler {
         Poll::Ready(outcome)
     }
 
-    /// `buffer` is a buffer.
+    /// `param_buffer` is a buffer.
     fn ask<'a>(
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        buffer: &'a mut Vec<u8>,
+        param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         if request.path == records::PATH {
-            return self.ask_for_records(requests, request, buffer, catalog);
+            return self.ask_for_records(requests, request, param_buffer, catalog);
         }
         if &request.path[PREFIX.len()..] == audiences::NAME {
             return self.ask_for_audiences(requests, request, catalog);
@@ -169,10 +169,10 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        buffer: &'a mut Vec<u8>,
+        param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        let request = RecordsRequest::parse(request, buffer)?;
+        let request = RecordsRequest::parse(request, param_buffer)?;
         self.check_site(&request.site, catalog)?;
         let reader = request.reader(self.source.clone(), self.log.clone(), self.ack);
         Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))
@@ -224,12 +224,12 @@ impl InsightsHandler {
     }
 }
 
-/// Writes the response of a request whose results have arrived. `etag_input` is the beginning of the input of its ETag, before
+/// Writes the response of a request whose results have arrived. `etag_prefix` is the beginning of the input of its ETag, before
 /// the seq.
 pub(super) fn write_results(
     handler: &mut Handler,
     request: &Request<'_>,
-    etag_input: &str,
+    etag_prefix: &str,
     results: Result<Vec<Output>, AnswerError>,
     out: &mut Vec<u8>,
 ) -> Outcome {
@@ -244,7 +244,7 @@ pub(super) fn write_results(
             handler.write_varying(request, representation.media_type(), text, out);
         }
         [Output::Job(output)] => write_job_output(handler, request, output, out),
-        outputs => write_answers(handler, request, etag_input, outputs, out),
+        outputs => write_answers(handler, request, etag_prefix, outputs, out),
     }
     Outcome::default()
 }
@@ -254,7 +254,7 @@ pub(super) fn write_results(
 fn write_answers(
     handler: &mut Handler,
     request: &Request<'_>,
-    etag_input: &str,
+    etag_prefix: &str,
     outputs: &[Output],
     out: &mut Vec<u8>,
 ) {
@@ -267,7 +267,7 @@ fn write_answers(
     let seq = lists.iter().map(|list| list.seq).fold(first.seq, u64::min);
     let representation = Representation::of(request);
     let text = answer_text(first, lists, representation);
-    let etag = etag_of(etag_input, seq);
+    let etag = etag_of(etag_prefix, seq);
     handler.write_validated(request, &etag, representation.media_type(), out, || &text);
 }
 
@@ -343,8 +343,8 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
     Ok(topic)
 }
 
-fn etag_of(etag_input: &str, seq: u64) -> Etag {
-    Etag::of(format!("{etag_input}{seq}").as_bytes())
+fn etag_of(etag_prefix: &str, seq: u64) -> Etag {
+    Etag::of(format!("{etag_prefix}{seq}").as_bytes())
 }
 
 fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out: &mut Vec<u8>) -> Outcome {

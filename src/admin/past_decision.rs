@@ -37,9 +37,9 @@ pub(super) struct ServedSnapshots {
 
 impl ServedSnapshots {
     /// Returns the snapshots of a site. `None` is a site that is not published.
-    pub(super) fn of(site: Option<&PublishedSite>, files: Arc<FileList>) -> Self {
-        let versions = site.map(|site| site.versions.clone()).unwrap_or_default();
-        Self { versions, present: site.map(PublishedSite::snapshot), files }
+    pub(super) fn of(published_site: Option<&PublishedSite>, files: Arc<FileList>) -> Self {
+        let versions = published_site.map(|site| site.versions.clone()).unwrap_or_default();
+        Self { versions, present: published_site.map(PublishedSite::snapshot), files }
     }
 
     fn served_at(&self, at_ms: i64) -> Result<Arc<Snapshot>, Cut> {

@@ -51,13 +51,13 @@ pub(super) struct RecordsRequest {
 }
 
 impl RecordsRequest {
-    /// Reads the parameters. `buffer` is a buffer.
+    /// Reads the parameters. `param_buffer` is a buffer.
     pub(super) fn parse<'a>(
         request: &Request<'a>,
-        buffer: &'a mut Vec<u8>,
+        param_buffer: &'a mut Vec<u8>,
     ) -> Result<Self, RequestError<'a>> {
         check_is_read(request)?;
-        let params = Params::parse(request.query, buffer)?;
+        let params = Params::parse(request.query, param_buffer)?;
         if params.get(Param::Since).is_some() {
             let sentence = "The parameter 'since' is one of /visitors/export; use 'before'.";
             return Err(Problem::new(problem::INVALID_PARAM, sentence).at(Param::Since.name()).into());

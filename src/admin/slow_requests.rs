@@ -19,8 +19,8 @@ use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::threads;
 
-/// Requests that wait for the thread `insights`, or for their client to take the answer. A further one is refused. A page of the
-/// console has at most six at a time, because a browser opens as many connections.
+/// Requests that wait for the thread `insights`, or for their client to take the answer. A further one is refused. A page
+/// of the console has at most six at a time, because a browser opens as many connections.
 const REQUESTS_MAX: usize = 128;
 /// The slot of the request with a job. There is only one job at a time.
 pub(super) const JOB_SLOT: usize = 0;
@@ -37,8 +37,8 @@ struct Request {
 }
 
 impl Request {
-    fn new(etag_input: String, task_count: usize) -> Self {
-        Self { etag_input, results: vec![None; task_count] }
+    fn new(etag_prefix: String, task_count: usize) -> Self {
+        Self { etag_input: etag_prefix, results: vec![None; task_count] }
     }
 
     fn is_ready(&self) -> bool {
@@ -112,10 +112,10 @@ impl SlowRequests {
     pub(super) fn ask(
         &mut self,
         questions: Vec<(String, SiteQuestion)>,
-        etag_input: String,
+        etag_prefix: String,
         seq: u64,
     ) -> Result<usize, Problem<'static>> {
-        let slot = self.add_request(etag_input, questions.len())?;
+        let slot = self.add_request(etag_prefix, questions.len())?;
         let now = clock::instant();
         for (number, (key, question)) in questions.into_iter().enumerate() {
             let kind = TaskKind::Question { key, seq };
@@ -177,11 +177,11 @@ impl SlowRequests {
         Ok(JOB_SLOT)
     }
 
-    fn add_request(&mut self, etag_input: String, task_count: usize) -> Result<usize, Problem<'static>> {
+    fn add_request(&mut self, etag_prefix: String, task_count: usize) -> Result<usize, Problem<'static>> {
         let full = Problem::new(problem::OVERLOADED, "Too many questions wait for an answer; retry later.");
         let mut slots = JOB_SLOT + 1..self.requests.len();
         let slot = slots.find(|slot| self.requests[*slot].is_none()).ok_or(full)?;
-        self.requests[slot] = Some(Request::new(etag_input, task_count));
+        self.requests[slot] = Some(Request::new(etag_prefix, task_count));
         Ok(slot)
     }
 

@@ -246,13 +246,13 @@ fn visitor_json(
     body
 }
 
-fn context_json(context: &LastContext) -> Json {
-    let agent = context.values.agent();
-    let country = context.values.country();
+fn context_json(last_context: &LastContext) -> Json {
+    let agent = last_context.values.agent();
+    let country = last_context.values.country();
     json!({
-        "at": time::to_text(context.at_ms), "device": agent.device.name(), "os": agent.os.name(),
+        "at": time::to_text(last_context.at_ms), "device": agent.device.name(), "os": agent.os.name(),
         "browser": agent.browser.name(), "country": country.as_ref().and_then(|code| str::from_utf8(code).ok()),
-        "language": context.values.language(),
+        "language": last_context.values.language(),
     })
 }
 
@@ -394,8 +394,8 @@ fn json_output(document: &Json) -> JobOutput {
 ///
 /// # Errors
 /// `placeholder_id`, `invalid_anon_id`, `invalid_param`.
-fn check_id(kind: IdKind, id: &str) -> Result<(), Problem<'_>> {
-    let (param, is_valid, code, expected) = match kind {
+fn check_id(id_kind: IdKind, id: &str) -> Result<(), Problem<'_>> {
+    let (param, is_valid, code, expected) = match id_kind {
         IdKind::Anon => {
             (Param::AnonId, is_anon_id(id), problem::INVALID_ANON_ID, "1 to 128 bytes of visible ASCII")
         }

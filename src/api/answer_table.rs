@@ -68,7 +68,7 @@ impl AnswerKey {
         (self.length > 0).then_some(self)
     }
 
-    /// Sets the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of
+    /// Sets the key of an answer to a client that accepts gzip, or not. `choice_bytes` has one byte for each zone of
     /// the route's page, so its length needs no separator. Does not set the key if the text of the experiments
     /// is too long.
     #[inline]
@@ -78,18 +78,18 @@ impl AnswerKey {
         accepts_gzip: bool,
         snapshot_hash: &[u8; 32],
         route_index: u32,
-        choice: &[u8],
+        choice_bytes: &[u8],
         experiments_text: &[u8],
     ) {
         self.clear();
         let bytes = &mut self.bytes;
-        let length = FIXED_KEY_BYTES + choice.len() + experiments_text.len();
+        let length = FIXED_KEY_BYTES + choice_bytes.len() + experiments_text.len();
         bytes[..2].copy_from_slice(&[kind as u8, u8::from(accepts_gzip)]);
         bytes[2..6].copy_from_slice(&route_index.to_le_bytes());
         bytes[6..FIXED_KEY_BYTES].copy_from_slice(snapshot_hash);
         let Some(rest) = bytes.get_mut(FIXED_KEY_BYTES..length) else { return };
-        let (choice_bytes, experiments_bytes) = rest.split_at_mut(choice.len());
-        choice_bytes.copy_from_slice(choice);
+        let (key_choice, experiments_bytes) = rest.split_at_mut(choice_bytes.len());
+        key_choice.copy_from_slice(choice_bytes);
         experiments_bytes.copy_from_slice(experiments_text);
         self.slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
         self.length = length;
@@ -156,16 +156,16 @@ impl PreparedAnswer<'_> {
         self.write_pieces(pieces, out);
     }
 
-    /// Records the pieces as shared parts of a response that ends at `end`.
+    /// Records the pieces as shared parts of a response that ends at `end_offset`.
     #[cold]
     pub(super) fn record_shared(
         &self,
         published_site: &PublishedSite,
-        end: usize,
+        end_offset: usize,
         shared_parts: &mut SharedParts,
     ) {
         let pieces_bytes: u64 = self.pieces.iter().map(|[_, bytes]| bytes).sum();
-        let begin = end - self.after_pieces.len() - pieces_bytes as usize;
+        let begin = end_offset - self.after_pieces.len() - pieces_bytes as usize;
         let ranges = self.pieces.iter().scan(0, |offset, range| {
             let at = *offset;
             *offset += range[1] as usize;

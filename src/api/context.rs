@@ -347,11 +347,11 @@ const HTTP_LIBRARIES: [&str; 12] = [
     "python-",
 ];
 
-/// Returns whether a browser or a crawler sent the request. `predicate` searches a word in its User-Agent.
-fn is_of_browser(headers: &Headers<'_>, predicate: impl Fn(&str) -> bool) -> bool {
+/// Returns whether a browser or a crawler sent the request. `has_word` searches a word in its User-Agent.
+fn is_of_browser(headers: &Headers<'_>, has_word: impl Fn(&str) -> bool) -> bool {
     headers.get(Field::Origin).is_some()
         || headers.get(Field::SecFetchMode).is_some()
-        || ["bot", "crawl", "spider"].into_iter().any(predicate)
+        || ["bot", "crawl", "spider"].into_iter().any(has_word)
 }
 
 /// Finds the site that a request names.

@@ -67,8 +67,8 @@ impl PendingToken {
         }
     }
 
-    pub(super) fn from_number(token: usize) -> Self {
-        if token & 1 == 0 { Self::Events(token >> 1) } else { Self::Held(token >> 1) }
+    pub(super) fn from_number(number: usize) -> Self {
+        if number & 1 == 0 { Self::Events(number >> 1) } else { Self::Held(number >> 1) }
     }
 }
 

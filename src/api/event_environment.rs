@@ -32,8 +32,8 @@ impl Environment for RequestEnvironment<'_> {
         self.site.measure_categories.iter().map(|category| category.as_str())
     }
 
-    fn page_path(&mut self, value: &str) -> Option<&str> {
-        self.path.parse(value).ok().map(|()| self.path.text())
+    fn page_path(&mut self, path: &str) -> Option<&str> {
+        self.path.parse(path).ok().map(|()| self.path.text())
     }
 
     fn generate_message_id(&mut self) -> [u8; 16] {

@@ -162,7 +162,7 @@ impl EventSink {
     /// Queues the records of a request, and returns its token.
     fn send(
         &mut self,
-        mut records: log::Request,
+        mut log_request: log::Request,
         results: EventResults,
         params: OwnedResponseParams,
     ) -> Result<usize, SendError> {
@@ -170,13 +170,13 @@ impl EventSink {
             self.pending.push(None);
             self.pending.len() - 1
         });
-        records.token = token as u64;
-        let memory_bytes = records.capacity() + results.memory_bytes() + params.memory_bytes();
+        log_request.token = token as u64;
+        let memory_bytes = log_request.capacity() + results.memory_bytes() + params.memory_bytes();
         let pending = PendingRequest { results, params, memory_bytes, completion: None, is_canceled: false };
         self.pending[token] = Some(pending);
-        self.log.send(records).map(|()| token).map_err(|(records, error)| {
+        self.log.send(log_request).map(|()| token).map_err(|(log_request, error)| {
             let results = self.release(token).map(|pending| pending.results);
-            self.recycle(records, results.unwrap_or_default());
+            self.recycle(log_request, results.unwrap_or_default());
             error
         })
     }
@@ -445,7 +445,7 @@ fn anon_id<'v, 'a: 'v>(
 fn find_site<'a>(
     catalog: &'a Catalog,
     params: &Params<'a>,
-    user: Option<&'a str>,
+    basic_user: Option<&'a str>,
     submission: &Submission<'_>,
     [tracking_id_buffer, site_buffer]: &'a mut [String; 2],
 ) -> Result<&'a PublishedSite, Problem<'a>> {
@@ -458,8 +458,8 @@ fn find_site<'a>(
     // If `site` is given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us, and
     // browsers send it with every request.
     let is_named = site.or(body_site).is_some();
-    let user = user.filter(|user| !is_named || context::is_tracking_id(user));
-    let tracking_id = query_id.or(write_key).or(body_tracking_id).or(user);
+    let basic_user = basic_user.filter(|basic_user| !is_named || context::is_tracking_id(basic_user));
+    let tracking_id = query_id.or(write_key).or(body_tracking_id).or(basic_user);
     context::find_site(catalog, tracking_id, site.or(body_site)).map_err(|problem| match problem.location {
         Some(at) if at.name == Param::TrackingId.name() && tracking_id == body_tracking_id => problem,
         Some(at) if at.name == Param::TrackingId.name() && write_key.is_some() => {

@@ -151,9 +151,9 @@ impl EventResponse<'_> {
     }
 }
 
-/// Returns the request ID from the head that begins at `offset`.
-fn written_request_id(bytes: &[u8], offset: usize) -> Option<String> {
-    let head = std::str::from_utf8(&bytes[offset..]).ok()?;
+/// Returns the request ID from the head that begins at `start_offset`.
+fn written_request_id(bytes: &[u8], start_offset: usize) -> Option<String> {
+    let head = std::str::from_utf8(&bytes[start_offset..]).ok()?;
     let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
     Some(id.to_owned())
 }

@@ -117,21 +117,21 @@ impl Body<'_> {
         }
     }
 
-    /// Records the shared parts of a body that begins at `offset`. Inlined, it would slow the responses that have none.
+    /// Records the shared parts of a body that begins at `start_offset`. Inlined, it would slow the responses that have none.
     #[inline(never)]
     fn record_shared(
         &self,
         published_site: &PublishedSite,
         is_gzip: bool,
-        offset: usize,
+        start_offset: usize,
         shared_parts: &mut SharedParts,
     ) {
         match self {
             Self::Planned(plan, pieces) => {
-                shared_parts.push_pieces(published_site, offset, plan.piece_ranges(*pieces, is_gzip));
+                shared_parts.push_pieces(published_site, start_offset, plan.piece_ranges(*pieces, is_gzip));
             }
             Self::List(list) => {
-                shared_parts.push(offset, SharedBytes::List { list: Arc::clone(list), is_gzip });
+                shared_parts.push(start_offset, SharedBytes::List { list: Arc::clone(list), is_gzip });
             }
             Self::Text(_) => {}
         }

@@ -54,11 +54,12 @@ const fn default_limit(includes_variants: bool) -> usize {
     if includes_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX }
 }
 
-/// Appends the list. Returns a token instead if the request is held by `held`. `client` returns the key of the client's address.
+/// Appends the list. Returns a token instead if the request is held by `held_requests`. `client` returns the key of the
+/// client's address.
 pub(super) fn handle<'a>(
     context: &RequestContext<'a>,
     prepared_lists: &PreparedLists,
-    held: Option<&mut HeldRequests>,
+    held_requests: Option<&mut HeldRequests>,
     client_key: impl FnOnce() -> Option<u64>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
@@ -69,7 +70,7 @@ pub(super) fn handle<'a>(
     if let Some(cursor) = context.params.get(Param::Cursor) {
         read_cursor(context, &options, cursor, &mut scratch.route_lists.after)?;
     }
-    if let Some(token) = held.and_then(|held| hold(context, &options, client_key, held)) {
+    if let Some(token) = held_requests.and_then(|held| hold(context, &options, client_key, held)) {
         return Ok(Some(token));
     }
     let list = find_or_prepare(context, &options, prepared_lists, scratch);
@@ -326,12 +327,12 @@ impl<'a> Change<'a> {
         variant_source: Option<(&ArchivedSite, Pieces<'_>)>,
         routes: &mut Vec<u8>,
         redirects: &mut Vec<u8>,
-        removed: &mut Vec<u8>,
+        removed_paths: &mut Vec<u8>,
     ) {
         match self {
             Self::Removed(path) => {
-                write_separator(removed);
-                json::write_string(removed, path);
+                write_separator(removed_paths);
+                json::write_string(removed_paths, path);
             }
             Self::Published(route) => match &route.target {
                 ArchivedRouteTarget::Redirect(_) => write_entry(route, None, redirects),
@@ -373,11 +374,11 @@ fn write_entry(
 fn changes<'a>(
     context: &RequestContext<'a>,
     options: &ListOptions<'a>,
-    last_path: &str,
+    after_path: &str,
     is_continued: bool,
 ) -> impl Iterator<Item = Change<'a>> {
     let prefix = &*options.prefix;
-    let is_after = |path: &str| if is_continued { path > last_path } else { path >= prefix };
+    let is_after = |path: &str| if is_continued { path > after_path } else { path >= prefix };
     let routes = &context.site().routes;
     let now = &routes[routes.partition_point(|r| !is_after(&r.path))..];
     let then = options.since.and_then(|(_, listed)| listed).map_or(&[][..], |l| &l.paths);
@@ -425,11 +426,11 @@ fn read_cursor<'a>(
     context: &RequestContext<'a>,
     options: &ListOptions<'_>,
     text: &'a str,
-    last_path: &mut Vec<u8>,
+    after_path: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let read = cursor::decode(text, ROUTE_BYTES_MAX, last_path);
-    let genuine = read.is_some_and(|read| read == cursor_checksum(context, options, last_path));
-    if genuine && std::str::from_utf8(last_path).is_ok() {
+    let read = cursor::decode(text, ROUTE_BYTES_MAX, after_path);
+    let genuine = read.is_some_and(|read| read == cursor_checksum(context, options, after_path));
+    if genuine && std::str::from_utf8(after_path).is_ok() {
         return Ok(());
     }
     let problem = Problem::invalid_value(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", text);

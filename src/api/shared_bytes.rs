@@ -97,14 +97,14 @@ impl SharedParts {
         &self.parts
     }
 
-    /// Returns the bytes of the parts from `begin` on.
-    pub(crate) fn bytes_from(&self, begin: usize) -> usize {
-        self.parts.iter().filter(|part| part.begin >= begin).map(|part| part.end() - part.begin).sum()
+    /// Returns the bytes of the parts from `start_offset` on.
+    pub(crate) fn bytes_from(&self, start_offset: usize) -> usize {
+        self.parts.iter().filter(|part| part.begin >= start_offset).map(|part| part.end() - part.begin).sum()
     }
 
-    /// Removes the parts that do not end within the first `bytes` of the buffer.
-    pub(crate) fn truncate(&mut self, bytes: usize) {
-        self.parts.retain(|part| part.end() <= bytes);
+    /// Removes the parts that do not end within the first `end_offset` bytes of the buffer.
+    pub(crate) fn truncate(&mut self, end_offset: usize) {
+        self.parts.retain(|part| part.end() <= end_offset);
     }
 
     /// Removes all parts.

@@ -60,7 +60,7 @@ impl<'a> Needle<'a> {
         }
     }
 
-    /// Returns offset and length of the first occurrence that begins in `from..until`. `bytes` are at
+    /// Returns offset and length of the first occurrence that begins in `start..end`. `bytes` are at
     /// `offset` in the file.
     fn find(&self, bytes: &[u8], offset: u64, mut start: usize, end: usize) -> Option<(usize, usize)> {
         let first = self.text.as_bytes()[0];

@@ -128,8 +128,8 @@ fn parse_preview_name(text: &str) -> Result<String, String> {
     is_valid.then(|| text.to_owned()).ok_or_else(expected)
 }
 
-fn choose_version(args: Option<u64>, source: &Source) -> Result<(u64, &'static str), CliError> {
-    if let Some(version) = args {
+fn choose_version(option: Option<u64>, source: &Source) -> Result<(u64, &'static str), CliError> {
+    if let Some(version) = option {
         return Ok((version, "from --version"));
     }
     if let Some(version) = source.site.as_ref().and_then(|site| site.version) {

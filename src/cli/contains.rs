@@ -104,12 +104,12 @@ fn list_files(path: &Path) -> Result<Vec<ListedFile>, CliError> {
     Ok(files)
 }
 
-/// Prints where the text occurs in a file, and adds the occurrences to `occurrences`. Returns the file's size.
-fn search_file(path: &Path, needle: &Needle<'_>, occurrences: &mut usize) -> io::Result<u64> {
+/// Prints where the text occurs in a file, and adds the occurrences to `occurrence_count`. Returns the file's size.
+fn search_file(path: &Path, needle: &Needle<'_>, occurrence_count: &mut usize) -> io::Result<u64> {
     let mut matches = Vec::new();
-    let room = MATCHES_SHOWN_MAX.saturating_sub(*occurrences);
+    let room = MATCHES_SHOWN_MAX.saturating_sub(*occurrence_count);
     let bytes = needle.find_all(&mut File::open(path)?, &mut |at| {
-        *occurrences += 1;
+        *occurrence_count += 1;
         if matches.len() < room {
             matches.push(at);
         }

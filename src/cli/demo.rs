@@ -42,12 +42,12 @@ pub fn compile_demo() -> (String, Vec<u8>) {
 ///
 /// # Errors
 /// An error, if the snapshot cannot be read or the file cannot be written.
-pub(super) fn begin_phases(snapshot: &Path, data_directory: &Path) -> io::Result<()> {
+pub(super) fn begin_phases(snapshot_path: &Path, data_directory: &Path) -> io::Result<()> {
     let path = data_directory.join(PHASES_FILE.name);
     if path.try_exists()? {
         return Ok(());
     }
-    let snapshot = Snapshot::open(snapshot, &SnapshotBudget::new(u64::MAX)).map_err(io::Error::other)?;
+    let snapshot = Snapshot::open(snapshot_path, &SnapshotBudget::new(u64::MAX)).map_err(io::Error::other)?;
     let mut phases = Phases::default();
     phases.observe(std::iter::once(snapshot.site()), clock::now_ms() - i64::from(DEMO_DAYS) * DAY_MS);
     RealDisk.create_directory(data_directory)?;

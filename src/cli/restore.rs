@@ -91,7 +91,7 @@ fn to_cli_error(error: BackupError, erasures_path: Option<&Path>) -> CliError {
 fn print_erasures(
     directory: &Path,
     summary: &RestoreSummary,
-    list: Option<&ListFile<'_>>,
+    list_file: Option<&ListFile<'_>>,
 ) -> Result<(), CliError> {
     let name = directory.display();
     if let Some(erased) = summary.erased {
@@ -112,7 +112,7 @@ fn print_erasures(
              cluster of the last 90 days"
         ));
     }
-    let Some((path, list)) = list else {
+    let Some((path, list)) = list_file else {
         return print_line(&format!(
             "{name}: visitors who were erased {since} may be back; restore the backup again with --erasures FILE, a list that \
              `parallax erasures` wrote later, or erase them again"

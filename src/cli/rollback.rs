@@ -141,9 +141,9 @@ fn plan_removal<'l>(
 }
 
 /// Returns whether no other site has the tracking ID of a snapshot. A server refuses it otherwise.
-fn is_free(list: &[ListedSnapshot], site: &str, snapshot_id: &SnapshotId) -> bool {
-    let others = site_ids(list).into_iter().filter(|id| *id != site);
-    let newest = |id: &str| of_site(list, id).into_iter().find_map(|file| file.content.as_ref().ok());
+fn is_free(snapshots: &[ListedSnapshot], site: &str, snapshot_id: &SnapshotId) -> bool {
+    let others = site_ids(snapshots).into_iter().filter(|id| *id != site);
+    let newest = |id: &str| of_site(snapshots, id).into_iter().find_map(|file| file.content.as_ref().ok());
     !others.filter_map(newest).any(|other| other.tracking_id == snapshot_id.tracking_id)
 }
 

@@ -88,19 +88,19 @@ fn init_logging(format: LogFormat) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data_directory`
-/// is the data directory.
-fn publish_demo_if_empty(directory: &Path, data_directory: &Path) -> Result<(), CliError> {
+/// Writes the demo site to the snapshots directory if it has no snapshot, for users who run `parallax` to try it.
+fn publish_demo_if_empty(snapshots_directory: &Path, data_directory: &Path) -> Result<(), CliError> {
     let failed = |action: &str, error: std::io::Error| {
-        CliError::System(format!("cannot {action} {}: {error}", directory.display()))
+        CliError::System(format!("cannot {action} {}: {error}", snapshots_directory.display()))
     };
-    std::fs::create_dir_all(directory).map_err(|error| failed("create the directory", error))?;
-    let published = list_snapshot_names(directory).map_err(|error| failed("read the directory", error))?;
-    if !published.is_empty() {
+    std::fs::create_dir_all(snapshots_directory).map_err(|error| failed("create the directory", error))?;
+    let names =
+        list_snapshot_names(snapshots_directory).map_err(|error| failed("read the directory", error))?;
+    if !names.is_empty() {
         return Ok(());
     }
     let (name, bytes) = demo::compile_demo();
-    let path = directory.join(name);
+    let path = snapshots_directory.join(name);
     storage::write_atomic(&path, &bytes).map_err(|error| failed("write the demo site to", error))?;
     tracing::info!(path = %path.display(), "no snapshot is published; compiled the demo site");
     if let Err(error) = demo::begin_phases(&path, data_directory) {

@@ -97,15 +97,15 @@ pub(super) fn print_warning(text: &str) {
     let _ = writeln!(std::io::stderr(), "warning: {text}");
 }
 
-/// Adds a warning for each file beside `output` that has an equal or higher version of the site, so that the
-/// server does not serve `output`.
-pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut CompiledDirectory) {
-    let parent = output.parent().unwrap_or(Path::new(""));
+/// Adds a warning for each file beside `output_path` that has an equal or higher version of the site, so that the
+/// server does not serve `output_path`.
+pub(super) fn warn_about_higher_versions(output_path: &Path, directory: &mut CompiledDirectory) {
+    let parent = output_path.parent().unwrap_or(Path::new(""));
     let listed = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     // A directory that cannot be read has a worse error later, when the file is written.
     let names = list_snapshot_names(listed).unwrap_or_default();
     for path in
-        names.iter().map(|name| parent.join(name)).filter(|path| path.file_name() != output.file_name())
+        names.iter().map(|name| parent.join(name)).filter(|path| path.file_name() != output_path.file_name())
     {
         if read_version(&path).is_none_or(|version| version < directory.version) {
             continue;
@@ -126,10 +126,10 @@ pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut Compiled
     }
 }
 
-/// Adds a warning if `output` has another version of the site, or another site. Its content is lost, so a rollback
+/// Adds a warning if `output_path` has another version of the site, or another site. Its content is lost, so a rollback
 /// cannot serve it again.
-pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDirectory) {
-    let Ok(old) = SnapshotId::read(output) else { return };
+pub(super) fn warn_about_replacement(output_path: &Path, directory: &mut CompiledDirectory) {
+    let Ok(old) = SnapshotId::read(output_path) else { return };
     let site = &directory.site;
     let version = directory.version;
     let (title, expected) = if old.site != *site {
@@ -148,12 +148,12 @@ pub(super) fn warn_about_replacement(output: &Path, directory: &mut CompiledDire
         return;
     };
     let actual = format!("version {} of site {}", old.version, old.site);
-    directory.compiled.warnings.add_titled(&output.display().to_string(), "", title, expected, actual);
+    directory.compiled.warnings.add_titled(&output_path.display().to_string(), "", title, expected, actual);
 }
 
-fn report_progress(bar: &Progress, activity: &'static str, done_count: usize, step_count: usize) {
+fn report_progress(progress: &Progress, activity: &'static str, done_count: usize, step_count: usize) {
     if done_count == 1 {
-        bar.start(activity, step_count as u64);
+        progress.start(activity, step_count as u64);
     }
-    bar.set_done(done_count as u64);
+    progress.set_done(done_count as u64);
 }

@@ -114,10 +114,10 @@ impl ClusterEraser {
         &self,
         tombstones: &[ClusterTombstone],
         owner: IdTag,
-        seq: u64,
+        last_seq: u64,
     ) -> Result<Round, ClusterErasureError> {
         let mut round =
-            Round { id: 0, owner, order: 0, summary: ErasureSummary { seq, ..Default::default() } };
+            Round { id: 0, owner, order: 0, summary: ErasureSummary { seq: last_seq, ..Default::default() } };
         for ClusterTombstone { key, .. } in tombstones {
             let done = self.progress.wait_done(*key, OWN_TIMEOUT);
             let (order, summary) = done.ok_or(ClusterErasureError::Timeout)?;

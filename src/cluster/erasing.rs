@@ -56,9 +56,17 @@ pub(crate) struct ErasureTask {
 
 impl ErasureTask {
     /// Creates the task of an erasure whose tombstone the node has read. `clock_ms` is that of the state.
-    pub(crate) fn new(erasure: Erasure, (last_seq, returned): (u64, u64), clock_ms: i64) -> Self {
-        let (noted_after, tombstone_ms) = (returned, erasure.erased_ms);
-        Self { erasure, last_seq, returned, noted_after, tombstone_ms, clock_ms, is_repeated: false }
+    pub(crate) fn new(erasure: Erasure, (last_seq, returned_seq): (u64, u64), clock_ms: i64) -> Self {
+        let (noted_after, tombstone_ms) = (returned_seq, erasure.erased_ms);
+        Self {
+            erasure,
+            last_seq,
+            returned: returned_seq,
+            noted_after,
+            tombstone_ms,
+            clock_ms,
+            is_repeated: false,
+        }
     }
 
     /// Returns the note of the erasure when it begins.
@@ -331,8 +339,8 @@ impl ErasureThread {
     }
 
     /// Finds the owner of an own record that the log does not have, and erases this visitor again.
-    fn erase_absent(&self, eraser: &Eraser, erasures: &[Erasure], (seq, record): (u64, &[u8])) {
-        let Some((record, _)) = Record::decode(record) else { return };
+    fn erase_absent(&self, eraser: &Eraser, erasures: &[Erasure], (seq, encoded_record): (u64, &[u8])) {
+        let Some((record, _)) = Record::decode(encoded_record) else { return };
         for erasure in erasures {
             match self.is_owner(eraser, erasure, (seq, &record)) {
                 Ok(true) => {

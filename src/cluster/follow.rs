@@ -283,24 +283,24 @@ pub fn known_seq(producer: &Producer, state: &StreamState, log: &impl OwnLog) ->
 /// after a restored backup, on a copy of another machine, or with a state that another node made. `None` if
 /// all returned records are known. Called for each state that a node loads, before the next message.
 ///
-/// `entry` is the state's entry of the own producer. `known` is a seq up to which the log certainly equals
+/// `entry` is the state's entry of the own producer. `known_mark` is a seq up to which the log certainly equals
 /// the state, with the running hash up to it: the beginning of the producer, or the end of an older
 /// checkpoint of this directory. The hash of the log is continued from there and compared with the marks of
-/// the entry. A hole, an erased record or no `known` ends it. Then only the records count that this directory
+/// the entry. A hole, an erased record or no `known_mark` ends it. Then only the records count that this directory
 /// has compared itself.
 pub fn verified_seq(
     producer: &Producer,
     entry: Option<&ProducerEntry>,
     log: &impl OwnLog,
-    known: Option<SeqMark>,
+    known_mark: Option<SeqMark>,
 ) -> Option<u64> {
     if producer.returned_seq.max(producer.base_seq - 1) > log.last_seq() {
         return Some(log.last_seq());
     }
     let entry = entry?;
     let returned = entry.next - 1;
-    let agreeing = match known {
-        Some(known) => last_agreeing_mark(entry, log, known, u64::MAX),
+    let agreeing = match known_mark {
+        Some(known_mark) => last_agreeing_mark(entry, log, known_mark, u64::MAX),
         None => AgreeingMarks { seq: producer.base_seq - 1, is_refuted: false },
     };
     let is_refuted = agreeing.is_refuted || (returned <= log.last_seq() && !is_end_same(entry, log));
@@ -426,11 +426,11 @@ impl ReturnHistory {
 /// Returns the seq up to which retention may delete records of the own log, by the kept checkpoints. If the
 /// stream loses its end, the node continues from one of them, and sends all records that it lacks again. That
 /// includes records that were sent under a predecessor.
-pub fn deletable_seq<'a>(producer: &Producer, checkpoints: impl IntoIterator<Item = &'a SavedState>) -> u64 {
+pub fn deletable_seq<'a>(producer: &Producer, states: impl IntoIterator<Item = &'a SavedState>) -> u64 {
     let needed_from = |checkpoint: &SavedState| {
         let next_of = |id, base_seq| checkpoint.producers.get(&id).map_or(base_seq, |entry| entry.next);
         let missing = missing_from(producer, next_of, 1);
         missing.unwrap_or(u64::MAX).min(next_of(producer.id, producer.base_seq))
     };
-    checkpoints.into_iter().map(needed_from).min().map_or(0, |seq| seq - 1)
+    states.into_iter().map(needed_from).min().map_or(0, |seq| seq - 1)
 }

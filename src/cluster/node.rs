@@ -437,14 +437,14 @@ impl Node {
 }
 
 /// Returns the last own seq that a state has accepted, or the state of a file that waits for the message of its era.
-fn returned_of(producer: &Producer, state: Option<&StreamState>, unfounded: Option<&SavedState>) -> u64 {
-    let producers = state.map(|state| &state.producers).or(unfounded.map(|saved| &saved.producers));
+fn returned_of(producer: &Producer, state: Option<&StreamState>, saved_state: Option<&SavedState>) -> u64 {
+    let producers = state.map(|state| &state.producers).or(saved_state.map(|saved| &saved.producers));
     let entry = producers.and_then(|producers| producers.get(&producer.id));
     entry.map_or(producer.base_seq, |entry| entry.next) - 1
 }
 
-fn milliseconds(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn monotonic_ms(clock: &dyn Clock) -> i64 {

@@ -36,8 +36,8 @@ impl OldRecords {
     }
 
     /// Notes that the command is done.
-    pub(crate) fn end(&mut self, before_seq: u64) {
-        (self.void_before, self.is_running) = (before_seq, false);
+    pub(crate) fn end(&mut self, first_allowed_seq: u64) {
+        (self.void_before, self.is_running) = (first_allowed_seq, false);
     }
 
     /// Returns whether no record has to become void, so that a heartbeat may be sent.

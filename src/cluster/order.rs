@@ -32,8 +32,8 @@ pub(crate) use crate::visitors::ties::ORDERS_PER_POSITION;
 pub const ENTRY_BYTES: usize = 16;
 
 /// Returns the order of a record by the position of its message and its index there.
-pub fn order(position: u64, index: u64) -> u64 {
-    position * ORDERS_PER_POSITION + index.min(ORDERS_PER_POSITION - 1)
+pub fn order(global_position: u64, index: u64) -> u64 {
+    global_position * ORDERS_PER_POSITION + index.min(ORDERS_PER_POSITION - 1)
 }
 
 /// An entry of the file `positions`.
@@ -77,27 +77,27 @@ impl Positions {
         self.entries.iter().flat_map(|entry| entry.to_bytes()).collect()
     }
 
-    /// Notes a message in which ties were made or own records were accepted. `own_first` is the first
+    /// Notes a message in which ties were made or own records were accepted. `own_first_seq` is the first
     /// accepted own seq. Returns the entry that is appended to the file.
     pub fn on_message(
         &mut self,
-        position: u64,
-        own_first: Option<u64>,
+        global_position: u64,
+        own_first_seq: Option<u64>,
         makes_tie: bool,
     ) -> Option<PositionEntry> {
         let is_later = |seq: &u64| self.entries.last().is_none_or(|last| last.first_seq < *seq);
         // A record that is accepted again keeps its first order.
-        let own_first = own_first.filter(is_later);
-        let entry = own_first.filter(|_| makes_tie || self.is_tied || self.entries.is_empty());
-        self.is_tied = (self.is_tied && own_first.is_none()) || makes_tie;
-        let entry = entry.map(|first_seq| PositionEntry { first_seq, position });
+        let own_first_seq = own_first_seq.filter(is_later);
+        let entry = own_first_seq.filter(|_| makes_tie || self.is_tied || self.entries.is_empty());
+        self.is_tied = (self.is_tied && own_first_seq.is_none()) || makes_tie;
+        let entry = entry.map(|first_seq| PositionEntry { first_seq, position: global_position });
         self.entries.extend(entry);
         entry
     }
 
     /// Deletes the entries after a position, at a start and after the stream has lost its end.
-    pub fn rewind(&mut self, position: u64) {
-        self.entries.retain(|entry| entry.position <= position);
+    pub fn rewind(&mut self, global_position: u64) {
+        self.entries.retain(|entry| entry.position <= global_position);
         self.is_tied = true;
     }
 
@@ -141,9 +141,9 @@ impl Positions {
     }
 
     /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned
-    /// can be in a message after `position`, and before that of the heartbeat.
-    pub fn oldest(&self, first_seq: u64, returned_seq: u64, position: u64) -> u64 {
-        self.order_of(first_seq, returned_seq).min(order(position + 1, 0))
+    /// can be in a message after `global_position`, and before that of the heartbeat.
+    pub fn oldest(&self, first_seq: u64, returned_seq: u64, global_position: u64) -> u64 {
+        self.order_of(first_seq, returned_seq).min(order(global_position + 1, 0))
     }
 }
 

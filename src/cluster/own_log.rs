@@ -150,30 +150,30 @@ impl OwnRecords {
         }
     }
 
-    /// Makes the undamaged records from `first_seq` on readable, up to `last` or to an earlier seq. Returns that
-    /// seq. It is `last` if the log ends before `first_seq`.
+    /// Makes the undamaged records from `first_seq` on readable, up to `last_seq` or to an earlier seq. Returns that
+    /// seq. It is `last_seq` if the log ends before `first_seq`.
     ///
     /// # Errors
     /// The log cannot be read, or its files are gone.
-    pub fn load(&mut self, first_seq: u64, last: u64) -> Result<u64, LogError> {
+    pub fn load(&mut self, first_seq: u64, last_seq: u64) -> Result<u64, LogError> {
         if first_seq > self.durable_seq
             || self.recent.front().is_some_and(|batch| batch.first_seq <= first_seq)
         {
-            return Ok(last);
+            return Ok(last_seq);
         }
         // Records after these are in memory, or not written yet.
-        let last =
-            self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1)).min(self.durable_seq);
+        let recent_seq = self.recent.front().map_or(u64::MAX, |batch| batch.first_seq);
+        let last_seq = last_seq.min(recent_seq - 1).min(self.durable_seq);
         if (self.loaded_range.start..=self.loaded_range.end).contains(&first_seq) {
             self.drop_loaded_before(first_seq);
         } else {
             (self.reader, self.loaded_range) = (None, first_seq..first_seq);
             self.loaded.clear();
         }
-        if last >= self.loaded_range.end {
-            self.read(first_seq, last)?;
+        if last_seq >= self.loaded_range.end {
+            self.read(first_seq, last_seq)?;
         }
-        Ok(last.min(self.loaded_range.end - 1))
+        Ok(last_seq.min(self.loaded_range.end - 1))
     }
 
     /// Drops loaded batches that end before `first_seq`, if there are too many.

@@ -55,10 +55,10 @@ impl Heartbeat {
     ///
     /// # Panics
     /// Never: a heartbeat has no value that JSON cannot express.
-    pub fn to_message(&self, era: EraId, producer: &Producer, sent_ms: i64) -> (Header, Vec<u8>) {
+    pub fn to_message(&self, era_id: EraId, producer: &Producer, sent_ms: i64) -> (Header, Vec<u8>) {
         let (producer_id, base_seq) = (producer.id, producer.base_seq);
         let header =
-            Header { kind: Kind::Heartbeat, era, producer_id, base_seq, first: 0, sent_ms, count: 0 };
+            Header { kind: Kind::Heartbeat, era: era_id, producer_id, base_seq, first: 0, sent_ms, count: 0 };
         (header, serde_json::to_vec(self).expect("numbers and texts are JSON"))
     }
 }
@@ -86,10 +86,10 @@ impl Forget {
     ///
     /// # Panics
     /// Never: the IDs are texts.
-    pub fn to_message(&self, era: EraId, sent_ms: i64) -> (Header, Vec<u8>) {
+    pub fn to_message(&self, era_id: EraId, sent_ms: i64) -> (Header, Vec<u8>) {
         let producer_id = ProducerId([0; 16]);
         let header =
-            Header { kind: Kind::Forget, era, producer_id, base_seq: 0, first: 0, sent_ms, count: 0 };
+            Header { kind: Kind::Forget, era: era_id, producer_id, base_seq: 0, first: 0, sent_ms, count: 0 };
         (header, serde_json::to_vec(self).expect("texts are JSON"))
     }
 }

@@ -42,9 +42,9 @@ impl Orders {
     }
 
     /// Returns the order below which the log has no record, at a global position of the state.
-    pub(crate) fn oldest(&self, first_seq: u64, position: u64) -> u64 {
+    pub(crate) fn oldest(&self, first_seq: u64, global_position: u64) -> u64 {
         let state = self.lock();
-        state.positions.oldest(first_seq, state.returned, position)
+        state.positions.oldest(first_seq, state.returned, global_position)
     }
 }
 

@@ -201,9 +201,9 @@ fn read_file(path: &Path) -> Result<Found, String> {
 
 /// Refuses a log that was written by a server that was alone, unless the state contains it. Its tombstones
 /// have another key, and its earlier records may be deleted.
-fn check_log(data_directory: &Path, log_range: &SeqRange, saved: Option<&SavedState>) -> Result<(), String> {
+fn check_log(data_directory: &Path, log_range: &SeqRange, state: Option<&SavedState>) -> Result<(), String> {
     let log_id = log_range.log_id.map(|id| super::producer::ProducerId(id.0));
-    let is_known = log_id.zip(saved).is_some_and(|(id, saved)| saved.producers.contains_key(&id));
+    let is_known = log_id.zip(state).is_some_and(|(id, state)| state.producers.contains_key(&id));
     if log_range.last == 0 || is_known || data_directory.join(PRODUCER_FILE).exists() {
         return Ok(());
     }

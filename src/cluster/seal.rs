@@ -56,11 +56,11 @@ struct Payload {
 pub fn payloads(
     key: &SealKey,
     visitor_ids: &VisitorIds,
-    keys: &[Key],
+    table_keys: &[Key],
     mut new_id: impl FnMut() -> u128,
 ) -> Vec<(u128, String)> {
     let hashes = if visitor_ids.hashes.len() <= HASHES_MAX { visitor_ids.hashes.clone() } else { Vec::new() };
-    let ids = SealedIds { keys: keys.to_vec(), hashes };
+    let ids = SealedIds { keys: table_keys.to_vec(), hashes };
     let payload = |named: &[IdTag]| {
         let id = new_id();
         let erased = named.iter().map(|tag| HEXLOWER.encode(&tag.0)).collect();

@@ -53,10 +53,10 @@ struct DeliveryWatch {
 impl DeliveryWatch {
     /// Takes the present end of the stream. Returns false if the stream had further messages at the previous
     /// look already, and none has arrived since.
-    fn look(&mut self, end: u64) -> bool {
+    fn look(&mut self, last_position: u64) -> bool {
         let is_stuck =
-            self.previous.is_some_and(|(position, end)| position == self.position && end > position);
-        self.previous = Some((self.position, end));
+            self.previous.is_some_and(|(position, last)| position == self.position && last > position);
+        self.previous = Some((self.position, last_position));
         !is_stuck
     }
 }

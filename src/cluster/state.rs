@@ -55,9 +55,9 @@ impl ProducerEntry {
     }
 
     /// Adds an accepted record to the hash.
-    pub(super) fn add(&mut self, record: RecordIdentity) {
-        self.running_hash = record.extend(self.running_hash);
-        self.last = Some(record);
+    pub(super) fn add(&mut self, identity: RecordIdentity) {
+        self.running_hash = identity.extend(self.running_hash);
+        self.last = Some(identity);
     }
 
     /// Makes a mark of the last accepted record, unless the newest mark is younger than 10 s of `clock_ms`.

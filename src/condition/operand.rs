@@ -40,9 +40,9 @@ impl Parser<'_> {
     }
 
     /// Parses `{"$param": name}`. Returns `None` for any other operand, and if conditions have no parameters.
-    pub(super) fn parse_param(&mut self, operator: Operator, source: &Json) -> Option<Node> {
+    pub(super) fn parse_param(&mut self, operator: Operator, operand: &Json) -> Option<Node> {
         let names = self.vocabulary.param_names()?;
-        let name = source.as_object().filter(|members| members.len() == 1)?.get("$param")?;
+        let name = operand.as_object().filter(|members| members.len() == 1)?.get("$param")?;
         let index = name.as_str().and_then(|name| names.iter().position(|known| *known == name));
         Some(match index {
             Some(index) => Node::Param { operator, index: index as u16 },
@@ -60,17 +60,17 @@ impl Parser<'_> {
     }
 
     /// Parses an operand of an ordering operator. Only numbers and strings have an order.
-    fn parse_ordered(&mut self, source: &Json, subject: Subject) -> Json {
-        if source.is_number() || source.is_string() {
-            return self.parse_value(source, subject);
+    fn parse_ordered(&mut self, operand: &Json, subject: Subject) -> Json {
+        if operand.is_number() || operand.is_string() {
+            return self.parse_value(operand, subject);
         }
-        self.reject("a number or a string", source);
-        source.clone()
+        self.reject("a number or a string", operand);
+        operand.clone()
     }
 
-    fn parse_version(&mut self, source: &Json) -> Json {
-        self.check(source.is_number() || source.is_string(), "a version", source);
-        source.clone()
+    fn parse_version(&mut self, operand: &Json) -> Json {
+        self.check(operand.is_number() || operand.is_string(), "a version", operand);
+        operand.clone()
     }
 
     /// Parses a literal. For fields that are times the result is in milliseconds.
@@ -90,20 +90,19 @@ impl Parser<'_> {
         time.unwrap_or_default()
     }
 
-    fn parse_flag(&mut self, source: &Json) -> bool {
-        self.check(source.is_boolean(), "true or false", source);
-        let is_falsy =
-            matches!(source, Json::Null | Json::Bool(false)) || source.as_f64() == Some(0.0) || source == "";
-        !is_falsy
+    fn parse_flag(&mut self, operand: &Json) -> bool {
+        self.check(operand.is_boolean(), "true or false", operand);
+        let is_zero = operand.as_f64() == Some(0.0);
+        !(is_zero || operand == "" || matches!(operand, Json::Null | Json::Bool(false)))
     }
 
-    fn parse_type_name(&mut self, source: &Json) -> Json {
-        let name = source.as_str().unwrap_or_default();
+    fn parse_type_name(&mut self, operand: &Json) -> Json {
+        let name = operand.as_str().unwrap_or_default();
         if !TYPE_NAMES.contains(&name) {
             let expected = format!("one of {}", TYPE_NAMES.join(" "));
-            self.reject_with_hint(&expected, &display_text(source), nearest(name, TYPE_NAMES));
+            self.reject_with_hint(&expected, &display_text(operand), nearest(name, TYPE_NAMES));
         }
-        source.clone()
+        operand.clone()
     }
 
     // Regular expressions and groups.

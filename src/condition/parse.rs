@@ -302,9 +302,9 @@ impl Parser<'_> {
     }
 
     /// Parses the operand of a nesting operator, unless the nesting limit is reached.
-    fn parse_nested(&mut self, source: &Json, parse: impl FnOnce(&mut Self) -> Node) -> Node {
+    fn parse_nested(&mut self, operand: &Json, parse: impl FnOnce(&mut Self) -> Node) -> Node {
         if self.nesting == CONDITION_NESTING_MAX {
-            return self.reject(&format!("at most {CONDITION_NESTING_MAX} nested operators"), source);
+            return self.reject(&format!("at most {CONDITION_NESTING_MAX} nested operators"), operand);
         }
         self.nesting += 1;
         let node = parse(self);

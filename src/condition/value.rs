@@ -109,9 +109,9 @@ fn encode_text(text: &str, out: &mut Vec<u8>) {
     out.extend(text.as_bytes());
 }
 
-fn encode_length(bytes: usize) -> [u8; 4] {
-    let bytes = u32::try_from(bytes).expect("sources of values are bounded far below 4 GiB");
-    bytes.to_le_bytes()
+fn encode_length(length: usize) -> [u8; 4] {
+    let length = u32::try_from(length).expect("sources of values are bounded far below 4 GiB");
+    length.to_le_bytes()
 }
 
 /// A value that borrows from its encoded bytes.
@@ -264,8 +264,8 @@ impl<'a> Decoder<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }

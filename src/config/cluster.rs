@@ -313,8 +313,8 @@ pub(crate) fn parse_servers(text: &str) -> Result<String, String> {
 }
 
 /// Splits the value of `--cluster` into the URL of each server.
-pub(crate) fn server_addresses(servers: &str) -> Vec<String> {
-    let (scheme, hosts) = servers.split_once("://").unwrap_or(("nats", servers));
+pub(crate) fn server_addresses(text: &str) -> Vec<String> {
+    let (scheme, hosts) = text.split_once("://").unwrap_or(("nats", text));
     hosts.split(',').map(|host| format!("{scheme}://{host}")).collect()
 }
 

@@ -37,15 +37,15 @@ const RESPONSE_BYTES_MAX: u64 = RANGE_BYTES + (1 << 20);
 ///
 /// # Errors
 /// The settings in the environment, or `--cluster-ca`, are unusable.
-pub(super) fn open_bucket(bucket_name: &str, files: &ConnectionFiles) -> Result<Arc<AmazonS3>, String> {
-    let connector = UreqClient { agent: http_agent(files, false, 0)? };
-    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket_name);
+pub(super) fn open_bucket(name: &str, connection_files: &ConnectionFiles) -> Result<Arc<AmazonS3>, String> {
+    let connector = UreqClient { agent: http_agent(connection_files, false, 0)? };
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(name);
     // The puller reads again soon, and `publish` reports the error.
     builder = builder.with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
     builder = builder.with_allow_http(true).with_conditional_put(S3ConditionalPut::ETagMatch);
     let store = builder.with_http_connector(connector).build();
     store.map(Arc::new).map_err(|error| {
-        format!("s3://{bucket_name}: {error}; set AWS_REGION, and AWS_ENDPOINT_URL if it is not AWS")
+        format!("s3://{name}: {error}; set AWS_REGION, and AWS_ENDPOINT_URL if it is not AWS")
     })
 }
 

@@ -25,9 +25,9 @@ const TRANSFER_RATE_MIN: u64 = 64 << 10;
 /// Redirects that are followed. More are a circle.
 const REDIRECTS_MAX: u32 = 5;
 
-/// Returns the time limit for a whole transfer of `bytes` bytes.
-pub(super) fn transfer_timeout(bytes: u64) -> Duration {
-    STEP_TIMEOUT * 2 + Duration::from_secs(bytes / TRANSFER_RATE_MIN)
+/// Returns the time limit for a whole transfer of `body_bytes` bytes.
+pub(super) fn transfer_timeout(body_bytes: u64) -> Duration {
+    STEP_TIMEOUT * 2 + Duration::from_secs(body_bytes / TRANSFER_RATE_MIN)
 }
 
 /// Creates an HTTP client.
@@ -35,11 +35,11 @@ pub(super) fn transfer_timeout(bytes: u64) -> Duration {
 /// # Errors
 /// `--cluster-ca` cannot be read or has no certificate.
 pub(super) fn http_agent(
-    files: &ConnectionFiles,
+    connection_files: &ConnectionFiles,
     is_https_only: bool,
     redirects_max: u32,
 ) -> Result<Agent, String> {
-    let tls = match &files.cluster_ca {
+    let tls = match &connection_files.cluster_ca {
         Some(path) => TlsConfig::builder().root_certs(read_certificates(path)?).build(),
         None => TlsConfig::default(),
     };
@@ -172,8 +172,8 @@ impl DirectorySource<WebDirectory> {
     ///
     /// # Errors
     /// `--cluster-ca` is unusable.
-    pub(super) fn http(url: String, files: &ConnectionFiles) -> Result<Self, String> {
-        let agent = http_agent(files, url.starts_with("https://"), REDIRECTS_MAX)?;
+    pub(super) fn http(url: String, connection_files: &ConnectionFiles) -> Result<Self, String> {
+        let agent = http_agent(connection_files, url.starts_with("https://"), REDIRECTS_MAX)?;
         Ok(Self { directory: WebDirectory { agent, url }, tag: None, last: None })
     }
 }

@@ -122,9 +122,12 @@ impl NatsSource {
         format!("object store {}: {error}", self.bucket)
     }
 
-    fn note(&mut self, info: ObjectInfo) -> Result<(), String> {
-        let name = info.name.clone();
-        let object = if info.deleted { Object::Deleted } else { Object::File(source_file(info)?) };
+    fn note(&mut self, object_info: ObjectInfo) -> Result<(), String> {
+        let name = object_info.name.clone();
+        let object = match object_info.deleted {
+            true => Object::Deleted,
+            false => Object::File(source_file(object_info)?),
+        };
         self.objects.insert(name, object);
         self.is_changed = true;
         Ok(())
@@ -244,13 +247,13 @@ pub(super) async fn answer<T, E: std::fmt::Display>(
 ///
 /// # Errors
 /// The object cannot be a snapshot.
-pub(super) fn source_file(info: ObjectInfo) -> Result<SourceFile, String> {
-    let digest = info.digest.as_deref().and_then(|digest| digest.strip_prefix("SHA-256="));
+pub(super) fn source_file(object_info: ObjectInfo) -> Result<SourceFile, String> {
+    let digest = object_info.digest.as_deref().and_then(|digest| digest.strip_prefix("SHA-256="));
     let digest = digest.and_then(|digest| BASE64_URL_SAFE.decode(digest).ok());
     let Some(hash) = digest.and_then(|digest| digest.try_into().ok()).map(FileHash::Sha256) else {
-        return Err(format!("{:?} has no SHA-256 digest", info.name));
+        return Err(format!("{:?} has no SHA-256 digest", object_info.name));
     };
-    let file = SourceFile { name: info.name, bytes: info.size as u64, hash };
+    let file = SourceFile { name: object_info.name, bytes: object_info.size as u64, hash };
     file.check().map_err(|error| error.to_string())?;
     Ok(file)
 }

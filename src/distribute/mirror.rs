@@ -121,14 +121,14 @@ impl Mirror {
     }
 }
 
-/// Returns whether a pulled file may be removed now. `listed_files` are the files of the source, and `states` those
+/// Returns whether a pulled file may be removed now. `listed_files` are the files of the source, and `file_list` those
 /// of the server's last scan.
 ///
 /// A file that is not served may go. A served one may go if the server has accepted another listed file of
 /// the same site, or all listed files. So no removal unpublishes a site because its other file is damaged,
 /// has not arrived, or is of a newer release.
-pub fn is_removable(name: &str, listed_files: &[SourceFile], states: &FileList) -> bool {
-    let status = |name: &str| states.files.iter().find(|status| status.name == name);
+pub fn is_removable(name: &str, listed_files: &[SourceFile], file_list: &FileList) -> bool {
+    let status = |name: &str| file_list.files.iter().find(|status| status.name == name);
     // The server has not seen the file yet, or it knows more files than it reports.
     let Some(own) = status(name) else { return false };
     let site = match &own.site {
@@ -153,15 +153,15 @@ pub(super) struct Download {
 }
 
 impl Download {
-    fn create(directory: &Path, source: SourceFile) -> io::Result<Self> {
-        let temporary = temporary(directory, &source.name);
+    fn create(directory: &Path, source_file: SourceFile) -> io::Result<Self> {
+        let temporary = temporary(directory, &source_file.name);
         Ok(Self {
             file: File::create(&temporary)?,
-            hasher: FileHasher::for_kind(source.hash),
+            hasher: FileHasher::for_kind(source_file.hash),
             written: 0,
-            path: directory.join(&source.name),
+            path: directory.join(&source_file.name),
             temporary,
-            source,
+            source: source_file,
         })
     }
 
@@ -229,10 +229,10 @@ fn temporary(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!(".{name}.tmp"))
 }
 
-/// Returns the hash of a file, of the same kind as `hash_kind`.
-pub(super) fn hash_file(path: &Path, hash_kind: FileHash) -> io::Result<FileHash> {
+/// Returns the hash of a file, of the same kind as `expected`.
+pub(super) fn hash_file(path: &Path, expected: FileHash) -> io::Result<FileHash> {
     let (mut file, _) = storage::open_regular(path)?;
-    let mut hasher = FileHasher::for_kind(hash_kind);
+    let mut hasher = FileHasher::for_kind(expected);
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match file.read(&mut buffer)? {

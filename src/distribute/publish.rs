@@ -183,7 +183,7 @@ impl Change {
 /// The source refuses the change, or does not answer.
 pub(crate) fn change_source(
     source: &SnapshotSource,
-    files: &ConnectionFiles,
+    connection_files: &ConnectionFiles,
     change: &Change,
 ) -> Result<Vec<SourceFile>, PublishError> {
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -194,10 +194,10 @@ pub(crate) fn change_source(
             "a web server's directory is changed on its disk; use --to file:///DIR/ on the machine of the web server".to_owned(),
         )),
         SnapshotSource::Bucket { bucket, prefix } => {
-            runtime.block_on(change_bucket(bucket, prefix, files, change))
+            runtime.block_on(change_bucket(bucket, prefix, connection_files, change))
         }
         SnapshotSource::Nats { servers, bucket } => {
-            let settings = NatsSettings { servers: servers.clone(), name: "publish".to_owned(), files: files.clone() };
+            let settings = NatsSettings { servers: servers.clone(), name: "publish".to_owned(), files: connection_files.clone() };
             runtime.block_on(change_object_store(&settings, bucket, change))
         }
     }
@@ -231,10 +231,10 @@ fn change_directory(directory: &Path, change: &Change) -> Result<Vec<SourceFile>
 async fn change_bucket(
     bucket_name: &str,
     prefix: &str,
-    files: &ConnectionFiles,
+    connection_files: &ConnectionFiles,
     change: &Change,
 ) -> Result<Vec<SourceFile>, PublishError> {
-    let store = open_bucket(bucket_name, files)?;
+    let store = open_bucket(bucket_name, connection_files)?;
     let hash = change.blake3();
     let mut is_uploaded = false;
     for _ in 0..REPLACE_ATTEMPTS {

@@ -220,29 +220,29 @@ impl<'a> Iterator for Changes<'a> {
     }
 }
 
-fn read_u16(content: &mut Decoder<'_>) -> Option<u16> {
-    content.take(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+fn read_u16(decoder: &mut Decoder<'_>) -> Option<u16> {
+    decoder.take(2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
 /// Reads a value with at most `nesting_max` levels of arrays and objects.
-fn read_value(content: &mut Decoder<'_>, nesting_max: usize) -> Option<Json> {
-    let head = content.byte()?;
+fn read_value(decoder: &mut Decoder<'_>, nesting_max: usize) -> Option<Json> {
+    let head = decoder.byte()?;
     let length = match head & LONG {
-        LONG => usize::try_from(content.number()?).ok()?,
+        LONG => usize::try_from(decoder.number()?).ok()?,
         short => usize::from(short),
     };
     let below = nesting_max.checked_sub(1);
     Some(match head >> LENGTH_BITS {
         CONSTANT => [Json::Null, Json::Bool(false), Json::Bool(true)].into_iter().nth(length)?,
         NUMBER => {
-            let text = std::str::from_utf8(content.take(length)?).ok()?;
+            let text = std::str::from_utf8(decoder.take(length)?).ok()?;
             Json::Number(Number::from_f64(parse_number(text)?)?)
         }
-        STRING => Json::from(std::str::from_utf8(content.take(length)?).ok()?),
+        STRING => Json::from(std::str::from_utf8(decoder.take(length)?).ok()?),
         // Every element takes a byte at least, so malformed bytes cannot cause a large allocation.
-        ARRAY => Json::Array((0..length).map(|_| read_value(content, below?)).collect::<Option<_>>()?),
+        ARRAY => Json::Array((0..length).map(|_| read_value(decoder, below?)).collect::<Option<_>>()?),
         OBJECT => {
-            let mut member = || Some((content.text()?.to_owned(), read_value(content, below?)?));
+            let mut member = || Some((decoder.text()?.to_owned(), read_value(decoder, below?)?));
             Json::Object((0..length).map(|_| member()).collect::<Option<Map<_, _>>>()?)
         }
         _ => return None,

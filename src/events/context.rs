@@ -74,28 +74,29 @@ impl<'d> MergedValue<'d> {
         }
     }
 
-    /// Appends a context. Applies `ip` to its member `ip`, and leaves out the hash of the user ID, which nobody may read
+    /// Appends a context. Applies `ip_action` to its member `ip`, and leaves out the hash of the user ID, which nobody may read
     /// in a record. At least one of the two values must be an object.
-    pub(super) fn write_context(self, out: &mut String, ip: IpAction<'_>) {
+    pub(super) fn write_context(self, out: &mut String, ip_action: IpAction<'_>) {
         let is_kept = |name: &str| match name {
-            "ip" => ip != IpAction::Remove,
+            "ip" => ip_action != IpAction::Remove,
             "userHash" => false,
             _ => true,
         };
-        self.write_object(out, is_kept, ip);
+        self.write_object(out, is_kept, ip_action);
     }
 
-    /// Appends the kept members of the merged object, and replaces its member `ip` if `ip` says so. At least one of the
-    /// two values must be an object.
-    fn write_object(self, out: &mut String, is_kept: impl Fn(&str) -> bool, ip: IpAction<'_>) {
+    /// Appends the kept members of the merged object, and replaces its member `ip` if `ip_action` says so. At least one
+    /// of the two values must be an object.
+    fn write_object(self, out: &mut String, is_kept: impl Fn(&str) -> bool, ip_action: IpAction<'_>) {
         out.push('{');
-        if let (Some(own), None, IpAction::Remove | IpAction::Keep) = (self.event, self.batch_value(), ip) {
+        let keeps_or_removes = !matches!(ip_action, IpAction::Replace(_));
+        if let Some(own) = self.event.filter(|_| keeps_or_removes && self.batch_value().is_none()) {
             own.write_members(is_kept, out);
             return out.push('}');
         }
         for (i, (member, value)) in self.members().filter(|(member, _)| is_kept(member.name)).enumerate() {
             write_member_name(out, i == 0, member.name_source());
-            match ip {
+            match ip_action {
                 // An address needs no escape.
                 IpAction::Replace(ip) if member.name == "ip" => out.extend(["\"", ip, "\""]),
                 _ => value.write(out),
@@ -263,8 +264,9 @@ impl<'d> Context<'d> {
     }
 
     /// Returns whether the context is stored as the event has it.
-    pub(super) fn is_stored_as_sent(&self, ip: IpAction<'_>) -> bool {
-        self.merged.batch.is_none() && !self.names_user_hash && (ip == IpAction::Keep || !self.names_ip)
+    pub(super) fn is_stored_as_sent(&self, ip_action: IpAction<'_>) -> bool {
+        let keeps_ip = ip_action == IpAction::Keep || !self.names_ip;
+        keeps_ip && self.merged.batch.is_none() && !self.names_user_hash
     }
 }
 

@@ -34,10 +34,11 @@ pub(super) fn complete(agent: UserAgentInfo, context: MergedValue<'_>) -> UserAg
 }
 
 /// Returns the stated device. The libraries of apps give the system as the type, so the name tells a tablet.
-fn device(context: MergedValue<'_>) -> Device {
-    let is_type = |known: &str| context.get_str("type").is_some_and(|text| text.eq_ignore_ascii_case(known));
+fn device(device_context: MergedValue<'_>) -> Device {
+    let is_type =
+        |known: &str| device_context.get_str("type").is_some_and(|text| text.eq_ignore_ascii_case(known));
     let is_tablet = |member| {
-        let name = context.get_str(member).unwrap_or_default();
+        let name = device_context.get_str(member).unwrap_or_default();
         TABLETS.iter().any(|part| name.contains(part))
     };
     if is_type("desktop") {
@@ -51,8 +52,8 @@ fn device(context: MergedValue<'_>) -> Device {
     }
 }
 
-fn system(context: MergedValue<'_>) -> Os {
-    let Some(name) = context.get_str("name") else { return Os::Unknown };
+fn system(os_context: MergedValue<'_>) -> Os {
+    let Some(name) = os_context.get_str("name") else { return Os::Unknown };
     let known = SYSTEMS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     known.map_or(Os::Unknown, |(_, os)| *os)
 }

@@ -89,15 +89,15 @@ impl Default for JsonParser {
 /// The limit of 0 levels ends simd-json's work after the tokens, at the first bracket.
 fn find_tokens<'b>(
     text: &str,
-    input: &mut Vec<u8>,
+    input_buffer: &mut Vec<u8>,
     buffers: &'b mut Buffers,
     tape_buffer: &mut Tape<'static>,
 ) -> Option<&'b [u32]> {
-    input.clear();
-    input.extend_from_slice(text.as_bytes());
-    input.extend_from_slice(&[0; INPUT_PADDING]);
+    input_buffer.clear();
+    input_buffer.extend_from_slice(text.as_bytes());
+    input_buffer.extend_from_slice(&[0; INPUT_PADDING]);
     let mut tape = mem::replace(tape_buffer, Tape(Vec::new())).reset();
-    let found = simd_json::fill_tape_padded(input, text.len(), buffers, &mut tape);
+    let found = simd_json::fill_tape_padded(input_buffer, text.len(), buffers, &mut tape);
     *tape_buffer = tape.reset();
     let is_complete = found.is_err_and(|error| *error.error() == ErrorType::DepthLimitExceeded);
     is_complete.then(|| buffers.structural_indexes())

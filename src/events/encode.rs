@@ -85,7 +85,7 @@ fn write_fold_input(
     members: &Members<'_>,
     request: &RequestFacts<'_>,
     environment: &mut impl Environment,
-    url: &mut PageUrl,
+    url_buffer: &mut PageUrl,
     out: &mut FoldInputBuilder,
 ) {
     out.clear();
@@ -97,7 +97,8 @@ fn write_fold_input(
     }
     match event.kind {
         RecordKind::Page => {
-            touch::find(event, request, environment, url).into_iter().for_each(|texts| out.add_touch(texts));
+            let touch = touch::find(event, request, environment, url_buffer);
+            touch.into_iter().for_each(|texts| out.add_touch(texts));
         }
         RecordKind::Identify | RecordKind::Profile => {
             out.add_changes(|out| changes::write(event.kind, members, out));
@@ -123,8 +124,8 @@ fn dedup_key(site: &str, message_id: &str, buffer: &mut Vec<u8>) -> u128 {
 
 /// Appends the event as it was sent, without the members that name the site, a user ID that does not count, and the hash of
 /// a user ID, and with the batch's context merged in.
-fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out: &mut String) {
-    if !members.names_site && !event.is_user_unverified && event.context.is_stored_as_sent(ip) {
+fn write_payload(event: &Event<'_>, members: &Members<'_>, ip_action: IpAction<'_>, out: &mut String) {
+    if !members.names_site && !event.is_user_unverified && event.context.is_stored_as_sent(ip_action) {
         // Nothing is left out, replaced or merged, so the event is copied.
         return event.value.write(out);
     }
@@ -140,7 +141,7 @@ fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out
     event.value.write_members(is_kept, out);
     if has_context {
         write_member_name(out, out.len() == 1, "\"context\"");
-        context.write_context(out, ip);
+        context.write_context(out, ip_action);
     }
     out.push('}');
 }

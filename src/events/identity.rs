@@ -68,15 +68,15 @@ pub(crate) enum NamedOwner<I> {
 /// `is_tied_to_other` says whether the anonymous ID has another user than the named one. `None` if the record has no ID.
 pub(crate) fn named_owner<I>(
     anon_id: Option<I>,
-    user: Option<I>,
+    user_id: Option<I>,
     is_of_user: bool,
     is_tied_to_other: impl FnOnce(&I, &I) -> bool,
 ) -> Option<NamedOwner<I>> {
-    match (anon_id, user) {
+    match (anon_id, user_id) {
         (_, Some(user)) if is_of_user => Some(NamedOwner::User(user)),
-        (Some(anon_id), Some(user)) if is_tied_to_other(&anon_id, &user) => Some(NamedOwner::User(user)),
+        (Some(anon), Some(user)) if is_tied_to_other(&anon, &user) => Some(NamedOwner::User(user)),
         (Some(anon_id), _) => Some(NamedOwner::HolderOf(anon_id)),
-        (None, user) => user.map(NamedOwner::User),
+        (None, user_id) => user_id.map(NamedOwner::User),
     }
 }
 

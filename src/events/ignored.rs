@@ -112,9 +112,9 @@ impl IgnoredValues {
     }
 
     /// Adds a reason to the receipt, unless it has the maximum of them.
-    fn name(&mut self, location: Location<'_>, refusal: impl FnOnce() -> Refusal) {
+    fn name(&mut self, location: Location<'_>, refuse: impl FnOnce() -> Refusal) {
         if self.named.len() < IGNORED_VALUES_NAMED_MAX {
-            self.named.push(IgnoredValue { index: Some(location.index.unwrap_or(0)), reason: refusal() });
+            self.named.push(IgnoredValue { index: Some(location.index.unwrap_or(0)), reason: refuse() });
         }
     }
 

@@ -222,9 +222,9 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         Ok(at)
     }
 
-    /// Returns the number of nodes inside the array or object at node index `first_index`, which is complete.
-    fn count_since(&self, first_index: usize) -> u32 {
-        (self.out.list.len() - first_index - 1) as u32
+    /// Returns the number of nodes inside the array or object at node index `node_index`, which is complete.
+    fn count_since(&self, node_index: usize) -> u32 {
+        (self.out.list.len() - node_index - 1) as u32
     }
 
     fn read_array(&mut self, start_offset: u32, nesting_max: usize) -> Result<(), JsonError> {

@@ -49,11 +49,11 @@ impl OperandShape {
         }
     }
 
-    fn accepts(self, operation: Value<'_>) -> bool {
+    fn accepts(self, operand: Value<'_>) -> bool {
         match self {
-            Self::Keys => operation.is_array(),
+            Self::Keys => operand.is_array(),
             // PHP writes an empty object as an empty array.
-            _ => operation.is_object() || operation.is_empty_array(),
+            _ => operand.is_object() || operand.is_empty_array(),
         }
     }
 

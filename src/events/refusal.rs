@@ -46,9 +46,10 @@ impl OwnedActual {
 }
 
 impl Refusal {
-    /// Creates a refusal of a body that is not JSON or not a JSON object. `rest` starts at the error.
-    pub(super) fn malformed(expected: &'static str, rest: Option<&str>) -> Self {
-        let actual = rest.filter(|rest| !rest.is_empty()).map_or(OwnedActual::Missing, OwnedActual::of_text);
+    /// Creates a refusal of a body that is not JSON or not a JSON object. `text_at_error` starts at the error.
+    pub(super) fn malformed(expected: &'static str, text_at_error: Option<&str>) -> Self {
+        let text = text_at_error.filter(|text| !text.is_empty());
+        let actual = text.map_or(OwnedActual::Missing, OwnedActual::of_text);
         Self { kind: problem::MALFORMED_JSON, pointer: None, detail: Detail::Expected(expected), actual }
     }
 

@@ -67,7 +67,7 @@ pub trait Environment {
     fn measure_categories(&self) -> impl Iterator<Item = &str>;
 
     /// Returns the path in the form of routes, or `None` if it cannot be a route.
-    fn page_path(&mut self, value: &str) -> Option<&str>;
+    fn page_path(&mut self, path: &str) -> Option<&str>;
 
     /// Returns a new message ID of lower-case hex digits.
     fn generate_message_id(&mut self) -> [u8; 16];

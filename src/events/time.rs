@@ -43,12 +43,12 @@ pub(super) fn read(value: Value<'_>) -> Option<i64> {
 }
 
 /// Returns the whole milliseconds of a number of seconds or milliseconds.
-fn read_number(digits: &str) -> Option<i64> {
-    match digits.parse::<i64>() {
+fn read_number(text: &str) -> Option<i64> {
+    match text.parse::<i64>() {
         Ok(number) if number < SECONDS_END => number.checked_mul(SECOND_MS),
         Ok(number) => Some(number),
         Err(_) => {
-            let number: f64 = digits.parse().ok()?;
+            let number: f64 = text.parse().ok()?;
             let time = if number < SECONDS_END as f64 { number * SECOND_MS as f64 } else { number };
             // From 2^53 on, adjacent floats are more than a millisecond apart. That is far beyond the year 9999.
             (time.abs() < 2f64.powi(53)).then_some(time.floor() as i64)
@@ -115,76 +115,76 @@ fn parse_usual(text: &[u8]) -> Option<i64> {
 }
 
 /// Parses a time in any of the formats.
-fn parse_any(mut rest: &[u8]) -> Option<i64> {
-    let year = two_digits(&mut rest)? * 100 + two_digits(&mut rest)?;
-    eat(&mut rest, b"-")?;
-    let month = one_or_two_digits(&mut rest)?;
-    eat(&mut rest, b"-")?;
-    let day = one_or_two_digits(&mut rest)?;
+fn parse_any(mut text: &[u8]) -> Option<i64> {
+    let year = two_digits(&mut text)? * 100 + two_digits(&mut text)?;
+    eat(&mut text, b"-")?;
+    let month = one_or_two_digits(&mut text)?;
+    eat(&mut text, b"-")?;
+    let day = one_or_two_digits(&mut text)?;
     let midnight = midnight_ms(year, month, day)?;
-    let time = match rest {
+    let time = match text {
         [] => 0,
         _ => {
-            eat(&mut rest, b"Tt ")?;
-            time_of_day_ms(&mut rest)? - utc_offset_ms(&mut rest)?
+            eat(&mut text, b"Tt ")?;
+            time_of_day_ms(&mut text)? - utc_offset_ms(&mut text)?
         }
     };
     let time = midnight + time;
-    (rest.is_empty() && (TIME_MS_MIN..=TIME_MS_MAX).contains(&time)).then_some(time)
+    (text.is_empty() && (TIME_MS_MIN..=TIME_MS_MAX).contains(&time)).then_some(time)
 }
 
-fn time_of_day_ms(rest: &mut &[u8]) -> Option<i64> {
-    let hour = two_digits(rest).filter(|hour| *hour < 24)?;
-    eat(rest, b":")?;
-    let minute = two_digits(rest).filter(|minute| *minute < 60)?;
-    let second = match eat(rest, b":") {
-        Some(()) => two_digits(rest).filter(|second| *second <= 60)? * SECOND_MS + fraction_ms(rest)?,
+fn time_of_day_ms(text: &mut &[u8]) -> Option<i64> {
+    let hour = two_digits(text).filter(|hour| *hour < 24)?;
+    eat(text, b":")?;
+    let minute = two_digits(text).filter(|minute| *minute < 60)?;
+    let second = match eat(text, b":") {
+        Some(()) => two_digits(text).filter(|second| *second <= 60)? * SECOND_MS + fraction_ms(text)?,
         None => 0,
     };
     Some(hour * HOUR_MS + minute * MINUTE_MS + second)
 }
 
 /// Parses an optional fraction of a second and returns its milliseconds.
-fn fraction_ms(rest: &mut &[u8]) -> Option<i64> {
-    if eat(rest, b".,").is_none() {
+fn fraction_ms(text: &mut &[u8]) -> Option<i64> {
+    if eat(text, b".,").is_none() {
         return Some(0);
     }
     let mut milliseconds = 0;
     let mut worth = 100;
-    let digits = *rest;
-    while let [digit @ b'0'..=b'9', tail @ ..] = *rest {
+    let digits = *text;
+    while let [digit @ b'0'..=b'9', tail @ ..] = *text {
         milliseconds += digit_value(*digit) * worth;
         worth /= 10;
-        *rest = tail;
+        *text = tail;
     }
-    (rest.len() < digits.len()).then_some(milliseconds)
+    (text.len() < digits.len()).then_some(milliseconds)
 }
 
 /// Parses the offset from UTC and returns its milliseconds. It is positive east of Greenwich.
-fn utc_offset_ms(rest: &mut &[u8]) -> Option<i64> {
-    if rest.is_empty() || eat(rest, b"Zz").is_some() {
+fn utc_offset_ms(text: &mut &[u8]) -> Option<i64> {
+    if text.is_empty() || eat(text, b"Zz").is_some() {
         return Some(0);
     }
-    let sign = if eat(rest, b"+").is_some() { 1 } else { -1 };
+    let sign = if eat(text, b"+").is_some() { 1 } else { -1 };
     if sign < 0 {
-        eat(rest, b"-")?;
+        eat(text, b"-")?;
     }
-    let hours = two_digits(rest).filter(|hours| *hours < 24)?;
-    let has_minutes = eat(rest, b":").is_some() || !rest.is_empty();
-    let minutes = if has_minutes { two_digits(rest).filter(|minutes| *minutes < 60)? } else { 0 };
+    let hours = two_digits(text).filter(|hours| *hours < 24)?;
+    let has_minutes = eat(text, b":").is_some() || !text.is_empty();
+    let minutes = if has_minutes { two_digits(text).filter(|minutes| *minutes < 60)? } else { 0 };
     Some(sign * (hours * HOUR_MS + minutes * MINUTE_MS))
 }
 
-fn two_digits(rest: &mut &[u8]) -> Option<i64> {
-    let [tens @ b'0'..=b'9', ones @ b'0'..=b'9', tail @ ..] = *rest else { return None };
-    *rest = tail;
+fn two_digits(text: &mut &[u8]) -> Option<i64> {
+    let [tens @ b'0'..=b'9', ones @ b'0'..=b'9', tail @ ..] = *text else { return None };
+    *text = tail;
     Some(digit_value(*tens) * 10 + digit_value(*ones))
 }
 
-fn one_or_two_digits(rest: &mut &[u8]) -> Option<i64> {
-    two_digits(rest).or_else(|| {
-        let (digit, tail) = rest.split_first().filter(|(digit, _)| digit.is_ascii_digit())?;
-        *rest = tail;
+fn one_or_two_digits(text: &mut &[u8]) -> Option<i64> {
+    two_digits(text).or_else(|| {
+        let (digit, tail) = text.split_first().filter(|(digit, _)| digit.is_ascii_digit())?;
+        *text = tail;
         Some(digit_value(*digit))
     })
 }
@@ -194,9 +194,9 @@ fn digit_value(digit: u8) -> i64 {
 }
 
 /// Consumes the next byte if it is one of `bytes`.
-fn eat(rest: &mut &[u8], bytes: &[u8]) -> Option<()> {
-    let (first, tail) = rest.split_first()?;
-    bytes.contains(first).then(|| *rest = tail)
+fn eat(text: &mut &[u8], bytes: &[u8]) -> Option<()> {
+    let (first, tail) = text.split_first()?;
+    bytes.contains(first).then(|| *text = tail)
 }
 
 /// Returns the time at which a day of at most four, two and two digits begins. `None` if the calendar has no such day.

@@ -17,18 +17,21 @@ use crate::problem::{self, Problem};
 /// The byte order mark in UTF-8. Some clients on Windows send it before JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Returns the text of a request body. A compressed body is decompressed into `body`. A byte order mark at the
+/// Returns the text of a request body. A compressed body is decompressed into `buffer`. A byte order mark at the
 /// start is skipped.
 ///
 /// # Errors
 /// `unsupported_type`, `unsupported_encoding`, `body_too_large`, `malformed_json`.
-pub(crate) fn decode_text<'a>(request: &Request<'a>, body: &'a mut Vec<u8>) -> Result<&'a str, Problem<'a>> {
+pub(crate) fn decode_text<'a>(
+    request: &Request<'a>,
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a str, Problem<'a>> {
     let content_type = ContentType::parse(request.headers.get(Field::ContentType))?;
     let bytes = match request.headers.get(Field::ContentEncoding).map(<[u8]>::trim_ascii) {
         None | Some(b"") => request.body,
         Some(coding) if coding.eq_ignore_ascii_case(b"identity") => request.body,
         Some(coding) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {
-            inflate(request.body, body)?
+            inflate(request.body, buffer)?
         }
         Some(coding) => {
             let sentence = "The content encoding {} is not supported; use gzip or none.";
@@ -82,9 +85,9 @@ fn problem_with_value<'a>(
     Problem::with_value(kind, sentence, std::str::from_utf8(value).unwrap_or("(not UTF-8)"))
 }
 
-fn inflate<'a>(content: &[u8], body: &'a mut Vec<u8>) -> Result<&'a [u8], Problem<'a>> {
-    match gzip::inflate(content, body) {
-        Ok(()) => Ok(body),
+fn inflate<'a>(content: &[u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Problem<'a>> {
+    match gzip::inflate(content, buffer) {
+        Ok(()) => Ok(buffer),
         Err(InflateError::TooLarge) => {
             let sentence = "The decompressed body is larger than 524288 bytes.";
             Err(Problem::new(problem::BODY_TOO_LARGE, sentence))

@@ -43,7 +43,7 @@ impl ChunkedDecoder {
         Self { state: State::Size, decoded_bytes: 0 }
     }
 
-    /// Decodes newly received bytes. `bytes[begin..]` holds the content decoded so far and the bytes received
+    /// Decodes newly received bytes. `bytes[content_start..]` holds the content decoded so far and the bytes received
     /// after it.
     ///
     /// # Errors
@@ -115,10 +115,10 @@ const fn malformed(sentence: &'static str) -> Problem<'static> {
 }
 
 /// Returns the first line, without its CR LF. Returns `None` if its end was not received.
-fn first_line(bytes: &[u8], bytes_max: usize) -> Result<Option<&[u8]>, Problem<'static>> {
-    let looked_at = &bytes[..bytes.len().min(bytes_max + 2)];
+fn first_line(bytes: &[u8], line_bytes_max: usize) -> Result<Option<&[u8]>, Problem<'static>> {
+    let looked_at = &bytes[..bytes.len().min(line_bytes_max + 2)];
     let Some(end) = memchr::memchr2(b'\r', b'\n', looked_at) else {
-        return match looked_at.len() > bytes_max {
+        return match looked_at.len() > line_bytes_max {
             true => Err(malformed("The line before a chunk is longer than 256 bytes.")),
             false => Ok(None),
         };

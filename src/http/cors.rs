@@ -20,16 +20,16 @@ pub(crate) enum Cors<'a> {
 }
 
 impl<'a> Cors<'a> {
-    /// Returns the permission of a private response to `origin`, at a site that allows `origins`.
+    /// Returns the permission of a private response to `origin`, at a site that allows `patterns`.
     pub(crate) fn for_private<'o>(
         origin: Option<&'a [u8]>,
-        origins: impl ExactSizeIterator<Item = &'o str>,
+        patterns: impl ExactSizeIterator<Item = &'o str>,
     ) -> Self {
-        if origins.len() == 0 {
+        if patterns.len() == 0 {
             return Self::Anyone;
         }
         match origin {
-            Some(origin) if is_origin_allowed(origin, origins) => Self::Only(origin),
+            Some(origin) if is_origin_allowed(origin, patterns) => Self::Only(origin),
             _ => Self::Nobody,
         }
     }
@@ -39,12 +39,12 @@ impl<'a> Cors<'a> {
     /// Events without an origin do not come from a page, and are accepted.
     pub(crate) fn for_events<'o>(
         origin: Option<&'a [u8]>,
-        origins: impl ExactSizeIterator<Item = &'o str>,
+        patterns: impl ExactSizeIterator<Item = &'o str>,
     ) -> Option<Self> {
         match origin {
             None => Some(Self::Nobody),
-            Some(origin) if origins.len() == 0 && !is_nameable_origin(origin) => Some(Self::Anyone),
-            Some(origin) if origins.len() == 0 || is_origin_allowed(origin, origins) => {
+            Some(origin) if patterns.len() == 0 && !is_nameable_origin(origin) => Some(Self::Anyone),
+            Some(origin) if patterns.len() == 0 || is_origin_allowed(origin, patterns) => {
                 Some(Self::Only(origin))
             }
             Some(_) => None,

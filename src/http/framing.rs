@@ -83,11 +83,11 @@ pub(super) fn check_expectation<'a>(expectation: Option<&[u8]>) -> Result<(), Pr
     }
 }
 
-fn parse_content_length<'a>(digits: &'a [u8]) -> Result<usize, Problem<'a>> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+fn parse_content_length<'a>(text: &'a [u8]) -> Result<usize, Problem<'a>> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         let sentence = "Content-Length is not a decimal number.";
         return Err(Problem::new(problem::MALFORMED_REQUEST, sentence));
     }
     let add = |length: usize, digit: &u8| length.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
-    Ok(digits.iter().fold(0, add))
+    Ok(text.iter().fold(0, add))
 }

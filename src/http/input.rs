@@ -104,8 +104,8 @@ impl ReadBuffer {
     }
 
     /// Advances past a request that was answered.
-    pub fn advance(&mut self, bytes: usize) {
-        self.start += bytes;
+    pub fn advance(&mut self, request_bytes: usize) {
+        self.start += request_bytes;
         self.body = None;
     }
 

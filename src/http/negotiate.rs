@@ -47,17 +47,18 @@ fn best_range(accept_language: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns whether a line of `If-None-Match` matches `etag`, by the weak comparison of RFC 9110 section 13.1.2.
-pub(crate) fn matches_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
-    if_none_match.trim_ascii() == b"*"
-        || if_none_match.split(|b| *b == b',').any(|item| {
+pub(crate) fn matches_etag(if_none_match_line: &[u8], etag: &[u8]) -> bool {
+    if_none_match_line.trim_ascii() == b"*"
+        || if_none_match_line.split(|b| *b == b',').any(|item| {
             let item = item.trim_ascii();
             item.strip_prefix(b"W/").unwrap_or(item) == etag
         })
 }
 
 /// Returns whether a line of `If-Match` matches `etag`, by the strong comparison of RFC 9110 section 13.1.1.
-pub(crate) fn matches_strong_etag(if_match: &[u8], etag: &[u8]) -> bool {
-    if_match.trim_ascii() == b"*" || if_match.split(|b| *b == b',').any(|item| item.trim_ascii() == etag)
+pub(crate) fn matches_strong_etag(if_match_line: &[u8], etag: &[u8]) -> bool {
+    if_match_line.trim_ascii() == b"*"
+        || if_match_line.split(|b| *b == b',').any(|item| item.trim_ascii() == etag)
 }
 
 /// Returns whether `Accept` in a header section names CSV. Most endpoints have one media type, so the field

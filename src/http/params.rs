@@ -322,12 +322,12 @@ enum TextLocation<'a> {
 }
 
 impl<'a> TextLocation<'a> {
-    fn of(value: &'a str, buffer: &mut Vec<u8>) -> Self {
-        if !is_escaped(value.as_bytes()) {
-            return Self::Borrowed(value);
+    fn of(text: &'a str, buffer: &mut Vec<u8>) -> Self {
+        if !is_escaped(text.as_bytes()) {
+            return Self::Borrowed(text);
         }
         let from = buffer.len();
-        percent::decode_form(value.as_bytes(), buffer);
+        percent::decode_form(text.as_bytes(), buffer);
         Self::Decoded(from, buffer.len())
     }
 

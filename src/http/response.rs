@@ -27,8 +27,8 @@ impl<'o> ResponseHead<'o> {
 
     /// Writes complete lines, or a part of one, as they are.
     #[inline]
-    pub(crate) fn raw(&mut self, lines: &[u8]) {
-        self.out.extend_from_slice(lines);
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
     }
 
     /// Returns the output buffer, to write a value in place.

@@ -24,10 +24,10 @@ pub fn position_or_non_ascii<const WANTED: usize>(
 
 /// Returns the position of the first byte of `text` at or after `start` whose highest bit is set in the mask of its block.
 #[inline]
-fn find(text: &[u8], start: usize, mask: impl Fn([u8; 16]) -> u8x16) -> Option<usize> {
+fn find(text: &[u8], start: usize, mask_of: impl Fn([u8; 16]) -> u8x16) -> Option<usize> {
     let mut at = start;
     while let Some(block) = text[at..].first_chunk::<16>() {
-        let found = mask(*block).to_bitmask();
+        let found = mask_of(*block).to_bitmask();
         if found != 0 {
             return Some(at + found.trailing_zeros() as usize);
         }
@@ -36,7 +36,7 @@ fn find(text: &[u8], start: usize, mask: impl Fn([u8; 16]) -> u8x16) -> Option<u
     // The last block may begin before `at`. The shift drops those bytes, so no byte is compared alone.
     let begin = text.len().saturating_sub(16);
     let block = text.last_chunk::<16>().copied().unwrap_or_else(|| padded(text));
-    let found = mask(block).to_bitmask() >> (at - begin);
+    let found = mask_of(block).to_bitmask() >> (at - begin);
     // Without a match, `trailing_zeros` is 32, which is more than the at most 15 bytes left. A zero that matches the
     // padding is after the end, too.
     let at = at + found.trailing_zeros() as usize;

@@ -64,7 +64,7 @@ pub(super) struct ActiveSegment {
 }
 
 impl ActiveSegment {
-    /// Creates the segment of this header durably, with `batches` in it. It replaces a segment
+    /// Creates the segment of this header durably, with `encoded_batches` in it. It replaces a segment
     /// with the same first seq. Later appends reserve zeros up to `reserve_until_offset`, as far as the disk has
     /// room.
     ///
@@ -73,7 +73,7 @@ impl ActiveSegment {
     pub(super) fn create(
         directory: &LogDirectory,
         header: Header,
-        batches: &[u8],
+        encoded_batches: &[u8],
         reserve_until_offset: u64,
     ) -> io::Result<Self> {
         let first_seq = header.first_seq;
@@ -81,7 +81,7 @@ impl ActiveSegment {
         let name = segment_name(first_seq);
         let file = directory.install(&name, &mut |file| {
             append_all(file, &header)?;
-            if batches.is_empty() { Ok(()) } else { append_all(file, batches) }
+            if encoded_batches.is_empty() { Ok(()) } else { append_all(file, encoded_batches) }
         })?;
         let bytes = HEADER_BYTES as u64;
         let tail = last_bytes(&header);
@@ -98,16 +98,16 @@ impl ActiveSegment {
             checked_end: bytes,
             checked_tail: tail,
         };
-        active.index_batches(batches);
+        active.index_batches(encoded_batches);
         Ok(active)
     }
 
     /// Appends whole batches.
-    pub(super) fn append(&mut self, batches: &[u8]) -> io::Result<()> {
-        append_all(&mut *self.file, batches)?;
-        self.index_batches(batches);
+    pub(super) fn append(&mut self, encoded_batches: &[u8]) -> io::Result<()> {
+        append_all(&mut *self.file, encoded_batches)?;
+        self.index_batches(encoded_batches);
         // Do not reserve after a longer batch: the reserved zeros would not hold a second one of that size.
-        if self.bytes > self.reserved_end && batches.len() as u64 <= RESERVED_BYTES_MAX / 2 {
+        if self.bytes > self.reserved_end && encoded_batches.len() as u64 <= RESERVED_BYTES_MAX / 2 {
             self.reserve();
         }
         Ok(())
@@ -197,14 +197,14 @@ impl ActiveSegment {
         self.durable_watermark
     }
 
-    fn index_batches(&mut self, batches: &[u8]) {
-        for batch in Batch::iter_trusted(batches) {
+    fn index_batches(&mut self, encoded_batches: &[u8]) {
+        for batch in Batch::iter_trusted(encoded_batches) {
             self.footer.add_batch(self.bytes, &batch);
             self.bytes += batch.bytes.len() as u64;
             self.durable_watermark = self.durable_watermark.max(batch.durable_seq);
         }
-        if !batches.is_empty() {
-            self.tail = last_bytes(batches);
+        if !encoded_batches.is_empty() {
+            self.tail = last_bytes(encoded_batches);
         }
     }
 }

@@ -25,11 +25,11 @@ pub(crate) struct BloomFilter {
 
 impl BloomFilter {
     /// Adds the IDs of an encoded record.
-    pub(crate) fn add(&mut self, record: &[u8]) {
+    pub(crate) fn add(&mut self, encoded_record: &[u8]) {
         let words = &mut self.words;
         let size = words.len() * 64;
         let add = |hash| probes(hash, size).for_each(|bit| words[bit / 64] |= 1 << (bit % 64));
-        self.hasher.each(record, add);
+        self.hasher.each(encoded_record, add);
     }
 
     /// Returns the filter's bytes, folded as long as at most half of the bits are set. If half of them are

@@ -136,15 +136,15 @@ pub(crate) fn check_key(disk: &Arc<dyn Disk>, dir: &Path) -> std::io::Result<Opt
 }
 
 impl CheckReport {
-    /// Adds the content and the damage of a segment. `durable_seq` is the watermark of its directory.
+    /// Adds the content and the damage of a segment. `durable_watermark` is the watermark of its directory.
     fn add_segment(
         &mut self,
         directory: &LogDirectory,
         segment: &SegmentEntry,
-        durable_seq: u64,
+        durable_watermark: u64,
     ) -> Result<(), LogError> {
         let failed = |error| LogError::io(&directory.path(&segment.file_name()), error);
-        let mut reader = match SegmentReader::new(directory, segment, durable_seq) {
+        let mut reader = match SegmentReader::new(directory, segment, durable_watermark) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(failed)?,

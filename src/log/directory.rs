@@ -323,14 +323,14 @@ impl LogDirectory {
         deleted.map_or(Ok(()), |()| self.sync())
     }
 
-    /// Copies `range` of a segment to a new file and returns the name of that file.
-    pub(crate) fn quarantine(&self, first_seq: u64, range: Range<u64>) -> io::Result<String> {
+    /// Copies `offsets` of a segment to a new file and returns the name of that file.
+    pub(crate) fn quarantine(&self, first_seq: u64, offsets: Range<u64>) -> io::Result<String> {
         let torn = torn_prefix(first_seq);
         let names = self.disk.list(&self.root)?;
         let numbers = names.iter().filter_map(|name| name.strip_prefix(&torn)?.parse::<u64>().ok());
         let name = format!("{torn}{}", numbers.max().unwrap_or(0) + 1);
         let segment = self.open_file(&segment_name(first_seq))?;
-        self.install(&name, &mut |file| copy_range(&*segment, range.clone(), file))?;
+        self.install(&name, &mut |file| copy_range(&*segment, offsets.clone(), file))?;
         Ok(name)
     }
 

@@ -165,9 +165,9 @@ impl Request {
         record::encoded_records(&self.records)
     }
 
-    /// Calls `result` for each encoded record and stores the results.
-    pub(super) fn set_results(&mut self, result: impl FnMut(&[u8]) -> RecordResult) {
-        self.results.extend(record::encoded_records(&self.records).map(result));
+    /// Calls `decide` for each encoded record and stores the results.
+    pub(super) fn set_results(&mut self, decide: impl FnMut(&[u8]) -> RecordResult) {
+        self.results.extend(record::encoded_records(&self.records).map(decide));
     }
 }
 
@@ -320,9 +320,9 @@ impl LogClient {
 
     /// Returns the error that `bytes` more would get, given the queued requests and bytes. Ignores whether
     /// the log is stopped.
-    fn capacity_error(&self, queued_requests: usize, queued_bytes: usize, bytes: usize) -> Option<SendError> {
+    fn capacity_error(&self, queued_count: usize, queued_bytes: usize, bytes: usize) -> Option<SendError> {
         let Shared { metrics, requests_max, bytes_max, .. } = &*self.queue.shared;
-        let fits = queued_requests < *requests_max
+        let fits = queued_count < *requests_max
             && queued_bytes + bytes <= *bytes_max
             && self.outstanding.get() < OUTSTANDING_REQUESTS_MAX;
         if !metrics.is_available() {

@@ -47,9 +47,9 @@ impl RequestBatch {
         !self.requests.is_empty()
     }
 
-    /// Decides the result of each record. Appends the accepted records to `records`, gives them seqs from `first_seq`
+    /// Decides the result of each record. Appends the accepted records to `out`, gives them seqs from `first_seq`
     /// on, and returns their number. `log_ms` is the log clock.
-    pub fn assign_seqs(&mut self, records: &mut Vec<u8>, first_seq: u64, log_ms: i64) -> u32 {
+    pub fn assign_seqs(&mut self, out: &mut Vec<u8>, first_seq: u64, log_ms: i64) -> u32 {
         let Self { requests, dedup, metrics, .. } = self;
         let encoded = requests.iter().flat_map(|queued| queued.request.iter_encoded());
         dedup.prefetch(encoded.map(|record| key_and_time(record).0));
@@ -61,7 +61,7 @@ impl RequestBatch {
                     metrics.duplicates.fetch_add(1, Ordering::Relaxed);
                     return RecordResult::Duplicate;
                 }
-                records.extend_from_slice(record);
+                out.extend_from_slice(record);
                 next_seq += 1;
                 RecordResult::Accepted(next_seq - 1)
             });

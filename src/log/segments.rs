@@ -104,11 +104,11 @@ impl SegmentRecords {
         self.file
     }
 
-    /// Passes the records from here on to `take`, batch by batch, until it breaks. Damaged places are skipped.
+    /// Passes the records from here on to `visit`, batch by batch, until it breaks. Damaged places are skipped.
     ///
     /// # Errors
     /// An I/O error.
-    pub(crate) fn read(&mut self, take: &mut dyn FnMut(Records<'_>) -> ControlFlow<()>) -> io::Result<()> {
+    pub(crate) fn read(&mut self, visit: &mut dyn FnMut(Records<'_>) -> ControlFlow<()>) -> io::Result<()> {
         while self.reader.next_seq() <= self.last_seq {
             match self.reader.next()? {
                 Some(SegmentItem::Damage(damage)) => {
@@ -117,7 +117,7 @@ impl SegmentRecords {
                 // A batch is acknowledged as a whole, so none is read in part.
                 Some(SegmentItem::Batch { offset, batch }) if batch.records.seqs().start <= self.last_seq => {
                     self.offset = Some(offset + batch.bytes.len() as u64);
-                    if take(batch.records).is_break() {
+                    if visit(batch.records).is_break() {
                         break;
                     }
                 }

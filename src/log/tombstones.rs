@@ -34,15 +34,15 @@ impl InterruptedErasure {
     }
 }
 
-/// Passes the tombstones of the segments that begin at `from_seq` or later to `take`. They are the first records of
+/// Passes the tombstones of the segments that begin at `from_seq` or later to `visit_tombstone`. They are the first records of
 /// their segment.
 pub(super) fn each_tombstone(
     directory: &LogDirectory,
     from_seq: u64,
-    take: &mut dyn FnMut(u64, &Record<'_>),
+    visit_tombstone: &mut dyn FnMut(u64, &Record<'_>),
 ) -> io::Result<()> {
     for first_seq in directory.segments()?.into_iter().filter(|first_seq| *first_seq >= from_seq) {
-        match each_tombstone_of(directory, first_seq, take) {
+        match each_tombstone_of(directory, first_seq, visit_tombstone) {
             // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result?,

@@ -280,13 +280,13 @@ fn segment_watermark(directory: &LogDirectory, segment: &SegmentEntry) -> Result
 }
 
 pub(super) fn damage_in(
-    file: &str,
+    file_name: &str,
     offset: u64,
     bytes: u64,
     kind: DamageKind,
     lost_seqs: Range<u64>,
 ) -> Damage {
-    Damage { file: file.to_owned(), offset, bytes, kind, lost_seqs }
+    Damage { file: file_name.to_owned(), offset, bytes, kind, lost_seqs }
 }
 
 /// The next item of a segment.

@@ -98,8 +98,8 @@ impl ClusterMetrics {
     }
 
     /// Sets the reason for which the node is not ready. The state has not changed.
-    pub(crate) fn set_not_ready(&self, reason: Option<NotReady>) {
-        self.lock_status().not_ready = reason;
+    pub(crate) fn set_not_ready(&self, not_ready: Option<NotReady>) {
+        self.lock_status().not_ready = not_ready;
     }
 
     fn lock_status(&self) -> MutexGuard<'_, NodeStatus> {

@@ -78,13 +78,13 @@ pub(crate) struct TouchTexts<'a> {
 }
 
 impl<'a> TouchTexts<'a> {
-    fn decode(content: &mut Decoder<'a>) -> Option<Self> {
-        let present = content.byte().filter(|present| present >> TOUCH_TEXTS == 0)?;
-        let from = content.0;
+    fn decode(decoder: &mut Decoder<'a>) -> Option<Self> {
+        let present = decoder.byte().filter(|present| present >> TOUCH_TEXTS == 0)?;
+        let from = decoder.0;
         for _ in 0..present.count_ones() {
-            content.text()?;
+            decoder.text()?;
         }
-        Some(Self { present, bytes: &from[..from.len() - content.0.len()] })
+        Some(Self { present, bytes: &from[..from.len() - decoder.0.len()] })
     }
 
     /// Returns the six texts.
@@ -133,18 +133,18 @@ impl EncodedTimes {
         self.timestamp_ms_before.is_none() && self.sent_ms_before.is_none()
     }
 
-    fn decode(content: &mut Decoder<'_>) -> Option<Self> {
-        let present = content.byte().filter(|present| present & !(HAS_TIMESTAMP | HAS_SENT) == 0)?;
-        let mut time = |bit| if present & bit == 0 { Some(None) } else { content.signed().map(Some) };
+    fn decode(decoder: &mut Decoder<'_>) -> Option<Self> {
+        let present = decoder.byte().filter(|present| present & !(HAS_TIMESTAMP | HAS_SENT) == 0)?;
+        let mut time = |bit| if present & bit == 0 { Some(None) } else { decoder.signed().map(Some) };
         Some(Self { timestamp_ms_before: time(HAS_TIMESTAMP)?, sent_ms_before: time(HAS_SENT)? })
     }
 
-    fn encode(self, content: &mut Vec<u8>) {
+    fn encode(self, out: &mut Vec<u8>) {
         let bit = |time: Option<i64>, bit| if time.is_some() { bit } else { 0 };
         let present = bit(self.timestamp_ms_before, HAS_TIMESTAMP) | bit(self.sent_ms_before, HAS_SENT);
-        content.extend([CLIENT_TIMES, present]);
+        out.extend([CLIENT_TIMES, present]);
         let times = [self.timestamp_ms_before, self.sent_ms_before];
-        times.into_iter().flatten().for_each(|time| put_signed(content, time));
+        times.into_iter().flatten().for_each(|time| put_signed(out, time));
     }
 }
 

@@ -202,13 +202,13 @@ impl<'a> Record<'a> {
         is_kind && (self.anon_id.is_some() || self.is_redacted)
     }
 
-    /// Returns the `previousId` of an alias. `fold_input` is a reusable buffer.
-    pub fn previous_id<'b>(&self, fold_input: &'b mut Vec<u8>) -> Option<&'b str> {
+    /// Returns the `previousId` of an alias. `buffer` is a reusable buffer.
+    pub fn previous_id<'b>(&self, buffer: &'b mut Vec<u8>) -> Option<&'b str> {
         if self.kind != RecordKind::Alias {
             return None;
         }
-        self.fold_input.unpack(fold_input);
-        FoldParts::parse(fold_input).previous_id
+        self.fold_input.unpack(buffer);
+        FoldParts::parse(buffer).previous_id
     }
 
     /// Appends the record to `out`. Times are clamped to [`TIME_MS_MAX`].
@@ -248,9 +248,9 @@ impl<'a> Record<'a> {
     }
 
     /// Encodes all fields before the texts except their lengths.
-    fn encode_fixed(&self, record_bytes: u32, fixed_bytes: &mut [u8; RECORD_BYTES_MIN]) {
+    fn encode_fixed(&self, record_length: u32, fixed_bytes: &mut [u8; RECORD_BYTES_MIN]) {
         let time = |ms: i64| ms.clamp(-TIME_MS_MAX, TIME_MS_MAX).to_le_bytes();
-        fixed_bytes[..4].copy_from_slice(&record_bytes.to_le_bytes());
+        fixed_bytes[..4].copy_from_slice(&record_length.to_le_bytes());
         fixed_bytes[4] = self.kind as u8;
         let flags = [(self.bot, BOT), (self.gpc, GPC), (self.is_folded_bot, FOLDED_BOT)];
         let flags = flags.into_iter().chain([(self.is_redacted, REDACTED)]);

@@ -143,8 +143,8 @@ impl Crawlers {
         Self::new(crawler_list, &signs.concat())
     }
 
-    fn new(list: &str, signs: &[(String, Sign)]) -> Self {
-        let lines = || list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    fn new(crawler_list: &str, signs: &[(String, Sign)]) -> Self {
+        let lines = || crawler_list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let names: Vec<_> = lines().filter(|line| !line.starts_with('^')).collect();
         let at_start = lines().filter_map(|line| line.strip_prefix('^'));
         let texts = names.iter().copied().chain(signs.iter().map(|(text, _)| text.as_str()));
@@ -160,9 +160,9 @@ impl Crawlers {
     }
 
     /// Returns whether a User-Agent belongs to a crawler.
-    pub(super) fn contains(&self, agent: &str) -> bool {
-        self.texts.find_overlapping_iter(agent).any(|found| self.is_crawler(agent, found))
-            || self.at_start.iter().any(|text| agent.starts_with(&**text))
+    pub(super) fn contains(&self, user_agent: &str) -> bool {
+        self.texts.find_overlapping_iter(user_agent).any(|found| self.is_crawler(user_agent, found))
+            || self.at_start.iter().any(|text| user_agent.starts_with(&**text))
     }
 
     /// Returns the memory of the list in bytes.
@@ -171,16 +171,16 @@ impl Crawlers {
         self.texts.memory_usage() + self.signs.len() + starts.sum::<usize>()
     }
 
-    fn is_crawler(&self, agent: &str, sign_match: Match) -> bool {
+    fn is_crawler(&self, user_agent: &str, sign_match: Match) -> bool {
         let Some(index) = sign_match.pattern().as_usize().checked_sub(self.names) else { return true };
-        let is_a = |signs: &[&str]| signs.iter().any(|sign| agent.contains(sign));
+        let is_a = |signs: &[&str]| signs.iter().any(|sign| user_agent.contains(sign));
         let is_meant = match self.signs[index] {
             Sign::Text => true,
-            Sign::Word => ends_word(agent, sign_match),
-            Sign::Task => ends_word(agent, sign_match) && !is_a(APP_SYSTEMS),
+            Sign::Word => ends_word(user_agent, sign_match),
+            Sign::Task => ends_word(user_agent, sign_match) && !is_a(APP_SYSTEMS),
             Sign::Contact => !is_a(APP_SYSTEMS) && !is_a(OTHER_SYSTEMS) && !is_a(READERS),
         };
-        is_meant && !is_exception(agent.as_bytes(), sign_match)
+        is_meant && !is_exception(user_agent.as_bytes(), sign_match)
     }
 }
 
@@ -192,20 +192,20 @@ fn spellings(word: &str) -> [String; 3] {
 
 /// Returns whether a word ends where it was found: no lower-case letter follows, and no upper-case letter if the
 /// word is in upper case. So `Bot` ends in `BotCollector`, but not in `Bottle`, and `BOT` does not end in `BOTTLE`.
-fn ends_word(agent: &str, sign_match: Match) -> bool {
-    let bytes = agent.as_bytes();
+fn ends_word(user_agent: &str, sign_match: Match) -> bool {
+    let bytes = user_agent.as_bytes();
     let is_upper = bytes[sign_match.end() - 1].is_ascii_uppercase();
     let continues = |next: &u8| next.is_ascii_lowercase() || (is_upper && next.is_ascii_uppercase());
     !bytes.get(sign_match.end()).is_some_and(continues)
 }
 
 /// Returns whether the text that was found is a part of an exception.
-fn is_exception(agent: &[u8], sign_match: Match) -> bool {
+fn is_exception(user_agent: &[u8], sign_match: Match) -> bool {
     let covers = |exception: &&str| {
         let first = sign_match.end().saturating_sub(exception.len());
         let mut starts = first..=sign_match.start();
         starts.any(|at| {
-            let text = agent.get(at..at + exception.len());
+            let text = user_agent.get(at..at + exception.len());
             text.is_some_and(|text| text.eq_ignore_ascii_case(exception.as_bytes()))
         })
     };

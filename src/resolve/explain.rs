@@ -114,11 +114,11 @@ fn decision_source(rule: &ArchivedRule) -> &'static str {
 }
 
 /// Returns the test that determined the result of a condition, as JSON.
-fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
-    leaf.map_or(Json::Null, |leaf| {
+fn leaf_json(test: Option<DecidingTest<'_>>) -> Json {
+    test.map_or(Json::Null, |test| {
         json!({
-            "path": leaf.path, "operator": leaf.operator, "expected": leaf.expected,
-            "actual": leaf.actual.map(|value| value.to_json()),
+            "path": test.path, "operator": test.operator, "expected": test.expected,
+            "actual": test.actual.map(|value| value.to_json()),
         })
     })
 }

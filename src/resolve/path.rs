@@ -58,19 +58,19 @@ impl RoutePath {
         }
     }
 
-    /// Parses `value` and replaces the path.
+    /// Parses `text` and replaces the path.
     ///
     /// # Errors
     /// The first reason why it is not a path.
-    pub fn parse(&mut self, value: &str) -> Result<(), PathError> {
+    pub fn parse(&mut self, text: &str) -> Result<(), PathError> {
         self.text.clear();
         self.ends.clear();
         self.has_escaped_slash = false;
-        if !value.starts_with('/') {
+        if !text.starts_with('/') {
             return Err(PathError::NotAbsolute);
         }
         // One search does all for a usual path. Only a path with '%' is split again, and decoded.
-        let SplitPath { path, has_escapes, has_non_ascii, has_empty_segment } = self.find_segments(value);
+        let SplitPath { path, has_escapes, has_non_ascii, has_empty_segment } = self.find_segments(text);
         if path.len() > ROUTE_BYTES_MAX {
             return Err(PathError::TooLong);
         }
@@ -111,13 +111,13 @@ impl RoutePath {
         Ok(())
     }
 
-    /// Finds the path at the start of `value`, and writes the ends of its segments as if it had no escapes.
+    /// Finds the path at the start of `text`, and writes the ends of its segments as if it had no escapes.
     /// If the path is too long, `path` is the whole value.
-    fn find_segments<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
+    fn find_segments<'v>(&mut self, text: &'v str) -> SplitPath<'v> {
         let mut found =
-            SplitPath { path: value, has_escapes: false, has_non_ascii: false, has_empty_segment: false };
+            SplitPath { path: text, has_escapes: false, has_non_ascii: false, has_empty_segment: false };
         // One byte more than the limit shows that the path is too long.
-        let bytes = &value.as_bytes()[..value.len().min(ROUTE_BYTES_MAX + 1)];
+        let bytes = &text.as_bytes()[..text.len().min(ROUTE_BYTES_MAX + 1)];
         let mut segment_start = 1;
         let mut search_from = 1;
         while let Some(at) = short_search::position_or_non_ascii(bytes, search_from, *b"/%?#") {
@@ -133,7 +133,7 @@ impl RoutePath {
                 }
                 b'%' => found.has_escapes = true,
                 b'?' | b'#' => {
-                    found.path = &value[..at];
+                    found.path = &text[..at];
                     break;
                 }
                 _ => found.has_non_ascii = true,
@@ -191,9 +191,9 @@ impl RoutePath {
         &self.text[self.segment_start(index)..usize::from(self.ends[index])]
     }
 
-    /// Returns the decoded segments from `index` on, with the slashes between them.
-    pub fn rest(&self, index: usize) -> &str {
-        &self.text[self.segment_start(index)..]
+    /// Returns the decoded segments from `first_index` on, with the slashes between them.
+    pub fn rest(&self, first_index: usize) -> &str {
+        &self.text[self.segment_start(first_index)..]
     }
 
     fn segment_start(&self, index: usize) -> usize {

@@ -20,14 +20,14 @@ pub(crate) fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<(u32,
 
 /// Finds a literal route by the whole path. The pattern tree would find the same route, because a literal
 /// precedes a parameter in each segment.
-fn find_literal(site: &ArchivedSite, text: &str) -> Option<u32> {
-    hash_index::find(&site.literals, text.as_bytes(), |at| *site.routes[at].path == *text)
+fn find_literal(site: &ArchivedSite, path: &str) -> Option<u32> {
+    hash_index::find(&site.literals, path.as_bytes(), |at| *site.routes[at].path == *path)
 }
 
-/// Searches the pattern tree from `branch` on. Visits each branch at most once, because a branch has only one
+/// Searches the pattern tree from `branch_index` on. Visits each branch at most once, because a branch has only one
 /// depth.
-fn find_pattern(site: &ArchivedSite, branch: u32, path: &RoutePath, depth: usize) -> Option<u32> {
-    let branch: &ArchivedBranch = site.tree.get(branch as usize)?;
+fn find_pattern(site: &ArchivedSite, branch_index: u32, path: &RoutePath, depth: usize) -> Option<u32> {
+    let branch: &ArchivedBranch = site.tree.get(branch_index as usize)?;
     if depth == path.len() {
         return branch.route.as_ref().map(|route| route.to_native());
     }

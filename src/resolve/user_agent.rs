@@ -83,27 +83,27 @@ impl UserAgentCache {
         UserAgentCache { slots: vec![Slot::EMPTY; USER_AGENTS_CACHED].into_boxed_slice() }
     }
 
-    /// Returns the information of `agent` as [`Self::get_or_parse`] does. Other bytes than UTF-8 give no
+    /// Returns the information of `user_agent` as [`Self::get_or_parse`] does. Other bytes than UTF-8 give no
     /// information. Cached bytes are UTF-8, so that only others are validated.
     pub(crate) fn get_or_parse_bytes(
         &mut self,
         user_agent_parser: &UserAgentParser,
-        agent: &[u8],
+        user_agent: &[u8],
     ) -> UserAgentInfo {
-        let slot = &self.slots[slot_index(agent)];
-        if slot.agent() == agent {
+        let slot = &self.slots[slot_index(user_agent)];
+        if slot.agent() == user_agent {
             return slot.info;
         }
-        let agent = std::str::from_utf8(agent).unwrap_or_default();
-        self.get_or_parse(user_agent_parser, agent)
+        let user_agent = std::str::from_utf8(user_agent).unwrap_or_default();
+        self.get_or_parse(user_agent_parser, user_agent)
     }
 
-    /// Returns the cached result for `agent`, or parses it and caches the result.
-    pub fn get_or_parse(&mut self, user_agent_parser: &UserAgentParser, agent: &str) -> UserAgentInfo {
-        let agent = truncate(agent);
-        let slot = &mut self.slots[slot_index(agent.as_bytes())];
-        if slot.agent() != agent.as_bytes() {
-            slot.store(agent.as_bytes(), user_agent_parser.parse(agent));
+    /// Returns the cached result for `user_agent`, or parses it and caches the result.
+    pub fn get_or_parse(&mut self, user_agent_parser: &UserAgentParser, user_agent: &str) -> UserAgentInfo {
+        let user_agent = truncate(user_agent);
+        let slot = &mut self.slots[slot_index(user_agent.as_bytes())];
+        if slot.agent() != user_agent.as_bytes() {
+            slot.store(user_agent.as_bytes(), user_agent_parser.parse(user_agent));
         }
         slot.info
     }
@@ -140,18 +140,18 @@ impl Slot {
         &self.bytes[..usize::from(self.length)]
     }
 
-    fn store(&mut self, agent: &[u8], info: UserAgentInfo) {
-        self.info = info;
-        self.length = agent.len() as u16;
-        self.bytes[..agent.len()].copy_from_slice(agent);
+    fn store(&mut self, user_agent: &[u8], agent_info: UserAgentInfo) {
+        self.info = agent_info;
+        self.length = user_agent.len() as u16;
+        self.bytes[..user_agent.len()].copy_from_slice(user_agent);
     }
 }
 
 /// Returns the only slot that may hold this User-Agent. The hash rotates and multiplies eight bytes at a
 /// time. An attacker can find colliding User-Agents, but only makes the worker parse them each time, as it
 /// would without a cache.
-fn slot_index(agent: &[u8]) -> usize {
-    let (words, rest) = agent.as_chunks();
+fn slot_index(user_agent: &[u8]) -> usize {
+    let (words, rest) = user_agent.as_chunks();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let hash = words.iter().chain([&last]).fold(0u64, |hash, word| {
@@ -161,13 +161,13 @@ fn slot_index(agent: &[u8]) -> usize {
 }
 
 /// Returns the examined part of a User-Agent, which ends at a character boundary.
-fn truncate(agent: &str) -> &str {
-    &agent[..agent.floor_char_boundary(USER_AGENT_BYTES_MAX)]
+fn truncate(user_agent: &str) -> &str {
+    &user_agent[..user_agent.floor_char_boundary(USER_AGENT_BYTES_MAX)]
 }
 
 /// Returns the meaning of the first sign that the User-Agent contains, or `Unknown`.
-fn first_match<T: Copy + Default>(signs: &[(&str, T)], agent: &str) -> T {
-    let found = signs.iter().find(|(sign, _)| agent.contains(sign));
+fn first_match<T: Copy + Default>(signs: &[(&str, T)], user_agent: &str) -> T {
+    let found = signs.iter().find(|(sign, _)| user_agent.contains(sign));
     found.map(|(_, meaning)| *meaning).unwrap_or_default()
 }
 

@@ -54,8 +54,8 @@ impl ScrubDisk {
         self.0.is_stopped.load(Ordering::Relaxed)
     }
 
-    fn pause_after(&self, bytes: usize) -> Duration {
-        Duration::from_nanos(bytes as u64 * 1_000_000_000 / self.0.bytes_per_second)
+    fn pause_after(&self, read_bytes: usize) -> Duration {
+        Duration::from_nanos(read_bytes as u64 * 1_000_000_000 / self.0.bytes_per_second)
     }
 }
 

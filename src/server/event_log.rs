@@ -85,14 +85,14 @@ struct PreparedCheckpoints {
 /// Prepares checkpoints of a table.
 fn prepare_checkpoints(
     config: &Config,
-    directory: CheckpointDirectory,
+    checkpoints: CheckpointDirectory,
     state: CheckpointState,
     options: scheduler::Options,
 ) -> PreparedCheckpoints {
     let options = scheduler::Options { log_bytes: config.checkpoint_bytes.0, ..options };
     let stop_ms = Arc::clone(&options.stop_ms);
     let metrics = Arc::<CheckpointMetrics>::default();
-    let (scheduler, writer) = build_checkpointer(directory, options, state, Arc::clone(&metrics));
+    let (scheduler, writer) = build_checkpointer(checkpoints, options, state, Arc::clone(&metrics));
     PreparedCheckpoints { scheduler, writer, metrics, stop_ms }
 }
 
@@ -177,20 +177,20 @@ impl EventLog {
     /// `progress`.
     pub(super) fn start(
         config: &Config,
-        memory: &MemoryPlan,
+        plan: &MemoryPlan,
         progress: &StartupProgress,
     ) -> Result<Self, BootError> {
         #[cfg(feature = "cluster")]
         if let Some(servers) = &config.cluster.cluster {
-            return node::start(config, memory, servers, progress);
+            return node::start(config, plan, servers, progress);
         }
-        Self::start_alone(config, memory, progress)
+        Self::start_alone(config, plan, progress)
     }
 
     /// Starts the event log of a server that is no node of a cluster.
     fn start_alone(
         config: &Config,
-        memory: &MemoryPlan,
+        plan: &MemoryPlan,
         progress: &StartupProgress,
     ) -> Result<Self, BootError> {
         let directory = &config.data;
@@ -198,12 +198,12 @@ impl EventLog {
         let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
         let clock = Arc::new(SystemClock::new());
         // 1. Lock the data directory and find the ends of the log.
-        let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
+        let (log, range, insights) = lock_and_prepare(config, plan, &disk, &*clock).map_err(data_error)?;
         let last_seq = range.last;
         progress.set_log(0, last_seq);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
-        let profiles_bytes = memory.params().profiles_bytes;
+        let profiles_bytes = plan.params().profiles_bytes;
         let log_range = LogRange { first: range.first, log_id: range.log_id };
         let restored = restore_profiles(config, &checkpoints, log_range, profiles_bytes, progress)?;
         let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
@@ -229,7 +229,7 @@ impl EventLog {
             durable_seq,
             log_id: Some(log_id),
             tombstone_key: Some(tombstone_key),
-            ..log_options(config, memory)
+            ..log_options(config, plan)
         };
         let (queue, writer, report) =
             log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
@@ -349,7 +349,7 @@ impl EventLog {
 /// key are not used.
 fn lock_and_prepare(
     config: &Config,
-    memory: &MemoryPlan,
+    plan: &MemoryPlan,
     disk: &Arc<dyn Disk>,
     clock: &dyn Clock,
 ) -> Result<(LockedLog, SeqRange, InsightsParts), LogError> {
@@ -357,7 +357,7 @@ fn lock_and_prepare(
     data_directory::restrict_access(&config.data);
     let range = log.seq_range()?;
     data_directory::check_expected_log(&config.data, range.log_id);
-    let memory_bytes = memory.params().insights_bytes;
+    let memory_bytes = plan.params().insights_bytes;
     let prepared = installer::prepare_directory(&**disk, &config.data, memory_bytes > 0);
     let key = prepared.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot prepare the column files of Insights");
@@ -444,14 +444,14 @@ fn log_profiles(checkpoint_seq: u64, entry_count: usize, record_count: u64) {
     tracing::info!(records = record_count, %checkpoint, entries = entry_count, "rebuilt visitor profiles");
 }
 
-fn log_options(config: &Config, memory: &MemoryPlan) -> Options {
+fn log_options(config: &Config, plan: &MemoryPlan) -> Options {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     Options {
         ack: config.ack,
         segment_bytes: config.segment_bytes.0,
         retain_ms: config.retain_days.map(|days| i64::from(days) * DAY_MS),
         retain_bytes: config.retain_bytes.map(|size| size.0),
-        dedup_ids_max: memory.dedup_ids_max,
+        dedup_ids_max: plan.dedup_ids_max,
         hash_seed: ids::random_u64(),
         ..Options::default()
     }

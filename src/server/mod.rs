@@ -211,13 +211,13 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
 /// Returns a constructor of a handler, to be called on the thread that uses the handler.
 fn handler_factory(
     settings: &Settings,
-    current: &CurrentCatalog,
-    agents: &Arc<UserAgentParser>,
+    current_catalog: &CurrentCatalog,
+    user_agent_parser: &Arc<UserAgentParser>,
 ) -> impl FnOnce() -> Handler + Send + use<> {
     let settings = settings.clone();
-    let current = current.clone();
-    let agents = Arc::clone(agents);
-    move || Handler::new(settings, &current, agents)
+    let current_catalog = current_catalog.clone();
+    let user_agent_parser = Arc::clone(user_agent_parser);
+    move || Handler::new(settings, &current_catalog, user_agent_parser)
 }
 
 /// Returns a constructor of a handler that knows the visitors.
@@ -234,13 +234,13 @@ fn profiled_handler_factory(
 
 /// Collects the sources of the metrics that exist only after the log is read.
 fn server_metrics(
-    memory: &MemoryPlan,
+    plan: &MemoryPlan,
     lifecycle: Lifecycle,
     connections_max: usize,
     event_log: &EventLog,
 ) -> ServerMetrics {
-    let terms = memory.terms(connections_max);
-    memory.log(&terms);
+    let terms = plan.terms(connections_max);
+    plan.log(&terms);
     ServerMetrics {
         memory: terms,
         lifecycle,
@@ -315,27 +315,27 @@ fn plan_memory(config: &Config, worker_count: usize) -> MemoryPlan {
 }
 
 /// Returns the connection limits of one worker on the public address.
-fn connection_limits(config: &Config, memory: &MemoryPlan, connections_max: usize) -> ConnectionLimits {
+fn connection_limits(config: &Config, plan: &MemoryPlan, connections_max: usize) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
         max: connections_max,
         closes_waiting: false,
-        memory_bytes_max: memory.responses_bytes_per_worker,
-        body_memory_bytes_max: memory.bodies_bytes_per_worker,
-        output_pool_bytes_max: memory.params().output_pool_bytes as usize,
+        memory_bytes_max: plan.responses_bytes_per_worker,
+        body_memory_bytes_max: plan.bodies_bytes_per_worker,
+        output_pool_bytes_max: plan.params().output_pool_bytes as usize,
         access_log: config.access_log,
     }
 }
 
 /// Returns the connection limits of the admin address.
-fn admin_connection_limits(config: &Config, memory: &MemoryPlan) -> ConnectionLimits {
+fn admin_connection_limits(config: &Config, plan: &MemoryPlan) -> ConnectionLimits {
     ConnectionLimits {
         timeouts: config.timeouts,
         max: admin_connections_max(config),
         closes_waiting: true,
         memory_bytes_max: CONNECTIONS_MEMORY_BYTES_MIN,
         body_memory_bytes_max: BODIES_MEMORY_BYTES_MIN,
-        output_pool_bytes_max: memory.params().output_pool_bytes as usize,
+        output_pool_bytes_max: plan.params().output_pool_bytes as usize,
         access_log: false,
     }
 }
@@ -348,7 +348,7 @@ fn admin_connections_max(config: &Config) -> usize {
 }
 
 /// Returns the limit of open public connections: the setting or the plan, reduced to the free descriptors.
-fn connections_max(config: &Config, memory: &MemoryPlan, worker_count: usize) -> Result<usize, BootError> {
+fn connections_max(config: &Config, plan: &MemoryPlan, worker_count: usize) -> Result<usize, BootError> {
     let limit = storage::raise_descriptor_limit();
     let open = storage::process_usage().map_or(0, |usage| usage.descriptors);
     // The descriptors of the admin thread are open already.
@@ -368,7 +368,7 @@ fn connections_max(config: &Config, memory: &MemoryPlan, worker_count: usize) ->
             "the descriptor limit allows only few connections; raise it (ulimit -n, LimitNOFILE)"
         );
     }
-    Ok(memory.params().connections_max.min(room))
+    Ok(plan.params().connections_max.min(room))
 }
 
 /// Warns if a rate limit can never apply, because every client is loopback and no proxy is trusted. Nothing

@@ -32,12 +32,12 @@ pub(super) fn prepare(
 
 /// Starts the thread `cluster` if it has a task: the puller, or the session of a node.
 pub(super) fn start(
-    puller: Option<MakeTask>,
+    make_puller: Option<MakeTask>,
     event_log: &mut EventLog,
     renewal: &Renewal,
 ) -> Result<(), BootError> {
     let session = event_log.take_session(renewal.requests());
-    let tasks: Vec<MakeTask> = puller.into_iter().chain(session).collect();
+    let tasks: Vec<MakeTask> = make_puller.into_iter().chain(session).collect();
     if tasks.is_empty() {
         return Ok(());
     }

@@ -13,13 +13,13 @@ use crate::site::catalog::{phases_file, versions_file};
 /// processes served.
 pub(super) fn scan(
     config: &Config,
-    memory: &MemoryPlan,
+    plan: &MemoryPlan,
     current_catalog: &CurrentCatalog,
     mut snapshots: SnapshotDirectory,
 ) -> Result<SnapshotDirectory, BootError> {
     let directory = config.snapshots_directory();
     let files = StateFiles::new(&config.data);
-    let versions_bytes_max = memory.params().versions_bytes as usize;
+    let versions_bytes_max = plan.params().versions_bytes as usize;
     snapshots = snapshots.with_versions(versions_file::load(&files.versions), versions_bytes_max);
     snapshots = snapshots.with_phases(phases_file::load(&files.phases));
     let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };

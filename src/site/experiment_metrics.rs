@@ -114,8 +114,8 @@ pub(crate) fn is_margin(margin: f64) -> bool {
 }
 
 /// Returns whether a number of visitors can be planned.
-pub(crate) fn is_planned(visitors: u64) -> bool {
-    (PLANNED_MIN..=PLANNED_MAX).contains(&visitors)
+pub(crate) fn is_planned(visitor_count: u64) -> bool {
+    (PLANNED_MIN..=PLANNED_MAX).contains(&visitor_count)
 }
 
 /// Parses a window such as `14d`, of at least one second, to milliseconds.

@@ -30,11 +30,11 @@ static DATA_GROUP: OnceLock<u32> = OnceLock::new();
 ///
 /// # Errors
 /// The system knows no group of this name.
-pub(crate) fn set_data_group(name: &str) -> Result<(), String> {
-    let by_name = || Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
-    let id = name.parse().ok().or_else(by_name);
+pub(crate) fn set_data_group(name_or_id: &str) -> Result<(), String> {
+    let by_name = || Group::from_name(name_or_id).ok().flatten().map(|group| group.gid.as_raw());
+    let id = name_or_id.parse().ok().or_else(by_name);
     let id =
-        id.ok_or_else(|| format!("--data-group: this machine has no group {name:?}; create it first"))?;
+        id.ok_or_else(|| format!("--data-group: this machine has no group {name_or_id:?}; create it first"))?;
     DATA_GROUP.get_or_init(|| id);
     Ok(())
 }

@@ -77,8 +77,8 @@ impl KnownDamage {
 
     /// Drops the places of a file that a check of the whole file has not found. A file that was not replaced keeps
     /// those that a reader of this process has met. Returns whether a place was dropped.
-    pub fn settle(&self, file: &str, offsets: &BTreeSet<u64>, is_replaced: bool) -> bool {
-        let is_kept = |offset, is_logged| offsets.contains(&offset) || (is_logged && !is_replaced);
+    pub fn settle(&self, file: &str, found_offsets: &BTreeSet<u64>, is_replaced: bool) -> bool {
+        let is_kept = |offset, is_logged| found_offsets.contains(&offset) || (is_logged && !is_replaced);
         self.places().retain(file, is_kept)
     }
 

@@ -37,8 +37,9 @@ fn group_limits(root: &Path) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the directory of a hierarchy of groups, the name of the file with a limit, and the path of the group, from a line
-/// of `/proc/self/cgroup`. Version 2 has one hierarchy, which has no name in the line. Of version 1 it is the one of the memory.
+/// Returns the directory of a hierarchy of groups, the name of the file with a limit, and the path of the group, from a
+/// line of `/proc/self/cgroup`. Version 2 has one hierarchy, which has no name in the line. Of version 1 it is the one of
+/// the memory.
 fn group_of(line: &str) -> Option<(&'static str, &'static str, PathBuf)> {
     let mut fields = line.splitn(3, ':').skip(1);
     let controllers = fields.next()?;
@@ -54,7 +55,7 @@ fn group_of(line: &str) -> Option<(&'static str, &'static str, PathBuf)> {
 }
 
 /// Reads the limit of one group. `None` if it has none: version 2 says `max`, and version 1 the largest number.
-fn limit_in(path: &Path) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+fn limit_in(limit_file: &Path) -> Option<u64> {
+    let text = fs::read_to_string(limit_file).ok()?;
     text.trim().parse().ok().filter(|bytes| *bytes < UNLIMITED_BYTES)
 }

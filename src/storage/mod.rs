@@ -68,14 +68,14 @@ fn resolve_link(path: &Path) -> io::Result<PathBuf> {
     Ok(dir.join(fs::read_link(path)?))
 }
 
-fn stamp_from_metadata(meta: &fs::Metadata) -> FileStamp {
+fn stamp_from_metadata(metadata: &fs::Metadata) -> FileStamp {
     let nanoseconds = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
     FileStamp {
-        device: meta.dev(),
-        inode: meta.ino(),
-        length: meta.len(),
-        modified_ns: nanoseconds(meta.mtime(), meta.mtime_nsec()),
-        changed_ns: nanoseconds(meta.ctime(), meta.ctime_nsec()),
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        length: metadata.len(),
+        modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
     }
 }
 

@@ -97,14 +97,14 @@ impl From<OwnershipError> for ClusterErasureError {
 /// Erases visitors on all nodes of a cluster.
 pub(crate) trait ClusterErasure: Send + Sync {
     /// Erases the visitor that an ID names, on this node, and waits for a short time for the other ones.
-    /// `known_ids` are the IDs in the visitor's profile. Call it on a thread that may block.
+    /// `profile_ids` are the IDs in the visitor's profile. Call it on a thread that may block.
     ///
     /// # Errors
     /// A known node is away, or the log fails.
     fn erase(
         &self,
         visitor_id: VisitorId<'_>,
-        known_ids: Vec<(IdKind, String)>,
+        profile_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasedInCluster, ClusterErasureError>;
 
     /// Returns the last position of the stream that the profiles contain.
@@ -235,16 +235,16 @@ impl Eraser {
     fn finish(
         &self,
         erasure: &ErasureStarted,
-        requested: Option<&Requested>,
+        requested_visitor: Option<&Requested>,
     ) -> Result<Finished, ErasureError> {
         let tombstones = erasure.tombstones().map_err(EraseError::from)?;
         let is_begun = |requested: &Requested| tombstones.iter().any(|tombstone| requested.is_of(tombstone));
         let seq = tombstones.iter().map(|tombstone| tombstone.seq).max();
-        let seq = seq.filter(|_| requested.is_none_or(is_begun)).ok_or(ErasureError::NotBegun)?;
+        let seq = seq.filter(|_| requested_visitor.is_none_or(is_begun)).ok_or(ErasureError::NotBegun)?;
         self.wait_for(self.checkpoints.request())?;
         let ownership = self.source.open()?;
         let visitors = tombstones.iter().map(|tombstone| {
-            let requested = requested.filter(|requested| requested.is_of(tombstone));
+            let requested = requested_visitor.filter(|requested| requested.is_of(tombstone));
             ownership.erased_visitor(tombstone, requested.map(|requested| &*requested.hashes))
         });
         let visitors = visitors.collect::<Result<Vec<_>, _>>()?;

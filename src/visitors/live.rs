@@ -198,7 +198,7 @@ impl ProfileTable {
     }
 
     /// Adds the entry of the link that a record made. Returns whether there was one.
-    fn add_tie(&mut self, record: &Record<'_>, seq: u64) -> bool {
+    fn add_tie(&mut self, record: &Record<'_>, order: u64) -> bool {
         let (Some(link), Some(site), Some(key)) = (
             self.updater.take_new_link(),
             record.site,
@@ -208,7 +208,7 @@ impl ProfileTable {
         };
         self.known.push([TieEntry {
             anon: key.tag(site, IdKind::Anon, &link.anon_id),
-            seq,
+            seq: order,
             user: Some(key.tag(site, IdKind::User, &link.user_id)),
             anon_hash: id_hash(site, IdKind::Anon, &link.anon_id),
             user_hash: id_hash(site, IdKind::User, &link.user_id),
@@ -217,29 +217,29 @@ impl ProfileTable {
     }
 
     /// Ends the IDs of a tombstone.
-    fn add_ends(&mut self, tombstone: &Record<'_>, seq: u64) {
+    fn add_ends(&mut self, tombstone: &Record<'_>, order: u64) {
         if self.tie_key.is_some() {
             return;
         }
-        let end = |anon| TieEntry { anon, seq, user: None, anon_hash: 0, user_hash: 0 };
+        let end = |anon| TieEntry { anon, seq: order, user: None, anon_hash: 0, user_hash: 0 };
         self.known.push(tombstone_tags(tombstone).map(end));
     }
 
     /// Returns whether the visitor still has these IDs.
-    pub fn is_current(&self, visitor: &VisitorIds) -> bool {
-        self.known.is_current(visitor)
+    pub fn is_current(&self, visitor_ids: &VisitorIds) -> bool {
+        self.known.is_current(visitor_ids)
     }
 
     /// Removes the user and the anonymous visitors that a tombstone names, and the links of the anon IDs. `seq`
     /// is the seq of the last tombstone.
-    pub fn erase(&mut self, visitor: &VisitorIds, seq: u64) {
-        for (id_kind, id) in &visitor.known_ids {
-            self.updater.erase(&mut self.table, &visitor.site, *id_kind, id);
+    pub fn erase(&mut self, visitor_ids: &VisitorIds, seq: u64) {
+        for (id_kind, id) in &visitor_ids.known_ids {
+            self.updater.erase(&mut self.table, &visitor_ids.site, *id_kind, id);
         }
-        if let Some(key) = self.tombstone_key.clone().filter(|key| self.may_have_others(visitor, key)) {
-            let hashes: HashSet<u64> = visitor.hashes.iter().copied().collect();
-            let named: HashSet<IdTag> = visitor.named.iter().copied().collect();
-            self.erase_tagged(&visitor.site, &hashes, &named, &key);
+        if let Some(key) = self.tombstone_key.clone().filter(|key| self.may_have_others(visitor_ids, key)) {
+            let hashes: HashSet<u64> = visitor_ids.hashes.iter().copied().collect();
+            let named: HashSet<IdTag> = visitor_ids.named.iter().copied().collect();
+            self.erase_tagged(&visitor_ids.site, &hashes, &named, &key);
         }
         self.mark_erased(seq);
     }
@@ -262,10 +262,10 @@ impl ProfileTable {
 
     /// Returns whether the table may have a named ID that is not among the known ones. The removal of a user
     /// removes all aliases of that user, so only an ID that lost its alias can remain.
-    fn may_have_others(&self, visitor: &VisitorIds, key: &TombstoneKey) -> bool {
-        let is_owner = |(kind, id): &(IdKind, String)| key.tag(&visitor.site, *kind, id) == visitor.owner;
-        let removes_owner = visitor.known_ids.iter().any(is_owner);
-        visitor.named.len() > visitor.known_ids.len()
+    fn may_have_others(&self, visitor_ids: &VisitorIds, key: &TombstoneKey) -> bool {
+        let VisitorIds { site, known_ids, owner, .. } = visitor_ids;
+        let removes_owner = known_ids.iter().any(|(kind, id)| key.tag(site, *kind, id) == *owner);
+        visitor_ids.named.len() > known_ids.len()
             && !(removes_owner && self.updater.lost_aliases().is_empty())
     }
 
@@ -332,12 +332,12 @@ impl ProfileTable {
     pub fn close_with(
         &mut self,
         clock: &dyn Clock,
-        durable_seq: Option<u64>,
+        position: Option<u64>,
         encode_stream: &mut dyn FnMut() -> Vec<u8>,
     ) {
         let (mut fold, checkpoints) = self.checkpoint_parts(encode_stream);
         if let Some(scheduler) = checkpoints {
-            scheduler.close(&mut fold, clock, durable_seq);
+            scheduler.close(&mut fold, clock, position);
         }
     }
 
@@ -427,13 +427,13 @@ impl ProfileTable {
     }
 
     /// Sets the rules by which a node of a cluster numbers and drops the entries of ownership.
-    pub(crate) fn set_orders(&self, orders: OrderRules) {
-        self.known.set_orders(orders);
+    pub(crate) fn set_orders(&self, rules: OrderRules) {
+        self.known.set_orders(rules);
     }
 
     /// Leaves the ties of an erased visitor out of the next checkpoint.
-    pub(crate) fn forget_ties(&self, owner: IdTag, order: u64) {
-        self.known.forget(owner, order);
+    pub(crate) fn forget_ties(&self, user_tag: IdTag, order: u64) {
+        self.known.forget(user_tag, order);
     }
 
     /// Sets the limit of the table, which belongs to the era of a cluster.

@@ -92,7 +92,7 @@ impl Refolder {
         }
     }
 
-    fn fold(&mut self, visitor_id: VisitorId<'_>, seq: u64) -> Result<Refold, OwnershipError> {
+    fn fold(&mut self, visitor_id: VisitorId<'_>, wanted_seq: u64) -> Result<Refold, OwnershipError> {
         let live = self.encoded_profile(visitor_id);
         // Read after the profile, so that the log has all records of the profile up to here.
         let last_seq = self.log.metrics().last_seq();
@@ -105,7 +105,7 @@ impl Refolder {
         while let Some(item) = reader.read_next()? {
             match item {
                 LogItem::Damage(_) => fold.is_damaged = true,
-                LogItem::Records(records) => fold.add(&records, &mut rule, visitor_id, seq)?,
+                LogItem::Records(records) => fold.add(&records, &mut rule, visitor_id, wanted_seq)?,
             }
         }
         fold.end(visitor_id);
@@ -203,14 +203,14 @@ struct Refold {
 }
 
 impl Refold {
-    fn new(live_profile: Option<Vec<u8>>) -> Self {
+    fn new(encoded_profile: Option<Vec<u8>>) -> Self {
         let secret = ids::random_hash_key();
         Self {
             table: Table::new(),
             updater: ProfileUpdater::new(secret),
             hasher: KeyHasher::new(secret),
             counts: FoldCounts::default(),
-            live: live_profile,
+            live: encoded_profile,
             is_complete: false,
             is_damaged: false,
             has_redacted: false,
@@ -223,13 +223,13 @@ impl Refold {
         records: &Records<'_>,
         rule: &mut OwnershipRule<'_>,
         visitor_id: VisitorId<'_>,
-        seq: u64,
+        wanted_seq: u64,
     ) -> Result<(), OwnershipError> {
         for (at, record) in records.iter() {
             if !rule.names_visitor(&record) {
                 continue;
             }
-            if at == seq && rule.relation(at, &record)? == Relation::Owned {
+            if at == wanted_seq && rule.relation(at, &record)? == Relation::Owned {
                 self.found = Some(Box::new(self.past_record(visitor_id.site, &record)));
             }
             self.has_redacted |= record.is_redacted;

@@ -96,7 +96,7 @@ fn first_unfinished(disk: &Arc<dyn Disk>, dir: &Path, scan: &TombstoneScan) -> R
 
 /// Returns the digests of the IDs by which a record can belong to a visitor. A record with a user ID belongs to no other
 /// user, although an erased one may have used the same device.
-fn own_tags(key: &TombstoneKey, record: &Record<'_>, fold_input: &mut Vec<u8>) -> Vec<IdTag> {
+fn own_tags(key: &TombstoneKey, record: &Record<'_>, buffer: &mut Vec<u8>) -> Vec<IdTag> {
     let Some(site) = record.site.filter(|_| {
         !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone) && !identity::is_end_of_tie(record)
     }) else {
@@ -104,7 +104,7 @@ fn own_tags(key: &TombstoneKey, record: &Record<'_>, fold_input: &mut Vec<u8>) -
     };
     let anon_id = record.anon_id.filter(|_| record.user_id.is_none()).map(|id| (IdKind::Anon, id));
     let user_id = record.user_id.map(|id| (IdKind::User, id));
-    let previous = record.previous_id(fold_input);
+    let previous = record.previous_id(buffer);
     let previous = previous.into_iter().flat_map(|id| [(IdKind::Anon, id), (IdKind::User, id)]);
     anon_id.into_iter().chain(user_id).chain(previous).map(|(kind, id)| key.tag(site, kind, id)).collect()
 }
@@ -117,12 +117,12 @@ impl LogConsumer for CopyFold {
         self.0.fold(records);
     }
 
-    fn is_current(&self, visitor: &VisitorIds) -> bool {
-        self.0.is_current(visitor)
+    fn is_current(&self, visitor_ids: &VisitorIds) -> bool {
+        self.0.is_current(visitor_ids)
     }
 
-    fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
-        self.0.erase(visitor, seq);
+    fn on_erase(&mut self, visitor_ids: &VisitorIds, seq: u64) {
+        self.0.erase(visitor_ids, seq);
     }
 
     fn on_idle(&mut self, clock: &dyn Clock, durable_seq: Option<u64>) -> Option<Duration> {

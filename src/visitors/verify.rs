@@ -114,10 +114,10 @@ fn was_erased_meanwhile(dir: &CheckpointDirectory, newest_header: &Header) -> io
 ///
 /// # Errors
 /// The directory cannot be read.
-pub fn newest_checkpoint_seq(disk: &Arc<dyn Disk>, path: &Path) -> Result<u64, LogError> {
-    let log_id = log_id(disk, path)?;
-    let dir = CheckpointDirectory::new(Arc::clone(disk), path);
-    let mut seqs = dir.seqs().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+pub fn newest_checkpoint_seq(disk: &Arc<dyn Disk>, log_directory: &Path) -> Result<u64, LogError> {
+    let log_id = log_id(disk, log_directory)?;
+    let dir = CheckpointDirectory::new(Arc::clone(disk), log_directory);
+    let mut seqs = dir.seqs().map_err(|error| LogError::io(log_directory, error))?;
     seqs.retain(|seq| !is_of_node(&dir, *seq));
     Ok(newest_header_seq(&dir, &seqs, log_id))
 }
@@ -148,36 +148,38 @@ fn describe(header: &Header) -> String {
 /// one.
 fn compare(
     disk: &Arc<dyn Disk>,
-    path: &Path,
-    older: &Header,
-    newer: &Header,
+    log_directory: &Path,
+    older_header: &Header,
+    newer_header: &Header,
     report: &mut CheckReport,
 ) -> Result<(), LogError> {
-    let dir = CheckpointDirectory::new(Arc::clone(disk), path);
+    let dir = CheckpointDirectory::new(Arc::clone(disk), log_directory);
     let opened = |header: &Header| CheckpointReader::open(&**disk, &dir.path_of(header.seq));
-    let Ok(LoadedFold { table, state }) = opened(older).and_then(|opened| load_fold(opened, &mut |_, _| {}))
+    let Ok(LoadedFold { table, state }) =
+        opened(older_header).and_then(|opened| load_fold(opened, &mut |_, _| {}))
     else {
         return Ok(());
     };
-    let names = format!("{} and {}", checkpoint_name(older.seq), checkpoint_name(newer.seq));
-    if older.secret != newer.secret {
+    let names = format!("{} and {}", checkpoint_name(older_header.seq), checkpoint_name(newer_header.seq));
+    if older_header.secret != newer_header.secret {
         report.add_failure(
-            newer.seq,
+            newer_header.seq,
             "its keys are hashed with another secret than those of the previous checkpoint",
         );
         return Ok(());
     }
     // If the memory limit was changed, it took effect when the server loaded the older checkpoint.
-    let (live, _) = ProfileTable::from_table(table, state, newer.secret, newer.cost_max);
-    let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), path)?);
-    if let Some(reason) = fold_log(disk, path, &mut live, older.seq, newer.seq)? {
+    let (live, _) = ProfileTable::from_table(table, state, newer_header.secret, newer_header.cost_max);
+    let mut live = live.with_tombstone_key(TombstoneKey::read(Arc::clone(disk), log_directory)?);
+    if let Some(reason) = fold_log(disk, log_directory, &mut live, older_header.seq, newer_header.seq)? {
         report.lines.push(format!("{names}: not compared: {reason}"));
         return Ok(());
     }
-    let oldest_seq = dir.first_log_seq().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    let oldest_seq = dir.first_log_seq().map_err(|error| LogError::io(log_directory, error))?;
     let rule = DropRule { oldest_seq, ..DropRule::default() };
-    let compared = opened(older)
-        .and_then(|older| opened(newer).and_then(|newer| compare_with_fold(&older, newer, live, &rule)));
+    let compared = opened(older_header).and_then(|older| {
+        opened(newer_header).and_then(|newer| compare_with_fold(&older, newer, live, &rule))
+    });
     match compared {
         Ok(differences) if differences.is_empty() => {
             report.lines.push(format!("{names}: the newer one matches the log between them"));
@@ -185,10 +187,10 @@ fn compare(
         Ok(differences) => {
             let what =
                 format!("it differs from a fold of the log from the previous checkpoint: {differences}");
-            report.add_failure(newer.seq, &what);
+            report.add_failure(newer_header.seq, &what);
         }
         Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(fault) => report.add_failure(newer.seq, &fault.to_string()),
+        Err(fault) => report.add_failure(newer_header.seq, &fault.to_string()),
     }
     Ok(())
 }
@@ -244,12 +246,12 @@ fn compare_with_log(
 /// them.
 fn fold_log(
     disk: &Arc<dyn Disk>,
-    path: &Path,
+    log_directory: &Path,
     profiles: &mut ProfileTable,
     after_seq: u64,
     last_seq: u64,
 ) -> Result<Option<String>, LogError> {
-    let mut reader = LogReader::open(Arc::clone(disk), path, after_seq)?;
+    let mut reader = LogReader::open(Arc::clone(disk), log_directory, after_seq)?;
     if reader.last_seq() < last_seq {
         return Ok(Some(format!("the log is durable only up to seq {}", reader.last_seq())));
     }

@@ -14,11 +14,11 @@ use crate::log_lines::ACCESS;
 /// Characters of a path without an endpoint that a line has at most. The client chooses them.
 const PATH_CHARS_MAX: usize = 200;
 
-/// Logs a response. `response` begins with the status line. `path` is the path of a request that was refused before
-/// it was parsed.
+/// Logs a response. `response` begins with the status line. `refused_path` is the path of a request that was
+/// refused before it was parsed.
 pub(super) fn log_response(
     request: Option<&Request<'_>>,
-    path: &str,
+    refused_path: &str,
     endpoint: Option<Endpoint>,
     response: &[u8],
     duration: Duration,
@@ -28,7 +28,7 @@ pub(super) fn log_response(
     let took_us = duration.as_micros() as u64;
     let Some((request, endpoint)) = request.zip(endpoint) else {
         let path: String =
-            request.map_or(path, |request| request.path).chars().take(PATH_CHARS_MAX).collect();
+            request.map_or(refused_path, |request| request.path).chars().take(PATH_CHARS_MAX).collect();
         return tracing::info!(target: ACCESS, path, status, bytes, took_us, "request answered without an endpoint");
     };
     let mut decoded = Vec::new();

@@ -79,14 +79,14 @@ pub(crate) struct WorkerConfig<M> {
     pub make_service: M,
 }
 
-/// Starts a thread that serves until the process ends. The thread reports through `started` that it runs, or
+/// Starts a thread that serves until the process ends. The thread reports through `start_sender` that it runs, or
 /// why it cannot.
 ///
 /// # Errors
 /// The thread cannot be started.
 pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
     config: WorkerConfig<M>,
-    started: SyncSender<std::io::Result<()>>,
+    start_sender: SyncSender<std::io::Result<()>>,
 ) -> std::io::Result<()> {
     let WorkerConfig {
         name,
@@ -106,7 +106,7 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         if let Some(cpu) = cpu {
             pin_to_cpu(cpu);
         }
-        runtime::run(driver, &started, || {
+        runtime::run(driver, &start_sender, || {
             let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
             let timeout_sweeper = TimeoutSweeper::new(timeouts);

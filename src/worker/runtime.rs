@@ -38,8 +38,8 @@ impl Driver {
     ///
     /// # Errors
     /// The setting requires io_uring and io_uring is unavailable.
-    pub fn choose(driver: DriverChoice) -> io::Result<(Self, Option<String>)> {
-        if driver == DriverChoice::Epoll {
+    pub fn choose(choice: DriverChoice) -> io::Result<(Self, Option<String>)> {
+        if choice == DriverChoice::Epoll {
             return Ok((Self::Epoll, None));
         }
         if uring_builder().build(RING_ENTRIES).is_ok() {
@@ -51,7 +51,7 @@ impl Driver {
                 let note = "io_uring lacks SINGLE_ISSUER and COOP_TASKRUN on this kernel: about half as many requests per second; use Linux 6.0 or later";
                 Ok((Self::PlainUring, Some(note.to_owned())))
             }
-            Err(error) if driver == DriverChoice::Uring => Err(error),
+            Err(error) if choice == DriverChoice::Uring => Err(error),
             Err(error) => {
                 let note = format!(
                     "io_uring is unavailable ({error}); using epoll instead: up to 15 % more CPU per request"
@@ -71,16 +71,16 @@ fn uring_builder() -> io_uring::Builder {
     builder
 }
 
-/// Runs the future of `serve` on this thread until it ends. Reports through `started` whether the runtime was
+/// Runs the future of `serve` on this thread until it ends. Reports through `start_sender` whether the runtime was
 /// created.
 pub(super) fn run<F: Future<Output = ()>>(
     driver: Driver,
-    started: &SyncSender<io::Result<()>>,
+    start_sender: &SyncSender<io::Result<()>>,
     serve: impl FnOnce() -> F,
 ) {
     let report = |result| {
         // The receiver is gone if startup failed elsewhere. Then nobody needs the result.
-        let _ = started.send(result);
+        let _ = start_sender.send(result);
     };
     let ring = match driver {
         Driver::Uring => uring_builder(),

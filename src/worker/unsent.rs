@@ -151,9 +151,9 @@ struct UnsentResponse {
 }
 
 impl UnsentResponses {
-    /// Creates an empty set, whose responses count in `memory`.
-    pub(super) fn new(memory: Rc<MemoryBudget>) -> Self {
-        Self { responses: RefCell::default(), memory, epoch: clock::instant() }
+    /// Creates an empty set, whose responses count in `budget`.
+    pub(super) fn new(budget: Rc<MemoryBudget>) -> Self {
+        Self { responses: RefCell::default(), memory: budget, epoch: clock::instant() }
     }
 
     /// Tracks a response on the connection of `descriptor`, until the returned guard is dropped. Drop the guard before the
@@ -172,8 +172,8 @@ impl UnsentResponses {
         UnsentGuard { all: self, response }
     }
 
-    /// Returns whether a request and its response find room in the budget. If not, cuts off the slowest responses until they do.
-    /// Calls `on_cut_off` for each one.
+    /// Returns whether a request and its response find room in the budget. If not, cuts off the slowest responses until
+    /// they do. Calls `on_cut_off` for each one.
     pub(super) fn make_room(&self, has_room: impl Fn(&MemoryBudget) -> bool, on_cut_off: impl Fn()) -> bool {
         while !has_room(&self.memory) {
             if !self.cut_off_slowest() {

@@ -99,12 +99,12 @@ impl Erasures {
         let _ = self.link.commands.send(ErasureCommand::Again(erasure, keys));
     }
 
-    /// Ends an erasure. The state has accepted own records up to `last_accepted`, and `returned` of the
+    /// Ends an erasure. The state has accepted own records up to `last_accepted_seq`, and up to `returned_seq` of the
     /// present producer ID.
     fn end(
         &mut self,
         ErasedVisitor { task, mut under_way, .. }: ErasedVisitor,
-        (returned, last_accepted): (u64, u64),
+        (returned_seq, last_accepted_seq): (u64, u64),
     ) {
         let id = task.erasure.id;
         self.open.remove(&id);
@@ -119,12 +119,12 @@ impl Erasures {
         }
         self.noted.finish(id);
         if task.noted_after < task.returned {
-            self.erase_unseen(last_accepted, |erasure| erasure.id == id);
+            self.erase_unseen(last_accepted_seq, |erasure| erasure.id == id);
         }
-        self.noted.forget_returned(returned, task.clock_ms);
+        self.noted.forget_returned(returned_seq, task.clock_ms);
         if self.open.is_empty() {
             self.effective.clear();
-            let _ = self.link.commands.send(ErasureCommand::Forget(returned, task.clock_ms));
+            let _ = self.link.commands.send(ErasureCommand::Forget(returned_seq, task.clock_ms));
         }
     }
 

@@ -338,11 +338,11 @@ impl Node {
     }
 
     /// Notes the position of own records, if there are entries of ownership between them and the records before.
-    fn note_positions(&mut self, run: &AcceptedRun, makes_entry: bool, is_own: bool) {
+    fn note_positions(&mut self, run: &AcceptedRun, makes_tie: bool, is_own: bool) {
         let Some(state) = &self.state else { return };
         let (position, returned) = (state.global_position(), self.follower.returned(state));
-        if makes_entry || is_own {
-            self.positions.on_message(position, is_own.then_some(run.first), makes_entry, returned);
+        if makes_tie || is_own {
+            self.positions.on_message(position, is_own.then_some(run.first), makes_tie, returned);
         }
     }
 
@@ -368,16 +368,16 @@ impl Node {
         self.publish_erasures(profiles);
     }
 
-    fn on_returned(&mut self, last_seq: u64, clock: &dyn Clock) {
-        self.forwarder.on_returned(last_seq, monotonic_ms(clock));
-        while let Some(batch) = self.waiting.next_returned(last_seq) {
+    fn on_returned(&mut self, returned_seq: u64, clock: &dyn Clock) {
+        self.forwarder.on_returned(returned_seq, monotonic_ms(clock));
+        while let Some(batch) = self.waiting.next_returned(returned_seq) {
             batch.complete(true);
         }
-        self.log.forget_through(last_seq);
+        self.log.forget_through(returned_seq);
         let clock_ms = self.state.as_ref().map_or(i64::MIN, |state| state.clock_ms);
-        self.erasures.forget_returned(last_seq, clock_ms);
+        self.erasures.forget_returned(returned_seq, clock_ms);
         if self.follower.is_caught_up {
-            self.history.note(last_seq, clock.now_ms());
+            self.history.note(returned_seq, clock.now_ms());
         }
     }
 

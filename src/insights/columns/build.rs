@@ -79,12 +79,12 @@ struct LastText {
 }
 
 impl TextWriter {
-    fn push(&mut self, text: Option<&str>, text_bytes: &mut usize) {
-        let code = text.map_or(CODE_ABSENT, |text| self.code_of(text, text_bytes));
+    fn push(&mut self, text: Option<&str>, total_bytes: &mut usize) {
+        let code = text.map_or(CODE_ABSENT, |text| self.code_of(text, total_bytes));
         self.codes.push(i64::from(code));
     }
 
-    fn code_of(&mut self, text: &str, text_bytes: &mut usize) -> u32 {
+    fn code_of(&mut self, text: &str, total_bytes: &mut usize) -> u32 {
         if let Some(last) = &self.last
             && self.texts[last.range.clone()] == *text.as_bytes()
         {
@@ -93,11 +93,11 @@ impl TextWriter {
         if let Some(code) = self.codes_by_text.get(text) {
             return *code;
         }
-        if self.codes_by_text.len() == COLUMN_TEXTS_MAX || *text_bytes + text.len() > COLUMN_TEXT_BYTES_MAX {
+        if self.codes_by_text.len() == COLUMN_TEXTS_MAX || *total_bytes + text.len() > COLUMN_TEXT_BYTES_MAX {
             return CODE_OTHER;
         }
         let code = CODE_FIRST + self.codes_by_text.len() as u32;
-        *text_bytes += text.len();
+        *total_bytes += text.len();
         self.codes_by_text.insert(text.into(), code);
         self.texts.extend_from_slice(&(text.len() as u16).to_le_bytes());
         let start = self.texts.len();
@@ -298,21 +298,21 @@ impl ColumnBuilder {
         &self,
         section_index: usize,
         visitors: &SortedVisitors,
-        rows: &RowOrder<'_>,
+        row_order: &RowOrder<'_>,
         out: &mut Vec<u8>,
     ) {
         match section_index {
             VISITORS => visitors.hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes())),
-            TIMES => rows.write(&self.times, out),
+            TIMES => row_order.write(&self.times, out),
             ROW_VISITORS => {
                 let mut column = PackedWriter::default();
                 self.row_visitors.iter().for_each(|index| column.push(visitors.number_of(*index)));
-                rows.write(&column, out);
+                row_order.write(&column, out);
             }
-            KINDS => rows.write(&self.kinds, out),
-            AGENTS => rows.write(&self.agents, out),
+            KINDS => row_order.write(&self.kinds, out),
+            AGENTS => row_order.write(&self.agents, out),
             AMOUNTS => self.amounts.chunks_exact(AMOUNT_BYTES).for_each(|entry| {
-                out.extend_from_slice(&rows.position(u32_at(entry, 0)).to_le_bytes());
+                out.extend_from_slice(&row_order.position(u32_at(entry, 0)).to_le_bytes());
                 out.extend_from_slice(&entry[4..]);
             }),
             TIES => self.ties.iter().for_each(|tie| {
@@ -333,12 +333,12 @@ impl ColumnBuilder {
             POSITIONS => {
                 let mut column = PackedWriter::default();
                 (0..self.rows).for_each(|row| column.push(i64::from(row)));
-                rows.write(&column, out);
+                row_order.write(&column, out);
             }
             _ => {
                 for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
                     if section_index == column.codes_section() {
-                        rows.write(&texts.codes, out);
+                        row_order.write(&texts.codes, out);
                     } else if section_index == column.texts_section() {
                         out.extend_from_slice(&texts.texts);
                     }

@@ -308,8 +308,8 @@ impl Header {
     }
 
     /// Returns the offset of a section in the file.
-    pub(crate) fn section_offset(&self, section: usize) -> u64 {
-        let before = self.sections[..section].iter();
+    pub(crate) fn section_offset(&self, section_index: usize) -> u64 {
+        let before = self.sections[..section_index].iter();
         HEADER_BYTES as u64 + before.map(|section| u64::from(section.length)).sum::<u64>()
     }
 

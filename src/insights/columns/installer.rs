@@ -179,21 +179,21 @@ impl ColumnInstaller {
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read or written.
-pub(crate) fn prepare_directory(disk: &dyn Disk, dir: &Path, is_on: bool) -> io::Result<VisitorKey> {
-    let names = disk.list(dir)?;
-    let keeps_files = is_on && !is_erasing(disk, dir)?;
+pub(crate) fn prepare_directory(disk: &dyn Disk, directory: &Path, is_on: bool) -> io::Result<VisitorKey> {
+    let names = disk.list(directory)?;
+    let keeps_files = is_on && !is_erasing(disk, directory)?;
     for name in &names {
         let is_temporary = [ASKED_FILE, BUILT_FILE].contains(&name.as_str());
         let is_stale = parse_column_file_name(name)
             .is_some_and(|first_seq| !keeps_files || !names.contains(&segment_name(first_seq)));
         if is_temporary || is_stale {
-            ignore_missing(disk.unlink(&dir.join(name)))?;
+            ignore_missing(disk.unlink(&directory.join(name)))?;
         }
     }
-    disk.sync_directory(dir)?;
-    let (key, is_new) = load_or_draw_key(disk, dir)?;
+    disk.sync_directory(directory)?;
+    let (key, is_new) = load_or_draw_key(disk, directory)?;
     if is_new && is_on {
-        store_key(disk, dir, key)?;
+        store_key(disk, directory, key)?;
     }
     Ok(key)
 }

@@ -41,13 +41,13 @@ impl VisitorKey {
     }
 }
 
-/// Reads the key from the key file in `dir`. If there is no valid key file, draws a new key. No existing column file
+/// Reads the key from the key file in `directory`. If there is no valid key file, draws a new key. No existing column file
 /// can be read with a new key. The second result is true if the key is new.
 ///
 /// # Errors
 /// Returns an error if the file exists and cannot be read.
-pub(crate) fn load_or_draw_key(disk: &dyn Disk, dir: &Path) -> io::Result<(VisitorKey, bool)> {
-    let file = match disk.open(&dir.join(COLUMNS_KEY_FILE)) {
+pub(crate) fn load_or_draw_key(disk: &dyn Disk, directory: &Path) -> io::Result<(VisitorKey, bool)> {
+    let file = match disk.open(&directory.join(COLUMNS_KEY_FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((VisitorKey::random(), true)),
         other => other?,
     };
@@ -61,10 +61,10 @@ pub(crate) fn load_or_draw_key(disk: &dyn Disk, dir: &Path) -> io::Result<(Visit
 ///
 /// # Errors
 /// Returns the first error of the disk.
-pub(crate) fn store_key(disk: &dyn Disk, dir: &Path, key: VisitorKey) -> io::Result<()> {
-    let mut file = disk.create(&dir.join(TEMPORARY_FILE))?;
+pub(crate) fn store_key(disk: &dyn Disk, directory: &Path, key: VisitorKey) -> io::Result<()> {
+    let mut file = disk.create(&directory.join(TEMPORARY_FILE))?;
     append_all(&mut *file, &key.0)?;
     file.sync_data()?;
-    disk.rename(&dir.join(TEMPORARY_FILE), &dir.join(COLUMNS_KEY_FILE))?;
-    disk.sync_directory(dir)
+    disk.rename(&directory.join(TEMPORARY_FILE), &directory.join(COLUMNS_KEY_FILE))?;
+    disk.sync_directory(directory)
 }

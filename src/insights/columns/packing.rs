@@ -132,8 +132,8 @@ impl BlockHeaders {
     ///
     /// # Errors
     /// The column is too short, or a width is out of range.
-    pub(crate) fn parse(column: &[u8], row_count: usize) -> Result<Self, ColumnFileError> {
-        let bytes = column.get(..Self::bytes(row_count)).ok_or(ColumnFileError::OUT_OF_RANGE)?;
+    pub(crate) fn parse(column_start: &[u8], row_count: usize) -> Result<Self, ColumnFileError> {
+        let bytes = column_start.get(..Self::bytes(row_count)).ok_or(ColumnFileError::OUT_OF_RANGE)?;
         let headers: Vec<_> =
             bytes.as_chunks::<BLOCK_HEADER_BYTES>().0.iter().map(BlockHeader::parse).collect();
         if headers.iter().any(|header| header.width > WIDTH_MAX) {
@@ -289,16 +289,16 @@ impl PackedColumn {
     }
 }
 
-fn unpack_block(packed_bytes: &[u8], count: usize, header: BlockHeader, numbers: &mut Vec<i64>) {
+fn unpack_block(packed_bytes: &[u8], row_count: usize, header: BlockHeader, numbers: &mut Vec<i64>) {
     let base = header.base;
     let width = header.width as usize;
     if width == 0 {
-        return numbers.extend(std::iter::repeat_n(base, count));
+        return numbers.extend(std::iter::repeat_n(base, row_count));
     }
     let mask = (1_u64 << width) - 1;
     let number = |bit: usize, word: u64| base.wrapping_add((word >> (bit % 8) & mask) as i64);
     // For each number before this index, eight bytes can be read.
-    let fast_count = ((packed_bytes.len().saturating_sub(8) * 8) / width).min(count);
+    let fast_count = ((packed_bytes.len().saturating_sub(8) * 8) / width).min(row_count);
     numbers.extend((0..fast_count).map(|index| {
         let bit = index * width;
         let mut word = [0; 8];
@@ -309,7 +309,7 @@ fn unpack_block(packed_bytes: &[u8], count: usize, header: BlockHeader, numbers:
     let last = &packed_bytes[start.min(packed_bytes.len())..];
     let mut padded = [0; 24];
     padded[..last.len().min(24)].copy_from_slice(&last[..last.len().min(24)]);
-    numbers.extend((fast_count..count).map(|index| {
+    numbers.extend((fast_count..row_count).map(|index| {
         let bit = index * width;
         let mut word = [0; 8];
         word.copy_from_slice(&padded[bit / 8 - start..][..8]);

@@ -196,7 +196,7 @@ impl Columns {
     }
 
     /// Returns the number of rows in a range whose site is `(other)`. The true site of such a row is unknown.
-    pub(crate) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
+    pub(crate) fn rows_of_other_sites(&self, range_ms: &Range<i64>) -> Result<u64, ColumnFileError> {
         let sites = self.texts(TextColumn::Site)?.len();
         if !self.may_have_other(sites) {
             return Ok(0);
@@ -211,7 +211,7 @@ impl Columns {
         codes.limit_to(blocks);
         let codes = codes.into_numbers()?;
         let times = self.times(&part)?.into_numbers()?;
-        let is_counted = |(code, time): &(i64, i64)| *code == other && range.contains(time);
+        let is_counted = |(code, time): &(i64, i64)| *code == other && range_ms.contains(time);
         Ok(codes.into_iter().zip(times).filter(is_counted).count() as u64)
     }
 
@@ -237,11 +237,11 @@ impl Columns {
     }
 
     /// Reads a part of a section whose checksum was checked before.
-    fn part_of_section(&self, section_index: usize, range: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
-        if range.end > self.header.sections[section_index].length as usize {
+    fn part_of_section(&self, section_index: usize, bytes: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
+        if bytes.end > self.header.sections[section_index].length as usize {
             return Err(ColumnFileError::OUT_OF_RANGE);
         }
-        self.read(self.header.section_offset(section_index) + range.start as u64, range.len())
+        self.read(self.header.section_offset(section_index) + bytes.start as u64, bytes.len())
     }
 
     fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
@@ -370,14 +370,14 @@ impl Columns {
         Ok(texts)
     }
 
-    /// Returns the code of each row in a text column. `text_count` is the number of codes of the column.
+    /// Returns the code of each row in a text column. `code_count` is the number of codes of the column.
     pub(crate) fn codes(
         &self,
         column: TextColumn,
-        text_count: usize,
+        code_count: usize,
         part: &FilePart,
     ) -> Result<PackedColumn, ColumnFileError> {
-        self.numbers(column.codes_section(), text_count, part)
+        self.numbers(column.codes_section(), code_count, part)
     }
 
     /// Returns the amounts of all rows.

@@ -54,7 +54,7 @@ fn write_experiment(
     question: &ExperimentQuestion,
     site: &SiteFacts,
     count: &ExperimentCount,
-    compared: &[ComparedMetric],
+    compared_metrics: &[ComparedMetric],
     now_ms: i64,
     answered_log: AnsweredLog,
 ) -> Answer {
@@ -63,7 +63,15 @@ fn write_experiment(
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);
     let days_left = remaining_days(question, count, split.weights.as_deref(), now_ms);
-    let facts = Facts { question, count, compared, split: &split, is_exploratory, days_left, now_ms };
+    let facts = Facts {
+        question,
+        count,
+        compared: compared_metrics,
+        split: &split,
+        is_exploratory,
+        days_left,
+        now_ms,
+    };
     let decision = decide(&facts);
     insert("key", json!(question.key()));
     insert("decision", decision.to_json());
@@ -79,7 +87,7 @@ fn write_experiment(
     insert("series", series_json(count));
     insert("srm", split.mismatch.map_or(Json::Null, |mismatch| mismatch_json(&mismatch)));
     insert("srmReason", json!(split.reason));
-    let numbered = || question.metrics.iter().zip(compared).enumerate();
+    let numbered = || question.metrics.iter().zip(compared_metrics).enumerate();
     let metrics =
         numbered().map(|(number, (metric, result))| metric_json(number, metric, question.cap, count, result));
     insert("metrics", metrics.collect());
@@ -160,19 +168,19 @@ fn metric_json(
     metric: &Metric,
     cap: Cap,
     count: &ExperimentCount,
-    comparison: &ComparedMetric,
+    compared_metric: &ComparedMetric,
 ) -> Json {
     let limit = metric.column.map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
     let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[metric_index]);
-    let arms = count.arms.iter().zip(&comparison.result.arms).map(|(arm, summary)| {
+    let arms = count.arms.iter().zip(&compared_metric.result.arms).map(|(arm, summary)| {
         let mut members = sums_json(metric, &arm.sums[metric_index], summary);
         members.shift_insert(0, "key".to_owned(), json!(arm.key));
         Json::Object(members)
     });
     let key = |arm: usize| count.arms[arm].key.as_str();
-    let early = comparison.result.too_early.iter();
+    let early = compared_metric.result.too_early.iter();
     let early = early.map(|(arm, reason)| json!({ "arm": key(*arm), "reason": reason.name() }));
-    let against = comparison.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
+    let against = compared_metric.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
     json!({
         "role": metric.role.name(),
         "goal": metric.text,
@@ -186,21 +194,21 @@ fn metric_json(
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
         "arms": arms.collect::<Json>(),
-        "holdout": sums_json(metric, &count.holdout.sums[metric_index], &comparison.holdout),
+        "holdout": sums_json(metric, &count.holdout.sums[metric_index], &compared_metric.holdout),
         "against": against.collect::<Json>(),
     })
 }
 
-fn against_json(key: &str, arm: &ComparedArm) -> Json {
-    let Comparison { estimate, interval, p, .. } = arm.comparison;
+fn against_json(arm_key: &str, compared_arm: &ComparedArm) -> Json {
+    let Comparison { estimate, interval, p, .. } = compared_arm.comparison;
     json!({
-        "key": key,
+        "key": arm_key,
         "estimate": estimate,
         "low": interval.map(|interval| interval.low),
         "high": interval.map(|interval| interval.high),
         "p": p,
-        "pAdjusted": arm.p_adjusted,
-        "verdict": arm.verdict,
+        "pAdjusted": compared_arm.p_adjusted,
+        "verdict": compared_arm.verdict,
     })
 }
 
@@ -229,7 +237,7 @@ fn metric_lines(
     metric_index: usize,
     metric: &Metric,
     count: &ExperimentCount,
-    comparison: &ComparedMetric,
+    compared_metric: &ComparedMetric,
 ) -> Vec<Vec<Cell>> {
     let line = |key: &str, sums: &MetricSums, summary: &ArmSummary, change: Vec<Cell>| {
         let mut line = sums_cells(metric, key, sums);
@@ -238,12 +246,14 @@ fn metric_lines(
         line
     };
     let no_change = || vec![Cell::Text(None); 6];
-    let arms = count.arms.iter().zip(&comparison.result.arms).enumerate().map(|(index, (arm, summary))| {
-        let change = comparison.against.iter().find(|arm| arm.comparison.arm == index);
+    let arms = count.arms.iter().zip(&compared_metric.result.arms).enumerate();
+    let arms = arms.map(|(index, (arm, summary))| {
+        let change = compared_metric.against.iter().find(|arm| arm.comparison.arm == index);
         line(&arm.key, &arm.sums[metric_index], summary, change.map_or_else(no_change, change_cells))
     });
     let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
-    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[metric_index], &comparison.holdout, no_change()));
+    let summary = &compared_metric.holdout;
+    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[metric_index], summary, no_change()));
     arms.chain(holdout).collect()
 }
 
@@ -266,12 +276,13 @@ fn summary_cells(summary: &ArmSummary) -> [Cell; 3] {
     [summary.mean, bound(|interval| interval.low), bound(|interval| interval.high)].map(decimal)
 }
 
-fn change_cells(arm: &ComparedArm) -> Vec<Cell> {
-    let Comparison { estimate, interval, p, .. } = arm.comparison;
+fn change_cells(compared_arm: &ComparedArm) -> Vec<Cell> {
+    let Comparison { estimate, interval, p, .. } = compared_arm.comparison;
     let bound = |bound: fn(&Interval) -> f64| interval.as_ref().map(bound);
-    let numbers =
-        [estimate, bound(|interval| interval.low), bound(|interval| interval.high), p, arm.p_adjusted];
-    let verdict = Cell::Text(Some(arm.verdict.to_owned()));
+    let low = bound(|interval| interval.low);
+    let high = bound(|interval| interval.high);
+    let numbers = [estimate, low, high, p, compared_arm.p_adjusted];
+    let verdict = Cell::Text(Some(compared_arm.verdict.to_owned()));
     numbers.map(decimal).into_iter().chain([verdict]).collect()
 }
 

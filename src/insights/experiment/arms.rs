@@ -90,8 +90,8 @@ impl Arms {
 }
 
 /// Returns the arm of an experiment in a text such as `key:arm,other:b`.
-pub(super) fn arm_in<'t>(experiments_text: &'t str, key: &str) -> Option<&'t str> {
-    pairs(experiments_text).find(|(other, _)| *other == key).map(|(_, arm)| arm)
+pub(super) fn arm_in<'t>(experiments_text: &'t str, experiment_key: &str) -> Option<&'t str> {
+    pairs(experiments_text).find(|(other, _)| *other == experiment_key).map(|(_, arm)| arm)
 }
 
 /// Iterates over the experiments in such a text, and their arms.

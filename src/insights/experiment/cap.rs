@@ -187,8 +187,8 @@ impl BucketValues {
 
 /// Returns the rank of the limit among this many values. The smallest value has the rank 1. The largest value is never
 /// the limit. Such a limit would limit no value. If there are fewer than two values, returns `None`.
-fn rank(thousandths: u16, value_count: u64) -> Option<u64> {
-    let rank = (u128::from(thousandths) * u128::from(value_count)).div_ceil(1_000);
+fn rank(quantile_thousandths: u16, value_count: u64) -> Option<u64> {
+    let rank = (u128::from(quantile_thousandths) * u128::from(value_count)).div_ceil(1_000);
     Some((rank as u64).min(value_count.saturating_sub(1))).filter(|rank| *rank > 0)
 }
 

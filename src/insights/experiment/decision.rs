@@ -40,13 +40,13 @@ impl Decision {
         Self { action: Action::Choose(arm_key.to_owned()), reason, sentence }
     }
 
-    fn go_on(days: Option<u64>, reason: &'static str, explanation: &str) -> Self {
-        let sentence = match days {
+    fn go_on(day_count: Option<u64>, reason: &'static str, explanation: &str) -> Self {
+        let sentence = match day_count {
             Some(1) => format!("Go on, about 1 day: {explanation}."),
-            Some(days) => format!("Go on, about {days} days: {explanation}."),
+            Some(day_count) => format!("Go on, about {day_count} days: {explanation}."),
             None => format!("Go on, the number of days is unknown: {explanation}."),
         };
-        Self { action: Action::GoOn(days), reason, sentence }
+        Self { action: Action::GoOn(day_count), reason, sentence }
     }
 
     fn cannot(reason: &'static str, explanation: &str) -> Self {

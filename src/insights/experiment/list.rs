@@ -60,15 +60,15 @@ impl ExperimentsQuestion {
 
     /// Returns the start of the newest phase of an experiment. If the experiment has no phase, returns the start of the
     /// range.
-    pub(super) fn start_ms(&self, experiment: &KnownExperiment) -> i64 {
-        experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms)
+    pub(super) fn start_ms(&self, known_experiment: &KnownExperiment) -> i64 {
+        known_experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms)
     }
 }
 
 /// Returns the arms of the newest phase. If the experiment has no phase, returns the published arms.
-pub(super) fn newest_arms(experiment: &KnownExperiment) -> Vec<String> {
-    let newest = experiment.phases.len().saturating_sub(1);
-    experiment.arms_in(&experiment.phases[newest..])
+pub(super) fn newest_arms(known_experiment: &KnownExperiment) -> Vec<String> {
+    let newest = known_experiment.phases.len().saturating_sub(1);
+    known_experiment.arms_in(&known_experiment.phases[newest..])
 }
 
 /// The visitors of one experiment in its newest phase.
@@ -89,8 +89,8 @@ pub(super) struct ListedCount {
 }
 
 impl ListedCount {
-    fn new(experiment: &KnownExperiment) -> Self {
-        let arms = Arms::new(&newest_arms(experiment));
+    fn new(known_experiment: &KnownExperiment) -> Self {
+        let arms = Arms::new(&newest_arms(known_experiment));
         Self { exposed: Vec::new(), arms, unnamed: 0, both: 0, first_ms: None, last_ms: None }
     }
 
@@ -272,8 +272,8 @@ impl<'q> ListReader<'q> {
     }
 
     /// Returns the known experiments in a text, each with its arm.
-    fn arms(&mut self, text: &str) -> Vec<(u16, ArmNumber)> {
-        let known = pairs(text).filter_map(|(key, arm)| Some((*self.by_key.get(key)?, arm)));
+    fn arms(&mut self, experiments_text: &str) -> Vec<(u16, ArmNumber)> {
+        let known = pairs(experiments_text).filter_map(|(key, arm)| Some((*self.by_key.get(key)?, arm)));
         let counts = &mut self.list.counts;
         known.map(|(index, arm)| (index, counts[usize::from(index)].arms.number(arm))).collect()
     }

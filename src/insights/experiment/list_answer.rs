@@ -33,8 +33,8 @@ struct Numbers {
     alarms: Vec<&'static str>,
 }
 
-/// Answers the question for the list of experiments. The function calls `log` after the count, to get the facts about
-/// the log.
+/// Answers the question for the list of experiments. The function calls `make_answered_log` after the count, to get the
+/// facts about the log.
 ///
 /// # Errors
 /// Returns an error if a file is damaged, or if the question takes too much time or memory.
@@ -43,11 +43,11 @@ pub(crate) fn answer_experiments(
     question: &ExperimentsQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
-    log: &dyn Fn() -> AnsweredLog,
+    make_answered_log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
     let List { counts, rows, other } = count_experiments(columns, question, site, limits)?;
-    let log = log();
-    let mut document = begin_document(&question.range, site, log);
+    let answered_log = make_answered_log();
+    let mut document = begin_document(&question.range, site, answered_log);
     let mut experiments = Vec::new();
     let mut lines = Vec::new();
     for ((known, places), count) in question.known.iter().zip(&counts) {
@@ -56,9 +56,9 @@ pub(crate) fn answer_experiments(
         experiments.push(experiment_json(known, places, numbers));
     }
     document.insert("experiments".to_owned(), Json::Array(experiments));
-    end_document(&mut document, &other, rows, log, list_query(question, site));
+    end_document(&mut document, &other, rows, answered_log, list_query(question, site));
     let document = Json::Object(document);
-    Ok(Answer { document, header: HEADER.to_vec(), lines, notes: Vec::new(), seq: log.seq })
+    Ok(Answer { document, header: HEADER.to_vec(), lines, notes: Vec::new(), seq: answered_log.seq })
 }
 
 fn numbers_of(

@@ -142,14 +142,14 @@ impl<'t> Texts<'t> {
 }
 
 /// Returns the metric that adds up a property of the events of the goal. Returns an error if the goal is no event.
-fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionError> {
-    let column = VALUE_PROPERTIES.iter().position(|name| *name == value);
-    let goal = goal.filter(|metric| matches!(metric.goal, Goal::Event(_)));
-    let (Some(column), Some(goal)) = (column, goal) else {
+fn value_metric(goal_metric: Option<&Metric>, property: &str) -> Result<Metric, QuestionError> {
+    let column = VALUE_PROPERTIES.iter().position(|name| *name == property);
+    let goal_metric = goal_metric.filter(|metric| matches!(metric.goal, Goal::Event(_)));
+    let (Some(column), Some(goal_metric)) = (column, goal_metric) else {
         let expected = "'revenue', 'value', 'total' or 'quantity', together with an event as goal";
-        return Err(QuestionError::invalid("value", expected, value));
+        return Err(QuestionError::invalid("value", expected, property));
     };
-    Ok(Metric { role: Role::Value, column: Some(column as u8), ..goal.clone() })
+    Ok(Metric { role: Role::Value, column: Some(column as u8), ..goal_metric.clone() })
 }
 
 /// Returns the metrics of a question. The second result is true if the goal, the value or a guardrail differs from the

@@ -209,9 +209,9 @@ fn parse_planned(text: &str) -> Result<u64, QuestionError> {
     planned.ok_or_else(|| QuestionError::invalid("planned", "a number of visitors, 2 or more", text))
 }
 
-fn parse_method(text: Option<&str>, planned_visitors: u64) -> Result<Method, QuestionError> {
+fn parse_method(text: Option<&str>, planned_count: u64) -> Result<Method, QuestionError> {
     match text {
-        None | Some("anytime") => Ok(Method::Anytime { planned: planned_visitors }),
+        None | Some("anytime") => Ok(Method::Anytime { planned: planned_count }),
         Some("fixed") => Ok(Method::Fixed),
         Some(text) => Err(QuestionError::invalid("method", "'anytime' or 'fixed'", text)),
     }

@@ -104,18 +104,9 @@ impl<'q> PartReader<'q> {
     ///
     /// # Errors
     /// The file is damaged, or the time is over.
-    pub(super) fn add_file(
-        &mut self,
-        segment_columns: &Columns,
-        limits: &Limits<'_>,
-    ) -> Result<(), ScanError> {
-        let mut columns = FileColumns::open(
-            segment_columns,
-            self.question,
-            &self.plan,
-            &mut self.values,
-            !self.credits.are_empty(),
-        )?;
+    pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
+        let mut columns =
+            FileColumns::open(file, self.question, &self.plan, &mut self.values, !self.credits.are_empty())?;
         while columns.next_block()? {
             limits.check_time()?;
             for row in 0..columns.reader.len() {
@@ -360,23 +351,23 @@ impl FileColumns {
     }
 
     /// Returns true if a row names the experiment.
-    fn has_arm(&mut self, row: usize, key: &str) -> bool {
+    fn has_arm(&mut self, row: usize, experiment_key: &str) -> bool {
         let code = self.arms.code(row);
         let arm = &mut self.arms.by_code[code];
         if let ArmCode::Unread = arm {
-            let has_arm = arm_in(&self.experiments[code], key).is_some();
+            let has_arm = arm_in(&self.experiments[code], experiment_key).is_some();
             *arm = if has_arm { ArmCode::Unnumbered } else { ArmCode::Absent };
         }
         !matches!(arm, ArmCode::Absent)
     }
 
     /// Returns the arm of a row that names the experiment.
-    fn arm(&mut self, row: usize, key: &str, arms: &mut Arms) -> ArmNumber {
+    fn arm(&mut self, row: usize, experiment_key: &str, arms: &mut Arms) -> ArmNumber {
         let code = self.arms.code(row);
         if let ArmCode::Number(number) = self.arms.by_code[code] {
             return number;
         }
-        let number = arms.number(arm_in(&self.experiments[code], key).unwrap_or_default());
+        let number = arms.number(arm_in(&self.experiments[code], experiment_key).unwrap_or_default());
         self.arms.by_code[code] = ArmCode::Number(number);
         number
     }

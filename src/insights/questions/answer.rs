@@ -83,16 +83,17 @@ pub(crate) fn begin_document(
 pub(crate) fn end_document(
     document: &mut Map<String, Json>,
     other_row_counts: &[u64; TextColumn::COUNT],
-    rows: u64,
+    row_count: u64,
     answered_log: AnsweredLog,
     sql: String,
 ) {
-    let columns = TextColumn::ALL.into_iter().zip(other_row_counts).filter(|(_, rows)| **rows > 0);
-    let columns: Map<_, _> = columns.map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
+    let columns = TextColumn::ALL.into_iter().zip(other_row_counts).filter(|(_, count)| **count > 0);
+    let columns: Map<_, _> =
+        columns.map(|(column, count)| (column.name().to_owned(), json!(count))).collect();
     if !columns.is_empty() {
         document.insert("other".to_owned(), Json::Object(columns));
     }
-    document.insert("took".to_owned(), json!({ "ms": answered_log.took_ms, "rows": rows }));
+    document.insert("took".to_owned(), json!({ "ms": answered_log.took_ms, "rows": row_count }));
     document.insert("sql".to_owned(), json!(sql));
 }
 

@@ -216,10 +216,10 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
 
 /// Drops the rows of a sorted list beyond the limit. Drops more rows if the values of the list would exceed
 /// [`LIST_BYTES_MAX`]. Returns the number of dropped rows.
-fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usize) -> usize {
+fn truncate<T>(rows: &mut Vec<T>, limit: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0;
     let fits = |row: &&T| {
-        bytes += value_bytes(row);
+        bytes += bytes_of(row);
         bytes <= LIST_BYTES_MAX
     };
     let kept = rows.iter().take(limit).take_while(fits).count();
@@ -231,10 +231,10 @@ fn truncate<T>(rows: &mut Vec<T>, limit: usize, value_bytes: impl Fn(&T) -> usiz
 /// Counts a list in each part of the values, and joins the parts. `keep_first` sorts the joined rows, drops the rows beyond
 /// the limit, and returns their number.
 fn count_list<R, C>(
-    count: impl FnMut(Part) -> Result<ListPart<R, C>, ScanError>,
+    count_part: impl FnMut(Part) -> Result<ListPart<R, C>, ScanError>,
     keep_first: impl FnOnce(&mut Vec<R>) -> usize,
 ) -> Result<ListPart<R, C>, ScanError> {
-    let mut parts = each_value_part(count)?.into_iter();
+    let mut parts = each_value_part(count_part)?.into_iter();
     let mut list = parts.next().ok_or(ScanError::TooManyValues)?;
     for part in parts {
         list.rows.extend(part.rows);
@@ -330,7 +330,7 @@ fn scan_visits<C: Count>(
     key: &str,
     mut plan: Plan<'_>,
     limits: &Limits<'_>,
-    new_count: &dyn Fn() -> C,
+    make_count: &dyn Fn() -> C,
 ) -> Result<(ScanSummary, C), ScanError> {
     let needs_start =
         plan.filters.select_visits() || matches!(plan.value, RowValue::Of(group) if group.is_of_visit());
@@ -349,9 +349,9 @@ fn scan_visits<C: Count>(
         let CountResult { summary, counts, is_cut } = match source.cache.as_deref_mut() {
             Some(cache) => {
                 let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
-                count_cached(source.files, &plan, limits, new_count, cache, key, &is_cut)?
+                count_cached(source.files, &plan, limits, make_count, cache, key, &is_cut)?
             }
-            None => count_all(&files, &plan, limits, new_count(), &is_cut)?,
+            None => count_all(&files, &plan, limits, make_count(), &is_cut)?,
         };
         if !is_cut || oldest_ms.is_none_or(|oldest_ms| window_ms <= oldest_ms) {
             return Ok((summary, counts));

@@ -160,10 +160,10 @@ impl Zone {
 }
 
 /// Divides one day into buckets of `step_ms` milliseconds, and adds each bucket that overlaps the range.
-fn push_steps(bucket_starts_ms: &mut Vec<i64>, day_range: Range<i64>, step_ms: i64, range: &Range<i64>) {
-    let mut start = day_range.start;
-    while start < day_range.end {
-        let end = (start + step_ms).min(day_range.end);
+fn push_steps(bucket_starts_ms: &mut Vec<i64>, day_ms: Range<i64>, step_ms: i64, range: &Range<i64>) {
+    let mut start = day_ms.start;
+    while start < day_ms.end {
+        let end = (start + step_ms).min(day_ms.end);
         if start < range.end && end > range.start {
             bucket_starts_ms.push(start);
         }

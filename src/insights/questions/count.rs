@@ -20,9 +20,9 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds the numbers by which `other` has grown since `totals_before`.
-    fn add_growth(&mut self, other: &Self, totals_before: &Self) {
-        self.combine(other, u64::wrapping_add);
+    /// Adds the numbers by which `totals_after` has grown since `totals_before`.
+    fn add_growth(&mut self, totals_after: &Self, totals_before: &Self) {
+        self.combine(totals_after, u64::wrapping_add);
         self.combine(totals_before, u64::wrapping_sub);
     }
 
@@ -53,8 +53,8 @@ impl RangeCount {
         Self { range, selection, buckets: bucket_starts_ms, totals: Totals::default(), series }
     }
 
-    /// Counts the events of a visitor in this range and in `cut_count`. `cut_count` has the same start and no buckets. Its end is
-    /// not later.
+    /// Counts the events of a visitor in this range and in `cut_count`. `cut_count` has the same start and no buckets. Its
+    /// end is not later.
     pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut_count: &mut Self) {
         let totals_before = self.totals;
         self.add_visitor(rows);
@@ -159,16 +159,16 @@ pub(crate) struct GroupTotals {
 impl GroupTotals {
     /// Adds a row. Counts the visitor, unless the visitor is `None` or was counted last. Counts the visit in the same
     /// way.
-    fn add(&mut self, row: Row, visitor: Option<u64>, visit: Option<u64>) {
+    fn add(&mut self, row: Row, visitor_number: Option<u64>, visit_number: Option<u64>) {
         self.views += u64::from(row.has(PAGE));
         self.events += u64::from(row.has(ACTION));
-        if let Some(visitor) = visitor.filter(|visitor| self.last_visitor != *visitor) {
+        if let Some(number) = visitor_number.filter(|number| self.last_visitor != *number) {
             self.visitors += 1;
-            self.last_visitor = visitor;
+            self.last_visitor = number;
         }
-        if let Some(visit) = visit.filter(|visit| self.last_visit != *visit) {
+        if let Some(number) = visit_number.filter(|number| self.last_visit != *number) {
             self.visits += 1;
-            self.last_visit = visit;
+            self.last_visit = number;
         }
     }
 

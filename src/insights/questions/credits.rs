@@ -312,7 +312,7 @@ fn users_tied(
 /// Returns each anonymous ID that an alias names together with one of these users.
 fn aliased_ids(
     columns: &[&Columns],
-    users: &HashSet<u64>,
+    user_hashes: &HashSet<u64>,
     limits: &Limits<'_>,
 ) -> Result<HashSet<u64>, ScanError> {
     let mut aliased = HashSet::new();
@@ -322,7 +322,7 @@ fn aliased_ids(
         let rows: Vec<_> = file.ties()?.into_iter().filter(|row| row.is_alias).collect();
         let hashes = if rows.is_empty() { Vec::new() } else { file.visitors()? };
         let hash = |visitor: u32| hashes[visitor as usize];
-        let counts = |row: &TieRow| row.user.is_some_and(|user| users.contains(&hash(user)));
+        let counts = |row: &TieRow| row.user.is_some_and(|user| user_hashes.contains(&hash(user)));
         aliased.extend(rows.iter().filter(|row| counts(row)).map(|row| hash(row.anonymous)));
     }
     Ok(aliased)
@@ -357,14 +357,14 @@ struct Ties {
 
 impl Ties {
     /// Creates an empty set of ties. The set keeps the ties of these users.
-    fn of_users(users: HashSet<u64>, aliased_ids: HashSet<u64>) -> Self {
-        Self { users, aliased: aliased_ids, ..Self::default() }
+    fn of_users(user_hashes: HashSet<u64>, aliased_hashes: HashSet<u64>) -> Self {
+        Self { users: user_hashes, aliased: aliased_hashes, ..Self::default() }
     }
 
     /// Returns the user to whom an anonymous ID is tied. A user that is not in `users` is returned only for an ID in
     /// `aliased`.
-    fn user_of(&self, anonymous_id: u64) -> Option<u64> {
-        self.current.get(&anonymous_id).map(|tie| tie.user)
+    fn user_of(&self, anonymous_hash: u64) -> Option<u64> {
+        self.current.get(&anonymous_hash).map(|tie| tie.user)
     }
 
     fn counts(&self, user_hash: u64) -> bool {
@@ -372,21 +372,21 @@ impl Ties {
     }
 
     /// Ties an anonymous ID to a user.
-    fn tie(&mut self, anonymous_id: u64, user_hash: u64) {
+    fn tie(&mut self, anonymous_hash: u64, user_hash: u64) {
         self.latest += 1;
-        if !self.counts(user_hash) && !self.aliased.contains(&anonymous_id) {
-            return self.end(anonymous_id);
+        if !self.counts(user_hash) && !self.aliased.contains(&anonymous_hash) {
+            return self.end(anonymous_hash);
         }
-        self.current.insert(anonymous_id, Tie { number: self.latest, user: user_hash });
+        self.current.insert(anonymous_hash, Tie { number: self.latest, user: user_hash });
         if !self.counts(user_hash) {
             return;
         }
         let ties = self.by_user.entry(user_hash).or_default();
         match ties.last_mut() {
             // Consecutive ties between the same two IDs need only one entry.
-            Some(last) if last.1 == anonymous_id => *last = (self.latest, anonymous_id),
+            Some(last) if last.1 == anonymous_hash => *last = (self.latest, anonymous_hash),
             _ => {
-                ties.push((self.latest, anonymous_id));
+                ties.push((self.latest, anonymous_hash));
                 self.kept += 1;
             }
         }
@@ -396,8 +396,8 @@ impl Ties {
     }
 
     /// Ends the tie of an anonymous ID.
-    fn end(&mut self, anonymous_id: u64) {
-        self.current.remove(&anonymous_id);
+    fn end(&mut self, anonymous_hash: u64) {
+        self.current.remove(&anonymous_hash);
     }
 
     fn compact(&mut self) {

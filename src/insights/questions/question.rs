@@ -301,9 +301,9 @@ pub(crate) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, Que
 }
 
 /// Checks that a series over the range has not too many buckets.
-pub(crate) fn check_series(range: &Range<i64>, by: Unit, zone: &Zone) -> Result<(), QuestionError> {
+pub(crate) fn check_series(range: &Range<i64>, unit: Unit, zone: &Zone) -> Result<(), QuestionError> {
     let expected = "a longer unit, since a series has at most 10000 buckets";
-    let has_series = zone.buckets(range, by).is_some();
+    let has_series = zone.buckets(range, unit).is_some();
     has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
 }
 

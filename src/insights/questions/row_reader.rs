@@ -147,12 +147,12 @@ pub(crate) struct FileReader {
 
 impl FileReader {
     pub(crate) fn new(
-        file_part: PartOfFile<'_>,
+        part_of_file: PartOfFile<'_>,
         site_code_count: usize,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<Self, ColumnFileError> {
-        let PartOfFile { columns, part } = file_part;
+        let PartOfFile { columns, part } = part_of_file;
         let mut reader = Self {
             times: Block::new(columns.times(part)?),
             visitors: Block::new(columns.row_visitors(part)?),
@@ -165,31 +165,31 @@ impl FileReader {
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
             positions: None,
         };
-        reader.add_filters(file_part, plan)?;
-        reader.add_sources(file_part, plan, values)?;
-        reader.value = reader.value_rule(file_part, plan, values)?;
+        reader.add_filters(part_of_file, plan)?;
+        reader.add_sources(part_of_file, plan, values)?;
+        reader.value = reader.value_rule(part_of_file, plan, values)?;
         Ok(reader)
     }
 
     /// Returns the index of a text column. Opens the column if it is not open yet.
     fn text_column(
         &mut self,
-        file_part: PartOfFile<'_>,
+        part_of_file: PartOfFile<'_>,
         column: TextColumn,
     ) -> Result<usize, ColumnFileError> {
         if let Some(index) = self.texts.iter().position(|text| text.column == column) {
             return Ok(index);
         }
-        let texts = file_part.columns.texts(column)?;
-        let block = Block::new(file_part.columns.codes(column, texts.len(), file_part.part)?);
+        let texts = part_of_file.columns.texts(column)?;
+        let block = Block::new(part_of_file.columns.codes(column, texts.len(), part_of_file.part)?);
         let flags = vec![0; texts.len()];
         self.texts.push(TextBlock { column, block, texts, flags });
         Ok(self.texts.len() - 1)
     }
 
     /// Opens the positions of the rows. The caller must call this before it reads the first block.
-    pub(crate) fn open_positions(&mut self, file_part: PartOfFile<'_>) -> Result<(), ColumnFileError> {
-        self.positions = Some(Block::new(file_part.columns.positions(file_part.part)?));
+    pub(crate) fn open_positions(&mut self, part_of_file: PartOfFile<'_>) -> Result<(), ColumnFileError> {
+        self.positions = Some(Block::new(part_of_file.columns.positions(part_of_file.part)?));
         Ok(())
     }
 
@@ -198,19 +198,19 @@ impl FileReader {
         self.positions.as_ref().map_or(0, |positions| positions.numbers[row] as u32)
     }
 
-    fn open_agents(&mut self, file_part: PartOfFile<'_>) -> Result<(), ColumnFileError> {
+    fn open_agents(&mut self, part_of_file: PartOfFile<'_>) -> Result<(), ColumnFileError> {
         if self.agents.is_none() {
             self.agents =
-                Some((Block::new(file_part.columns.agents(file_part.part)?), vec![0; AGENT_NUMBERS]));
+                Some((Block::new(part_of_file.columns.agents(part_of_file.part)?), vec![0; AGENT_NUMBERS]));
         }
         Ok(())
     }
 
-    fn add_filters(&mut self, file_part: PartOfFile<'_>, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
+    fn add_filters(&mut self, part_of_file: PartOfFile<'_>, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
         let filters = plan.filters;
         for (column, accepted) in filters.event_filters() {
             if !accepted.is_empty() {
-                let index = self.text_column(file_part, column)?;
+                let index = self.text_column(part_of_file, column)?;
                 let text = &mut self.texts[index];
                 text.set_flag(REJECTED, |text| !accepted.iter().any(|value| value == text));
                 // The filter also rejects an absent text and `(other)`.
@@ -218,7 +218,7 @@ impl FileReader {
             }
         }
         if !filters.device.is_empty() {
-            self.open_agents(file_part)?;
+            self.open_agents(part_of_file)?;
             let is_refused =
                 |number: usize| !filters.device.iter().any(|name| Some(&**name) == device_name(number));
             let (_, flags) = self.agents.get_or_insert_with(|| unreachable!("the column was opened"));
@@ -227,16 +227,16 @@ impl FileReader {
             }
         }
         if !filters.event.is_empty() {
-            let events = self.text_column(file_part, TextColumn::Event)?;
+            let events = self.text_column(part_of_file, TextColumn::Event)?;
             self.texts[events].set_flag(EVENT_HIT, |text| filters.event.iter().any(|name| name == text));
         }
         if !filters.campaign.is_empty() {
-            let campaigns = self.text_column(file_part, TextColumn::Campaign)?;
+            let campaigns = self.text_column(part_of_file, TextColumn::Campaign)?;
             self.texts[campaigns]
                 .set_flag(CAMPAIGN_HIT, |text| filters.campaign.iter().any(|name| name == text));
         }
         if plan.needs_variants || !filters.variant.is_empty() {
-            let variants = self.text_column(file_part, TextColumn::Variants)?;
+            let variants = self.text_column(part_of_file, TextColumn::Variants)?;
             let shows = |text: &str, shown: &String| text.split(',').any(|pair| pair == shown);
             let text = &mut self.texts[variants];
             text.set_flag(VARIANT_HIT, |text| filters.variant.iter().any(|shown| shows(text, shown)));
@@ -247,15 +247,15 @@ impl FileReader {
 
     fn add_sources(
         &mut self,
-        file_part: PartOfFile<'_>,
+        part_of_file: PartOfFile<'_>,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<(), ColumnFileError> {
         if plan.filters.source.is_empty() && plan.value != RowValue::Of(Group::Source) {
             return Ok(());
         }
-        let source_column = self.text_column(file_part, TextColumn::Source)?;
-        let referrer_column = self.text_column(file_part, TextColumn::ReferrerHost)?;
+        let source_column = self.text_column(part_of_file, TextColumn::Source)?;
+        let referrer_column = self.text_column(part_of_file, TextColumn::ReferrerHost)?;
         let is_hit = |text: &str| plan.filters.source.iter().any(|source| source == text);
         let source = |value: u32, text: &str| {
             let flags = if value != NO_VALUE && is_hit(text) { SOURCE_HIT } else { 0 };
@@ -293,13 +293,13 @@ impl FileReader {
 
     fn value_rule(
         &mut self,
-        file_part: PartOfFile<'_>,
+        part_of_file: PartOfFile<'_>,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<ValueRule, ColumnFileError> {
         let group = match plan.value {
             RowValue::Nothing => return Ok(ValueRule::Nothing),
-            RowValue::Shown => return self.shown_rule(file_part),
+            RowValue::Shown => return self.shown_rule(part_of_file),
             RowValue::Of(group) => group,
         };
         let column = match group {
@@ -313,11 +313,11 @@ impl FileReader {
             Group::Event => TextColumn::Event,
             Group::Source => return Ok(ValueRule::Source),
             Group::Referrer => {
-                let index = self.text_column(file_part, TextColumn::ReferrerHost)?;
+                let index = self.text_column(part_of_file, TextColumn::ReferrerHost)?;
                 return Ok(ValueRule::Text(index, self.external_referrers(index, plan.site, values)));
             }
             Group::Device | Group::Os | Group::Browser => {
-                self.open_agents(file_part)?;
+                self.open_agents(part_of_file)?;
                 let name = |number| match group {
                     Group::Device => device_name(number),
                     Group::Os => Os::from_byte((number / 5 % 7) as u8).and_then(Os::name),
@@ -327,13 +327,13 @@ impl FileReader {
                 return Ok(ValueRule::Agent((0..AGENT_NUMBERS).map(value).collect()));
             }
         };
-        let index = self.text_column(file_part, column)?;
+        let index = self.text_column(part_of_file, column)?;
         Ok(ValueRule::Text(index, self.texts[index].values(values)))
     }
 
-    fn shown_rule(&mut self, file_part: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
+    fn shown_rule(&mut self, part_of_file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
         let mut numbered = |column, counts_other| {
-            let column = self.text_column(file_part, column)?;
+            let column = self.text_column(part_of_file, column)?;
             let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
             Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
         };

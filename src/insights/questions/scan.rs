@@ -109,7 +109,7 @@ pub(crate) fn scan_with_values(
 /// # Errors
 /// Returns the same errors as [`scan`].
 pub(crate) fn scan_visitors(
-    files: &[&Columns],
+    columns: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     hashes: &[u64],
@@ -120,7 +120,7 @@ pub(crate) fn scan_visitors(
     if hashes.is_empty() {
         return Ok(true);
     }
-    let files = ScannedFiles::all(files);
+    let files = ScannedFiles::all(columns);
     let visitors = VisitorSet::Hashes(hashes);
     let Some(credits) = files.credits(visitors, plan, &limits.for_credits())? else { return Ok(false) };
     let mut read_hashes = [hashes, &credits.users_of_others(visitors)].concat();

@@ -198,32 +198,32 @@ pub(crate) fn count_cached<C: Count>(
     columns: LogColumns<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
-    new_count: &dyn Fn() -> C,
+    make_counts: &dyn Fn() -> C,
     cache: &mut AnswerCache,
     key: String,
     is_cut: IsCut<'_>,
 ) -> Result<CountResult<C>, ScanError> {
     let tail = ScannedFiles { earlier: columns.sealed, files: columns.tail.as_slice() };
     let Some(tail_visitors) = tail.visitors(plan, limits)? else {
-        return count_all(&columns.all(), plan, limits, new_count(), is_cut);
+        return count_all(&columns.all(), plan, limits, make_counts(), is_cut);
     };
     let tail_visitors = tail_visitors.into_iter().collect();
     let bytes_max = limits.memory_bytes / CACHE_SHARE;
     let scan = SealedScan { files: columns.sealed, plan, limits };
     let mut kept = cache.take::<C>(&key);
     if let Some(count) = &mut kept
-        && !count.keep_visitors(&tail_visitors, &scan, new_count)?
+        && !count.keep_visitors(&tail_visitors, &scan, make_counts)?
     {
         kept = None;
     }
     let count = match kept {
         Some(count) => Some(count),
-        None => SealedCount::read(&tail_visitors, &scan, new_count(), is_cut, bytes_max)?,
+        None => SealedCount::read(&tail_visitors, &scan, make_counts(), is_cut, bytes_max)?,
     };
     let Some(mut count) = count else {
-        return count_all(&columns.all(), plan, limits, new_count(), is_cut);
+        return count_all(&columns.all(), plan, limits, make_counts(), is_cut);
     };
-    let result = count.count_with(tail, plan, limits, new_count(), is_cut)?;
+    let result = count.count_with(tail, plan, limits, make_counts(), is_cut)?;
     cache.put(key, count, bytes_max);
     Ok(result)
 }
@@ -238,13 +238,13 @@ struct SealedScan<'s> {
 impl<C: Count> SealedCount<C> {
     /// Counts the sealed segments. Returns `None` if the kept rows would take too much memory.
     fn read(
-        tail_visitors: &VisitorHashes,
+        tail_hashes: &VisitorHashes,
         sealed_scan: &SealedScan<'_>,
         mut counts: C,
         is_cut: IsCut<'_>,
         bytes_max: u64,
     ) -> Result<Option<Self>, ScanError> {
-        if tail_visitors.len() as u64 * KEPT_VISITOR_BYTES > bytes_max {
+        if tail_hashes.len() as u64 * KEPT_VISITOR_BYTES > bytes_max {
             return Ok(None);
         }
         let mut kept = RowsByVisitor::default();
@@ -252,7 +252,7 @@ impl<C: Count> SealedCount<C> {
         let mut has_cut = false;
         let summary = scan(sealed_scan.files, sealed_scan.plan, sealed_scan.limits, &mut |visitor, rows| {
             has_cut = has_cut || is_cut(rows);
-            if !tail_visitors.contains(&visitor) {
+            if !tail_hashes.contains(&visitor) {
                 return counts.add_visitor(rows);
             }
             kept_rows += rows.len() as u64;
@@ -263,7 +263,7 @@ impl<C: Count> SealedCount<C> {
         if kept_rows * ROW_BYTES > bytes_max {
             return Ok(None);
         }
-        for visitor in tail_visitors {
+        for visitor in tail_hashes {
             kept.entry(*visitor).or_default();
         }
         let ScanSummary { values, rows, other } = summary;
@@ -273,11 +273,11 @@ impl<C: Count> SealedCount<C> {
     /// Keeps the rows of the new visitors of the tail. Returns false if there are too many such visitors or rows.
     fn keep_visitors(
         &mut self,
-        tail_visitors: &VisitorHashes,
+        tail_hashes: &VisitorHashes,
         sealed_scan: &SealedScan<'_>,
-        new_count: &dyn Fn() -> C,
+        make_counts: &dyn Fn() -> C,
     ) -> Result<bool, ScanError> {
-        let new = tail_visitors.iter().copied().filter(|visitor| !self.kept.contains_key(visitor));
+        let new = tail_hashes.iter().copied().filter(|visitor| !self.kept.contains_key(visitor));
         let mut new: Vec<u64> = new.collect();
         if new.len() > NEW_VISITORS_MAX {
             return Ok(false);
@@ -285,7 +285,7 @@ impl<C: Count> SealedCount<C> {
         new.sort_unstable();
         let Self { counts, kept, kept_rows, values, .. } = self;
         let SealedScan { files, plan, limits } = sealed_scan;
-        let mut new_counts = new_count();
+        let mut new_counts = make_counts();
         let rows_max = (limits.memory_bytes / CACHE_SHARE / ROW_BYTES) as usize;
         let are_read = scan_visitors(files, plan, limits, &new, rows_max, values, &mut |visitor, rows| {
             new_counts.add_visitor(rows);

@@ -120,9 +120,9 @@ fn freedom(a: &Moments, b: &Moments) -> f64 {
 }
 
 /// Returns the variance of the normal mixture (rho squared). With this variance the interval is tightest near
-/// `planned_visitors` visitors.
-pub fn mixture_variance(alpha: f64, planned_visitors: u64) -> f64 {
-    planned_size(alpha) / planned_visitors.max(1) as f64
+/// `planned_count` visitors.
+pub fn mixture_variance(alpha: f64, planned_count: u64) -> f64 {
+    planned_size(alpha) / planned_count.max(1) as f64
 }
 
 /// Returns the product of the planned number of visitors and the variance of the mixture. This product depends only on
@@ -133,8 +133,8 @@ fn planned_size(alpha: f64) -> f64 {
 }
 
 /// Divides the half width of the anytime-valid interval by the standard error, and returns the square of the result.
-fn anytime_squared_width(visitors: f64, alpha: f64, planned_visitors: u64) -> f64 {
-    squared_width_of_size(visitors * mixture_variance(alpha, planned_visitors), alpha)
+fn anytime_squared_width(visitor_count: f64, alpha: f64, planned_count: u64) -> f64 {
+    squared_width_of_size(visitor_count * mixture_variance(alpha, planned_count), alpha)
 }
 
 fn squared_width_of_size(size: f64, alpha: f64) -> f64 {

@@ -32,13 +32,13 @@ pub fn t_sf(t: f64, freedom: f64) -> f64 {
 }
 
 /// Returns the upper quantile of Student's t distribution. A variable with this distribution exceeds the quantile with
-/// the probability `tail`. `tail` is above 0 and at most 0.5. `freedom` is positive.
-pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
+/// the probability `probability`. `probability` is above 0 and at most 0.5. `freedom` is positive.
+pub fn t_quantile_upper(probability: f64, freedom: f64) -> f64 {
     // The tails of the t distribution are heavier than the tails of the normal distribution. So the quantile of the
     // normal distribution is at most the result.
-    let mut low = -normal_quantile(tail);
+    let mut low = -normal_quantile(probability);
     let mut high = low + 1.0;
-    while t_sf(high, freedom) > tail && high.is_finite() {
+    while t_sf(high, freedom) > probability && high.is_finite() {
         low = high;
         high *= 2.0;
     }
@@ -47,7 +47,7 @@ pub fn t_quantile_upper(tail: f64, freedom: f64) -> f64 {
         if middle <= low || middle >= high {
             break;
         }
-        if t_sf(middle, freedom) > tail { low = middle } else { high = middle }
+        if t_sf(middle, freedom) > probability { low = middle } else { high = middle }
     }
     high
 }

@@ -234,10 +234,9 @@ impl Comparison {
     }
 }
 
-/// Returns true if there are too many doubtful visitors. `exposed_visitors` is the number of all exposed visitors,
+/// Returns true if there are too many doubtful visitors. `exposed_count` is the number of all exposed visitors,
 /// including the doubtful visitors.
-pub fn has_too_many_doubtful(doubtful_visitors: u64, exposed_visitors: u64) -> bool {
-    doubtful_visitors >= DOUBTFUL_VISITORS_MIN
-        && u128::from(doubtful_visitors) * 100
-            > u128::from(exposed_visitors) * u128::from(DOUBTFUL_PERCENT_MAX)
+pub fn has_too_many_doubtful(doubtful_count: u64, exposed_count: u64) -> bool {
+    doubtful_count >= DOUBTFUL_VISITORS_MIN
+        && u128::from(doubtful_count) * 100 > u128::from(exposed_count) * u128::from(DOUBTFUL_PERCENT_MAX)
 }

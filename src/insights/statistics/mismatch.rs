@@ -39,9 +39,9 @@ struct PlannedArm {
 
 /// Returns each arm with a weight above 0. The shares of these arms add up to 1. Returns `None` if there are fewer than
 /// two such arms.
-fn planned_arms(visitors: &[u64], weights: &[f64]) -> Option<Vec<PlannedArm>> {
-    let arms = visitors.iter().zip(weights).filter(|(_, weight)| **weight > 0.0 && weight.is_finite());
-    let arms = arms.map(|(visitors, weight)| PlannedArm { visitors: *visitors as f64, share: *weight });
+fn planned_arms(visitor_counts: &[u64], weights: &[f64]) -> Option<Vec<PlannedArm>> {
+    let arms = visitor_counts.iter().zip(weights).filter(|(_, weight)| **weight > 0.0 && weight.is_finite());
+    let arms = arms.map(|(count, weight)| PlannedArm { visitors: *count as f64, share: *weight });
     let mut arms: Vec<PlannedArm> = arms.collect();
     let total: f64 = arms.iter().map(|arm| arm.share).sum();
     arms.iter_mut().for_each(|arm| arm.share /= total);
@@ -50,13 +50,13 @@ fn planned_arms(visitors: &[u64], weights: &[f64]) -> Option<Vec<PlannedArm>> {
 }
 
 /// Tests the split. The result is valid at every look. `None` if fewer than two arms have a weight.
-pub fn test_any_time(arm_visitors: &[u64], weights: &[f64]) -> Option<Mismatch> {
-    let arms = planned_arms(arm_visitors, weights)?;
+pub fn test_any_time(visitor_counts: &[u64], weights: &[f64]) -> Option<Mismatch> {
+    let arms = planned_arms(visitor_counts, weights)?;
     let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
     let prior = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + total);
-    let terms = arms.iter().map(|PlannedArm { visitors: arm_visitors, share }| {
+    let terms = arms.iter().map(|PlannedArm { visitors, share }| {
         let concentration = CONCENTRATION * share;
-        ln_gamma(concentration + arm_visitors) - ln_gamma(concentration) - arm_visitors * share.ln()
+        ln_gamma(concentration + visitors) - ln_gamma(concentration) - visitors * share.ln()
     });
     let ln_bayes_factor = prior + terms.sum::<f64>();
     Some(Mismatch {

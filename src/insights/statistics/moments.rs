@@ -50,39 +50,39 @@ pub struct CupedSums {
 
 /// Returns the sample covariance of two amounts, from their sums and the sum of their products. Returns 0 for fewer
 /// than two visitors.
-fn covariance(visitors: f64, a_sum: f64, b_sum: f64, sum_of_products: f64) -> f64 {
-    if visitors < 2.0 {
+fn covariance(visitor_count: f64, a_sum: f64, b_sum: f64, sum_of_products: f64) -> f64 {
+    if visitor_count < 2.0 {
         return 0.0;
     }
-    (sum_of_products - a_sum * (b_sum / visitors)) / (visitors - 1.0)
+    (sum_of_products - a_sum * (b_sum / visitor_count)) / (visitor_count - 1.0)
 }
 
 /// Returns the sample variance. If rounding makes it negative, returns 0.
-fn variance(visitors: f64, sum: f64, sum_of_squares: f64) -> f64 {
-    covariance(visitors, sum, sum, sum_of_squares).max(0.0)
+fn variance(visitor_count: f64, sum: f64, sum_of_squares: f64) -> f64 {
+    covariance(visitor_count, sum, sum, sum_of_squares).max(0.0)
 }
 
 /// Returns the mean. Returns 0 if there are no visitors.
-fn mean(visitors: f64, sum: f64) -> f64 {
-    if visitors == 0.0 { 0.0 } else { sum / visitors }
+fn mean(visitor_count: f64, sum: f64) -> f64 {
+    if visitor_count == 0.0 { 0.0 } else { sum / visitor_count }
 }
 
 impl Moments {
-    fn new(visitors: f64, mean: f64, variance: f64) -> Self {
-        Self { visitors, mean, variance, level: mean }
+    fn new(visitor_count: f64, mean: f64, variance: f64) -> Self {
+        Self { visitors: visitor_count, mean, variance, level: mean }
     }
 
-    /// Returns the moments of a share of visitors. If `converted_visitors` is larger than `visitors`, all visitors count as
+    /// Returns the moments of a share of visitors. If `converted_count` is larger than `visitor_count`, all visitors count as
     /// converted.
-    pub fn of_proportion(visitors: u64, converted_visitors: u64) -> Self {
-        let mean = mean(visitors as f64, converted_visitors.min(visitors) as f64);
-        Self::new(visitors as f64, mean, mean * (1.0 - mean))
+    pub fn of_proportion(visitor_count: u64, converted_count: u64) -> Self {
+        let mean = mean(visitor_count as f64, converted_count.min(visitor_count) as f64);
+        Self::new(visitor_count as f64, mean, mean * (1.0 - mean))
     }
 
     /// Returns the moments of an amount per visitor.
-    pub fn of_mean(visitors: u64, sum: f64, sum_of_squares: f64) -> Self {
-        let visitors = visitors as f64;
-        Self::new(visitors, mean(visitors, sum), variance(visitors, sum, sum_of_squares))
+    pub fn of_mean(visitor_count: u64, sum: f64, sum_of_squares: f64) -> Self {
+        let visitor_count = visitor_count as f64;
+        Self::new(visitor_count, mean(visitor_count, sum), variance(visitor_count, sum, sum_of_squares))
     }
 
     /// Returns the moments of a ratio by the delta method (Deng, Knoblich, Lu 2018).

@@ -4,13 +4,13 @@ use super::difference::Interval;
 use super::distributions::normal_quantile;
 
 /// Returns Wilson's interval of a share of visitors. `None` if there are no visitors.
-pub fn wilson(visitors: u64, converted_visitors: u64, alpha: f64) -> Option<Interval> {
-    if visitors == 0 {
+pub fn wilson(visitor_count: u64, converted_count: u64, alpha: f64) -> Option<Interval> {
+    if visitor_count == 0 {
         return None;
     }
     let z = -normal_quantile(alpha / 2.0);
-    let n = visitors as f64;
-    let m = converted_visitors.min(visitors) as f64 / n;
+    let n = visitor_count as f64;
+    let m = converted_count.min(visitor_count) as f64 / n;
     let scale = 1.0 + z * z / n;
     let center = (m + z * z / (2.0 * n)) / scale;
     let half = z / scale * (m * (1.0 - m) / n + z * z / (4.0 * n * n)).sqrt();

@@ -41,12 +41,8 @@ pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
 
 /// Returns the number of days until the smallest arm has enough visitors, rounded up. `None` if it gets no new
 /// visitors.
-pub fn days_left(
-    needed_visitors_per_arm: u64,
-    smallest_arm_visitors: u64,
-    new_visitors_per_day: f64,
-) -> Option<u64> {
-    let missing = needed_visitors_per_arm.saturating_sub(smallest_arm_visitors);
+pub fn days_left(needed_arm_size: u64, smallest_arm_size: u64, new_visitors_per_day: f64) -> Option<u64> {
+    let missing = needed_arm_size.saturating_sub(smallest_arm_size);
     if missing == 0 {
         return Some(0);
     }

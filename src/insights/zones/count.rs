@@ -229,7 +229,7 @@ impl PartCount {
     }
 
     /// Adds the events after the views of the variants in the part.
-    fn add_followed(&self, zones: &mut [ZoneCount], values: &Values, limit: usize) {
+    fn add_followed(&self, zones: &mut [ZoneCount], values: &Values, events_max: usize) {
         for zone in zones {
             for variant in &mut zone.variants {
                 let number = self.texts.variant(&zone.zone, &variant.key);
@@ -237,7 +237,7 @@ impl PartCount {
                 if let Some(shown) = &mut variant.shown
                     && let Some(counts) = counts
                 {
-                    shown.set_followed(counts, values, limit);
+                    shown.set_followed(counts, values, events_max);
                 }
             }
         }
@@ -247,14 +247,14 @@ impl PartCount {
 impl ShownCount {
     /// Keeps the events with the most visitors. `counts` has the number of visitors of each event, by the number of the
     /// name of the event.
-    fn set_followed(&mut self, counts: &[u64], values: &Values, limit: usize) {
+    fn set_followed(&mut self, counts: &[u64], values: &Values, events_max: usize) {
         let events = values.texts.iter().zip(counts).filter(|(_, visitors)| **visitors > 0);
         let events =
             events.map(|(name, visitors)| EventCount { name: name.to_string(), visitors: *visitors });
         self.followed = events.collect();
         self.followed.sort_by(|a, b| b.visitors.cmp(&a.visitors).then_with(|| a.name.cmp(&b.name)));
-        self.more = self.followed.len().saturating_sub(limit);
-        self.followed.truncate(limit);
+        self.more = self.followed.len().saturating_sub(events_max);
+        self.followed.truncate(events_max);
     }
 }
 
@@ -326,7 +326,7 @@ fn zone_count(
     published_keys: &[String],
     is_always_shown: bool,
     mut shown_variants: Vec<ShownVariant<'_>>,
-    limit: usize,
+    others_max: usize,
 ) -> ZoneCount {
     shown_variants.sort_by(|a, b| b.count.views.cmp(&a.count.views).then_with(|| a.key.cmp(b.key)));
     let published = published_keys.iter().map(|key| {
@@ -335,8 +335,8 @@ fn zone_count(
         VariantCount { key: key.clone(), shown: (is_always_shown || key != DEFAULT).then_some(count) }
     });
     let mut variants: Vec<VariantCount> = published.collect();
-    let more = shown_variants.len().saturating_sub(limit);
-    let others = shown_variants.into_iter().take(limit);
+    let more = shown_variants.len().saturating_sub(others_max);
+    let others = shown_variants.into_iter().take(others_max);
     variants.extend(
         others.map(|variant| VariantCount { key: variant.key.to_owned(), shown: Some(variant.count) }),
     );

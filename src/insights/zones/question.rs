@@ -42,7 +42,7 @@ impl ZonesQuestion {
     pub fn parse<'p>(
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zones_of: impl FnOnce(&str) -> Vec<PublishedZone>,
-        zone: &Zone,
+        time_zone: &Zone,
         now_ms: i64,
     ) -> Result<Self, QuestionError> {
         let is_known = |(name, value): &(&str, &str)| ZONES_PARAM_NAMES.contains(name) && !value.is_empty();
@@ -51,7 +51,7 @@ impl ZonesQuestion {
             .map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, ZONES_LIMIT_MAX))?;
         // The question `top` for pages has the same parameters. So its parser checks these parameters.
         let pairs = pairs.into_iter().chain([("of", "page")]);
-        let Question { range, bots, filters, .. } = Question::parse(Subject::Top, pairs, zone, now_ms)?;
+        let Question { range, bots, filters, .. } = Question::parse(Subject::Top, pairs, time_zone, now_ms)?;
         let page = match &filters.page[..] {
             [page] => page.clone(),
             [] => return Err(QuestionError::invalid("page", "the path of a page, such as '/'", "")),

@@ -102,8 +102,8 @@ impl Texts {
     }
 
     /// Returns the variant with these names. Returns `None` if no page event has the zone or the key.
-    pub(super) fn variant(&self, zone: &str, key: &str) -> Option<Variant> {
-        let zone = *self.zones.numbers.get(zone)?;
+    pub(super) fn variant(&self, zone_name: &str, key: &str) -> Option<Variant> {
+        let zone = *self.zones.numbers.get(zone_name)?;
         let key = if key == DEFAULT { DEFAULT_KEY } else { *self.keys.numbers.get(key)? };
         Some(Variant { zone, key })
     }

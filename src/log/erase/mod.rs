@@ -313,10 +313,14 @@ impl ErasureStarted {
 }
 
 /// Deletes segments before the tombstone that retention has expired but failed to delete.
-fn delete_expired(directory: &LogDirectory, seq: u64, segments: &[(SegmentEntry, i64)]) -> io::Result<()> {
+fn delete_expired(
+    directory: &LogDirectory,
+    end_seq: u64,
+    segments: &[(SegmentEntry, i64)],
+) -> io::Result<()> {
     let OldestSeq::Seq(oldest) = directory.oldest()? else { return Ok(()) };
     let is_kept = |first_seq: u64| segments.iter().any(|(segment, _)| segment.first_seq == first_seq);
-    let is_expired = |first_seq: &u64| *first_seq < seq.min(oldest) && !is_kept(*first_seq);
+    let is_expired = |first_seq: &u64| *first_seq < end_seq.min(oldest) && !is_kept(*first_seq);
     let mut expired = directory.segments()?.into_iter().filter(is_expired);
     expired.try_for_each(|first_seq| directory.delete_segment(first_seq))
 }

@@ -13,16 +13,16 @@ use crate::record::{
 const EMPTY_PAYLOAD: &str = "{}";
 
 /// Erases the content of an encoded record. Length and received time remain, and the key if `keeps_key`.
-pub(super) fn make_void(record: &mut [u8], keeps_key: bool) {
-    let payload_bytes = record.len() - RECORD_BYTES_MIN;
-    let (key, _) = key_and_time(record);
+pub(super) fn make_void(bytes: &mut [u8], keeps_key: bool) {
+    let payload_bytes = bytes.len() - RECORD_BYTES_MIN;
+    let (key, _) = key_and_time(bytes);
     let key = if keeps_key { key } else { 0 };
-    record[4] = RecordKind::Void as u8;
-    record[5] = 0;
-    record[16..24].fill(0);
-    record[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(key, payload_bytes as u32));
-    record[LENGTHS_OFFSET..FOLD_LENGTH_OFFSET].fill(0xFF);
-    record[FOLD_LENGTH_OFFSET..].fill(0);
+    bytes[4] = RecordKind::Void as u8;
+    bytes[5] = 0;
+    bytes[16..24].fill(0);
+    bytes[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(key, payload_bytes as u32));
+    bytes[LENGTHS_OFFSET..FOLD_LENGTH_OFFSET].fill(0xFF);
+    bytes[FOLD_LENGTH_OFFSET..].fill(0);
 }
 
 /// The IDs to remove from a record that belongs to another visitor.

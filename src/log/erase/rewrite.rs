@@ -60,13 +60,13 @@ impl<'a> Treatments<'a> {
     }
 
     /// Returns the treatment of an encoded record.
-    fn of(&mut self, seq: u64, record: &[u8]) -> Treatment {
+    fn of(&mut self, seq: u64, encoded_record: &[u8]) -> Treatment {
         let mut may_change = false;
-        self.hasher.each(record, |hash| may_change |= self.rule.may_name(hash));
+        self.hasher.each(encoded_record, |hash| may_change |= self.rule.may_name(hash));
         if !may_change {
             return Treatment::Keep;
         }
-        match Record::decode(record) {
+        match Record::decode(encoded_record) {
             Some((record, _)) if !self.is_quarantined => self.rule.treatment(seq, &record),
             Some((record, _)) if self.rule.names_visitor(&record) => Treatment::Void,
             _ => Treatment::Keep,
@@ -156,8 +156,8 @@ pub(super) fn rewrite_quarantined(
     })
 }
 
-fn has_batch(scan: &mut BatchScanner) -> io::Result<bool> {
-    while let Some(item) = scan.next()? {
+fn has_batch(scanner: &mut BatchScanner) -> io::Result<bool> {
+    while let Some(item) = scanner.next()? {
         if matches!(item, ScanItem::Batch { .. }) {
             return Ok(true);
         }
@@ -167,11 +167,11 @@ fn has_batch(scan: &mut BatchScanner) -> io::Result<bool> {
 
 /// Returns whether a file holds a record to change, damage that may be one, or a voided batch.
 fn needs_rewrite(
-    scan: &mut BatchScanner,
+    scanner: &mut BatchScanner,
     void_from_seq: u64,
     treatments: &mut Treatments<'_>,
 ) -> io::Result<bool> {
-    while let Some(item) = scan.next()? {
+    while let Some(item) = scanner.next()? {
         let ScanItem::Batch { batch, .. } = item else { return Ok(true) };
         let mut records = batch.records.seqs().zip(batch.records.iter_encoded());
         let mut is_changed = |(seq, record): (u64, &[u8])| treatments.of(seq, record) != Treatment::Keep;
@@ -219,13 +219,13 @@ impl<'a> SegmentRewriter<'a> {
     /// Copies the whole batches to their old offsets.
     fn copy_batches(
         &mut self,
-        scan: &mut BatchScanner,
+        scanner: &mut BatchScanner,
         void_from_seq: u64,
         treatments: &mut Treatments<'_>,
     ) -> io::Result<()> {
         // Damage becomes zeros when a batch follows it. Damage at the end is left out.
         let mut damaged_bytes = 0;
-        while let Some(item) = scan.next()? {
+        while let Some(item) = scanner.next()? {
             match item {
                 ScanItem::Damage { bytes, .. } => {
                     damaged_bytes += bytes;
@@ -287,9 +287,9 @@ impl<'a> SegmentRewriter<'a> {
         self.footer.add_batch(self.offset + start as u64, &Batch::from_trusted(&self.pending[start..]));
     }
 
-    /// Writes the pending bytes if there are at least `bytes` of them, and at least 1.
-    fn flush_from(&mut self, bytes: usize) -> io::Result<()> {
-        if self.pending.len() < bytes.max(1) {
+    /// Writes the pending bytes if there are at least `bytes_min` of them, and at least 1.
+    fn flush_from(&mut self, bytes_min: usize) -> io::Result<()> {
+        if self.pending.len() < bytes_min.max(1) {
             return Ok(());
         }
         append_all(self.file, &self.pending)?;

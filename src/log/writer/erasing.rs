@@ -148,15 +148,15 @@ impl LogWriter {
     }
 }
 
-/// Appends the tombstones of a visitor to `batch`, and returns their number.
+/// Appends the tombstones of a visitor to `out`, and returns their number.
 fn encode_tombstones(
     visitor: &VisitorIds,
     payloads: &[String],
     now_ms: i64,
-    batch: &mut Vec<u8>,
+    out: &mut Vec<u8>,
 ) -> io::Result<u32> {
     for payload in payloads {
-        Record::tombstone(&visitor.site, payload, now_ms).encode(batch).map_err(io::Error::other)?;
+        Record::tombstone(&visitor.site, payload, now_ms).encode(out).map_err(io::Error::other)?;
     }
     Ok(payloads.len() as u32)
 }

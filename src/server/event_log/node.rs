@@ -101,17 +101,17 @@ impl LogConsumer for NodeObserver {
 /// Opens the log of a node, and restores its profiles. The stream is read after the start.
 pub(super) fn start(
     config: &Config,
-    memory: &MemoryPlan,
+    plan: &MemoryPlan,
     servers: &str,
     progress: &StartupProgress,
 ) -> Result<EventLog, BootError> {
     let directory = &config.data;
-    let profiles_bytes = memory.params().profiles_bytes;
+    let profiles_bytes = plan.params().profiles_bytes;
     let data_error = |cause| BootError::of_data(directory, cause);
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     let clock = Arc::new(SystemClock::new());
     // 1. Lock the data directory and find the ends of the log.
-    let (log, range, insights) = lock_and_prepare(config, memory, &disk, &*clock).map_err(data_error)?;
+    let (log, range, insights) = lock_and_prepare(config, plan, &disk, &*clock).map_err(data_error)?;
     progress.set_log(0, range.last);
     // 2. Restore the profiles from a checkpoint.
     let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
@@ -136,7 +136,7 @@ pub(super) fn start(
         started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-    let options = node_log_options(log_options(config, memory), &node, range.last, log_id, tombstone_key);
+    let options = node_log_options(log_options(config, plan), &node, range.last, log_id, tombstone_key);
     let position = node.position();
     let returned = node.returned();
     let observer = NodeObserver {
@@ -186,13 +186,13 @@ pub(super) fn start(
 }
 
 /// Takes the restored profiles, with a digest, and with entries of ownership under the key of the cluster.
-fn take_profiles(starting_node: &mut StartingNode, cost_max: u64) -> (ProfileTable, ProfileReaders) {
+fn take_profiles(starting_node: &mut StartingNode, profiles_bytes: u64) -> (ProfileTable, ProfileReaders) {
     let restored = &mut starting_node.restored;
     let keys = &starting_node.keys;
     let table = std::mem::take(&mut restored.table);
     let fold = std::mem::take(&mut restored.fold);
     let base_position = restored.saved.as_ref().map_or(0, |saved| saved.era.base_position);
-    let (table, profiles) = ProfileTable::from_table(table, fold, keys.table, cost_max);
+    let (table, profiles) = ProfileTable::from_table(table, fold, keys.table, profiles_bytes);
     let table = table.with_tombstone_key(Some(keys.tombstone.clone())).with_digest();
     table.set_orders(OrderRules { base_position, floor: 0 });
     (table, profiles)
@@ -203,12 +203,13 @@ fn restore(
     config: &Config,
     servers: &str,
     checkpoints: &CheckpointDirectory,
-    range: &SeqRange,
+    log_range: &SeqRange,
     progress: &StartupProgress,
 ) -> Result<StartingNode, BootError> {
     let mut on_progress = |done, total| progress.set_visitors(done, total);
-    let starting =
-        StartingNode::restore(&config.cluster, servers, checkpoints, &config.data, range, &mut on_progress);
+    let cluster = &config.cluster;
+    let data = &config.data;
+    let starting = StartingNode::restore(cluster, servers, checkpoints, data, log_range, &mut on_progress);
     let starting = starting.map_err(|error| match error {
         NodeRestoreError::Setting(text) => BootError::Cluster(text),
         NodeRestoreError::Thread(cause) => BootError::Thread(cause),

@@ -139,7 +139,7 @@ impl SnapshotDirectory {
         &mut self,
         dir: &Path,
         touched_names: &HashSet<OsString>,
-        catalog: &CurrentCatalog,
+        current_catalog: &CurrentCatalog,
     ) -> io::Result<()> {
         let present = self.list_present(dir, touched_names)?;
         self.files.retain(|name, _| present.contains(name));
@@ -169,7 +169,7 @@ impl SnapshotDirectory {
         loop {
             let mut found = faults.clone();
             let chosen = self.select(&mut found);
-            if !self.activate(chosen, catalog) {
+            if !self.activate(chosen, current_catalog) {
                 self.list.set(self.list_files(&found.reasons));
                 self.log_rejections(found.lines);
                 self.log_superseded();
@@ -300,7 +300,7 @@ impl SnapshotDirectory {
     }
 
     /// Serves the snapshots in `snapshots`. Returns whether they differ from the served ones.
-    fn activate(&mut self, snapshots: BTreeMap<String, Arc<Snapshot>>, catalog: &CurrentCatalog) -> bool {
+    fn activate(&mut self, snapshots: BTreeMap<String, Arc<Snapshot>>, current: &CurrentCatalog) -> bool {
         let is_same = snapshots.len() == self.served.len()
             && snapshots
                 .iter()
@@ -322,7 +322,7 @@ impl SnapshotDirectory {
         let sites = snapshots.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
         });
-        catalog.swap(Catalog::new(sites).with_phases(Arc::clone(&self.phases)));
+        current.swap(Catalog::new(sites).with_phases(Arc::clone(&self.phases)));
         for (site, snapshot) in &snapshots {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
                 self.metrics.record_activation();

@@ -83,8 +83,8 @@ impl Phase {
 }
 
 /// Returns whether both ends are numbers in this order.
-pub(super) fn is_range(from: f64, to: f64) -> bool {
-    from.is_finite() && to.is_finite() && from <= to
+pub(super) fn is_range(start: f64, end: f64) -> bool {
+    start.is_finite() && end.is_finite() && start <= end
 }
 
 /// The phases of each experiment of a site, by key, oldest first.

@@ -210,14 +210,14 @@ impl StateFile {
 
 /// Decodes a map: the number of its entries, and the entries, sorted by their keys.
 pub(super) fn decode_sorted<'p, T>(
-    payload: &mut Decoder<'p>,
+    decoder: &mut Decoder<'p>,
     decode_value: impl Fn(&mut Decoder<'p>) -> Option<T>,
 ) -> Option<BTreeMap<String, T>> {
     let mut map: BTreeMap<String, T> = BTreeMap::new();
-    for _ in 0..payload.number()? {
-        let key = payload.text()?.to_owned();
+    for _ in 0..decoder.number()? {
+        let key = decoder.text()?.to_owned();
         let is_sorted = map.last_key_value().is_none_or(|(last, _)| *last < key);
-        let value = decode_value(payload)?;
+        let value = decode_value(decoder)?;
         is_sorted.then(|| map.insert(key, value))?;
     }
     Some(map)

@@ -60,14 +60,14 @@ pub fn check(path: &Path) -> io::Result<Option<(usize, usize)>> {
 }
 
 /// Encodes the content of the file.
-pub fn encode(sites: &SiteVersions) -> Vec<u8> {
+pub fn encode(site_versions: &SiteVersions) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
-    put_number(&mut bytes, sites.len() as u64);
-    for (site, versions) in sites {
+    put_number(&mut bytes, site_versions.len() as u64);
+    for (site, versions) in site_versions {
         put_sized(&mut bytes, site.as_bytes());
         encode_site(versions, &mut bytes);
     }
-    let histories = || sites.iter().filter(|(_, versions)| !versions.servings().is_empty());
+    let histories = || site_versions.iter().filter(|(_, versions)| !versions.servings().is_empty());
     put_number(&mut bytes, histories().count() as u64);
     for (site, versions) in histories() {
         put_sized(&mut bytes, site.as_bytes());
@@ -141,7 +141,7 @@ pub fn decode(bytes: &[u8]) -> Result<SiteVersions, FileDamage> {
 }
 
 /// Adds the histories to their sites.
-fn decode_histories(decoder: &mut Decoder<'_>, mut sites: SiteVersions) -> Option<SiteVersions> {
+fn decode_histories(decoder: &mut Decoder<'_>, mut site_versions: SiteVersions) -> Option<SiteVersions> {
     let mut before = None;
     for _ in 0..decoder.number()? {
         let site = decoder.text()?;
@@ -149,10 +149,10 @@ fn decode_histories(decoder: &mut Decoder<'_>, mut sites: SiteVersions) -> Optio
             return None;
         }
         let servings = decode_servings(decoder)?;
-        let versions = sites.get_mut(site)?;
+        let versions = site_versions.get_mut(site)?;
         *versions = std::mem::take(versions).with_servings(servings);
     }
-    Some(sites)
+    Some(site_versions)
 }
 
 fn decode_servings(decoder: &mut Decoder<'_>) -> Option<Vec<Serving>> {

@@ -74,12 +74,12 @@ impl WatcherHandle {
 pub(crate) fn spawn(
     dir: PathBuf,
     mut snapshots: SnapshotDirectory,
-    catalog: CurrentCatalog,
+    current_catalog: CurrentCatalog,
     rescan_interval: Duration,
     mut state_files: StateFiles,
 ) -> std::io::Result<WatcherHandle> {
     let (sender, calls) = channel();
-    let handle = WatcherHandle { messages: sender.clone(), current: catalog.clone() };
+    let handle = WatcherHandle { messages: sender.clone(), current: current_catalog.clone() };
     let events = sender;
     let send = move |event| {
         // Sending fails if the thread could not be started.
@@ -107,7 +107,7 @@ pub(crate) fn spawn(
             if buffered.rescan_all {
                 snapshots.invalidate_stamps();
             }
-            let scanned = snapshots.scan(&dir, &buffered.touched, &catalog);
+            let scanned = snapshots.scan(&dir, &buffered.touched, &current_catalog);
             log_scan_error(&dir, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
                 _ if snapshots.has_incomplete_files() => INCOMPLETE_RETRY,

@@ -9,13 +9,13 @@ use crate::site::snapshot::format::{HEADER_BYTES, Header, Site};
 use crate::site::source::diagnostics::Diagnostics;
 
 /// Appends the archive of a site to the beginning of its file, and fills in the header.
-pub(super) fn archive_site(site: &Site, file_content: Vec<u8>, version: u64) -> Result<Vec<u8>, Diagnostics> {
-    let piece_data_bytes = file_content.len() - HEADER_BYTES;
+pub(super) fn archive_site(site: &Site, file_start: Vec<u8>, version: u64) -> Result<Vec<u8>, Diagnostics> {
+    let piece_data_bytes = file_start.len() - HEADER_BYTES;
     if piece_data_bytes as u64 > PIECE_DATA_BYTES_MAX {
         return Err(snapshot_too_large("texts of bodies", PIECE_DATA_BYTES_MAX, "more"));
     }
     let writer =
-        BoundedWriter { bytes_max: file_content.len() + ARCHIVE_BYTES_MAX as usize, bytes: file_content };
+        BoundedWriter { bytes_max: file_start.len() + ARCHIVE_BYTES_MAX as usize, bytes: file_start };
     let mut bytes = to_bytes_in::<_, Error>(site, writer)
         .map_err(|error| snapshot_too_large("parts beside texts", ARCHIVE_BYTES_MAX, &error.to_string()))?
         .bytes;
@@ -51,8 +51,8 @@ impl Writer<Error> for BoundedWriter {
     }
 }
 
-fn snapshot_too_large(part: &str, bytes_max: u64, actual: &str) -> Diagnostics {
-    let expected = format!("a site whose snapshot has at most {bytes_max} bytes of {part}");
+fn snapshot_too_large(content: &str, bytes_max: u64, actual: &str) -> Diagnostics {
+    let expected = format!("a site whose snapshot has at most {bytes_max} bytes of {content}");
     let mut diagnostics = Diagnostics::default();
     diagnostics.add_titled("site.json", "", "the snapshot is too large", expected, actual);
     diagnostics

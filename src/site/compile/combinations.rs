@@ -28,14 +28,15 @@ pub(super) struct Combinations {
 
 pub(super) fn find_combinations(page: &Page) -> Combinations {
     let mut first = Vec::new();
-    let mut search = Search { page, pairs: 0, steps: 0, found: BTreeSet::new(), was_pruned: false };
+    let mut search =
+        Search { page, pairs: 0, found_max: 0, steps: 0, found: BTreeSet::new(), was_pruned: false };
     let mut counted = 0;
     for pairs in 0..=page.zones.len() {
         search.pairs = pairs;
         search.found.clear();
         search.was_pruned = false;
-        let limit = COMBINATIONS_COUNTED_MAX - counted;
-        search.walk(&mut zones_reversed(&page.parts), &mut SearchState::default(), limit);
+        search.found_max = COMBINATIONS_COUNTED_MAX - counted;
+        search.walk(&mut zones_reversed(&page.parts), &mut SearchState::default());
         counted += search.found.len();
         let room = COMBINATIONS_LISTED_MAX - first.len();
         first.extend(search.found.iter().take(room).cloned());
@@ -70,6 +71,8 @@ struct Search<'p> {
     page: &'p Page,
     /// The number of pairs that a combination of this round has.
     pairs: usize,
+    /// The number of combinations after which this round ends.
+    found_max: usize,
     steps: usize,
     found: BTreeSet<String>,
     was_pruned: bool,
@@ -80,89 +83,95 @@ impl Search<'_> {
         self.steps >= COMBINATION_STEPS_MAX
     }
 
-    /// Tries all variants of the next zone in `zones`, and recursively of the zones after it.
-    fn walk(&mut self, zones: &mut Vec<u8>, state: &mut SearchState, limit: usize) {
+    /// Tries all variants of the next zone in `zone_indexes`, and recursively of the zones after it.
+    fn walk(&mut self, zone_indexes: &mut Vec<u8>, state: &mut SearchState) {
         self.steps += 1;
-        if self.found.len() >= limit || self.is_exhausted() {
+        if self.found.len() >= self.found_max || self.is_exhausted() {
             return;
         }
-        let Some(index) = zones.pop() else {
+        let Some(index) = zone_indexes.pop() else {
             if state.pairs.len() == self.pairs {
                 self.found.insert(self.canonical_string(state));
             }
             return;
         };
-        self.try_rules(index, 0, &mut Vec::new(), zones, state, limit);
-        zones.push(index);
+        self.try_rules(index, 0, &mut Vec::new(), zone_indexes, state);
+        zone_indexes.push(index);
     }
 
-    /// Tries the rules from `rule` on, each with and without a match.
+    /// Tries the rules from `rule_index` on, each with and without a match.
     fn try_rules(
         &mut self,
-        index: u8,
-        rule: usize,
-        variants: &mut Vec<u8>,
-        zones: &mut Vec<u8>,
+        zone_index: u8,
+        rule_index: usize,
+        variant_indexes: &mut Vec<u8>,
+        zone_indexes: &mut Vec<u8>,
         state: &mut SearchState,
-        limit: usize,
     ) {
         let page = self.page;
-        let zone: &Zone = &page.zones[usize::from(index)];
-        match zone.rules.get(rule) {
-            None => self.try_variant(index, 0, variants, zones, state, limit),
+        let zone: &Zone = &page.zones[usize::from(zone_index)];
+        match zone.rules.get(rule_index) {
+            None => self.try_variant(zone_index, 0, variant_indexes, zone_indexes, state),
             Some(Rule::Audience { variant, .. } | Rule::When { variant, .. }) => {
-                self.try_variant(index, *variant, variants, zones, state, limit);
-                self.try_rules(index, rule + 1, variants, zones, state, limit);
+                self.try_variant(zone_index, *variant, variant_indexes, zone_indexes, state);
+                self.try_rules(zone_index, rule_index + 1, variant_indexes, zone_indexes, state);
             }
             Some(Rule::Experiment { experiment, arms, when }) => match state.arms.get(experiment).copied() {
                 None => {
                     for arm in (0..arms.len()).map(Some).chain([None]) {
                         state.arms.insert(*experiment, arm);
-                        // Each arm gets its own copy of `variants`: it may show a variant that another arm
+                        // Each arm gets its own copy of `variant_indexes`: it may show a variant that another arm
                         // showed.
-                        self.try_rules(index, rule, &mut variants.clone(), zones, state, limit);
+                        self.try_rules(
+                            zone_index,
+                            rule_index,
+                            &mut variant_indexes.clone(),
+                            zone_indexes,
+                            state,
+                        );
                     }
                     state.arms.remove(experiment);
                 }
                 Some(Some(arm)) => {
                     let variant = arms.get(arm).copied().unwrap_or(0);
-                    self.try_variant(index, variant, variants, zones, state, limit);
+                    self.try_variant(zone_index, variant, variant_indexes, zone_indexes, state);
                     if when.is_some() {
-                        self.try_rules(index, rule + 1, variants, zones, state, limit);
+                        self.try_rules(zone_index, rule_index + 1, variant_indexes, zone_indexes, state);
                     }
                 }
-                Some(None) => self.try_rules(index, rule + 1, variants, zones, state, limit),
+                Some(None) => {
+                    self.try_rules(zone_index, rule_index + 1, variant_indexes, zone_indexes, state)
+                }
             },
         }
     }
 
     fn try_variant(
         &mut self,
-        index: u8,
-        variant: u8,
-        variants: &mut Vec<u8>,
-        zones: &mut Vec<u8>,
+        zone_index: u8,
+        variant_index: u8,
+        variant_indexes: &mut Vec<u8>,
+        zone_indexes: &mut Vec<u8>,
         state: &mut SearchState,
-        limit: usize,
     ) {
-        if variants.contains(&variant) {
+        if variant_indexes.contains(&variant_index) {
             return;
         }
-        variants.push(variant);
-        if variant != 0 {
+        variant_indexes.push(variant_index);
+        if variant_index != 0 {
             if state.pairs.len() == self.pairs {
                 self.was_pruned = true;
                 return;
             }
-            state.pairs.insert(index, variant);
+            state.pairs.insert(zone_index, variant_index);
         }
         let page = self.page;
-        let parts = &page.zones[usize::from(index)].variants[usize::from(variant)].parts;
-        let before = zones.len();
-        zones.extend(zones_reversed(parts));
-        self.walk(zones, state, limit);
-        zones.truncate(before);
-        state.pairs.remove(&index);
+        let parts = &page.zones[usize::from(zone_index)].variants[usize::from(variant_index)].parts;
+        let before = zone_indexes.len();
+        zone_indexes.extend(zones_reversed(parts));
+        self.walk(zone_indexes, state);
+        zone_indexes.truncate(before);
+        state.pairs.remove(&zone_index);
     }
 
     fn canonical_string(&self, state: &SearchState) -> String {

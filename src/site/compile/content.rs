@@ -69,16 +69,16 @@ impl<'s> Collections<'s> {
         Some((collected, collected.entries.as_deref()?))
     }
 
-    /// Parses a condition over fields that may use `params`.
+    /// Parses a condition over fields that may use `param_names`.
     pub(super) fn parse_condition(
         &self,
         condition: &Json,
-        params: Option<Vec<&str>>,
+        param_names: Option<Vec<&str>>,
         file: &str,
         pointer: &str,
         diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
-        let vocabulary = ContentVocabulary { groups: self.groups, params };
+        let vocabulary = ContentVocabulary { groups: self.groups, params: param_names };
         conditions::parse_condition(condition, &vocabulary, file, pointer, diagnostics)
     }
 }
@@ -124,7 +124,7 @@ pub(super) struct DiagnosticSink<'m> {
 pub(super) fn compile_queries(
     source: &Source,
     collections: &Collections<'_>,
-    conditions: &mut ConditionCompiler<'_>,
+    condition_compiler: &mut ConditionCompiler<'_>,
     pieces: &mut PieceBuilder,
     sink: &mut DiagnosticSink<'_>,
 ) -> Vec<Query> {
@@ -137,7 +137,7 @@ pub(super) fn compile_queries(
     let mut written = BTreeMap::new();
     let compile = |(key, query)| {
         let mut writer = ItemWriter { pieces, pieces_by_item: &mut written };
-        QueryCompiler { key, query, sink }.compile(collections, conditions, &mut writer)
+        QueryCompiler { key, query, sink }.compile(collections, condition_compiler, &mut writer)
     };
     queries.iter().map(|(key, query)| (&**key, query)).map(compile).collect()
 }
@@ -194,7 +194,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
     fn compile(
         mut self,
         collections: &Collections<'s>,
-        conditions: &mut ConditionCompiler<'_>,
+        condition_compiler: &mut ConditionCompiler<'_>,
         writer: &mut ItemWriter<'_, 's>,
     ) -> Query {
         let params = self.compile_params();
@@ -219,7 +219,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
             let at = format!("/{}/where", self.key);
             let mut compile = |conjuncts: &[Condition]| {
                 let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
-                conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
+                condition_compiler.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
             let program = compile(&with_params);
             let residual = compile(&scanned);

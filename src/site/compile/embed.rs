@@ -95,12 +95,12 @@ impl<'c> EmbeddedQueries<'c> {
     fn parse_argument(
         &self,
         query: &ArchivedQuery,
-        param: usize,
+        param_index: usize,
         argument: &RawJson,
         location: &QueryLocation<'_>,
         diagnostics: &mut Diagnostics,
     ) -> Argument {
-        let param = &query.params[param];
+        let param = &query.params[param_index];
         let argument: Json = serde_json::from_str(argument.get()).expect("the reader has parsed it");
         let pointer = format!("{}/params/{}", location.pointer, param.name);
         if let Some(name) = argument.as_object().and_then(|members| members.get("$route")) {

@@ -109,14 +109,14 @@ impl IndexInput<'_> {
         known.map(|(param, _)| param).collect()
     }
 
-    fn is_finite(&self, param: u16) -> bool {
-        let param = &self.params[usize::from(param)];
+    fn is_finite(&self, param_index: u16) -> bool {
+        let param = &self.params[usize::from(param_index)];
         !param.values.is_empty() || param.kind == ParamKind::Boolean
     }
 
     /// Returns whether a request can leave the parameter without a value.
-    fn may_be_absent(&self, param: u16) -> bool {
-        let param = &self.params[usize::from(param)];
+    fn may_be_absent(&self, param_index: u16) -> bool {
+        let param = &self.params[usize::from(param_index)];
         param.optional && param.default.is_none()
     }
 }
@@ -190,9 +190,9 @@ impl Digits<'_> {
 }
 
 impl IndexedParam {
-    fn new(input: &IndexInput<'_>, param: u16, item_values: BTreeSet<Vec<u8>>) -> Self {
-        let declared = &input.params[usize::from(param)];
-        let finite = input.is_finite(param);
+    fn new(input: &IndexInput<'_>, param_index: u16, item_values: BTreeSet<Vec<u8>>) -> Self {
+        let declared = &input.params[usize::from(param_index)];
+        let finite = input.is_finite(param_index);
         let values = if !finite {
             item_values
         } else if declared.values.is_empty() {
@@ -202,7 +202,7 @@ impl IndexedParam {
         };
         let values: BTreeMap<Vec<u8>, u64> = values.into_iter().zip(FIRST_VALUE_DIGIT..).collect();
         let other = value_unlike(declared.kind, &values);
-        Self { param, values, finite, may_be_absent: input.may_be_absent(param), other }
+        Self { param: param_index, values, finite, may_be_absent: input.may_be_absent(param_index), other }
     }
 
     fn base(&self) -> u64 {
@@ -312,11 +312,11 @@ impl<'q> IndexBuilder<'q> {
     }
 
     /// Removes the entries that no key returns, and renumbers the lists.
-    fn finish(&self, lists: BTreeMap<u64, Vec<u32>>, entries: usize, scanned: Vec<usize>) -> BuiltIndex {
-        let mut is_found = vec![false; entries];
+    fn finish(&self, lists: BTreeMap<u64, Vec<u32>>, entry_count: usize, scanned: Vec<usize>) -> BuiltIndex {
+        let mut is_found = vec![false; entry_count];
         lists.values().flatten().for_each(|at| is_found[*at as usize] = true);
-        let kept: Vec<u32> = (0..entries as u32).filter(|at| is_found[*at as usize]).collect();
-        let mut renumbered = vec![0; entries];
+        let kept: Vec<u32> = (0..entry_count as u32).filter(|at| is_found[*at as usize]).collect();
+        let mut renumbered = vec![0; entry_count];
         kept.iter().zip(0..).for_each(|(old, new)| renumbered[*old as usize] = new);
         let (keys, mut lists): (Vec<u64>, Vec<Vec<u32>>) = lists.into_iter().unzip();
         lists.iter_mut().flatten().for_each(|at| *at = renumbered[*at as usize]);

@@ -36,13 +36,13 @@ pub(super) struct PageCompiler<'a, 's> {
 
 impl<'a, 's> PageCompiler<'a, 's> {
     pub(super) fn new(
-        conditions: &'a mut ConditionCompiler<'s>,
+        condition_compiler: &'a mut ConditionCompiler<'s>,
         experiments: &'a Experiments,
         embedded_queries: &'a mut EmbeddedQueries<'a>,
         pieces: &'a mut PieceBuilder,
     ) -> Self {
         Self {
-            conditions,
+            conditions: condition_compiler,
             experiments,
             embedded_queries,
             pieces,

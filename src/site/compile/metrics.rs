@@ -37,17 +37,17 @@ pub(super) struct Zone<'s, 'd> {
 }
 
 impl Zone<'_, '_> {
-    fn report(&mut self, member: &str, title: &str, expected: String, actual: String) {
-        let pointer = format!("{}/{member}", self.pointer);
+    fn report(&mut self, member_path: &str, title: &str, expected: String, actual: String) {
+        let pointer = format!("{}/{member_path}", self.pointer);
         self.diagnostics.add_titled(self.file, pointer, title, expected, actual);
     }
 
-    fn check_goal(&mut self, member: &str, goal: &str) {
+    fn check_goal(&mut self, member_path: &str, goal: &str) {
         if Goal::parse(goal).is_none() {
             let expected = format!(
                 "the name of an event with 1 to {EVENT_NAME_CHARS_MAX} characters, or `page:` and a path such as `page:/thanks`"
             );
-            self.report(member, "invalid goal", expected, format!("{goal:?}"));
+            self.report(member_path, "invalid goal", expected, format!("{goal:?}"));
         }
     }
 
@@ -80,12 +80,12 @@ impl Zone<'_, '_> {
         &mut self,
         member: &str,
         first_member: &mut FirstMember<'s, T>,
-        other: FirstMember<'s, T>,
+        own_member: FirstMember<'s, T>,
     ) {
         let before = *first_member;
-        *first_member = before.or(other);
+        *first_member = before.or(own_member);
         if let Some((file, first_member)) = before
-            && other.is_some_and(|(_, other)| first_member != other)
+            && own_member.is_some_and(|(_, own_member)| first_member != own_member)
         {
             let title = format!("conflicting `{member}` of experiment `{}`", self.key);
             let expected = format!(

@@ -80,11 +80,11 @@ pub(super) struct PathIndex {
 
 /// Reports authored paths that match the same URLs.
 pub(super) fn check_shapes<'s>(
-    paths: impl Iterator<Item = (&'s str, &'s str)>,
+    files_and_paths: impl Iterator<Item = (&'s str, &'s str)>,
     diagnostics: &mut Diagnostics,
 ) {
     let mut shapes: BTreeMap<String, &str> = BTreeMap::new();
-    for (file, path) in paths {
+    for (file, path) in files_and_paths {
         let shape = path_shape(path);
         if let Some(other) = shapes.get(&shape) {
             let expected = format!("a path that matches other URLs than the path in `{other}`");

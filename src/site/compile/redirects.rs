@@ -265,8 +265,8 @@ impl<'r> RouteFinder<'r> {
         literal.or_else(|| self.find_pattern(0, segments))
     }
 
-    fn find_pattern(&self, branch: u32, segments: &[String]) -> Option<usize> {
-        let branch = self.tree.get(branch as usize)?;
+    fn find_pattern(&self, branch_index: u32, segments: &[String]) -> Option<usize> {
+        let branch = self.tree.get(branch_index as usize)?;
         let Some((segment, rest)) = segments.split_first() else {
             return branch.route.map(|route| route as usize);
         };

@@ -118,13 +118,13 @@ impl RouteCompiler<'_, '_, '_> {
         page: &Page,
         gaps: &ItemGaps,
         concrete_path: ConcretePath<'_>,
-        description: &[u8],
+        description_hash: &[u8],
         updated_at: Option<&str>,
     ) {
         if !self.taken.insert(concrete_path.path.clone()) {
             return;
         }
-        let mut found = description.to_vec();
+        let mut found = description_hash.to_vec();
         self.layouts.write_found_items(&page.embedded, &concrete_path.values, &mut found);
         if gaps.is_empty() {
             return self.add_page_route(concrete_path.path, page, &found, updated_at);

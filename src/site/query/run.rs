@@ -97,8 +97,8 @@ impl QueryRunner {
 
     /// Sets the position at which a cursor continues. Returns false if the cursor belongs to another query or
     /// to other values.
-    pub(crate) fn resume_at(&mut self, text: &str) -> bool {
-        let check = cursor::decode(text, SORT_KEY_BYTES_MAX, &mut self.cursor_key);
+    pub(crate) fn resume_at(&mut self, cursor_text: &str) -> bool {
+        let check = cursor::decode(cursor_text, SORT_KEY_BYTES_MAX, &mut self.cursor_key);
         let genuine = check == Some(self.cursor_checksum(&self.cursor_key));
         if !genuine {
             self.cursor_key.clear();

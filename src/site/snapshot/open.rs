@@ -207,7 +207,7 @@ pub struct SnapshotBudget {
 }
 
 impl SnapshotBudget {
-    /// Creates a budget of `bound` bytes.
+    /// Creates a budget of `limit_bytes` bytes.
     pub fn new(limit_bytes: u64) -> Self {
         Self { used_bytes: Arc::default(), limit_bytes }
     }

@@ -274,7 +274,7 @@ impl<'s> LayoutVerifier<'s> {
     fn verify_parts(
         &mut self,
         parts: &'s [ArchivedPart],
-        parent: Option<(u8, u8)>,
+        outer_variant: Option<(u8, u8)>,
         depth: usize,
     ) -> Result<(), &'static str> {
         let Self { site, page, .. } = *self;
@@ -285,7 +285,7 @@ impl<'s> LayoutVerifier<'s> {
                 ArchivedPart::RouteValue(index, param)
                     if is_route_argument(page, index.to_native(), *param) => {}
                 ArchivedPart::Zone(index) if usize::from(*index) < page.zones.len() => {
-                    self.verify_zone(*index, parent, depth)?;
+                    self.verify_zone(*index, outer_variant, depth)?;
                 }
                 _ => return Err("a layout refers to a missing piece, zone, query or argument"),
             }
@@ -293,26 +293,32 @@ impl<'s> LayoutVerifier<'s> {
         Ok(())
     }
 
-    fn verify_zone(&mut self, zone: u8, parent: Option<(u8, u8)>, depth: usize) -> Result<(), &'static str> {
+    fn verify_zone(
+        &mut self,
+        zone_index: u8,
+        outer: Option<(u8, u8)>,
+        depth: usize,
+    ) -> Result<(), &'static str> {
         // This check also finds cycles: a zone within itself would be visited twice.
-        let twice = std::mem::replace(&mut self.reached[usize::from(zone)], true);
+        let twice = std::mem::replace(&mut self.reached[usize::from(zone_index)], true);
         if twice || depth >= NODE_NESTING_MAX {
             return Err("a zone has two places, or is nested too deep");
         }
-        if self.places_left.next().is_none_or(|place| place.zone != zone || place.within() != parent) {
+        let is_wrong = |place: &ArchivedZonePlace| place.zone != zone_index || place.within() != outer;
+        if self.places_left.next().is_none_or(is_wrong) {
             return Err(WRONG_ZONE_PLACES);
         }
-        for (index, variant) in self.page.zones[usize::from(zone)].variants.iter().enumerate() {
-            self.verify_parts(&variant.parts, Some((zone, index as u8)), depth + 1)?;
+        for (index, variant) in self.page.zones[usize::from(zone_index)].variants.iter().enumerate() {
+            self.verify_parts(&variant.parts, Some((zone_index, index as u8)), depth + 1)?;
         }
         Ok(())
     }
 }
 
 /// Returns whether the embedded query takes this parameter from the path.
-fn is_route_argument(page: &ArchivedPage, call_index: u16, param: u8) -> bool {
-    let call_index = page.embedded.get(usize::from(call_index));
-    let argument = call_index.and_then(|call_index| call_index.arguments.get(usize::from(param)));
+fn is_route_argument(page: &ArchivedPage, call_index: u16, param_index: u8) -> bool {
+    let call = page.embedded.get(usize::from(call_index));
+    let argument = call.and_then(|call| call.arguments.get(usize::from(param_index)));
     matches!(argument, Some(ArchivedArgument::Route(_)))
 }
 
@@ -371,30 +377,30 @@ fn verify_query(site: &ArchivedSite, query: &ArchivedQuery) -> Result<(), &'stat
 
 fn verify_scan(
     scan: &ArchivedScan,
-    params: usize,
-    items: usize,
-    patterns: usize,
+    param_count: usize,
+    item_count: usize,
+    pattern_count: usize,
 ) -> Result<(), &'static str> {
     // An item is read with any number of fields.
-    let references = References { fields: usize::from(u16::MAX) + 1, audiences: 0, patterns, params };
+    let fields = usize::from(u16::MAX) + 1;
+    let references = References { fields, audiences: 0, patterns: pattern_count, params: param_count };
     condition::verify(&scan.program, &references)?;
     condition::verify(&scan.residual, &references)?;
     for column in scan.columns.iter() {
         let mut positions = column.positions.iter().chain(column.always.iter());
         if column.keys.len() != column.positions.len()
             || !column.keys.is_sorted()
-            || positions.any(|at| at.to_native() as usize >= items)
+            || positions.any(|at| at.to_native() as usize >= item_count)
         {
             return Err("a query's column is inconsistent, or refers to a missing item");
         }
     }
     let is_bound = |bound: &ArchivedColumnBound| {
         usize::from(bound.column.to_native()) < scan.columns.len()
-            && usize::from(bound.param.to_native()) < params
+            && usize::from(bound.param.to_native()) < param_count
     };
-    if !scan.bounds.iter().all(is_bound)
-        || scan.params.iter().flat_map(|of| of.iter()).any(|param| usize::from(param.to_native()) >= params)
-    {
+    let is_missing = |param: &u16_le| usize::from(param.to_native()) >= param_count;
+    if !scan.bounds.iter().all(is_bound) || scan.params.iter().flat_map(|of| of.iter()).any(is_missing) {
         return Err("a query's scan refers to a missing column or parameter");
     }
     Ok(())

@@ -83,19 +83,19 @@ fn item_condition() -> Value {
 }
 
 /// Returns the schema of the operand of `$elemMatch`: operators on the element, or a condition over its members.
-fn element_condition(test: &str) -> Value {
+fn element_condition(test_name: &str) -> Value {
     let mut properties = operator_properties(condition_operators(), "ElementCondition");
-    properties.extend(operator_properties(value_operators(FieldKind::Any), test));
+    properties.extend(operator_properties(value_operators(FieldKind::Any), test_name));
     properties.insert("$not".to_owned(), json!({ "type": "object" }));
     json!({
         "type": "object", "properties": properties,
-        "patternProperties": { "^(?!\\$)": reference(test) }, "additionalProperties": false,
+        "patternProperties": { "^(?!\\$)": reference(test_name) }, "additionalProperties": false,
     })
 }
 
 /// Returns the schema of the value beside a path: a literal, or an object of operators.
-fn value_test(kind: FieldKind, own_name: &str, operators: &[&'static str]) -> Value {
-    let operators = value_operators(kind).chain(operators.iter().copied());
+fn value_test(kind: FieldKind, own_name: &str, extra_operators: &[&'static str]) -> Value {
+    let operators = value_operators(kind).chain(extra_operators.iter().copied());
     let mut object = json!({
         "type": "object", "properties": operator_properties(operators, own_name),
         "additionalProperties": false,

@@ -82,8 +82,8 @@ impl Diagnostic {
         Diagnostic { target: Target::Key, ..Diagnostic::at_value(file, pointer, expected, actual) }
     }
 
-    pub fn with_nearest(self, nearest_name: Option<String>) -> Diagnostic {
-        Diagnostic { nearest: nearest_name, ..self }
+    pub fn with_nearest(self, suggestion: Option<String>) -> Diagnostic {
+        Diagnostic { nearest: suggestion, ..self }
     }
 
     pub fn with_title(self, title: impl Into<String>) -> Diagnostic {
@@ -384,15 +384,15 @@ fn locate(diagnostic: &Diagnostic, bytes: &[u8], span: Range<usize>) -> LocatedD
 
 /// Cuts a line to `EXCERPT_CHARS_MAX` characters: at most a third before the highlight, and half for the
 /// highlight.
-fn make_excerpt(before: &str, highlight: &str, after: &str) -> Excerpt {
-    let skip = before.chars().count().saturating_sub(EXCERPT_CHARS_MAX / 3);
+fn make_excerpt(text_before: &str, highlight: &str, text_after: &str) -> Excerpt {
+    let skip = text_before.chars().count().saturating_sub(EXCERPT_CHARS_MAX / 3);
     let before = match skip {
-        0 => before.to_owned(),
-        _ => format!("…{}", before.chars().skip(skip + 1).collect::<String>()),
+        0 => text_before.to_owned(),
+        _ => format!("…{}", text_before.chars().skip(skip + 1).collect::<String>()),
     };
     let highlight = truncate(highlight, EXCERPT_CHARS_MAX / 2);
     let room = EXCERPT_CHARS_MAX - before.chars().count() - highlight.chars().count();
-    let after = truncate(after.trim_end(), room);
+    let after = truncate(text_after.trim_end(), room);
     let [before, highlight, after] = [before, highlight, after].map(|part| replace_control_chars(&part));
     Excerpt { before, highlight, after }
 }

@@ -218,15 +218,15 @@ pub(super) fn find_pattern(regex: &str) -> &'static Pattern {
 }
 
 /// Compares integers exactly and other numbers as doubles, as serde reads them.
-fn compare_numbers(text: &str, bound: &Number) -> Ordering {
-    if let Ok(number) = text.parse::<i128>()
-        && let Some(bound) = bound.as_i128()
+fn compare_numbers(number_text: &str, schema_number: &Number) -> Ordering {
+    if let Ok(number) = number_text.parse::<i128>()
+        && let Some(schema_number) = schema_number.as_i128()
     {
-        return number.cmp(&bound);
+        return number.cmp(&schema_number);
     }
-    let number: f64 = text.parse().expect("Rust parses every JSON number");
-    let bound = bound.as_f64().expect("bounds are representable as doubles");
-    number.partial_cmp(&bound).expect("JSON numbers are finite")
+    let number: f64 = number_text.parse().expect("Rust parses every JSON number");
+    let schema_number = schema_number.as_f64().expect("bounds are representable as doubles");
+    number.partial_cmp(&schema_number).expect("JSON numbers are finite")
 }
 
 pub(super) fn equals(value: &Value<'_>, constant: &Json) -> bool {

@@ -107,18 +107,23 @@ pub(super) fn parse_error(text: &str, error: &serde_json::Error) -> ParseError {
     ParseError { span: at..at + next.map_or(0, char::len_utf8), title, expected, actual }
 }
 
-/// Returns the error of a character that looks like one of JSON. It is at `at`, or it is a quotation mark that ends a
-/// string before `at` for the author only.
-fn find_look_alike(text: &str, at: usize, message: &str) -> Option<ParseError> {
+/// Returns the error of a character that looks like one of JSON. It is at `error_offset`, or it is a quotation mark that ends a
+/// string before `error_offset` for the author only.
+fn find_look_alike(text: &str, error_offset: usize, message: &str) -> Option<ParseError> {
     let messages = ["control character", "expected `:`", "expected `,`"];
-    let line = text[..at].trim_end_matches(['\n', '\r']).rfind('\n').map_or(0, |end| end + 1);
+    let line = text[..error_offset].trim_end_matches(['\n', '\r']).rfind('\n').map_or(0, |end| end + 1);
     let ends_string = |(at, quote): &(usize, char)| {
         let rest = text[at + quote.len_utf8()..].trim_start_matches([' ', '\t', '\r']);
         let ends = rest.is_empty() || rest.starts_with([':', ',', '}', ']', '\n']);
         ends && is_double_quote(*quote)
     };
-    let mut before = text[line..at].char_indices().map(|(offset, c)| (line + offset, c)).filter(ends_string);
-    let next = text[at..].chars().next().map(|c| (at, c)).filter(|(_, c)| look_alike(*c).is_some());
+    let mut before =
+        text[line..error_offset].char_indices().map(|(offset, c)| (line + offset, c)).filter(ends_string);
+    let next = text[error_offset..]
+        .chars()
+        .next()
+        .map(|c| (error_offset, c))
+        .filter(|(_, c)| look_alike(*c).is_some());
     let is_swallowed = messages.iter().any(|begin| message.starts_with(begin));
     let (at, c) = next.or_else(|| before.next_back().filter(|_| is_swallowed))?;
     let (name, expected) = look_alike(c)?;
@@ -160,9 +165,9 @@ fn byte_offset(text: &str, line: usize, column: usize) -> usize {
 }
 
 /// Returns title, expected and actual.
-fn describe_error(message: &str, next: Option<char>) -> (Option<String>, String, String) {
+fn describe_error(message: &str, actual_char: Option<char>) -> (Option<String>, String, String) {
     let message = message.split(" at line ").next().unwrap_or(message);
-    let actual = next.map(|next| format!("`{}`", escape_invisible(next.encode_utf8(&mut [0; 4]))));
+    let actual = actual_char.map(|c| format!("`{}`", escape_invisible(c.encode_utf8(&mut [0; 4]))));
     let actual = actual.unwrap_or_else(|| "the end of the file".to_owned());
     if message.starts_with("recursion limit") {
         let expected = format!("at most {SOURCE_NESTING_MAX} levels of arrays and objects");

@@ -150,9 +150,9 @@ impl<'a> TreeValidator<'a> {
         known.into_iter().find(|(name, _)| Some(*name) == meant.as_deref())
     }
 
-    fn report_missing_members(&mut self, form: &Keywords, names: &BTreeSet<&str>, value: &Value<'_>) {
+    fn report_missing_members(&mut self, form: &Keywords, found_names: &BTreeSet<&str>, value: &Value<'_>) {
         for name in &form.required {
-            if !names.contains(name.as_str()) {
+            if !found_names.contains(name.as_str()) {
                 let diagnostic =
                     self.diagnostic(value, format!("the member `{name}`"), describe_value(value));
                 self.diagnostics.add(diagnostic.with_title(format!("missing member `{name}`")));
@@ -241,8 +241,8 @@ fn constant_text(constant: &Json) -> String {
     constant.as_str().map_or_else(|| constant.to_string(), str::to_owned)
 }
 
-fn quote(name: &str) -> String {
-    format!("`{}`", escape_invisible(&truncate(name, QUOTED_CHARS_MAX)))
+fn quote(text: &str) -> String {
+    format!("`{}`", escape_invisible(&truncate(text, QUOTED_CHARS_MAX)))
 }
 
 fn list_alternatives<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {

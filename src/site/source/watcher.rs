@@ -48,9 +48,9 @@ impl SourceWatcher {
         }
     }
 
-    /// Waits for a change for at most `pause`, and then until no more changes follow within the settle delay.
-    pub(crate) fn wait(&self, pause: Duration) {
-        let mut until = clock::instant() + pause;
+    /// Waits for a change for at most `timeout`, and then until no more changes follow within the settle delay.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let mut until = clock::instant() + timeout;
         let mut latest = None;
         while let Ok(event) = self.events.recv_timeout(until.saturating_duration_since(clock::instant())) {
             if is_change(&event) {

@@ -372,14 +372,14 @@ impl Parts {
 }
 
 /// Encodes the trailer of a file with this header. `offset` is the offset of the trailer.
-pub fn trailer_to_bytes(parts: &Parts, header: &[u8; HEADER_BYTES], offset: u64) -> Vec<u8> {
+pub fn trailer_to_bytes(parts: &Parts, header_bytes: &[u8; HEADER_BYTES], offset: u64) -> Vec<u8> {
     let mut bytes = vec![0; 32];
     let entries: u64 = parts.runs.iter().map(|run| run.entries).sum();
     bytes[0..8].copy_from_slice(&TRAILER_MAGIC);
     bytes[8..12].copy_from_slice(&((TRAILER_BYTES + parts.runs.len() * RUN_BYTES) as u32).to_le_bytes());
     bytes[16..24].copy_from_slice(&entries.to_le_bytes());
     bytes[24..28].copy_from_slice(&(parts.runs.len() as u32).to_le_bytes());
-    bytes[28..32].copy_from_slice(&header[HEADER_CRC_OFFSET..]);
+    bytes[28..32].copy_from_slice(&header_bytes[HEADER_CRC_OFFSET..]);
     for run in parts.iter() {
         [run.offset, run.bytes, run.entries].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(run.checksum.to_le_bytes());
@@ -392,7 +392,7 @@ pub fn trailer_to_bytes(parts: &Parts, header: &[u8; HEADER_BYTES], offset: u64)
 
 /// Decodes the parts from the trailer at offset `offset` of a file with this header. `None` if a check
 /// fails.
-pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], offset: u64) -> Option<Parts> {
+pub fn trailer_from_bytes(bytes: &[u8], header_bytes: &[u8; HEADER_BYTES], offset: u64) -> Option<Parts> {
     if bytes.len() < TRAILER_BYTES || bytes[..8] != TRAILER_MAGIC || crc_of(bytes) != u32_at(bytes, 12) {
         return None;
     }
@@ -400,8 +400,8 @@ pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], offset: u64
     let fits = count <= CHECKPOINT_RUNS_MAX
         && bytes.len() == TRAILER_BYTES + count * RUN_BYTES
         && u32_at(bytes, 8) as usize == bytes.len()
-        && bytes[28..32] == header[HEADER_CRC_OFFSET..]
-        && bytes[16..24] == header[56..64];
+        && bytes[28..32] == header_bytes[HEADER_CRC_OFFSET..]
+        && bytes[16..24] == header_bytes[56..64];
     if !fits {
         return None;
     }

@@ -130,7 +130,7 @@ impl CheckpointReader {
 fn read_trailer(
     file: &dyn DiskFile,
     file_bytes: u64,
-    header: &[u8; HEADER_BYTES],
+    header_bytes: &[u8; HEADER_BYTES],
 ) -> Result<Parts, CheckpointError> {
     let lacks = || damaged(file_bytes, "the trailer is missing");
     let mut last = [0; TRAILER_OFFSET_BYTES];
@@ -143,7 +143,7 @@ fn read_trailer(
     let length = length.filter(|length| (TRAILER_BYTES..=TRAILER_BYTES_MAX).contains(length));
     let mut trailer = vec![0; length.ok_or_else(lacks)?];
     let read = read_full(file, &mut trailer, at)?;
-    trailer_from_bytes(&trailer[..read], header, at).ok_or_else(|| damaged(at, "invalid trailer"))
+    trailer_from_bytes(&trailer[..read], header_bytes, at).ok_or_else(|| damaged(at, "invalid trailer"))
 }
 
 /// A reader of the entries of all runs, merged in ascending order.

@@ -107,7 +107,7 @@ pub(crate) fn newest_header_seq(dir: &CheckpointDirectory, seqs: &[u64], log_id:
 
 fn load_newest(
     dir: &CheckpointDirectory,
-    mut usable_seqs: Vec<u64>,
+    mut seqs: Vec<u64>,
     log_id: Option<LogId>,
     cost_max: u64,
     progress: &mut Progress<'_>,
@@ -115,13 +115,12 @@ fn load_newest(
     let mut is_outdated = false;
     let mut durable_seq = 0;
     let mut warnings = Vec::new();
-    while let Some(&seq) = usable_seqs.last() {
+    while let Some(&seq) = seqs.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
             Ok((LoadedFold { table, state }, header, bytes)) => {
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
-                let generations =
-                    usable_seqs.split_off(usable_seqs.len().saturating_sub(CHECKPOINT_GENERATIONS));
+                let generations = seqs.split_off(seqs.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 is_outdated |= header.cost_max != cost_max;
                 return Ok(RestoredTable {
                     table,
@@ -148,7 +147,7 @@ fn load_newest(
                 warnings.push(format!("{file}: not used: {fault}"));
             }
         }
-        usable_seqs.pop();
+        seqs.pop();
         is_outdated = true;
     }
     let checkpoint_state = CheckpointState { is_outdated, ..CheckpointState::default() };

@@ -216,12 +216,12 @@ impl<'a> SectionWriter<'a> {
     }
 
     /// Adds an entry.
-    pub(super) fn push(&mut self, entry: &[&[u8]]) -> io::Result<()> {
-        let length: usize = entry.iter().map(|part| part.len()).sum();
+    pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
         if self.count == self.count_max || self.block.len() + length > CHECKPOINT_BLOCK_BYTES {
             self.end_block()?;
         }
-        entry.iter().for_each(|part| self.block.extend_from_slice(part));
+        parts.iter().for_each(|part| self.block.extend_from_slice(part));
         self.count += 1;
         Ok(())
     }

@@ -83,7 +83,7 @@ pub struct CheckpointWriter {
 impl CheckpointWriter {
     pub(super) fn new(
         dir: CheckpointDirectory,
-        generations: Vec<u64>,
+        seqs: Vec<u64>,
         message_receiver: Receiver<Message>,
         reply_sender: SyncSender<Reply>,
         metrics: Arc<CheckpointMetrics>,
@@ -93,7 +93,7 @@ impl CheckpointWriter {
             messages: message_receiver,
             replies: reply_sender,
             metrics,
-            generations,
+            generations: seqs,
             file: None,
             has_warned: false,
         };
@@ -256,13 +256,13 @@ impl CheckpointFile {
         })
     }
 
-    fn add(&mut self, entries: &[u8]) -> io::Result<()> {
+    fn add(&mut self, encoded_entries: &[u8]) -> io::Result<()> {
         let mut at = 0;
-        while let Some(entry) = CheckpointEntry::decode(&entries[at..]) {
+        while let Some(entry) = CheckpointEntry::decode(&encoded_entries[at..]) {
             self.run_index.push((entry.order, self.run_entries.len() + at));
             at += entry.encoded_len();
         }
-        self.run_entries.extend_from_slice(&entries[..at]);
+        self.run_entries.extend_from_slice(&encoded_entries[..at]);
         if self.run_entries.len() >= self.run_bytes { self.end_run() } else { Ok(()) }
     }
 

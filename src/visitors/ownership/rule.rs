@@ -31,9 +31,9 @@ struct RecordIds<'r> {
 
 impl<'r> RecordIds<'r> {
     /// Returns the IDs of a record. `None` if it has no site.
-    fn of(record: &Record<'r>, fold_input: &'r mut Vec<u8>) -> Option<Self> {
+    fn of(record: &Record<'r>, buffer: &'r mut Vec<u8>) -> Option<Self> {
         let site = record.site?;
-        let previous = record.previous_id(fold_input);
+        let previous = record.previous_id(buffer);
         let [anon_id, previous_anon_id] =
             [record.anon_id, previous].map(|id| id.map(|id| (IdKind::Anon, id)));
         let [user_id, previous_user_id] =
@@ -152,7 +152,7 @@ impl<'a> OwnershipRule<'a> {
     /// Returns the ties that decide the relations of a record.
     fn ties(
         &mut self,
-        seq: u64,
+        order: u64,
         record: &Record<'_>,
         tags: [Option<IdTag>; 4],
     ) -> Result<RecordTies, OwnershipError> {
@@ -161,8 +161,8 @@ impl<'a> OwnershipRule<'a> {
         let is_folded = record.is_folded();
         let is_redacted = record.is_redacted;
         let named = NamedIds { kind, is_folded, is_redacted, anon, user };
-        let users = self.users(anon, seq)?;
-        let previous_users = self.users(previous_anon, seq)?;
+        let users = self.users(anon, order)?;
+        let previous_users = self.users(previous_anon, order)?;
         Ok(RecordTies { tags, named, users, previous_users })
     }
 
@@ -184,14 +184,14 @@ impl<'a> OwnershipRule<'a> {
     }
 
     /// Returns the users of an anonymous ID around the record of a seq.
-    fn users(&mut self, anon: Option<IdTag>, seq: u64) -> Result<Users, OwnershipError> {
-        let Some(anon) = anon else { return Ok(Users::default()) };
-        if let Some(entries) = self.groups.get(&anon).or_else(|| self.others.get(anon)) {
-            return Ok(users_around(entries, seq));
+    fn users(&mut self, anon_tag: Option<IdTag>, order: u64) -> Result<Users, OwnershipError> {
+        let Some(anon_tag) = anon_tag else { return Ok(Users::default()) };
+        if let Some(entries) = self.groups.get(&anon_tag).or_else(|| self.others.get(anon_tag)) {
+            return Ok(users_around(entries, order));
         }
-        let entries = self.ownership.entries_of(anon)?;
-        let users = users_around(&entries, seq);
-        self.others.insert(anon, entries);
+        let entries = self.ownership.entries_of(anon_tag)?;
+        let users = users_around(&entries, order);
+        self.others.insert(anon_tag, entries);
         Ok(users)
     }
 

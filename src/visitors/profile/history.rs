@@ -32,8 +32,8 @@ pub struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    fn new(count: u64, last_ms: i64, rest: &'a [u8]) -> Self {
-        let mut history = Self { count, first_ms: last_ms, last_ms, rest };
+    fn new(count: u64, last_ms: i64, differences: &'a [u8]) -> Self {
+        let mut history = Self { count, first_ms: last_ms, last_ms, rest: differences };
         history.first_ms = KeptTimes::from_history(history).first_ms;
         history
     }
@@ -77,13 +77,13 @@ impl KeptTimes {
         times
     }
 
-    fn add(&mut self, time_ms: i64) {
-        self.first_ms = self.first_ms.min(time_ms);
-        let place = self.kept[..self.count].iter().position(|kept| *kept < time_ms).unwrap_or(self.count);
+    fn add(&mut self, at_ms: i64) {
+        self.first_ms = self.first_ms.min(at_ms);
+        let place = self.kept[..self.count].iter().position(|kept| *kept < at_ms).unwrap_or(self.count);
         if place < TIMES_LEN {
             self.count = (self.count + 1).min(TIMES_LEN);
             self.kept.copy_within(place..self.count - 1, place + 1);
-            self.kept[place] = time_ms;
+            self.kept[place] = at_ms;
         }
     }
 
@@ -91,11 +91,11 @@ impl KeptTimes {
         self.kept[0]
     }
 
-    fn rest(&self, count: u64) -> Vec<u8> {
+    fn rest(&self, total_count: u64) -> Vec<u8> {
         let mut rest = Vec::with_capacity(5 * self.count);
         let kept = &self.kept[..self.count];
         kept.windows(2).for_each(|two| put_number(&mut rest, two[0].wrapping_sub(two[1]) as u64));
-        if count > TIMES_KEPT {
+        if total_count > TIMES_KEPT {
             put_number(&mut rest, kept[kept.len() - 1].wrapping_sub(self.first_ms) as u64);
         }
         rest

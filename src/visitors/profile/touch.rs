@@ -43,17 +43,23 @@ pub(crate) struct EncodedTouch<'a> {
 }
 
 impl<'a> EncodedTouch<'a> {
-    /// Returns the touch with these texts, which ends at the page `landing`. `buffer` holds its texts.
+    /// Returns the touch with these texts, which ends at the page `landing_path`. `buffer` holds its texts.
     pub(super) fn new(
-        touch: TouchTexts<'_>,
-        landing: Option<&str>,
+        touch_texts: TouchTexts<'_>,
+        landing_path: Option<&str>,
         at_ms: i64,
         buffer: &'a mut Vec<u8>,
     ) -> Self {
         buffer.clear();
-        buffer.extend_from_slice(touch.bytes);
-        landing.into_iter().for_each(|landing| put_sized(buffer, truncate(landing).as_bytes()));
-        Self { at_ms, present: touch.present | u8::from(landing.is_some()) << LANDING, texts: buffer }
+        buffer.extend_from_slice(touch_texts.bytes);
+        if let Some(path) = landing_path {
+            put_sized(buffer, truncate(path).as_bytes());
+        }
+        Self {
+            at_ms,
+            present: touch_texts.present | u8::from(landing_path.is_some()) << LANDING,
+            texts: buffer,
+        }
     }
 
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {

@@ -209,11 +209,11 @@ impl Trait<'_> {
     }
 }
 
-fn increment(current_value: Option<Value<'_>>, by: Json) -> NewValue {
-    let by = by.as_f64().ok_or(SkipReason::TypeMismatch)?;
+fn increment(current_value: Option<Value<'_>>, operand: Json) -> NewValue {
+    let operand = operand.as_f64().ok_or(SkipReason::TypeMismatch)?;
     let sum = match current_value {
-        None => by,
-        Some(Value::Number(number)) => number + by,
+        None => operand,
+        Some(Value::Number(number)) => number + operand,
         Some(_) => return Err(SkipReason::TypeMismatch),
     };
     // An infinite sum is not a JSON number.

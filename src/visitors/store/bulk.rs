@@ -144,10 +144,10 @@ impl<'w> GroupedWords<'w> {
         self.positions[range].iter().map(|position| self.words[*position as usize])
     }
 
-    /// Stores the words of the shards from `first_shard_index` on. `usage` has the usage of each of these shards.
-    fn store(&self, shared: &Shared, first_shard_index: usize, usage: &mut [[u32; 2]]) -> Stored {
+    /// Stores the words of the shards from `first_shard_index` on. `usages` has the usage of each of these shards.
+    fn store(&self, shared: &Shared, first_shard_index: usize, usages: &mut [[u32; 2]]) -> Stored {
         let mut stored = Stored::default();
-        for (shard, usage) in (first_shard_index..).zip(usage) {
+        for (shard, usage) in (first_shard_index..).zip(usages) {
             for (key, word) in self.of_shard(shard) {
                 match shared.find(key) {
                     Some(_) => stored.has_duplicate = true,

@@ -42,10 +42,10 @@ impl Default for EpochRegistry {
 }
 
 impl EpochRegistry {
-    /// Advances the epoch to `now`. Returns the smallest announced epoch, or `u64::MAX` if no reader is
+    /// Advances the epoch to `epoch`. Returns the smallest announced epoch, or `u64::MAX` if no reader is
     /// reading.
-    fn advance(&self, now: u64) -> u64 {
-        self.current.store(now, Ordering::Release);
+    fn advance(&self, epoch: u64) -> u64 {
+        self.current.store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
         let announced = |reader: &Arc<AnnouncedEpoch>| reader.0.load(Ordering::Acquire);
         self.lock().iter().map(announced).filter(|&count| count != 0).min().unwrap_or(u64::MAX)
@@ -65,10 +65,10 @@ pub(super) struct EpochReader {
 
 impl EpochReader {
     /// Registers a reader.
-    pub(super) fn new(epochs: &Arc<EpochRegistry>) -> Self {
+    pub(super) fn new(registry: &Arc<EpochRegistry>) -> Self {
         let announced = Arc::<AnnouncedEpoch>::default();
-        epochs.lock().push(announced.clone());
-        Self { epochs: epochs.clone(), announced }
+        registry.lock().push(announced.clone());
+        Self { epochs: registry.clone(), announced }
     }
 
     /// Pins the current epoch. Nothing that the reader finds is freed until the guard is dropped.
@@ -130,9 +130,9 @@ impl<T> RetiredList<T> {
     }
 
     /// Advances the epoch, scans the readers, and passes every item that no reader can access to `free`.
-    pub(super) fn reclaim(&mut self, epochs: &EpochRegistry, mut free: impl FnMut(T)) {
+    pub(super) fn reclaim(&mut self, registry: &EpochRegistry, mut free: impl FnMut(T)) {
         self.epoch += 1;
-        let oldest = epochs.advance(self.epoch);
+        let oldest = registry.advance(self.epoch);
         let count = self.items.partition_point(|(stamp, ..)| *stamp < oldest);
         for (_, bytes, item) in self.items.drain(..count) {
             self.bytes -= bytes;

@@ -254,9 +254,9 @@ impl Block {
         self.hint * 64 + bit
     }
 
-    fn free(&mut self, slot: usize) {
-        let word = slot / 64;
-        let bit = 1 << (slot % 64);
+    fn free(&mut self, slot_index: usize) {
+        let word = slot_index / 64;
+        let bit = 1 << (slot_index % 64);
         debug_assert!(self.bits[word] & bit != 0, "a slot is given back once");
         self.bits[word] &= !bit;
         self.taken -= 1;

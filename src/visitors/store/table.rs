@@ -268,9 +268,9 @@ impl Table {
     }
 
     /// Counts the bytes of a new index, and retires the one that it replaces.
-    pub(super) fn count_resize(&mut self, Resized { old, bytes }: Resized) {
-        self.index_bytes += bytes;
-        if let Some((old, bytes)) = old {
+    pub(super) fn count_resize(&mut self, resized: Resized) {
+        self.index_bytes += resized.bytes;
+        if let Some((old, bytes)) = resized.old {
             self.index_bytes -= bytes;
             self.retired.push(Garbage::IndexTable(old), bytes);
         }

@@ -87,12 +87,12 @@ impl KnownTies {
 
     /// Returns whether no entry since `as_of_seq` changes the IDs of a visitor. Also false if a checkpoint has
     /// taken such entries meanwhile.
-    pub fn is_current(&self, visitor: &VisitorIds) -> bool {
+    pub fn is_current(&self, visitor_ids: &VisitorIds) -> bool {
         let state = self.lock();
-        let named: HashSet<IdTag> = visitor.named.iter().copied().collect();
-        let changes = |entry: &TieEntry| entry.user == Some(visitor.owner) || named.contains(&entry.anon);
-        state.last_order(state.base_seq) <= visitor.as_of_seq
-            && !state.recent.after(visitor.as_of_seq).any(changes)
+        let named: HashSet<IdTag> = visitor_ids.named.iter().copied().collect();
+        let changes = |entry: &TieEntry| entry.user == Some(visitor_ids.owner) || named.contains(&entry.anon);
+        state.last_order(state.base_seq) <= visitor_ids.as_of_seq
+            && !state.recent.after(visitor_ids.as_of_seq).any(changes)
     }
 
     /// Returns the number of entries since the last checkpoint.
@@ -137,8 +137,8 @@ impl KnownTies {
 #[cfg(feature = "cluster")]
 impl KnownTies {
     /// Sets the rules of a node of a cluster.
-    pub(crate) fn set_orders(&self, orders: OrderRules) {
-        self.lock().orders = Some(orders);
+    pub(crate) fn set_orders(&self, rules: OrderRules) {
+        self.lock().orders = Some(rules);
     }
 
     /// Sets the check of the key of all later entries. There is no earlier one.

@@ -69,23 +69,23 @@ impl<'a> TieMerger<'a> {
 /// Merges two ascending sequences and passes the remaining entries to `emit`.
 ///
 /// # Errors
-/// The first error of `base` or of `emit`.
+/// The first error of `base_entries` or of `emit`.
 pub fn merge<E>(
-    base: impl Iterator<Item = Result<TieEntry, E>>,
-    recent: &[TieEntry],
+    base_entries: impl Iterator<Item = Result<TieEntry, E>>,
+    recent_entries: &[TieEntry],
     rule: &DropRule,
     mut emit: impl FnMut(TieEntry) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut base = base.peekable();
-    let mut recent = recent.iter().copied().peekable();
+    let mut base_entries = base_entries.peekable();
+    let mut recent_entries = recent_entries.iter().copied().peekable();
     let mut merger = TieMerger::new(rule);
     loop {
-        let takes_base = match (base.peek(), recent.peek()) {
+        let takes_base = match (base_entries.peek(), recent_entries.peek()) {
             (Some(Ok(old)), Some(new)) => old <= new,
             (Some(_), _) => true,
             (None, _) => false,
         };
-        let next = if takes_base { base.next().transpose()? } else { recent.next() };
+        let next = if takes_base { base_entries.next().transpose()? } else { recent_entries.next() };
         let Some(entry) = next else { break };
         merger.push(entry).map_or(Ok(()), &mut emit)?;
     }

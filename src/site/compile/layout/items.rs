@@ -46,10 +46,10 @@ impl LayoutCompiler<'_, '_, '_> {
     }
 
     /// Writes a value of the props. Its nesting is limited, because the reader has parsed it.
-    fn prop(&mut self, value: &str, pointer: &str) {
-        if let Ok(Members(members)) = serde_json::from_str::<Members<String, RawJson>>(value) {
+    fn prop(&mut self, prop_json: &str, pointer: &str) {
+        if let Ok(Members(members)) = serde_json::from_str::<Members<String, RawJson>>(prop_json) {
             self.prop_object(&members, pointer);
-        } else if let Ok(elements) = serde_json::from_str::<Vec<RawJson>>(value) {
+        } else if let Ok(elements) = serde_json::from_str::<Vec<RawJson>>(prop_json) {
             self.text.push(b'[');
             for (i, element) in elements.iter().enumerate() {
                 json::write_comma(&mut self.text, i);
@@ -57,9 +57,9 @@ impl LayoutCompiler<'_, '_, '_> {
             }
             self.text.push(b']');
         } else {
-            match serde_json::from_str::<String>(value) {
-                Ok(text) => self.prop_text(value, &text, pointer),
-                Err(_) => json::write_minified(&mut self.text, value),
+            match serde_json::from_str::<String>(prop_json) {
+                Ok(text) => self.prop_text(prop_json, &text, pointer),
+                Err(_) => json::write_minified(&mut self.text, prop_json),
             }
         }
     }
@@ -83,14 +83,14 @@ impl LayoutCompiler<'_, '_, '_> {
     }
 
     /// Writes a text of the props, with gaps for its references.
-    fn prop_text(&mut self, authored_text: &str, text: &str, pointer: &str) {
+    fn prop_text(&mut self, prop_json: &str, text: &str, pointer: &str) {
         let parts = split_text(text).ok();
         if self.has_item && parts.as_ref().is_none_or(|parts| parts.iter().any(names_item)) {
-            return self.malformed(pointer, authored_text);
+            return self.malformed(pointer, prop_json);
         }
         let parts = parts.unwrap_or_default();
         if !parts.iter().any(|part| matches!(part, TextPart::Value(_))) {
-            return json::write_minified(&mut self.text, authored_text);
+            return json::write_minified(&mut self.text, prop_json);
         }
         self.text.push(b'"');
         for part in parts {
@@ -212,23 +212,23 @@ impl ItemGap {
 pub(in crate::site::compile) fn remove_unknown_fields(
     file: &str,
     gaps: &mut ItemGaps,
-    paths: &[ConcretePath<'_>],
+    concrete_paths: &[ConcretePath<'_>],
     diagnostics: &mut Diagnostics,
 ) {
-    if paths.is_empty() {
+    if concrete_paths.is_empty() {
         return;
     }
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for gap in gaps.values_mut() {
         gap.retain(|gap| {
             let is_known = *known.entry(gap.path.clone()).or_insert_with(|| {
-                paths.iter().any(|concrete| item_value(concrete.item, &gap.path).is_some())
+                concrete_paths.iter().any(|concrete| item_value(concrete.item, &gap.path).is_some())
             });
             if !is_known {
                 let expected = "a field that an item of this route has";
                 let diagnostic =
                     Diagnostic::at_value(file, gap.pointer.clone(), expected, format!("`{}`", gap.path));
-                let names = field_paths(paths);
+                let names = field_paths(concrete_paths);
                 let hint = nearest(&gap.path, names.iter().map(String::as_str));
                 diagnostics
                     .add(diagnostic.with_title(format!("unknown field `{}`", gap.path)).with_nearest(hint));
@@ -239,8 +239,8 @@ pub(in crate::site::compile) fn remove_unknown_fields(
 }
 
 /// Returns the paths of all fields of these items, without those inside of values.
-fn field_paths(paths: &[ConcretePath<'_>]) -> BTreeSet<String> {
+fn field_paths(concrete_paths: &[ConcretePath<'_>]) -> BTreeSet<String> {
     let fields =
         |item: &Item| item.fields.0.iter().map(|(name, _)| format!("fields.{name}")).collect::<Vec<_>>();
-    paths.iter().flat_map(|concrete| fields(concrete.item)).collect()
+    concrete_paths.iter().flat_map(|concrete| fields(concrete.item)).collect()
 }

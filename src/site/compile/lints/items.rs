@@ -47,8 +47,8 @@ pub(super) fn check(collection: &Collection, warnings: &mut Diagnostics) {
     }
 }
 
-/// Adds a warning for each text that `each_item` takes for a path and that paths spell differently. A query that compares the field with
-/// a part of the path does not find the item.
+/// Adds a warning for each text that `each_item` takes for a path and that paths spell differently. A query that compares
+/// the field with a part of the path does not find the item.
 pub(super) fn check_spelling(each_item: &EachItem, collection: &Collection, warnings: &mut Diagnostics) {
     let fields = each_item.params.values().filter_map(|ItemPath(path)| path.strip_prefix("fields."));
     for field in fields {
@@ -97,9 +97,9 @@ impl ItemLint<'_> {
     }
 
     /// Checks that a text is a date, if most items of the type have a date in this field.
-    fn check_date(&self, name: &str, value: &str) -> Option<Diagnostic> {
+    fn check_date(&self, name: &str, json: &str) -> Option<Diagnostic> {
         let FieldUse { items, dates, .. } = self.uses[name];
-        let text = text_of(value).filter(|text| !text.is_empty() && !begins_with_date(text))?;
+        let text = text_of(json).filter(|text| !text.is_empty() && !begins_with_date(text))?;
         if dates * 2 <= items {
             return None;
         }
@@ -114,10 +114,10 @@ impl ItemLint<'_> {
     }
 }
 
-fn text_of(value: &str) -> Option<String> {
+fn text_of(json: &str) -> Option<String> {
     // Only a short text can be a date.
-    let is_text = value.starts_with('"') && value.len() <= DATE_JSON_BYTES_MAX;
-    is_text.then(|| serde_json::from_str::<Json>(value).ok()?.as_str().map(str::to_owned)).flatten()
+    let is_text = json.starts_with('"') && json.len() <= DATE_JSON_BYTES_MAX;
+    is_text.then(|| serde_json::from_str::<Json>(json).ok()?.as_str().map(str::to_owned)).flatten()
 }
 
 /// Largest length of the JSON of a date or time, in bytes. A longer text is prose, which is not parsed.

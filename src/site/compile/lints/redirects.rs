@@ -55,22 +55,23 @@ impl<'r> PublishedPaths<'r> {
         self.warn(file, pointer, goal, &recorded, title, warnings);
     }
 
-    /// Adds a warning if `name`, the path in `pages.<path>` at `pointer` in `file`, covers no published page.
-    pub(super) fn check_page(&self, file: &str, pointer: &str, name: &str, warnings: &mut Diagnostics) {
-        let has_param = name.split('/').any(|segment| param_name(segment).is_some_and(|param| param != "*"));
-        let path = nfc::normalize(name);
+    /// Adds a warning if `page_path`, the path in `pages.<path>` at `pointer` in `file`, covers no published page.
+    pub(super) fn check_page(&self, file: &str, pointer: &str, page_path: &str, warnings: &mut Diagnostics) {
+        let is_param = |segment| param_name(segment).is_some_and(|param| param != "*");
+        let has_param = page_path.split('/').any(is_param);
+        let path = nfc::normalize(page_path);
         let prefix = path.strip_suffix('*');
         let is_published = prefix.map_or_else(|| self.contains(&path), |prefix| self.contains_prefix(prefix));
         let title = if has_param {
-            format!("the condition is on the pattern {name:?}; end the path with `*` instead")
+            format!("the condition is on the pattern {page_path:?}; end the path with `*` instead")
         } else if is_published {
             return;
         } else if prefix.is_some() {
-            format!("the condition is on pages {name:?}, none of which is published")
+            format!("the condition is on pages {page_path:?}, none of which is published")
         } else {
-            format!("the condition is on the page {name:?}, which is not published")
+            format!("the condition is on the page {page_path:?}, which is not published")
         };
-        self.warn(file, pointer, name, path.trim_end_matches('*'), title, warnings);
+        self.warn(file, pointer, page_path, path.trim_end_matches('*'), title, warnings);
     }
 
     /// Returns whether the server answers a path that begins with `prefix`.

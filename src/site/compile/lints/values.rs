@@ -107,9 +107,9 @@ impl ValueLint<'_> {
         self.pointer.truncate(length);
     }
 
-    fn warn(&mut self, expected: &str, actual: &str, title: String, nearest_name: Option<String>) {
+    fn warn(&mut self, expected: &str, actual: &str, title: String, suggestion: Option<String>) {
         let diagnostic = Diagnostic::at_value(self.file, self.pointer.clone(), expected, actual);
-        self.warnings.add(diagnostic.with_title(title).with_nearest(nearest_name));
+        self.warnings.add(diagnostic.with_title(title).with_nearest(suggestion));
     }
 }
 

@@ -195,12 +195,12 @@ impl<'de> Visitor<'de> for ZoneVisitor {
         out.write_str("an array of nodes or a personalized zone")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, nodes: A) -> Result<Zone, A::Error> {
-        Deserialize::deserialize(SeqAccessDeserializer::new(nodes)).map(Zone::Plain)
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Zone, A::Error> {
+        Deserialize::deserialize(SeqAccessDeserializer::new(array)).map(Zone::Plain)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, zone: A) -> Result<Zone, A::Error> {
-        Deserialize::deserialize(MapAccessDeserializer::new(zone)).map(Zone::Personalized)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Zone, A::Error> {
+        Deserialize::deserialize(MapAccessDeserializer::new(map)).map(Zone::Personalized)
     }
 }
 
