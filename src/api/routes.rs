@@ -54,7 +54,7 @@ const fn default_limit(includes_variants: bool) -> usize {
     if includes_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX }
 }
 
-/// Appends the list. Returns a token instead if the request is held by `held_requests`. `client` returns the key of the
+/// Appends the list. Returns a token instead if the request is held by `held_requests`. `client_key` returns the key of the
 /// client's address.
 pub(super) fn handle<'a>(
     context: &RequestContext<'a>,

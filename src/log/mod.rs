@@ -181,14 +181,14 @@ pub trait LogConsumer: Send {
     }
 
     /// Returns whether the visitor still has these IDs, after all records consumed so far.
-    fn is_current(&self, _visitor: &VisitorIds) -> bool {
+    fn is_current(&self, _visitor_ids: &VisitorIds) -> bool {
         true
     }
 
     /// Called when a visitor is erased, with the seq of the last tombstone. The tombstones are consumed next.
     /// Recovery does not call this, because a tombstone holds no IDs: there, [`TombstoneKey::is_tombstone_of`] tells
     /// whether one names an ID.
-    fn on_erase(&mut self, _visitor: &VisitorIds, _seq: u64) {}
+    fn on_erase(&mut self, _visitor_ids: &VisitorIds, _seq: u64) {}
 
     /// Called with the duration of an append with its sync, or of a later sync.
     fn on_sync(&mut self, _duration: Duration) {}

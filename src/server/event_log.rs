@@ -134,12 +134,12 @@ impl LogConsumer for LogObserver {
         self.profiles.fold(records);
     }
 
-    fn is_current(&self, visitor: &VisitorIds) -> bool {
-        self.profiles.is_current(visitor)
+    fn is_current(&self, visitor_ids: &VisitorIds) -> bool {
+        self.profiles.is_current(visitor_ids)
     }
 
-    fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
-        self.profiles.erase(visitor, seq);
+    fn on_erase(&mut self, visitor_ids: &VisitorIds, seq: u64) {
+        self.profiles.erase(visitor_ids, seq);
     }
 
     fn on_sync(&mut self, latency: Duration) {

@@ -40,9 +40,9 @@ impl TombstoneKey {
 }
 
 /// Returns the payloads of a visitor's tombstones. Each names the owner and at most [`TOMBSTONE_IDS_MAX`] IDs.
-pub(crate) fn tombstone_payloads(visitor: &VisitorIds) -> Vec<String> {
+pub(crate) fn tombstone_payloads(visitor_ids: &VisitorIds) -> Vec<String> {
     // Sort the digests, so that their order reveals nothing about the IDs.
-    let named: BTreeSet<IdTag> = visitor.named.iter().copied().collect();
+    let named: BTreeSet<IdTag> = visitor_ids.named.iter().copied().collect();
     let named: Vec<IdTag> = named.into_iter().collect();
-    named.chunks(TOMBSTONE_IDS_MAX).map(|named| tombstone_payload(visitor.owner, named)).collect()
+    named.chunks(TOMBSTONE_IDS_MAX).map(|named| tombstone_payload(visitor_ids.owner, named)).collect()
 }

@@ -59,16 +59,16 @@ impl LogWriter {
     }
 
     /// Seals the open segment, then makes the tombstones durable and passes them to the consumer.
-    fn begin_erasure(&mut self, visitor: &VisitorIds) -> io::Result<ErasureStarted> {
+    fn begin_erasure(&mut self, visitor_ids: &VisitorIds) -> io::Result<ErasureStarted> {
         self.segments.directory.check_identity()?;
         // Without the key nobody could tell which IDs the tombstones name.
         TombstoneKey::load_or_create(&self.segments.directory)?;
-        let payloads = tombstone_payloads(visitor);
-        encode_tombstones(visitor, &payloads[..1], self.clock.now_ms(), &mut Vec::new())?;
+        let payloads = tombstone_payloads(visitor_ids);
+        encode_tombstones(visitor_ids, &payloads[..1], self.clock.now_ms(), &mut Vec::new())?;
         self.seal_before_erasure()?;
         self.mark_erasure()?;
         let first_seq = self.segments.next_seq();
-        self.append_tombstones(visitor, &payloads)?;
+        self.append_tombstones(visitor_ids, &payloads)?;
         Ok(self.erasure_started(first_seq))
     }
 
@@ -124,16 +124,16 @@ impl LogWriter {
 
     /// Appends a visitor's tombstones as the first records of their segment, in batches that are each durable
     /// before the next one. If one fails, the next erasure or the next start appends the others.
-    fn append_tombstones(&mut self, visitor: &VisitorIds, payloads: &[String]) -> io::Result<()> {
+    fn append_tombstones(&mut self, visitor_ids: &VisitorIds, payloads: &[String]) -> io::Result<()> {
         let last_seq = self.segments.next_seq() + payloads.len() as u64 - 1;
         for (number, payloads) in payloads.chunks(TOMBSTONES_PER_BATCH_MAX).enumerate() {
             let now_ms = self.clock.now_ms();
-            self.segments.add_batch(|batch, _| encode_tombstones(visitor, payloads, now_ms, batch))?;
+            self.segments.add_batch(|batch, _| encode_tombstones(visitor_ids, payloads, now_ms, batch))?;
             if !self.persist() {
                 return Err(unavailable());
             }
             if number == 0 {
-                self.consumer.on_erase(visitor, last_seq);
+                self.consumer.on_erase(visitor_ids, last_seq);
             }
             self.deliver_batch();
             if !self.segments.is_durable() {
@@ -150,13 +150,13 @@ impl LogWriter {
 
 /// Appends the tombstones of a visitor to `out`, and returns their number.
 fn encode_tombstones(
-    visitor: &VisitorIds,
+    visitor_ids: &VisitorIds,
     payloads: &[String],
     now_ms: i64,
     out: &mut Vec<u8>,
 ) -> io::Result<u32> {
     for payload in payloads {
-        Record::tombstone(&visitor.site, payload, now_ms).encode(out).map_err(io::Error::other)?;
+        Record::tombstone(&visitor_ids.site, payload, now_ms).encode(out).map_err(io::Error::other)?;
     }
     Ok(payloads.len() as u32)
 }

@@ -50,8 +50,8 @@ impl LogConsumer for NodeObserver {
         self.node.push(records, &*self.clock);
     }
 
-    fn is_current(&self, visitor: &VisitorIds) -> bool {
-        self.profiles.is_current(visitor)
+    fn is_current(&self, visitor_ids: &VisitorIds) -> bool {
+        self.profiles.is_current(visitor_ids)
     }
 
     fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {

@@ -104,28 +104,28 @@ impl Search<'_> {
         &mut self,
         zone_index: u8,
         rule_index: usize,
-        variant_indexes: &mut Vec<u8>,
+        tried_variants: &mut Vec<u8>,
         zone_indexes: &mut Vec<u8>,
         state: &mut SearchState,
     ) {
         let page = self.page;
         let zone: &Zone = &page.zones[usize::from(zone_index)];
         match zone.rules.get(rule_index) {
-            None => self.try_variant(zone_index, 0, variant_indexes, zone_indexes, state),
+            None => self.try_variant(zone_index, 0, tried_variants, zone_indexes, state),
             Some(Rule::Audience { variant, .. } | Rule::When { variant, .. }) => {
-                self.try_variant(zone_index, *variant, variant_indexes, zone_indexes, state);
-                self.try_rules(zone_index, rule_index + 1, variant_indexes, zone_indexes, state);
+                self.try_variant(zone_index, *variant, tried_variants, zone_indexes, state);
+                self.try_rules(zone_index, rule_index + 1, tried_variants, zone_indexes, state);
             }
             Some(Rule::Experiment { experiment, arms, when }) => match state.arms.get(experiment).copied() {
                 None => {
                     for arm in (0..arms.len()).map(Some).chain([None]) {
                         state.arms.insert(*experiment, arm);
-                        // Each arm gets its own copy of `variant_indexes`: it may show a variant that another arm
+                        // Each arm gets its own copy of `tried_variants`: it may show a variant that another arm
                         // showed.
                         self.try_rules(
                             zone_index,
                             rule_index,
-                            &mut variant_indexes.clone(),
+                            &mut tried_variants.clone(),
                             zone_indexes,
                             state,
                         );
@@ -134,14 +134,12 @@ impl Search<'_> {
                 }
                 Some(Some(arm)) => {
                     let variant = arms.get(arm).copied().unwrap_or(0);
-                    self.try_variant(zone_index, variant, variant_indexes, zone_indexes, state);
+                    self.try_variant(zone_index, variant, tried_variants, zone_indexes, state);
                     if when.is_some() {
-                        self.try_rules(zone_index, rule_index + 1, variant_indexes, zone_indexes, state);
+                        self.try_rules(zone_index, rule_index + 1, tried_variants, zone_indexes, state);
                     }
                 }
-                Some(None) => {
-                    self.try_rules(zone_index, rule_index + 1, variant_indexes, zone_indexes, state)
-                }
+                Some(None) => self.try_rules(zone_index, rule_index + 1, tried_variants, zone_indexes, state),
             },
         }
     }
@@ -150,14 +148,14 @@ impl Search<'_> {
         &mut self,
         zone_index: u8,
         variant_index: u8,
-        variant_indexes: &mut Vec<u8>,
+        tried_variants: &mut Vec<u8>,
         zone_indexes: &mut Vec<u8>,
         state: &mut SearchState,
     ) {
-        if variant_indexes.contains(&variant_index) {
+        if tried_variants.contains(&variant_index) {
             return;
         }
-        variant_indexes.push(variant_index);
+        tried_variants.push(variant_index);
         if variant_index != 0 {
             if state.pairs.len() == self.pairs {
                 self.was_pruned = true;
