@@ -401,7 +401,7 @@ fn zero_or_size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Valu
 }
 
 /// Parses an address with a port. Without a host it is 127.0.0.1, as is `localhost`.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
     match (host, port.parse()) {
         ("" | "localhost", Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),

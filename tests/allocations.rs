@@ -199,6 +199,7 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/routes?site=acme", ""),
     ("GET", "/v1/routes?site=acme&include=variants&since=1&prefix=/b", ""),
     ("GET", "/v1/routes?site=acme&limit=1&cursor=00", ""),
+    ("GET", "/v1/health?events=1", ""),
     ("GET", "/v1/openapi.json", ""),
     ("GET", "/v1/openapi.json", "If-None-Match: *\r\n"),
     ("GET", "/v1/openapi.json", "Accept-Encoding: gzip\r\n"),

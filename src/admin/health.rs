@@ -21,6 +21,43 @@ pub(super) struct LogState<'a> {
     pub(super) add_members: &'a dyn Fn(&mut Value) -> Option<&'static str>,
 }
 
+/// The facts that decide whether the server is ready.
+pub(super) struct ReadinessFacts {
+    pub(super) is_draining: bool,
+    pub(super) is_listening: bool,
+    /// The number of published sites.
+    pub(super) sites: usize,
+    /// The status of a node of a cluster that is not ready.
+    pub(super) node_status: Option<&'static str>,
+    pub(super) is_recording: bool,
+}
+
+/// The status of a server that is ready.
+const READY: &str = "ready";
+
+impl ReadinessFacts {
+    /// Returns the status. `must_record` says whether a ready server must also record events.
+    fn status(&self, must_record: bool) -> &'static str {
+        if self.is_draining {
+            "draining"
+        } else if !self.is_listening {
+            "starting"
+        } else if self.sites == 0 {
+            "unpublished"
+        } else if let Some(status) = self.node_status {
+            status
+        } else if !self.is_recording && must_record {
+            "not_recording"
+        } else {
+            READY
+        }
+    }
+
+    pub(super) fn are_ready(&self, must_record: bool) -> bool {
+        self.status(must_record) == READY
+    }
+}
+
 /// Answers a request for one of the two paths. Returns whether it did.
 pub(super) fn handle(
     handler: &mut Handler,
@@ -57,27 +94,16 @@ fn write_readiness(
     let sites = handler.catalog().sites().len();
     let is_listening = lifecycle.is_accepting();
     let is_draining = lifecycle.is_draining();
-    let must_record = || request.query.split('&').any(|param| param == "events=1");
+    let must_record = request.query.split('&').any(|param| param == "events=1");
     let mut body = json!({ "ready": null, "status": null, "scanned": null, "listening": is_listening, "sites": sites,
         "draining": is_draining, "recording": is_recording });
     if let Some(progress) = progress {
         body["reading"] = progress.to_json();
     }
     let node_status = add_members(&mut body);
-    let status = if is_draining {
-        "draining"
-    } else if !is_listening {
-        "starting"
-    } else if sites == 0 {
-        "unpublished"
-    } else if let Some(status) = node_status {
-        status
-    } else if !is_recording && must_record() {
-        "not_recording"
-    } else {
-        "ready"
-    };
-    let code = if status == "ready" { 200 } else { 503 };
+    let facts = ReadinessFacts { is_draining, is_listening, sites, node_status, is_recording };
+    let status = facts.status(must_record);
+    let code = if status == READY { 200 } else { 503 };
     body["ready"] = json!(code == 200);
     body["status"] = json!(status);
     body["scanned"] = json!(progress.is_none_or(StartupProgress::is_scanned));

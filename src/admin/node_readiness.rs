@@ -1,9 +1,13 @@
-//! The readiness of a node of a cluster, as the metrics know it. A server that is alone, and a build without
-//! the feature `cluster`, have none.
+//! The readiness of the server and of a node of a cluster, as the metrics know it. A server that is alone, and a build
+//! without the feature `cluster`, have no node.
+
+use std::sync::Arc;
 
 #[cfg(feature = "cluster")]
 use super::cluster;
-use super::metrics::Metrics;
+use super::health::ReadinessFacts;
+use super::metrics::{Metrics, ServerMetrics};
+use crate::api::ReadinessCheck;
 #[cfg(feature = "cluster")]
 use crate::metrics::cluster::ClusterState;
 
@@ -34,5 +38,29 @@ impl Metrics {
             return node.state() == ClusterState::Loading;
         }
         false
+    }
+}
+
+impl ServerMetrics {
+    /// Returns the check for `/v1/health`. It decides by the same rules as `/readyz`.
+    pub(crate) fn readiness_check(&self) -> ReadinessCheck {
+        let lifecycle = self.lifecycle.clone();
+        let log = self.log.clone();
+        #[cfg(feature = "cluster")]
+        let node = self.cluster.clone();
+        Arc::new(move |sites, must_record| {
+            #[cfg(feature = "cluster")]
+            let is_unready = node.as_ref().is_some_and(|node| node.is_unready());
+            #[cfg(not(feature = "cluster"))]
+            let is_unready = false;
+            let facts = ReadinessFacts {
+                is_draining: lifecycle.is_draining(),
+                is_listening: lifecycle.is_accepting(),
+                sites,
+                node_status: is_unready.then_some("unready"),
+                is_recording: log.metrics().is_recording(),
+            };
+            facts.are_ready(must_record)
+        })
     }
 }

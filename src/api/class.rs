@@ -34,7 +34,7 @@ impl ResponseClass {
                     && !explains()
             }
             Endpoint::Variants => params.get(Param::Include).is_some() && params.get(Param::Now).is_none(),
-            Endpoint::LibrarySettings | Endpoint::Events(_) => false,
+            Endpoint::Health | Endpoint::LibrarySettings | Endpoint::Events(_) => false,
         };
         if is_public { Self::Public } else { Self::Private }
     }
@@ -73,7 +73,7 @@ impl ResponseClass {
                 value_of("variants").is_some() && !is_given("override") && !is_given("now") && !explains
             }
             Some(Endpoint::Variants) => is_given("include") && !is_given("now"),
-            Some(Endpoint::LibrarySettings | Endpoint::Events(_)) => false,
+            Some(Endpoint::Health | Endpoint::LibrarySettings | Endpoint::Events(_)) => false,
         };
         if is_public { Self::Public } else { Self::Private }
     }

@@ -24,6 +24,8 @@ pub enum Endpoint {
     BrowserScript,
     /// `GET /v1/problems/<code>`
     Problem,
+    /// `GET /v1/health`
+    Health,
     /// `GET /v1/projects/<trackingId>/settings`
     LibrarySettings,
     /// `POST /v1/page`, `/v1/track`, `/v1/batch`, and the other paths to which libraries send events.
@@ -81,7 +83,7 @@ impl Poll {
 impl Endpoint {
     /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
     /// but those of page and track count as `/v1/batch`.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Resolve,
         Self::Variants,
         Self::Routes,
@@ -94,6 +96,7 @@ impl Endpoint {
         Self::LibrarySettings,
         Self::Site,
         Self::BrowserScript,
+        Self::Health,
     ];
 
     /// Returns the endpoint of a path.
@@ -106,6 +109,7 @@ impl Endpoint {
             "/v1/site" => Self::Site,
             "/v1/openapi.json" => Self::OpenApi,
             "/v1/parallax.js" => Self::BrowserScript,
+            "/v1/health" => Self::Health,
             _ if path.starts_with(problem_page::PATH_PREFIX) => Self::Problem,
             _ if tracking_id_in_path(path).is_some() => Self::LibrarySettings,
             _ => Self::Events(EventEndpoint::from_path(path)?),
@@ -127,6 +131,7 @@ impl Endpoint {
             Self::LibrarySettings => 9,
             Self::Site => 10,
             Self::BrowserScript => 11,
+            Self::Health => 12,
         }
     }
 
@@ -140,6 +145,7 @@ impl Endpoint {
             Self::Query => "/v1/query",
             Self::OpenApi => "/v1/openapi.json",
             Self::BrowserScript => "/v1/parallax.js",
+            Self::Health => "/v1/health",
             Self::Problem => "/v1/problems",
             Self::LibrarySettings => "/v1/projects",
             Self::Events(EventEndpoint::Page) => "/v1/page",
@@ -157,8 +163,9 @@ impl Endpoint {
     fn is_served_at(self, surface: Surface) -> bool {
         let is_of_surface = match surface {
             Surface::Public => true,
-            Surface::Events => self.is_for_events(),
-            Surface::Edge | Surface::Admin => !self.is_for_events(),
+            Surface::Events => self.is_for_events() || self == Self::Health,
+            Surface::Edge => !self.is_for_events(),
+            Surface::Admin => !self.is_for_events() && self != Self::Health,
         };
         is_of_surface || self == Self::Problem
     }
@@ -182,6 +189,7 @@ impl Endpoint {
             | Self::Site
             | Self::OpenApi
             | Self::BrowserScript
+            | Self::Health
             | Self::Problem
             | Self::LibrarySettings => "GET, HEAD, OPTIONS",
             Self::Query => "GET, HEAD, POST, OPTIONS",

@@ -31,6 +31,10 @@ use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog, PublishedSite};
 use crate::visitors::lookup::ProfileReader;
 
+/// Returns whether the server is ready, from the number of published sites. The second argument says whether it must also
+/// record events.
+pub(crate) type ReadinessCheck = Arc<dyn Fn(usize, bool) -> bool + Send + Sync>;
+
 /// The request handler of one thread.
 pub struct Handler {
     pub(super) settings: Settings,
@@ -41,6 +45,7 @@ pub struct Handler {
     pub(super) event_sink: Option<EventSink>,
     /// The requests that wait for a publication; `None` if the handler holds none.
     pub(super) held: Option<HeldRequests>,
+    readiness_check: Option<ReadinessCheck>,
 }
 
 /// The head of a response that no cache may store.
@@ -79,6 +84,7 @@ impl Handler {
             scratch: Scratch::new(user_agent_parser),
             event_sink: None,
             held: None,
+            readiness_check: None,
         }
     }
 
@@ -96,6 +102,11 @@ impl Handler {
     /// Lets the handler record events.
     pub fn with_event_sink(self, event_sink: EventSink) -> Self {
         Self { event_sink: Some(event_sink), ..self }
+    }
+
+    /// Lets the handler answer `/v1/health`. Without a check, the server counts as not ready.
+    pub(crate) fn with_readiness_check(self, readiness_check: ReadinessCheck) -> Self {
+        Self { readiness_check: Some(readiness_check), ..self }
     }
 
     /// Lets clients wait: the handler holds requests until a publication, and records the shared parts of responses for
@@ -121,6 +132,19 @@ impl Handler {
             Poll::Pending(token) => Poll::Pending(PendingToken::Events(token).number()),
             ready => ready,
         }
+    }
+
+    /// Answers whether the server is ready, for load balancers. The answer has no details, because anyone can read it.
+    pub(super) fn handle_health(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
+        let must_record = request.query.split('&').any(|param| param == "events=1");
+        let sites = self.catalog().sites().len();
+        let is_ready = self.readiness_check.as_ref().is_some_and(|is_ready| is_ready(sites, must_record));
+        let (status, text) = match is_ready {
+            true => (200, r#"{"status":"ok"}"#),
+            false => (503, r#"{"status":"unavailable"}"#),
+        };
+        self.write_text(request, status, "application/json", text, out);
+        Outcome { endpoint: Some(Endpoint::Health), problem: None }
     }
 
     pub(super) fn handle_library_settings(

@@ -41,6 +41,7 @@ pub use endpoint::Poll;
 pub(crate) use endpoint::{Endpoint, Outcome};
 pub use events::EventSink;
 pub use handler::Handler;
+pub(crate) use handler::ReadinessCheck;
 pub use scratch::Settings;
 pub use service::Service;
 pub use shared_bytes::{SharedBytes, SharedParts};

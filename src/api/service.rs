@@ -88,6 +88,9 @@ impl Service for Handler {
             return Poll::Ready(self.handle_options(request, meta.surface, out));
         }
         let endpoint = Endpoint::of_request(request, meta.surface);
+        if let Ok(Endpoint::Health) = endpoint {
+            return Poll::Ready(self.handle_health(request, out));
+        }
         if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
             let class = ResponseClass::of_request(request);
             let audience = Audience::before_site_known(class, request.headers.get(Field::Origin));

@@ -14,6 +14,7 @@ mod demo_traffic;
 mod dev;
 mod erasures;
 mod export;
+mod health;
 mod init;
 mod insights;
 mod inspect;
@@ -65,6 +66,9 @@ enum Command {
     /// is a number of bytes, or a number with a unit, such as 512MiB: KiB, MiB, GiB, TiB (powers of 1024), KB,
     /// MB, GB, TB (powers of 1000).
     Serve(Box<serve::ServeArgs>),
+    /// Ask the server of this machine whether it is ready, for the health check of a container.
+    #[command(after_help = health::EXAMPLES)]
+    Health(health::HealthArgs),
     /// Write a small site to start from, with schemas for your editor.
     Init(init::InitArgs),
     /// Serve the directory of a site, and compile it again after each change.
@@ -174,11 +178,13 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
     let mut command = Cli::command().mut_subcommand(SERVE, settings::add_sources);
     let mut matches = parse(&command, words)?;
     let mut file_settings = FileSettings::default();
-    if let Some(path) = matches.subcommand_matches(SERVE).and_then(|serve| serve.get_one::<PathBuf>("config"))
-    {
+    let with_settings = matches.subcommand().filter(|(name, _)| [SERVE, HEALTH].contains(name));
+    let settings_file =
+        with_settings.and_then(|(name, args)| Some((name, args.get_one::<PathBuf>("config")?)));
+    if let Some((name, path)) = settings_file {
         let serve = command.find_subcommand(SERVE).expect("the command exists");
         file_settings = FileSettings::read(path, serve).map_err(CliError::Usage)?;
-        command = command.mut_subcommand(SERVE, |serve| file_settings.apply_as_defaults(serve));
+        command = command.mut_subcommand(name, |args| file_settings.apply_as_defaults(args));
         matches = parse(&command, words)?;
     }
     let cli = Cli::from_arg_matches(&matches).map_err(|error| CliError::Usage(error.to_string()))?;
@@ -195,6 +201,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
             })
         }
         Some(Command::Serve(args)) => serve::serve(*args),
+        Some(Command::Health(args)) => health::check(&args),
         Some(Command::Init(args)) => init::init(&args),
         Some(Command::Dev(args)) => {
             let dev = matches.subcommand_matches("dev").expect("the command was parsed");
@@ -221,6 +228,8 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
 
 /// Name of the command that has settings.
 const SERVE: &str = "serve";
+/// Name of the command that reads the admin address from the settings of `serve`.
+const HEALTH: &str = "health";
 
 /// Parses the arguments. Prints `--help`, `--version` and most errors itself, and exits.
 fn parse(command: &clap::Command, words: &[OsString]) -> Result<ArgMatches, CliError> {

@@ -1,6 +1,6 @@
 //! The metrics of a node of a cluster. The log writer writes them; the admin address reads them.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The relation of a node to the stream.
@@ -43,6 +43,8 @@ pub(crate) struct NodeStatus {
 #[derive(Debug, Default)]
 pub(crate) struct ClusterMetrics {
     status: Mutex<NodeStatus>,
+    /// True if the status has a reason for which the node is not ready. A request reads it without the lock.
+    is_unready: AtomicBool,
     era: Mutex<String>,
     pub(crate) position: AtomicU64,
     pub(crate) head_position: AtomicU64,
@@ -72,6 +74,11 @@ impl ClusterMetrics {
         self.lock_status().clone()
     }
 
+    /// Returns whether the node is not ready.
+    pub(crate) fn is_unready(&self) -> bool {
+        self.is_unready.load(Ordering::Relaxed)
+    }
+
     /// Returns the state.
     pub(crate) fn state(&self) -> ClusterState {
         self.lock_status().state
@@ -93,13 +100,16 @@ impl ClusterMetrics {
         let has_other_reason = status.reason != reason;
         status.state = state;
         status.not_ready = not_ready;
+        self.is_unready.store(not_ready.is_some(), Ordering::Relaxed);
         reason.clone_into(&mut status.reason);
         is_new || has_other_reason
     }
 
     /// Sets the reason for which the node is not ready. The state has not changed.
     pub(crate) fn set_not_ready(&self, not_ready: Option<NotReady>) {
-        self.lock_status().not_ready = not_ready;
+        let mut status = self.lock_status();
+        status.not_ready = not_ready;
+        self.is_unready.store(not_ready.is_some(), Ordering::Relaxed);
     }
 
     fn lock_status(&self) -> MutexGuard<'_, NodeStatus> {

@@ -177,6 +177,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     // 5. Complete the admin thread.
     let connections_max = connections_max(&config, &memory, workers)?;
     let metrics = server_metrics(&memory, lifecycle.clone(), connections_max, &event_log);
+    let readiness_check = metrics.readiness_check();
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     admin.finish_startup(&config, &event_log, make_handler, metrics)?;
 
@@ -188,6 +189,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
         listeners.extend(clone_listeners(&worker_listeners)?);
         let (make_sink, wakeup_rx) = event_log.event_sink(&current)?;
         let make_handler = profiled_handler_factory(&settings, &current, &agents, &event_log);
+        let readiness_check = Arc::clone(&readiness_check);
         start_thread(WorkerConfig {
             name: format!("worker-{i}"),
             cpu: cpus.get(i % cpus.len().max(1)).copied(),
@@ -198,7 +200,10 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
             lifecycle: lifecycle.clone(),
             listeners: worker_listeners,
             wakeup_rx: Some(wakeup_rx),
-            make_service: move || make_handler().with_event_sink(make_sink()).with_waiting_clients(),
+            make_service: move || {
+                let handler = make_handler().with_event_sink(make_sink()).with_waiting_clients();
+                handler.with_readiness_check(readiness_check)
+            },
         })?;
     }
     lifecycle.start_accepting();

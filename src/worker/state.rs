@@ -192,7 +192,7 @@ impl<S: Service> WorkerState<S> {
         if let Some(kind) = outcome.problem {
             counters.record_problem(kind);
         }
-        if self.connections.access_log {
+        if self.connections.access_log && outcome.endpoint != Some(Endpoint::Health) {
             access_log::log_response(request, refused_path, outcome.endpoint, response, duration);
         }
     }

@@ -122,6 +122,8 @@ mod log_lines;
 mod jobs;
 // Pages and events on one address, or each on its own.
 mod surfaces;
+// The readiness of the server, for load balancers and containers.
+mod health;
 // Startup of a server.
 mod starting;
 // A worker that polls before it parks.

@@ -167,6 +167,7 @@ fn receipts_are_as_described() {
         response
     };
     demo.get_with("/v1/projects/track_demo/settings", &[("Origin", "https://a.example")], 200);
+    demo.get_with("/v1/health?events=1", &[], 200);
     let event = json!({ "anonId": "v1", "event": "e", "messageId": "m1" });
     let fields = [("Origin", "https://a.example"), ("X-Request-Id", "mine"), ("X-Debug-Timing", "1")];
     ask("/v1/track?site=fjell", &fields, event.clone(), 200);

@@ -134,6 +134,7 @@ const FENCES: &[(&str, &[&str])] = &[
         "ureq",
         &[
             "cli/demo_traffic/client.rs",
+            "cli/health.rs",
             "cluster/servers.rs",
             "config.rs",
             "distribute/",
