@@ -65,12 +65,11 @@ struct TextWriter {
     codes: PackedWriter,
     codes_by_text: HashMap<Box<str>, u32>,
     texts: Vec<u8>,
-    /// The new text that was added last. The writer compares it first, because many consecutive rows have the same
-    /// text.
+    /// The last text that got a new code. The writer compares it first, because many consecutive rows have the same text.
     last: Option<LastText>,
 }
 
-/// The new text of a column that was added last.
+/// The last text that got a new code in a column.
 #[derive(Debug, Clone)]
 struct LastText {
     code: u32,
@@ -366,7 +365,7 @@ impl SortedVisitors {
         Self { hashes: hashes.into_iter().map(|(hash, _)| hash).collect(), sorted_index }
     }
 
-    /// Returns the number of the visitor of a row, as the file has it: its index plus 1, or 0 without a visitor.
+    /// Converts a visitor number of the builder to that of the file. Both are an index plus 1, or 0 without a visitor.
     fn number_of(&self, visitor_number: u32) -> i64 {
         visitor_number.checked_sub(1).map_or(0, |index| i64::from(self.sorted_index[index as usize]) + 1)
     }

@@ -1,7 +1,7 @@
 //! Writes column files into the data directory of a server.
 //!
-//! A file is written completely under a temporary name, and then renamed. It keeps its final name only if its segment
-//! still exists, and if no erasure was in progress since before the segment was read.
+//! A file is written completely under a temporary name, and then renamed. It gets its final name only if no erasure ran
+//! from the start of the reading until the rename. It keeps this name only if its segment still exists.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl ColumnInstaller {
         self.write(BUILT_FILE, source, bytes)
     }
 
-    /// Gives the file that the thread `columns` has written its name. Returns false in the same cases as
+    /// Gives its final name to the file that the thread `columns` has written. Returns false in the same cases as
     /// [`write_and_install`](Self::write_and_install).
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl ColumnInstaller {
         result.map(|()| true).inspect_err(|_| self.discard(temporary_name))
     }
 
-    /// Returns true if two conditions hold: no erasure was in progress since before the segment was read, and the
-    /// directory still has the segment.
+    /// Returns true if two conditions hold: no erasure ran from the start of the reading until now, and the directory
+    /// still has the segment.
     fn is_current(&self, source: ColumnSource) -> io::Result<bool> {
         let is_same = source.generation.is_multiple_of(2) && self.generation() == source.generation;
         Ok(is_same && self.has_segment(source)?)

@@ -49,8 +49,8 @@ impl UnstoredColumns {
         Self { disk, directory, key, bytes_max, cache: Mutex::default(), known_damage }
     }
 
-    /// Returns a value with the same settings and an empty cache. The reader of segments of this value reports damage
-    /// to `known_damage`.
+    /// Returns a value with the same settings and an empty cache. When the returned value reads a segment, it
+    /// reports damage to `known_damage`.
     pub(crate) fn reporting_to(&self, known_damage: KnownDamage) -> Self {
         let unstored = Self::new(Arc::clone(&self.disk), &self.directory, self.key, self.bytes_max);
         Self { known_damage, ..unstored }

@@ -83,7 +83,7 @@ pub(super) struct Facts<'f> {
 struct ArmState<'f> {
     key: &'f str,
     goal: &'f ComparedArm,
-    /// The goal text of a guardrail: the first one that this arm harms.
+    /// The goal text of the first guardrail that this arm harms.
     harmed: Option<&'f str>,
     /// True if it is too early to compare the goal or a guardrail.
     is_early: bool,
@@ -134,7 +134,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns a decision if the experiment cannot be decided, even if the comparison has a clear result. Otherwise returns
+/// Returns [`Action::CannotDecide`] if a fact forbids a decision, however clear the comparison is. Otherwise returns
 /// `None`.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;

@@ -256,12 +256,12 @@ impl<T> CodeColumn<T> {
     }
 }
 
-/// The arm of the experiment of the question in one text of the column `experiments`.
+/// The arm that one text of the column `experiments` names for the experiment in question.
 #[derive(Clone, Copy)]
 enum ArmCode {
     Unread,
     Absent,
-    /// The text has an arm of the experiment. The arm gets a number when the first event with the text counts.
+    /// The text has an arm of the experiment. The arm gets a number at the first exposure with this text.
     Unnumbered,
     Number(ArmNumber),
 }
@@ -278,10 +278,10 @@ struct FileColumns {
     events: Option<CodeColumn<u32>>,
     /// For each path, the bits of the metrics whose goal is this page. `None` if no goal is a page.
     pages: Option<CodeColumn<u32>>,
-    /// The amounts of the property that the question adds up, in the order of the rows. Amounts of earlier rows are
-    /// removed.
+    /// The amounts of the property that the question adds up, in the order of the rows. Each call of `amount` removes the
+    /// amounts up to its row.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
-    /// The row numbers in the file of the rows in the current block.
+    /// The numbers that the rows of the current block have in the file.
     block: Range<usize>,
 }
 
@@ -379,7 +379,7 @@ pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
     coded.find(|(other, _)| *other == text).map(|(_, code)| code)
 }
 
-/// Returns the bits of the metrics for whose goal `accepts` returns true.
+/// Calls `accepts` with each goal. Returns the bits of the metrics whose goals it accepts.
 fn metrics_with_goal(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
     let bit = |(number, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << number;
     metrics.iter().enumerate().map(bit).sum()

@@ -8,8 +8,8 @@ use super::question::ExperimentQuestion;
 use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 
 const DAY_MS: f64 = 86_400_000.0;
-/// Minimum time for the computation of new visitors per day, in milliseconds. A shorter time counts as this time,
-/// because the first minutes give no good estimate.
+/// Minimum elapsed time from which the new visitors per day are computed, in milliseconds. A shorter time counts as this
+/// time, because the first minutes give no good estimate.
 const ELAPSED_MS_MIN: i64 = 3_600_000;
 
 /// Returns the number of days until each arm with a weight above 0 has enough visitors. Returns `None` if the number

@@ -1,7 +1,7 @@
 //! Days, hours, weeks and months in the time zone of a site. Also computes the period before a range.
 //!
-//! The snapshot of the site has the offsets of the time zone. The code numbers a day by the count of days since
-//! 1970-01-01.
+//! The snapshot of the site has the offsets of the time zone. In this code, a day is a number: the count of days
+//! since 1970-01-01.
 
 use std::ops::Range;
 
@@ -42,8 +42,8 @@ pub enum Unit {
 pub struct Comparison {
     /// The range of the question. If it ends in the future, it is cut at the last full hour.
     pub range: Range<i64>,
-    /// The earlier period that is compared with `range`. Before the cut, it ends where the range of the question begins,
-    /// and has as many local days, or the same length if that range does not have whole days. If `range` is cut, the
+    /// The earlier period that is compared with `range`. Without a cut, it ends where the range of the question begins. If
+    /// that range has whole days, both have the same number of local days, else the same length. If `range` is cut, the
     /// period is cut at the same time of day, or at the same length.
     pub before: Range<i64>,
 }

@@ -17,7 +17,7 @@ const FREEDOM_MAX: f64 = 1e7;
 /// of steps the result has all digits of an f64.
 const QUANTILE_STEPS_MAX: usize = 200;
 
-/// Returns the number that a standard normal variable does not exceed with this probability.
+/// Returns the lower quantile: a standard normal variable is below it with this probability.
 pub fn normal_quantile(probability: f64) -> f64 {
     -SQRT_2 * erf::erfc_inv(2.0 * probability)
 }

@@ -12,7 +12,7 @@ pub const VISITORS_MIN: u64 = 100;
 /// Minimum number of converted visitors, and of visitors that did not convert, in a compared arm. If one of the two
 /// numbers is lower, the arm is not compared.
 pub const CONVERSIONS_MIN: u64 = 10;
-/// Minimum number of visitors with an amount in an arm that is compared in an amount. The intervals assume that sums
+/// Minimum number of visitors with an amount in a compared arm, if the metric is a mean. The intervals assume that sums
 /// have a normal distribution. The sum of few skewed amounts has no normal distribution. `simulated.rs` simulates 4,000
 /// experiments without a difference. Their split is 90/10, and their results are read every day. A minimum of 10 gives
 /// false alarms in up to 20 % of these experiments. This minimum gives false alarms in at most 4 %.

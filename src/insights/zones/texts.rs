@@ -1,4 +1,4 @@
-//! The numbers of the zones and variants in the texts of page events.
+//! Gives a number to each zone and each variant key in the texts of page events.
 
 use std::collections::HashMap;
 
@@ -101,7 +101,7 @@ impl Texts {
         if key_number == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key_number as usize] }
     }
 
-    /// Returns the variant with these names. Returns `None` if no page event has the zone or the key.
+    /// Returns the variant with these names. Returns `None` if no page event has the zone, or if none has the key.
     pub(super) fn variant(&self, zone_name: &str, key: &str) -> Option<Variant> {
         let zone = *self.zones.numbers.get(zone_name)?;
         let key = if key == DEFAULT { DEFAULT_KEY } else { *self.keys.numbers.get(key)? };
