@@ -42,10 +42,11 @@ impl HeldServer {
         OpenOptions::new().write(true).open(&self.fifo).expect("the FIFO opens when the thread reads it")
     }
 
-    /// Sends a question.
+    /// Sends a question. When this returns, the admin thread has read it, because it has answered a later request.
     fn ask(&self, question: &str) -> Client {
         let mut client = Client::to(self.server.admin);
         client.send(request(question).as_bytes());
+        assert_eq!(self.server.admin_get("/healthz").status, 200);
         client
     }
 
