@@ -134,8 +134,8 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
     wait(facts, "not_told_apart", "the arms are not told apart")
 }
 
-/// Returns [`Action::CannotDecide`] if a fact forbids a decision, however clear the comparison is. Otherwise returns
-/// `None`.
+/// Returns the decision [`Action::CannotDecide`] if a fact forbids a decision, however clear the comparison is.
+/// Otherwise returns `None`.
 fn refuse(facts: &Facts<'_>, arms: &[ArmState<'_>]) -> Option<Decision> {
     let alarms = &facts.split.alarms;
     let is_published = facts.question.known.published.is_some();
