@@ -27,7 +27,7 @@ pub(super) struct HealthArgs {
     /// The settings file of the server, which has its admin address. --admin has priority.
     #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
     config: Option<PathBuf>,
-    /// The admin address of the server. For 0.0.0.0 and [::], the loopback address is asked.
+    /// The admin address of the server. For 0.0.0.0 and its IPv6 form, the loopback address is asked.
     #[arg(long, value_name = "ADDRESS", env = "PARALLAX_ADMIN", default_value = "127.0.0.1:9090", value_parser = parse_address)]
     admin: SocketAddr,
     /// Require also that the server records events.
