@@ -19,7 +19,8 @@ Check the server that systemd started with a settings file:
 
 Exit codes: 0 the server is ready; 1 it is not, and the status says why; 2 bad command line or settings file; 3 no answer within 5 s.";
 
-/// Time limit of the request. A server answers within milliseconds, and a container runtime repeats the check after some seconds.
+/// Time limit of the request. A server answers within milliseconds, and a container runtime repeats the check after some
+/// seconds.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]

@@ -222,7 +222,7 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         Ok(at)
     }
 
-    /// Returns the number of nodes inside the array or object at node index `node_index`, which is complete.
+    /// Returns the number of nodes inside the complete array or object whose own node is at `node_index`.
     fn count_since(&self, node_index: usize) -> u32 {
         (self.out.list.len() - node_index - 1) as u32
     }

@@ -72,7 +72,7 @@ fn it_has_no_rate_limit_and_no_line_in_the_access_log() {
     for _ in 0..10 {
         assert_eq!(answer(&server.get_with("/v1/health", &client)), owned(OK));
     }
-    // Its line is the last one, so those of the requests before it would be in the log.
+    // The log keeps the order of the requests: lines of the earlier ones would be before this one.
     assert_eq!(server.get_with("/v1/routes?site=fjell", &client).status, 200);
     server.wait_for_log("/v1/routes");
     assert!(!server.log().contains("/v1/health"), "{}", server.log());
