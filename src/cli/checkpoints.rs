@@ -10,7 +10,6 @@ use serde_json::json;
 use super::{CliError, log_read_error, print_line};
 use crate::events::time;
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::checkpoint::format::FORMAT_VERSION;
 use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::store::table::EvictionClass;
 use crate::visitors::verify;
@@ -62,6 +61,7 @@ pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
 pub(super) fn inspect(path: &Path, wants_json: bool) -> Result<String, CliError> {
     let reader = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
     let header = *reader.header();
+    let format_version = reader.format_version();
     let bytes = reader.bytes();
     let runs = reader.parts().runs.len();
     let (counts, value_bytes) = count_entries(reader).map_err(|error| to_cli_error(path, error))?;
@@ -69,7 +69,7 @@ pub(super) fn inspect(path: &Path, wants_json: bool) -> Result<String, CliError>
     let made = time::to_text(header.created_ms);
     if wants_json {
         let document = json!({
-            "kind": "checkpoint", "bytes": bytes, "formatVersion": FORMAT_VERSION, "seq": header.seq.to_string(),
+            "kind": "checkpoint", "bytes": bytes, "formatVersion": format_version, "seq": header.seq.to_string(),
             "createdAt": made, "profilesMemory": header.cost_max, "entries": header.entries, "runs": runs,
             "aliases": aliases, "once": once, "known": known, "valueBytes": value_bytes,
         });
@@ -80,7 +80,7 @@ pub(super) fn inspect(path: &Path, wants_json: bool) -> Result<String, CliError>
     let _ = writeln!(out, "checkpoint   {}, {bytes} bytes", path.display());
     let _ = writeln!(
         out,
-        "header       format {FORMAT_VERSION}, created {made}, --profiles-memory {}",
+        "header       format {format_version}, created {made}, --profiles-memory {}",
         header.cost_max
     );
     let _ = writeln!(out, "seq          {}, the last record included", header.seq);

@@ -20,6 +20,7 @@ mod insights;
 mod inspect;
 pub mod inspect_snapshot;
 mod lint;
+mod migrate;
 mod output_file;
 pub mod print_config;
 mod progress;
@@ -131,6 +132,12 @@ enum Command {
     /// Works beside a running server.
     #[command(after_help = erasures::EXAMPLES)]
     Erasures(erasures::ErasuresArgs),
+    /// Bring the data directory of a stopped server to the formats of this release.
+    ///
+    /// Makes a copy beside it, compares every record and profile, and exchanges the two names. The log keeps its ID and its seqs, so
+    /// the positions of exports stay valid. An interrupted run changes nothing, or is finished by the next one.
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate(migrate::MigrateArgs),
     /// Verify a backup of a data directory and copy it, without the visitors who were erased later.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
@@ -221,6 +228,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         #[cfg(feature = "cluster")]
         Some(Command::Cluster(args)) => cluster::cluster(&args),
         Some(Command::Erasures(args)) => erasures::write_list(&args),
+        Some(Command::Migrate(args)) => migrate::migrate(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
     }

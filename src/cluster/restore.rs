@@ -156,6 +156,12 @@ fn own_checkpoints(
         let opened = CheckpointReader::open(directory.disk(), &directory.path_of(number));
         let state = opened.and_then(|reader| reader.stream().map(|bytes| (reader, bytes)));
         match state {
+            // The tables of all nodes are equal, so one node alone cannot continue with another fold.
+            Ok((reader, _)) if reader.is_of_earlier_fold() => warnings.push(format!(
+                "{}: not used: {}",
+                checkpoint_name(number),
+                CheckpointError::EarlierFold
+            )),
             Ok((reader, bytes)) if !bytes.is_empty() => match saved::decode(&bytes) {
                 Some(saved) => found.push(Found { reader, saved, number: Some(number) }),
                 None => {
@@ -192,6 +198,9 @@ fn read_file(path: &Path) -> Result<Found, String> {
     let name = path.display();
     let reader =
         CheckpointReader::open(&RealDisk, path).map_err(|error| format!("--bootstrap {name}: {error}"))?;
+    if reader.is_of_earlier_fold() {
+        return Err(format!("--bootstrap {name}: {}", CheckpointError::EarlierFold));
+    }
     let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;
     let saved = saved::decode(&bytes).ok_or_else(|| {
         format!("--bootstrap {name}: it is the checkpoint of a server that is alone; make a file with `parallax cluster new-era`")

@@ -98,7 +98,7 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the encoded records.
-    pub(super) fn encoded(&self) -> &'a [u8] {
+    pub(crate) fn encoded(&self) -> &'a [u8] {
         self.bytes
     }
 

@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -77,6 +77,19 @@ fn set_access(file: &File) -> io::Result<()> {
         fchown(file, None, Some(Gid::from_raw(*id)))?;
     }
     Ok(fchmod(file, Mode::from_raw_mode(owner | group))?)
+}
+
+/// Gives a copy the mode, the owner and the group of its original. Root makes copies for the user of the server.
+///
+/// # Errors
+/// The owner of the copy is another user, and the system refuses the change.
+pub(crate) fn copy_access(original: &Path, copy: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(original)?;
+    let copied = fs::metadata(copy)?;
+    if (metadata.uid(), metadata.gid()) != (copied.uid(), copied.gid()) {
+        chown(copy, Some(metadata.uid()), Some(metadata.gid()))?;
+    }
+    fs::set_permissions(copy, metadata.permissions())
 }
 
 /// The access to a data directory before and after [`restrict_directory`].

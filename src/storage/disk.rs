@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, fdatasync, flock, fsync, statvfs};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, fdatasync, flock, fsync, renameat_with, statvfs};
 use rustix::io::Errno;
 
 use super::uncached::UncachedFile;
@@ -258,6 +258,14 @@ impl Disk for RealDisk {
 }
 
 impl RealDisk {
+    /// Exchanges the names of two directories in one step (`renameat2`).
+    ///
+    /// # Errors
+    /// The file system does not support it, one of them is a mount point, or an I/O error occurs.
+    pub(crate) fn exchange(self, left: &Path, right: &Path) -> io::Result<()> {
+        Ok(renameat_with(CWD, left, CWD, right, RenameFlags::EXCHANGE)?)
+    }
+
     /// Creates a missing directory above a data directory, and those above it, with the access of the umask.
     fn create_above(&self, dir: &Path) -> io::Result<()> {
         if dir.is_dir() {

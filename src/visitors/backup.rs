@@ -197,7 +197,7 @@ fn copy_files(
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The
 /// column files and their key are derived from the log. The scrub has read the files of the backup, and not the copies.
-fn is_needed(name: &str) -> bool {
+pub(super) fn is_needed(name: &str) -> bool {
     !name.starts_with('.')
         && !name.ends_with(COLUMNS_SUFFIX)
         && ![COLUMNS_KEY_FILE, SCRUB_FILE].contains(&name)
@@ -219,7 +219,7 @@ fn copy_file(disk: &dyn Disk, source_path: &Path, target_path: &Path, log_id: Lo
     if parse_segment_name(name).is_some() {
         copy_segment(&*source, &mut *copy, log_id)?;
     } else if seq_of(name).is_some() {
-        copy_checkpoint(disk, source_path, &mut *copy, log_id)?;
+        copy_checkpoint(disk, source_path, &mut *copy, Some(log_id))?;
     } else {
         copy_range(&*source, 0..u64::MAX, &mut *copy)?;
     }
@@ -236,15 +236,17 @@ fn copy_segment(source_file: &dyn DiskFile, target_file: &mut dyn DiskFile, log_
     copy_range(source_file, segment::HEADER_BYTES as u64..u64::MAX, target_file)
 }
 
-/// Copies a checkpoint. Its trailer has the checksum of the header, so the copy has a new one.
-fn copy_checkpoint(
+/// Copies a checkpoint in the present format, with another ID of the log if there is one. Its trailer has the checksum of the
+/// header, so the copy has a new one.
+pub(super) fn copy_checkpoint(
     disk: &dyn Disk,
     source_path: &Path,
     target_file: &mut dyn DiskFile,
-    log_id: LogId,
+    new_log_id: Option<LogId>,
 ) -> io::Result<()> {
     let opened = CheckpointReader::open(disk, source_path)
         .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
+    let log_id = new_log_id.unwrap_or(opened.header().log_id);
     let header = checkpoint::Header { log_id, ..*opened.header() }.to_bytes();
     let begin = checkpoint::HEADER_BYTES as u64;
     let end = opened.parts().iter().last().map_or(begin, |part| part.offset + part.bytes);

@@ -22,6 +22,7 @@ pub mod erasure;
 pub(crate) mod erasure_list;
 pub mod live;
 pub mod lookup;
+pub(crate) mod migration;
 pub mod ownership;
 pub mod profile;
 pub(crate) mod refold;

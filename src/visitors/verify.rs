@@ -71,9 +71,16 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
         }
     }
     let Some(newest) = sound.last() else { return Ok(checked) };
-    if log::has_begun_erasure(disk, path).map_err(failed)? {
+    let skip_reason = if log::has_begun_erasure(disk, path).map_err(failed)? {
+        Some("an erasure is not finished")
+    } else if is_of_earlier_fold(&dir, newest.seq) {
+        Some("an earlier release made it, with another fold")
+    } else {
+        None
+    };
+    if let Some(reason) = skip_reason {
         let name = checkpoint_name(newest.seq);
-        checked.lines.push(format!("{name}: not compared with the log: an erasure is not finished"));
+        checked.lines.push(format!("{name}: not compared with the log: {reason}"));
         return Ok(checked);
     }
     let mut compared = CheckReport::default();
@@ -96,6 +103,10 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
 
 fn is_of_node(dir: &CheckpointDirectory, seq: u64) -> bool {
     CheckpointReader::open(dir.disk(), &dir.path_of(seq)).is_ok_and(|opened| opened.is_of_node())
+}
+
+fn is_of_earlier_fold(dir: &CheckpointDirectory, seq: u64) -> bool {
+    CheckpointReader::open(dir.disk(), &dir.path_of(seq)).is_ok_and(|opened| opened.is_of_earlier_fold())
 }
 
 /// Returns whether an erasure is running, or has replaced the newest checkpoint. Each erasure replaces it at its end.

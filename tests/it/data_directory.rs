@@ -8,9 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parallax::testing::cli::demo::compile_demo;
-use tempfile::TempDir;
 
-use crate::harness::{Client, Server, eventually, temporary_directory};
+use crate::harness::{Client, MountedDisk, Server, eventually, temporary_directory};
 use crate::logged;
 use crate::publishing::acme;
 
@@ -213,36 +212,6 @@ fn a_data_directory_without_the_log_of_the_last_start_is_a_warning() {
     assert!(!server.log().contains("at the last start"), "{}", server.log());
 }
 
-/// A mounted disk in memory, unmounted on drop.
-struct MountedDisk(TempDir);
-
-impl MountedDisk {
-    /// Returns `None` and prints a notice if this user may not mount a disk.
-    fn new() -> Option<Self> {
-        let directory = temporary_directory();
-        let is_mounted = mount(&["-t", "tmpfs", "-o", "size=8m", "none"], directory.path());
-        if !is_mounted {
-            eprintln!("SKIPPED: cannot test a read-only disk, because mounting a tmpfs needs root");
-        }
-        is_mounted.then_some(Self(directory))
-    }
-
-    fn remount(&self, mode: &str) {
-        assert!(mount(&["-o", &format!("remount,{mode}")], self.0.path()), "remounted");
-    }
-}
-
-impl Drop for MountedDisk {
-    fn drop(&mut self) {
-        // A server that is ending may use it for a moment longer.
-        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
-    }
-}
-
-fn mount(args: &[&str], directory: &Path) -> bool {
-    Command::new("mount").args(args).arg(directory).status().is_ok_and(|status| status.success())
-}
-
 /// Starts a server on a directory that cannot be written, makes it writable, and compares the records.
 fn start_without_room(data: &Path, make_writable: impl FnOnce()) {
     let server = start(data, &[]);
@@ -268,8 +237,8 @@ fn write_events(data: &Path) {
 
 #[test]
 fn a_start_on_a_read_only_disk_serves_pages_until_it_can_be_written() {
-    let Some(disk) = MountedDisk::new() else { return };
-    let data = disk.0.path().join("data");
+    let Some(disk) = MountedDisk::new("8m") else { return };
+    let data = disk.path().join("data");
     write_events(&data);
     disk.remount("ro");
     start_without_room(&data, || disk.remount("rw"));
@@ -277,10 +246,10 @@ fn a_start_on_a_read_only_disk_serves_pages_until_it_can_be_written() {
 
 #[test]
 fn a_start_on_a_full_disk_serves_pages_until_there_is_room() {
-    let Some(disk) = MountedDisk::new() else { return };
-    let data = disk.0.path().join("data");
+    let Some(disk) = MountedDisk::new("8m") else { return };
+    let data = disk.path().join("data");
     write_events(&data);
-    let filler = disk.0.path().join("filler");
+    let filler = disk.path().join("filler");
     // The disk is full before all of these bytes are written.
     let _ = fs::write(&filler, vec![0; 9 << 20]);
     start_without_room(&data, || fs::remove_file(&filler).expect("it exists"));
@@ -288,9 +257,9 @@ fn a_start_on_a_full_disk_serves_pages_until_there_is_room() {
 
 #[test]
 fn a_missing_directory_that_cannot_be_created_is_created_later() {
-    let Some(disk) = MountedDisk::new() else { return };
+    let Some(disk) = MountedDisk::new("8m") else { return };
     disk.remount("ro");
-    let data = disk.0.path().join("data");
+    let data = disk.path().join("data");
     let server = start(&data, &[]);
     assert_serves_pages(&server);
     disk.remount("rw");

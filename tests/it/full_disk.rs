@@ -2,44 +2,12 @@
 //! accepts events again.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tempfile::TempDir;
 
-use crate::harness::{Client, Server, eventually, temporary_directory};
+use crate::harness::{Client, MountedDisk, Server, eventually};
 use crate::logged;
-
-/// A mounted disk of 16 MiB, unmounted on drop.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    /// Returns `None` and prints a notice if this user may not mount a disk.
-    fn new() -> Option<Self> {
-        let directory = temporary_directory();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=16m", "none"])
-            .arg(directory.path())
-            .status();
-        if !mounted.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: cannot test a full disk, because mounting a tmpfs needs root");
-            return None;
-        }
-        Some(Self(directory))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // A server that is ending may use it for a moment longer.
-        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
-    }
-}
 
 const REFUSAL_TIME_MAX: Duration = Duration::from_millis(100);
 const RECOVERY_TIME_MAX: Duration = Duration::from_secs(1);
@@ -70,7 +38,7 @@ fn assert_reported(server: &Server, is_recording: bool) {
 
 #[test]
 fn a_full_disk_refuses_events_at_once_until_there_is_room() {
-    let Some(disk) = SmallDisk::new() else { return };
+    let Some(disk) = MountedDisk::new("16m") else { return };
     let filler = disk.path().join("filler");
     std::fs::write(&filler, vec![0; 6 << 20]).expect("there is room");
     let data = disk.path().join("data");

@@ -1,6 +1,7 @@
 //! A running server and a client that speaks HTTP byte by byte.
 
 mod data;
+mod mounted_disk;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -17,6 +18,7 @@ use parallax::testing::http::request::{RequestMeta, Surface};
 use tempfile::TempDir;
 
 use self::data::Data;
+pub use self::mounted_disk::MountedDisk;
 
 pub use crate::fuzz::site::snapshot;
 

@@ -6,6 +6,7 @@ mod earlier_format;
 mod erasures;
 mod exporting;
 mod interrupted;
+mod migrating;
 mod positions;
 mod restoring;
 mod searching;

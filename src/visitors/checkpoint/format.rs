@@ -29,7 +29,7 @@
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 43 48 4B 50 ("\xFFPLXCHKP")
-//! 8       4     format version  3
+//! 8       4     format version  3; version 2 is read too
 //! 12      4     header length   96; the first block begins here
 //! 16      8     seq             exactly the records up to this one are folded; with a section *stream*: the position in
 //!                               the stream up to which exactly the messages are folded
@@ -128,6 +128,9 @@
 //! **A format change** increments the format version. A reader rejects a version that it does not support.
 //! The server then does not start, because it would run without visitors whose records may be deleted.
 //!
+//! **Version 2** has profiles without the context of the last event. Other rules of the fold made them. So a start uses such a
+//! file only if the log no longer has all records. Otherwise it folds the whole log.
+//!
 //! **The smallest file in hex** is the golden file `tests/golden/smallest.checkpoint.hex`: one user with one
 //! linked anon ID.
 
@@ -146,6 +149,8 @@ const BLOCK_MAGIC: [u8; 8] = *b"\xFFPLXBLCK";
 const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
 /// Format version that this release writes.
 pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The earliest format version that this release reads.
+const FORMAT_VERSION_MIN: u32 = 2;
 /// Bytes before the first block.
 pub const HEADER_BYTES: usize = 96;
 /// Offset of the header's crc.
@@ -227,10 +232,12 @@ impl Header {
     /// # Errors
     /// The bytes are not a header, or are from another release.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderError> {
-        match header_version(bytes, MAGIC).ok_or(HeaderError::Damaged)? {
-            FORMAT_VERSION if u32_at(bytes, 12) as usize == HEADER_BYTES => {}
-            FORMAT_VERSION => return Err(HeaderError::Damaged),
-            version => return Err(HeaderError::Version(version)),
+        let version = header_version(bytes, MAGIC).ok_or(HeaderError::Damaged)?;
+        if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
+            return Err(HeaderError::Version(version));
+        }
+        if u32_at(bytes, 12) as usize != HEADER_BYTES {
+            return Err(HeaderError::Damaged);
         }
         let [mut secret, mut log_id] = [[0; 16]; 2];
         secret.copy_from_slice(&bytes[32..48]);

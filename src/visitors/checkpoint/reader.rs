@@ -9,10 +9,12 @@ use std::io;
 use std::path::Path;
 
 use super::format::{
-    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, HeaderError, Parts, Run, TRAILER_BYTES,
-    TRAILER_BYTES_MAX, TRAILER_OFFSET_BYTES, block_length, check_block, extend_checksum, trailer_from_bytes,
+    BLOCK_HEADER_BYTES, CheckpointEntry, FORMAT_VERSION, HEADER_BYTES, Header, HeaderError, Parts, Run,
+    TRAILER_BYTES, TRAILER_BYTES_MAX, TRAILER_OFFSET_BYTES, block_length, check_block, extend_checksum,
+    trailer_from_bytes,
 };
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
+use crate::little_endian::u32_at;
 use crate::log::{LogId, unsupported_version};
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
@@ -30,6 +32,9 @@ pub enum CheckpointError {
     /// Another release wrote the file.
     #[error("{}", unsupported_version(*.0))]
     Version(u32),
+    /// An earlier release made the file, and its fold may give other profiles.
+    #[error("an earlier release made it, with another fold")]
+    EarlierFold,
     /// The file is of a node of a cluster.
     #[error("it is the checkpoint of a node of a cluster")]
     OfCluster,
@@ -52,6 +57,7 @@ pub(super) fn damaged(offset: u64, fault: &'static str) -> CheckpointError {
 pub struct CheckpointReader {
     file: Box<dyn DiskFile>,
     header: Header,
+    format_version: u32,
     parts: Parts,
     bytes: u64,
 }
@@ -84,12 +90,22 @@ impl CheckpointReader {
         let bytes = file.length()?;
         let (header, head) = header_of(&*file)?;
         let parts = read_trailer(&*file, bytes, &head)?;
-        Ok(Self { file, header, parts, bytes })
+        Ok(Self { file, header, format_version: u32_at(&head, 8), parts, bytes })
     }
 
     /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Returns the format version of the file.
+    pub(crate) fn format_version(&self) -> u32 {
+        self.format_version
+    }
+
+    /// Returns whether an earlier release made the checkpoint. The fold of this release can give other profiles.
+    pub(crate) fn is_of_earlier_fold(&self) -> bool {
+        self.format_version < FORMAT_VERSION
     }
 
     /// Returns whether a node of a cluster made the checkpoint. Its table has the events of all nodes, and

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
-use super::format::{FORMAT_VERSION, Header};
+use super::format::Header;
 use super::load::{Progress, load_table, wrong_entry_count};
 use super::reader::{CheckpointError, CheckpointReader, damaged, read_header};
 use super::scheduler::CheckpointState;
@@ -72,6 +72,13 @@ pub struct LogRange {
     pub log_id: Option<LogId>,
 }
 
+impl LogRange {
+    /// Returns whether retention has deleted no record of the log, so that its fold gives every profile.
+    fn has_first_record(self) -> bool {
+        self.first == 1 && self.log_id.is_some()
+    }
+}
+
 /// Loads the table from the checkpoints in the directory of the log. A checkpoint beyond the end of the log is
 /// used: the log has lost records. `cost_max` is the memory limit that the table will have. The caller must have
 /// the log's lock.
@@ -87,7 +94,7 @@ pub fn restore(
     // If this fails, the next checkpoint deletes the file first.
     let _ = dir.remove_temporary();
     let seqs = dir.seqs().map_err(RestoreError::List)?;
-    let mut restored = load_newest(dir, seqs, log_range.log_id, cost_max, progress)?;
+    let mut restored = load_newest(dir, seqs, log_range, cost_max, progress)?;
     let seq = restored.seq;
     if seq + 1 < log_range.first {
         let missing =
@@ -108,7 +115,7 @@ pub(crate) fn newest_header_seq(dir: &CheckpointDirectory, seqs: &[u64], log_id:
 fn load_newest(
     dir: &CheckpointDirectory,
     mut seqs: Vec<u64>,
-    log_id: Option<LogId>,
+    log_range: LogRange,
     cost_max: u64,
     progress: &mut Progress<'_>,
 ) -> Result<RestoredTable, RestoreError> {
@@ -117,7 +124,7 @@ fn load_newest(
     let mut warnings = Vec::new();
     while let Some(&seq) = seqs.last() {
         let file = checkpoint_name(seq);
-        match load(dir, seq, log_id, progress) {
+        match load(dir, seq, log_range, progress) {
             Ok((LoadedFold { table, state }, header, bytes)) => {
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = seqs.split_off(seqs.len().saturating_sub(CHECKPOINT_GENERATIONS));
@@ -136,13 +143,12 @@ fn load_newest(
             // Without the checkpoint the start would fold the whole log, and end at the next thread.
             Err(CheckpointError::Thread(cause)) => return Err(RestoreError::Thread(cause)),
             Err(CheckpointError::OfCluster) => return Err(RestoreError::OfCluster { file }),
-            // Folding the log again replaces a checkpoint of an earlier release.
-            Err(CheckpointError::Version(version)) if version > FORMAT_VERSION => {
+            Err(CheckpointError::Version(version)) => {
                 return Err(RestoreError::Version { file, version });
             }
             Err(fault) => {
                 if matches!(fault, CheckpointError::Damaged { .. }) {
-                    durable_seq = durable_seq.max(newest_header_seq(dir, &[seq], log_id));
+                    durable_seq = durable_seq.max(newest_header_seq(dir, &[seq], log_range.log_id));
                 }
                 warnings.push(format!("{file}: not used: {fault}"));
             }
@@ -158,7 +164,7 @@ fn load_newest(
 fn load(
     dir: &CheckpointDirectory,
     seq: u64,
-    log_id: Option<LogId>,
+    log_range: LogRange,
     progress: &mut Progress<'_>,
 ) -> Result<(LoadedFold, Header, u64), CheckpointError> {
     let opened = CheckpointReader::open(dir.disk(), &dir.path_of(seq))?;
@@ -169,8 +175,11 @@ fn load(
     if opened.is_of_node() {
         return Err(CheckpointError::OfCluster);
     }
-    if log_id.is_some_and(|log_id| log_id != header.log_id) {
+    if log_range.log_id.is_some_and(|log_id| log_id != header.log_id) {
         return Err(CheckpointError::Foreign(header.log_id));
+    }
+    if opened.is_of_earlier_fold() && log_range.has_first_record() {
+        return Err(CheckpointError::EarlierFold);
     }
     let bytes = opened.bytes();
     Ok((load_fold(opened, progress)?, header, bytes))
