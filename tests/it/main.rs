@@ -167,6 +167,8 @@ mod typescript;
 mod dev;
 // Preview sites on the wire.
 mod previews;
+// Staging and production from one site directory.
+mod environments;
 // Decisions as at another time.
 mod preview_times;
 // Insights: column files, questions and their answers.
