@@ -26,6 +26,7 @@ use ureq::http::uri::Authority;
 use self::identity_keys::IdentityKeys;
 pub use self::memory_size::MemorySize;
 use self::memory_size::memory_size_parser;
+use crate::ids::is_tracking_id;
 use crate::limits::scrub::{SCRUB_RATE_BYTES_DEFAULT, SCRUB_RATE_BYTES_MIN};
 use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN,
@@ -288,6 +289,10 @@ pub struct Config {
     /// neither changes of a link's target nor changes that another machine makes on a network file system.
     #[arg(long = "rescan-ms", value_name = "MS", help_heading = SNAPSHOTS, default_value = "500", hide = true, value_parser = RangedU64ValueParser::<u64>::new().map(|ms| Duration::from_millis(ms.max(1))))]
     pub rescan_interval: Duration,
+    /// Serve only snapshots with this tracking ID, and its previews. Separate several by commas. A snapshot with another
+    /// tracking ID is refused, so that staging and production never serve the content of each other [default: all tracking IDs].
+    #[arg(long, value_name = "ID", help_heading = SNAPSHOTS, value_delimiter = ',', value_parser = parse_tracking_id)]
+    pub tracking_id: Vec<String>,
     /// Send each new version of a site to this URL when the server begins to serve it: a POST with a JSON object
     /// of site, trackingId, version and since. Sent again until the response is 2xx: after 1 s, doubled up to 60 s.
     #[arg(long, value_name = "URL", help_heading = SNAPSHOTS, value_parser = parse_receiver_url)]
@@ -410,6 +415,12 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
                 .to_owned()
         }),
     }
+}
+
+/// Accepts a tracking ID.
+pub(crate) fn parse_tracking_id(text: &str) -> Result<String, String> {
+    let expected = "expected `track_` and 1 to 64 of A-Z a-z 0-9 _ -, such as track_shop";
+    is_tracking_id(text).then(|| text.to_owned()).ok_or_else(|| expected.to_owned())
 }
 
 /// Parses a network or a single address.

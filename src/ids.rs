@@ -69,3 +69,10 @@ fn hex_u32(value: u64) -> [u8; 8] {
     let is_letter = (halves + 6 * ONES) >> 4 & ONES;
     (halves + u64::from(b'0') * ONES + u64::from(b'a' - b'0' - 10) * is_letter).to_be_bytes()
 }
+
+/// Returns whether a text is a tracking ID: `track_` and 1 to 64 letters, digits, `_` or `-`.
+pub(crate) fn is_tracking_id(text: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    let name = text.strip_prefix("track_");
+    name.is_some_and(|name| (1..=64).contains(&name.len()) && name.bytes().all(is_valid))
+}

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::site_directory::{
-    CompiledDirectory, compile_files, counted, print_warning, print_warnings, read_files, source_date_epoch,
-    warn_about_higher_versions, warn_about_replacement,
+    CompiledDirectory, Target, compile_files, counted, print_warning, print_warnings, read_files,
+    source_date_epoch, warn_about_higher_versions, warn_about_replacement,
 };
 use super::snapshot_list::{SnapshotId, parse_name, snapshot_name};
 use super::{CliError, print_line};
+use crate::config::parse_tracking_id;
 use crate::limits::PREVIEW_NAME_CHARS_MAX;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::snapshot::format::VERSION_MAX;
@@ -39,6 +40,10 @@ pub(super) struct CompileArgs {
     /// in site.json, else SOURCE_DATE_EPOCH, else the current Unix time in seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=VERSION_MAX))]
     version: Option<u64>,
+    /// The tracking ID of this publication, so that one site directory serves staging and production. The site ID stays.
+    /// Servers that run with --tracking-id refuse the snapshots of the others [default: the tracking ID in site.json].
+    #[arg(long, value_name = "ID", value_parser = parse_tracking_id)]
+    tracking_id: Option<String>,
     /// Compile a preview: a separate site for drafts, with the site ID SITE--NAME and the tracking ID
     /// track_...--NAME. Its events are dropped, and no cache keeps its pages. `parallax rollback` with --unpublish
     /// ends it.
@@ -49,7 +54,8 @@ pub(super) struct CompileArgs {
 pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
     let mut origin = "";
-    let mut directory = compile_files(&files, args.preview.as_deref(), |source| {
+    let target = Target { tracking_id: args.tracking_id.as_deref(), preview_name: args.preview.as_deref() };
+    let mut directory = compile_files(&files, target, |source| {
         let (version, from) = choose_version(args.version, source)?;
         origin = from;
         Ok(version)

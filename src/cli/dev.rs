@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::site_directory::{CompiledDirectory, compile_files, counted, print_warnings, read_files};
+use super::site_directory::{CompiledDirectory, Target, compile_files, counted, print_warnings, read_files};
 use super::{CliError, print_line, serve};
 use crate::config::Config;
 use crate::site::compile::CompiledSite;
@@ -124,7 +124,7 @@ impl SitePublisher {
     fn publish(&mut self, files: Files) {
         let begun = clock::instant();
         let version = clock::now_s().max(self.version + 1);
-        match compile_files(&files, None, |_| Ok(version)) {
+        match compile_files(&files, Target::default(), |_| Ok(version)) {
             Ok(directory) => {
                 if let Err(error) = storage::write_atomic(&self.snapshot, &directory.compiled.bytes) {
                     // The next look at the directory tries again.

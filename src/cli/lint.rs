@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::site_directory::{compile_files, counted, print_warnings, read_files};
+use super::site_directory::{Target, compile_files, counted, print_warnings, read_files};
 use super::{CliError, print_line};
 
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub(super) struct LintArgs {
 
 pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
-    let directory = compile_files(&files, None, |_| Ok(0))?;
+    let directory = compile_files(&files, Target::default(), |_| Ok(0))?;
     let warnings = &directory.compiled.warnings;
     print_warnings(warnings, &files);
     let site = directory.site;

@@ -24,6 +24,15 @@ pub(super) struct CompiledDirectory {
     pub(super) compiled: CompiledSite,
 }
 
+/// The differences of a publication from the site that its files describe.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Target<'a> {
+    /// The tracking ID, if it is not that of `site.json`.
+    pub(super) tracking_id: Option<&'a str>,
+    /// The name of the preview, if it is one.
+    pub(super) preview_name: Option<&'a str>,
+}
+
 /// Returns the time of the environment variable `SOURCE_DATE_EPOCH`, in seconds since 1970, if it is set.
 pub(super) fn source_date_epoch() -> Result<Option<u64>, CliError> {
     let Some(epoch) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(None) };
@@ -38,15 +47,18 @@ pub(super) fn read_files(directory: &Path) -> Result<Files, CliError> {
     Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))
 }
 
-/// Compiles the files of a site, or of its preview with the name `preview_name`.
+/// Compiles the files of a site for a target.
 pub(super) fn compile_files(
     files: &Files,
-    preview_name: Option<&str>,
+    target: Target<'_>,
     choose_version: impl FnOnce(&Source) -> Result<u64, CliError>,
 ) -> Result<CompiledDirectory, CliError> {
     let bar = Progress::on_terminal();
     let (mut source, mut diagnostics) = read(files, &|done, all| report_progress(&bar, "reading", done, all));
-    if let Some(name) = preview_name {
+    if let (Some(site), Some(tracking_id)) = (&mut source.site, target.tracking_id) {
+        site.tracking_id = tracking_id.to_owned();
+    }
+    if let Some(name) = target.preview_name {
         turn_into_preview(&mut source, name, &mut diagnostics);
     }
     let version = choose_version(&source)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::site_directory::{compile_files, print_warnings, read_files};
+use super::site_directory::{Target, compile_files, print_warnings, read_files};
 use super::{CliError, output_error, print_line};
 use crate::site::typescript;
 use crate::storage;
@@ -24,7 +24,7 @@ pub(super) struct TypesArgs {
 
 pub(super) fn write_types(args: &TypesArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
-    let directory = compile_files(&files, None, |_| Ok(0))?;
+    let directory = compile_files(&files, Target::default(), |_| Ok(0))?;
     print_warnings(&directory.compiled.warnings, &files);
     let text = typescript::declarations(&directory.source);
     let Some(path) = &args.output else { return print_line(text.trim_end()) };

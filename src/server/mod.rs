@@ -57,6 +57,7 @@ use crate::metrics::{JobCounters, Totals, WebhookCounters};
 #[cfg(feature = "cluster")]
 use crate::nats::thread::Renewal;
 use crate::resolve::user_agent::UserAgentParser;
+use crate::site::catalog::accepted::AcceptedTrackingIds;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::snapshot::open::SnapshotBudget;
@@ -136,7 +137,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let memory = plan_memory(&config, workers);
     let current = CurrentCatalog::default();
     let budget = SnapshotBudget::new(memory.params().snapshots_bytes);
-    let snapshots = SnapshotDirectory::new(budget.clone());
+    let accepted = AcceptedTrackingIds::new(&config.tracking_id);
+    let snapshots = SnapshotDirectory::new(budget.clone()).with_accepted(accepted);
     let lifecycle = Lifecycle::default();
     let totals = Totals::new(ENDPOINT_COUNTERS);
     let users = UserKeys::read(&config, &current)?;

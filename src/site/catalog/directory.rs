@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::snapshot::open::{Snapshot, SnapshotBudget};
+use super::accepted::AcceptedTrackingIds;
 use super::catalog::{Catalog, CurrentCatalog};
 use super::files::{CurrentFiles, FILES_LISTED_MAX, FileList, FileState, FileStatus};
 use super::phases::Phases;
@@ -41,6 +42,7 @@ pub(crate) const PULLED_NAME: &str = ".pulled";
 /// The state of the snapshots directory.
 pub struct SnapshotDirectory {
     budget: SnapshotBudget,
+    accepted: AcceptedTrackingIds,
     /// Memory limit of `versions`, in bytes.
     versions_bytes_max: usize,
     files: BTreeMap<OsString, SnapshotFile>,
@@ -95,6 +97,7 @@ impl SnapshotDirectory {
         let (files, served, versions, phases) = Default::default();
         Self {
             budget,
+            accepted: AcceptedTrackingIds::default(),
             versions_bytes_max: VERSIONS_BYTES_MAX,
             files,
             served,
@@ -107,6 +110,11 @@ impl SnapshotDirectory {
             list: CurrentFiles::default(),
             metrics: PublishCounters::default(),
         }
+    }
+
+    /// Limits the directory to these tracking IDs. Without this call all of them are served.
+    pub fn with_accepted(self, accepted: AcceptedTrackingIds) -> Self {
+        Self { accepted, ..self }
     }
 
     /// Adds the versions that earlier processes served. From now on the lists of all sites together take at most
@@ -154,7 +162,7 @@ impl SnapshotDirectory {
             if touched_names.contains(&name) {
                 known.stamp = None;
             }
-            known.refresh(&dir.join(&name), &self.budget);
+            known.refresh(&dir.join(&name), &self.budget, &self.accepted);
             if let Some(refusal) = &known.rejection {
                 faults.lines.insert(format!("{}: {refusal}", name.display()));
             }

@@ -1,6 +1,7 @@
 //! The served catalog: watches `snapshots/`, selects one snapshot per site, and publishes the selection to
 //! all workers.
 
+pub mod accepted;
 pub mod catalog;
 pub mod directory;
 pub mod files;

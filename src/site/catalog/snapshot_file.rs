@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
+use super::accepted::AcceptedTrackingIds;
 use crate::storage::{self, FileStamp};
 
 /// A file in `snapshots/`, and the last valid snapshot of its name.
@@ -21,7 +22,7 @@ pub(super) struct SnapshotFile {
 
 impl SnapshotFile {
     /// Reads the file again if it has changed.
-    pub(super) fn refresh(&mut self, path: &Path, budget: &SnapshotBudget) {
+    pub(super) fn refresh(&mut self, path: &Path, budget: &SnapshotBudget, accepted: &AcceptedTrackingIds) {
         let stamp = match storage::read_stamp(path) {
             Ok(stamp) => stamp,
             // A dangling link, or a file that was removed after the listing.
@@ -37,7 +38,8 @@ impl SnapshotFile {
         }
         let opened = storage::open_regular(path)
             .map_err(SnapshotError::from)
-            .and_then(|(mut file, opened)| Snapshot::open_file(&mut file, opened.length, budget));
+            .and_then(|(mut file, opened)| Snapshot::open_file(&mut file, opened.length, budget))
+            .and_then(|snapshot| accepted.check(snapshot));
         let grows = self.incomplete.take() != Some(stamp);
         self.stamp = Some(stamp);
         match opened {

@@ -52,6 +52,8 @@ pub enum SnapshotError {
     Damaged(&'static str),
     #[error("invalid content: {0}; compile the site again")]
     Invalid(String),
+    #[error("its tracking ID is {actual}, and this server serves only {accepted} (--tracking-id)")]
+    OtherTrackingId { actual: String, accepted: String },
     #[error(
         "snapshot memory exhausted: {needed} bytes needed, {used} of {bound} bytes in use; raise --snapshots-memory"
     )]

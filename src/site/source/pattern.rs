@@ -10,6 +10,8 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::ids::is_tracking_id;
+
 /// A pattern that a schema can use.
 pub struct Pattern {
     pub regex: &'static str,
@@ -30,7 +32,7 @@ pub(crate) const VARIANT_KEY: Pattern = Pattern {
 pub(crate) const TRACKING_ID: Pattern = Pattern {
     regex: "^track_[A-Za-z0-9_-]{1,64}$",
     description: "`track_` and 1 to 64 of A-Z a-z 0-9 _ -",
-    matches: |text| text.strip_prefix("track_").is_some_and(is_name),
+    matches: is_tracking_id,
 };
 
 /// A token of RFC 9110, as RFC 6265 requires for the name of a cookie.
