@@ -1,7 +1,6 @@
 //! A full disk (R13): the server refuses events at once and keeps serving pages. Once there is room, it
 //! accepts events again.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;

@@ -103,6 +103,7 @@
 use crate::checksum::crc32c;
 use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::little_endian::{u32_at, u64_at};
+use crate::log::format::header_version;
 use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
@@ -276,11 +277,11 @@ impl Header {
         if bytes[..8] != MAGIC {
             return Err(ColumnFileError::Damaged("the magic number is wrong"));
         }
-        if crc32c(&[&bytes[..CRC_OFFSET]]) != u32_at(bytes, CRC_OFFSET) {
-            return Err(ColumnFileError::Damaged("the checksum of the header is wrong"));
-        }
-        if u32_at(bytes, 8) != FORMAT_VERSION {
-            return Err(ColumnFileError::UnsupportedVersion(u32_at(bytes, 8)));
+        // The header of another version has another length.
+        match header_version(bytes, MAGIC) {
+            Some(FORMAT_VERSION) => {}
+            Some(version) => return Err(ColumnFileError::UnsupportedVersion(version)),
+            None => return Err(ColumnFileError::Damaged("the checksum of the header is wrong")),
         }
         if u32_at(bytes, 12) as usize != HEADER_BYTES {
             return Err(ColumnFileError::Damaged("the header has another length"));

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parallax::testing::checksum::crc32c;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 use super::{Row, as_arg, flip_bit, parallax, run, segments, write_sealed_log};
@@ -41,6 +41,29 @@ fn exported(data: &Path) -> String {
     export.out
 }
 
+/// Asserts that a directory has the records that the earlier program exported. Members that it did not know are null.
+fn assert_records(data: &Path, name: &str) {
+    let parse = |line: &str| serde_json::from_str::<Map<String, Value>>(line).expect("a line is JSON");
+    let found = exported(data);
+    let expected = golden_file(name, "export.ndjson");
+    assert_eq!(found.lines().count(), expected.lines().count());
+    for (found, expected) in found.lines().map(parse).zip(expected.lines().map(parse)) {
+        for (member, value) in &found {
+            assert_eq!(value, expected.get(member).unwrap_or(&Value::Null), "{member} of {expected:?}");
+        }
+        assert!(expected.keys().all(|member| found.contains_key(member)), "{expected:?}");
+    }
+}
+
+/// Removes the members of a profile that the earlier program did not have, or gave as of the time of the request: it counted the visit
+/// of the request too.
+fn comparable(mut visitor: Value) -> Value {
+    visitor.as_object_mut().expect("an object").remove("context");
+    let counts = visitor["profile"]["visitor"].as_object_mut().expect("an object");
+    ["visits", "isNew", "isReturning"].map(|member| counts.remove(member));
+    visitor
+}
+
 /// Asserts that a server on this directory knows the visitors that the earlier program knew.
 fn assert_profiles(data: &Path, name: &str) {
     let server = Server::start_with_data(data, &[], &[]);
@@ -48,8 +71,8 @@ fn assert_profiles(data: &Path, name: &str) {
     let expected = expected.as_object().expect("an object");
     assert!(expected.len() > 10, "the file names visitors");
     for (visitor, profile) in expected {
-        let found = server.admin_get(&format!("/visitors?site=fjell&{visitor}"));
-        assert_eq!(found.json(), *profile, "{visitor} in {name}");
+        let found = server.admin_get(&format!("/visitors?site=fjell&{visitor}")).json();
+        assert_eq!(comparable(found), comparable(profile.clone()), "{visitor} in {name}");
     }
 }
 
@@ -84,7 +107,7 @@ fn a_migrated_directory_has_every_record_and_every_profile_of_the_program_before
     for name in GOLDEN {
         let (parent, data) = golden(name);
         let original = names(&data);
-        let records = golden_file(name, "export.ndjson");
+        let records = exported(&data);
         let position = run(&["export", as_arg(&data), "-o", as_arg(&parent.path().join("events"))]).out;
         let position = position.trim().rsplit(' ').next().expect("a position").to_owned();
         let migrated = run(&["migrate", as_arg(&data)]);
@@ -99,7 +122,7 @@ fn a_migrated_directory_has_every_record_and_every_profile_of_the_program_before
         run(&["check", as_arg(&data)]).assert_exit(0, &["sound"]);
         run(&["migrate", as_arg(&data)]).assert_exit(0, &["nothing to do"]);
         assert_profiles(&data, name);
-        assert_eq!(exported(&data), records);
+        assert_records(&data, name);
         run(&["check", as_arg(&data)]).assert_exit(0, &["sound"]);
     }
 }
@@ -110,7 +133,7 @@ fn a_directory_of_the_program_before_opens_in_place_with_every_profile() {
         let (_parent, data) = golden(name);
         run(&["check", as_arg(&data)]).assert_exit(0, &["sound"]);
         assert_profiles(&data, name);
-        assert_eq!(exported(&data), golden_file(name, "export.ndjson"));
+        assert_records(&data, name);
         run(&["check", as_arg(&data)]).assert_exit(0, &["sound"]);
     }
 }
