@@ -91,10 +91,13 @@ class Server:
         self.snapshots.mkdir(parents=True)
         for site in sites:
             run([binary, "compile", site, "-o", self.snapshots / f"{site.name}.snapshot"])
+        self.command = [binary, "serve", "--snapshots", self.snapshots, "--data", self.data, "--workers", "1", *flags]
         self.log = self.directory / "log"
-        command = [binary, "serve", "--snapshots", self.snapshots, "--data", self.data, "--workers", "1", *flags]
+        self.start()
+
+    def start(self):
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([str(word) for word in command], stderr=log)
+            self.process = subprocess.Popen([str(word) for word in self.command], stderr=log)
         find = lambda text: re.search(text + r" url=http://(\S+)", self.log_text())
         self.admin = eventually("the server listens", lambda: self.has_ended() or find("admin address"))[1]
         self.address = eventually("the server serves", lambda: self.has_ended() or find("serving"))[1]
