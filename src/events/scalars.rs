@@ -12,11 +12,11 @@ pub(super) enum JsonError {
 }
 
 /// Removes the white space of JSON from the end of a text.
-pub(super) fn trim_end(text: &[u8]) -> &[u8] {
-    match text {
-        [rest @ .., b' ' | b'\t' | b'\n' | b'\r'] => trim_end(rest),
-        _ => text,
+pub(super) fn trim_end(mut text: &[u8]) -> &[u8] {
+    while let [rest @ .., b' ' | b'\t' | b'\n' | b'\r'] = text {
+        text = rest;
     }
+    text
 }
 
 /// Returns whether `text` is a JSON number (RFC 8259 section 6).
