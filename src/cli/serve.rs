@@ -27,7 +27,7 @@ pub(super) struct ServeArgs {
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
-    // Before the first thread is started.
+    // This removes variables of the environment, so no other thread may run yet.
     let passed_sockets = take_passed_sockets().map_err(|error| CliError::Usage(error.to_string()))?;
     prepare_process(&config)?;
     if config.snapshots.is_none() && !config.pulls_snapshots() {

@@ -1,7 +1,8 @@
 //! The sockets of the addresses: those that the service manager passed, and those that the server binds.
 //!
-//! The server binds one socket per address and thread, with a shared port. A passed socket is one for all workers,
-//! or one for each worker if the socket unit lists its address several times with `ReusePort=yes`.
+//! The server binds one socket per address and thread, with a shared port. Passed sockets of one address are spread
+//! over the workers. If there are fewer than workers, some workers share a socket. The worker that is awake then takes most
+//! of the connections.
 
 use std::net::{SocketAddr, TcpListener};
 
