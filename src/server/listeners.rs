@@ -125,8 +125,8 @@ impl Claim {
     ) -> Result<Self, BootError> {
         let flag = setting.flag;
         if let Some(first) = passed_sockets.first() {
-            let (address, name) = (first.address, setting.name);
-            tracing::info!(name, %address, sockets = passed_sockets.len(), "using passed sockets");
+            let address = first.address;
+            tracing::info!(name = setting.name, %address, sockets = passed_sockets.len(), "using passed sockets");
             let listeners = passed_sockets.into_iter().map(|socket| socket.listener).collect();
             return Ok(Self { flag, address, source: ClaimSource::Passed(listeners) });
         }

@@ -12,7 +12,7 @@ use socket2::{Protocol, SockRef};
 
 /// A listening TCP socket that the service manager passed.
 pub struct PassedSocket {
-    /// Its name, which says what it is for: `FileDescriptorName=` of a socket unit.
+    /// Its name, `FileDescriptorName=` of a socket unit, which selects the address that it serves.
     pub name: String,
     pub address: SocketAddr,
     pub listener: TcpListener,

@@ -256,8 +256,8 @@ impl TimeoutGuard {
         self.timer.has_hung_up.get()
     }
 
-    /// Ends the connection if it timed out while it was idle, unless a request has arrived since. Returns whether it did
-    /// not, because a request has arrived.
+    /// Returns whether a request has arrived although the connection timed out while it was idle. If none has, ends the
+    /// connection.
     ///
     /// The sweep only ended the reading. A request that arrives between that and the close would be lost, so this looks
     /// once more. The end is sent at once and not at the close, which may be later.
