@@ -196,7 +196,8 @@ pub struct Config {
     /// deleted, but no event of the last 24 hours [default: unlimited].
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = size_parser(0..=u64::MAX))]
     pub retain_bytes: Option<ByteSize>,
-    /// The public address: resolve, variants, routes, query, page, track. A port alone is one of 127.0.0.1.
+    /// The public address: resolve, variants, routes, query, page, track. A port alone is one of 127.0.0.1. If the service
+    /// manager passed a socket for an address, the server listens on it and does not bind the address.
     #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:8080", value_parser = parse_address)]
     pub listen: SocketAddr,
     /// Serve the event endpoints on this address only, and no longer on --listen [default: the public address].

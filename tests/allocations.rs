@@ -419,7 +419,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         // No rescan happens while GETs are counted, because its allocations are not those of a GET.
         rescan_interval: long,
     };
-    server::start(config).expect("the server starts").addresses.listen
+    server::start(config, Vec::new()).expect("the server starts").addresses.listen
 }
 
 #[test]

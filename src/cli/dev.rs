@@ -65,7 +65,7 @@ pub(super) fn dev(args: DevArgs, is_data_given: bool) -> Result<(), CliError> {
     let mut watcher = SourceWatcher::new(publisher.directory.clone());
     watcher.watch();
     publisher.publish(read_files(&publisher.directory)?);
-    serve::run(config, |address| {
+    serve::run(config, Vec::new(), |address| {
         publisher.set_address(address);
         let watch = move || watch_site(&mut watcher, &mut publisher);
         let started = threads::spawn("site-watcher", watch);

@@ -14,6 +14,7 @@ use crate::log_lines;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::storage::access;
 use crate::visitors::checkpoint::restore::RestoreError;
+use crate::worker::{PassedSocket, take_passed_sockets};
 use crate::{server, storage};
 
 #[derive(Debug, Args)]
@@ -26,21 +27,24 @@ pub(super) struct ServeArgs {
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
+    // This removes variables of the environment, so no other thread may run yet.
+    let passed_sockets = take_passed_sockets().map_err(|error| CliError::Usage(error.to_string()))?;
     prepare_process(&config)?;
     if config.snapshots.is_none() && !config.pulls_snapshots() {
         publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
-    run(config, |_| Ok(()))
+    run(config, passed_sockets, |_| Ok(()))
 }
 
-/// Serves until a signal. Calls `on_start` with the public address when the server accepts requests.
+/// Serves until a signal, on the passed sockets and on the addresses of `config` that have none. Calls `on_start` with the public address when the server accepts requests.
 pub(super) fn run(
     config: Config,
+    passed_sockets: Vec<PassedSocket>,
     on_start: impl FnOnce(SocketAddr) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     config.check().map_err(CliError::Usage)?;
     let snapshots = config.snapshots_directory().to_owned();
-    let running = server::start(config).map_err(start_error)?;
+    let running = server::start(config, passed_sockets).map_err(start_error)?;
     if let Some(events) = running.addresses.events_listen {
         let url = format!("http://{events}");
         tracing::info!(%url, "listening on the events address");
@@ -53,7 +57,8 @@ pub(super) fn run(
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }
 
-/// Converts an error of the start. A wrong or missing setting of a node is a bad command line.
+/// Converts an error of the start. A wrong or missing setting of a node is a bad command line, and so is a socket that does
+/// not fit the settings: another start would not help.
 fn start_error(error: server::BootError) -> CliError {
     match error {
         #[cfg(feature = "cluster")]
@@ -61,6 +66,7 @@ fn start_error(error: server::BootError) -> CliError {
         server::BootError::Visitors { cause: RestoreError::OfCluster { .. }, .. } => {
             CliError::Usage(error.to_string())
         }
+        server::BootError::PassedSocket(error) => CliError::Usage(error.to_string()),
         other => CliError::System(other.to_string()),
     }
 }

@@ -1,18 +1,19 @@
 //! The thread of the admin address. It listens before snapshots and log are read, reports how far they are
 //! read, and gets its other parts when all is read.
 
-use std::net::SocketAddr;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::event_log::{EventLog, wakeup_pair};
-use super::{BootError, bind, start_thread};
+use super::listeners::Listeners;
+use super::{BootError, SHUTDOWN_POLL_INTERVAL, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
 use crate::admin::{AdminService, ServerMetrics};
 use crate::api::Handler;
+use crate::clock;
 use crate::config::{Config, ConnectionLimits};
-use crate::http::request::Surface;
 use crate::metrics::Totals;
 use crate::worker::{Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 
@@ -39,20 +40,23 @@ pub(super) struct AdminThread {
     parts_tx: SyncSender<DeferredParts>,
     /// Wakes the admin thread when a job is done.
     wakeup_tx: UnixStream,
+    lifecycle: Lifecycle,
 }
 
 impl AdminThread {
-    /// Starts the thread: it listens on `address` and answers with the service that `make_service` creates.
+    /// Starts the thread: it listens on the admin address and answers with the service that `make_service` creates.
     pub(super) fn start(
         driver: Driver,
         connection_limits: ConnectionLimits,
-        address: SocketAddr,
+        listeners: &Listeners,
         make_service: impl FnOnce() -> AdminService + Send + 'static,
     ) -> Result<Self, BootError> {
         let (wakeup_tx, wakeup_rx) = wakeup_pair()?;
         let (parts_tx, parts) = sync_channel(1);
         let progress = StartupProgress::default();
         let startup = Startup { progress: progress.clone(), parts };
+        let lifecycle = Lifecycle::default();
+        lifecycle.start_accepting();
         start_thread(WorkerConfig {
             name: "admin".to_owned(),
             cpu: None,
@@ -62,14 +66,25 @@ impl AdminThread {
             // Its own totals and lifecycle: admin responses do not count as public ones, and shutdown does
             // not wait for admin connections.
             totals: Totals::new(ENDPOINT_COUNTERS),
-            lifecycle: Lifecycle::default(),
-            listeners: vec![(bind(address, "--admin")?, Surface::Admin)],
+            lifecycle: lifecycle.clone(),
+            listeners: listeners.of_admin()?,
             wakeup_rx: Some(wakeup_rx),
             make_service: move || make_service().with_startup(startup),
         })?;
-        let url = format!("http://{address}");
+        let url = format!("http://{}", listeners.addresses.admin);
         tracing::info!(%url, "listening on the admin address");
-        Ok(Self { progress, parts_tx, wakeup_tx })
+        Ok(Self { progress, parts_tx, wakeup_tx, lifecycle })
+    }
+
+    /// Returns a handle that stops the thread, if the socket of the admin address was passed. A connection that the
+    /// thread accepts must get its response then. Otherwise it could wait for the next process.
+    pub(super) fn shutdown(&self, listeners: &Listeners) -> Result<Option<AdminShutdown>, BootError> {
+        if !listeners.has_passed_admin() {
+            return Ok(None);
+        }
+        let cause = |cause| BootError::System { what: "cannot duplicate a socket (check ulimit -n)", cause };
+        let wakeup_tx = self.wakeup_tx.try_clone().map_err(cause)?;
+        Ok(Some(AdminShutdown { lifecycle: self.lifecycle.clone(), wakeup_tx }))
     }
 
     /// Sends the parts that exist only after snapshots and log are read.
@@ -85,5 +100,28 @@ impl AdminThread {
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });
         Ok(())
+    }
+}
+
+/// Time limit for answering the received requests of the admin address on shutdown. A longer request is an export or a
+/// question, whose client repeats it.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A handle that stops the admin thread.
+pub(super) struct AdminShutdown {
+    lifecycle: Lifecycle,
+    wakeup_tx: UnixStream,
+}
+
+impl AdminShutdown {
+    /// Stops accepting, and waits until the received requests are answered, at most `SHUTDOWN_TIMEOUT`.
+    pub(super) fn run(&self) {
+        self.lifecycle.start_draining();
+        // If the socket is full, the write fails. The thread wakes anyway: it has unread bytes.
+        let _ = (&self.wakeup_tx).write(&[1]);
+        let started = clock::instant();
+        while self.lifecycle.has_connections() && clock::instant() - started < SHUTDOWN_TIMEOUT {
+            std::thread::sleep(SHUTDOWN_POLL_INTERVAL);
+        }
     }
 }

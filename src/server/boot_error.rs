@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::log::LogError;
 use crate::visitors::checkpoint::restore::RestoreError;
+use crate::worker::PassedSocketError;
 
 /// An error that prevents the start of a server.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +15,8 @@ pub enum BootError {
         "cannot listen on {address}: {cause}. If another process uses the port, stop it or change {flag}"
     )]
     Address { address: SocketAddr, flag: &'static str, cause: io::Error },
+    #[error(transparent)]
+    PassedSocket(#[from] PassedSocketError),
     #[error("cannot read the snapshots directory {}: {cause}. Create it, or set --snapshots", directory.display())]
     Snapshots { directory: PathBuf, cause: io::Error },
     #[error(

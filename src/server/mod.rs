@@ -1,7 +1,8 @@
 //! Startup and shutdown: the order of the steps, and the threads that they start.
 //!
 //! Startup:
-//! 1. Claim the addresses, so that a port in use is an error before any other work is done.
+//! 1. Claim the addresses, so that a port in use is an error before any other work is done. Sockets that the service
+//!    manager passed are claimed already.
 //! 2. Start the admin thread. It reports the progress of steps 3 and 4.
 //! 3. Read the served versions of earlier processes, and scan the snapshots.
 //! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer. Then start the
@@ -14,6 +15,7 @@
 //! 1. Stop accepting on the public addresses.
 //! 2. Answer the received requests. Each response is the last of its connection.
 //! 3. Stop the log writer: it syncs and seals the log, and writes a last checkpoint if time is left.
+//! 4. Stop accepting on the admin address, if its socket was passed, and answer its requests.
 //!
 //! A second signal during step 2 ends the process at once. The next start recovers the log.
 
@@ -21,6 +23,7 @@ mod admin_thread;
 mod boot_error;
 mod data_directory;
 mod event_log;
+mod listeners;
 mod memory;
 mod memory_plan;
 #[cfg(feature = "cluster")]
@@ -29,7 +32,7 @@ mod reload;
 mod snapshots;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -40,16 +43,16 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::Signals;
 
-use self::admin_thread::{AdminThread, admin_token};
+use self::admin_thread::{AdminShutdown, AdminThread, admin_token};
 pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
+use self::listeners::Listeners;
 pub use self::memory_plan::{Machine, MemoryPlan};
 use self::reload::{Reload, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Service, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
-use crate::http::request::Surface;
 use crate::limits::{
     ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LINGERING_REJECTIONS_MAX,
 };
@@ -61,7 +64,7 @@ use crate::site::catalog::accepted::AcceptedTrackingIds;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::snapshot::open::SnapshotBudget;
-use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
+use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, PassedSocket, WorkerConfig};
 use crate::{clock, ids, storage, webhook};
 
 /// File descriptors for everything else that is not yet open when serving begins: a snapshot and its copy,
@@ -71,9 +74,9 @@ const DESCRIPTORS_RESERVED: usize = 12;
 /// File descriptors of the puller: its event loop and its wakers, connections to the source, a snapshot and its list.
 const DESCRIPTORS_OF_PULLER: usize = 12;
 
-/// File descriptors of a serving thread: two for its listener, its io_uring, its waker, two ends of a wakeup
-/// channel, and one in reserve.
-const DESCRIPTORS_PER_THREAD: usize = 7;
+/// File descriptors of a serving thread: its listener, its io_uring, its waker, two ends of a wakeup channel, and
+/// one in reserve.
+const DESCRIPTORS_PER_THREAD: usize = 6;
 
 /// Divisor of the descriptor limit: the admin address uses at most one of as many descriptors.
 const ADMIN_DESCRIPTORS_DIVISOR: usize = 8;
@@ -104,9 +107,9 @@ pub struct RunningServer {
     signals: Signals,
     reload: Reload,
     lifecycle: Lifecycle,
-    /// Duplicate handles of the workers' listeners, used to stop accepting on shutdown.
-    listeners: Vec<TcpListener>,
     event_log: EventLog,
+    /// Stops the admin thread. `None` if it may end with the process, because its socket ends then too.
+    admin_shutdown: Option<AdminShutdown>,
 }
 
 /// The disk failed until the end of the process, so acknowledged records may be lost. Only `--ack written`
@@ -120,15 +123,16 @@ pub struct UnsyncedRecords {
     last_seq: u64,
 }
 
-/// Starts a server.
+/// Starts a server that listens on `passed_sockets`, and binds the addresses that have none.
 ///
 /// # Errors
 /// Returns the cause, with the setting or system limit to change.
-pub fn start(config: Config) -> Result<RunningServer, BootError> {
+pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<RunningServer, BootError> {
     memory::fix_mapped_buffer_size();
     let signals = register_signals()?;
     // 1. Claim the addresses. The reservations end when this function returns.
-    let (addresses, _reserved) = claim_addresses(&config)?;
+    let listeners = Listeners::claim(&config, passed_sockets)?;
+    let addresses = listeners.addresses;
     let driver = choose_driver(config.driver)?;
 
     // 2. Start the admin thread.
@@ -158,7 +162,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
     let limits = admin_connection_limits(&config, &memory);
-    let admin = AdminThread::start(driver, limits, addresses.admin, make_service)?;
+    let admin = AdminThread::start(driver, limits, &listeners, make_service)?;
 
     // 3. Scan the snapshots.
     let snapshots = snapshots::scan(&config, &memory, &current, snapshots)?;
@@ -181,14 +185,12 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let metrics = server_metrics(&memory, lifecycle.clone(), connections_max, &event_log);
     let readiness_check = metrics.readiness_check();
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
+    let admin_shutdown = admin.shutdown(&listeners)?;
     admin.finish_startup(&config, &event_log, make_handler, metrics)?;
 
     // 6. Start the workers.
     let connections = connection_limits(&config, &memory, connections_max);
-    let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
-        let worker_listeners = bind_public(&addresses)?;
-        listeners.extend(clone_listeners(&worker_listeners)?);
         let (make_sink, wakeup_rx) = event_log.event_sink(&current)?;
         let make_handler = profiled_handler_factory(&settings, &current, &agents, &event_log);
         let readiness_check = Arc::clone(&readiness_check);
@@ -200,7 +202,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
             connections,
             totals: totals.clone(),
             lifecycle: lifecycle.clone(),
-            listeners: worker_listeners,
+            listeners: listeners.of_worker(i, workers)?,
             wakeup_rx: Some(wakeup_rx),
             make_service: move || {
                 let handler = make_handler().with_event_sink(make_sink()).with_waiting_clients();
@@ -212,7 +214,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     // 7. Start the webhook and the scrub.
     webhook::start(&config, &current, webhook_counters).map_err(BootError::Thread)?;
     event_log.start_scrub(&config)?;
-    Ok(RunningServer { addresses, workers, driver, signals, reload, lifecycle, listeners, event_log })
+    Ok(RunningServer { addresses, workers, driver, signals, reload, lifecycle, event_log, admin_shutdown })
 }
 
 /// Returns a constructor of a handler, to be called on the thread that uses the handler.
@@ -280,12 +282,6 @@ fn is_stop(signal: i32) -> bool {
 fn register_signals() -> Result<Signals, BootError> {
     let failed = |cause| BootError::System { what: "cannot register signal handlers", cause };
     Signals::new([SIGTERM, SIGINT, SIGHUP].into_iter().chain(unused_signals())).map_err(failed)
-}
-
-/// Returns duplicate handles of the listeners, used to stop accepting on shutdown.
-fn clone_listeners(listeners: &[(TcpListener, Surface)]) -> Result<Vec<TcpListener>, BootError> {
-    let cause = |cause| BootError::System { what: "cannot duplicate a listener (check ulimit -n)", cause };
-    listeners.iter().map(|(listener, _)| listener.try_clone().map_err(cause)).collect()
 }
 
 fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
@@ -360,7 +356,7 @@ fn connections_max(config: &Config, plan: &MemoryPlan, worker_count: usize) -> R
     let open = storage::process_usage().map_or(0, |usage| usage.descriptors);
     // The descriptors of the admin thread are open already.
     let threads = worker_count * DESCRIPTORS_PER_THREAD + (worker_count + 1) * LINGERING_REJECTIONS_MAX;
-    let events = config.events_listen.map_or(0, |_| 2 * worker_count);
+    let events = config.events_listen.map_or(0, |_| worker_count);
     let puller = usize::from(config.pulls_snapshots()) * DESCRIPTORS_OF_PULLER;
     let taken =
         (open + events + threads + puller + admin_connections_max(config) + DESCRIPTORS_RESERVED) as u64;
@@ -415,15 +411,10 @@ impl RunningServer {
         tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");
         self.lifecycle.start_draining();
         self.reload.watcher.wake_workers();
-        for listener in &self.listeners {
-            if let Err(error) = worker::stop_listening(listener) {
-                tracing::warn!(%error, "failed to stop a listener");
-            }
-        }
         // 2. Answer the received requests.
         let started = clock::instant();
         let time_spent = || clock::instant().duration_since(started);
-        while self.lifecycle.open_connections() > 0 && time_spent() < SHUTDOWN_TIMEOUT {
+        while self.lifecycle.has_connections() && time_spent() < SHUTDOWN_TIMEOUT {
             if signals.pending().any(is_stop) {
                 let open_connections = self.lifecycle.open_connections();
                 tracing::warn!(open_connections, "stopped at once after a second signal");
@@ -434,43 +425,14 @@ impl RunningServer {
         // 3. Stop the log.
         let open = self.lifecycle.open_connections();
         let stopped = self.event_log.stop(SHUTDOWN_TIMEOUT.saturating_sub(time_spent()));
+        // 4. Stop the admin address.
+        self.admin_shutdown.iter().for_each(AdminShutdown::run);
         match open {
             0 => tracing::info!("stopped"),
             _ => tracing::warn!(open_connections = open, "stopped with open connections"),
         }
         stopped
     }
-}
-
-fn bind(address: SocketAddr, flag_name: &'static str) -> Result<TcpListener, BootError> {
-    worker::bind(address).map_err(|cause| BootError::Address { address, flag: flag_name, cause })
-}
-
-/// Binds the public listeners of one worker.
-fn bind_public(addresses: &Addresses) -> Result<Vec<(TcpListener, Surface)>, BootError> {
-    let listener = bind(addresses.listen, "--listen")?;
-    let Some(events_listen) = addresses.events_listen else { return Ok(vec![(listener, Surface::Public)]) };
-    let events = bind(events_listen, "--events-listen")?;
-    Ok(vec![(listener, Surface::Edge), (events, Surface::Events)])
-}
-
-/// Claims all addresses before it reserves any: two surfaces on one port would answer each other's requests.
-/// Then keeps them reserved until they are listened on, because reading snapshots and log takes time.
-fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAddress>), BootError> {
-    let failed = |address, flag| move |cause| BootError::Address { address, flag, cause };
-    let claim = |address, flag| worker::bind_exclusive(address).map_err(failed(address, flag));
-    let listen = claim(config.listen, "--listen")?;
-    let admin = claim(config.admin, "--admin")?;
-    let events = config.events_listen.map(|address| claim(address, "--events-listen")).transpose()?;
-    let events_listen = events.as_ref().map(|claim| claim.address);
-    let addresses = Addresses { listen: listen.address, events_listen, admin: admin.address };
-    let claims = [(Some(listen), "--listen"), (Some(admin), "--admin"), (events, "--events-listen")];
-    let claims = claims.into_iter().filter_map(|(claim, flag)| Some((claim?, flag)));
-    let keep = |(claim, flag): (worker::BoundAddress, _)| {
-        let address = claim.address;
-        worker::reserve_address(claim).map_err(failed(address, flag))
-    };
-    Ok((addresses, claims.map(keep).collect::<Result<_, _>>()?))
 }
 
 /// Starts a serving thread and waits until it accepts connections.

@@ -107,6 +107,9 @@ async fn run<S: Service>(
         let buffered_bytes = input.pending().len();
         let is_open = read(input, stream).await;
         memory.finish_read(input.pending().len() - buffered_bytes);
+        if !is_open && timeout_guard.has_late_request() {
+            continue;
+        }
         if !is_open {
             return end_unread(stream, connection_meta, input, memory, timeout_guard, worker).await;
         }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::task::Poll;
@@ -10,11 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use monoio::net::TcpStream;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::connection;
 use super::rejection::reject_connection;
 use super::runtime::Driver;
+use super::shutdown::{Lifecycle, OpenListener};
 use super::state::WorkerState;
 use crate::api::Service;
 use crate::clock;
@@ -30,6 +31,8 @@ const ACCEPT_BURST_MAX: u32 = 16;
 const BIND_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause between two attempts to bind.
 const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval at which a worker looks whether all workers run.
+const START_INTERVAL: Duration = Duration::from_millis(1);
 /// Pause after a failed accept without a spare descriptor. Descriptors or memory are exhausted then, and a
 /// busy loop would not free them.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
@@ -109,14 +112,6 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     })
 }
 
-/// Stops accepting on a listener, including its duplicate handles: their pending accepts fail.
-///
-/// # Errors
-/// Any error of the system.
-pub(crate) fn stop_listening(listener: &TcpListener) -> io::Result<()> {
-    SockRef::from(listener).shutdown(Shutdown::Both)
-}
-
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -130,34 +125,44 @@ pub(super) struct WorkerListener {
     /// A descriptor in reserve. It is released to accept and reject one connection when descriptors are
     /// exhausted.
     spare_fd: Option<File>,
+    open_listener: OpenListener,
 }
 
 impl WorkerListener {
     /// Opens the spare descriptor at once, so that a worker that reported its start has it even if few
     /// descriptors remain later.
-    pub(super) fn new(listener: TcpListener, surface: Surface) -> Self {
-        Self { listener, surface, spare_fd: reserve_fd() }
+    pub(super) fn new(listener: TcpListener, surface: Surface, lifecycle: &Lifecycle) -> Self {
+        Self { listener, surface, spare_fd: reserve_fd(), open_listener: lifecycle.open_listener() }
     }
 }
 
-/// Accepts connections until the server stops. There is only one accept future at a time and it is never
-/// dropped: cancelling it would leak a descriptor.
+/// Accepts connections, from the time when all workers run until the worker drains. Then it closes this handle of the socket. It never shuts
+/// the socket down, because a service manager may have passed it and keep it for the next process.
+///
+/// There is only one accept future at a time and it is never dropped, which would leak a descriptor. A cancelled
+/// accept ends with an error, or with a connection that arrived just before. That connection is served.
 pub(super) async fn accept<S: Service>(
     worker_listener: WorkerListener,
     driver: Driver,
     worker: Rc<WorkerState<S>>,
 ) {
-    let WorkerListener { listener, surface, mut spare_fd } = worker_listener;
-    // epoll needs a non-blocking socket. On one, io_uring would return EAGAIN instead of waiting.
+    let WorkerListener { listener, surface, mut spare_fd, open_listener } = worker_listener;
+    // epoll needs a non-blocking socket. On one, io_uring would return EAGAIN instead of waiting. All handles of a
+    // passed socket share this flag.
     let prepared = listener.set_nonblocking(driver == Driver::Epoll);
     let listener = match prepared.and_then(|()| monoio::net::TcpListener::from_std(listener)) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "worker cannot accept connections on its listener"),
     };
+    // Connections may wait in the queue of a passed socket. The first worker would take all of them, and keep those that
+    // stay open.
+    while !worker.lifecycle.is_accepting() && !worker.lifecycle.is_draining() {
+        monoio::time::sleep(START_INTERVAL).await;
+    }
     let mut is_failing = false;
     let mut accepted_count = 0_u32;
     loop {
-        match listener.accept().await {
+        match listener.cancelable_accept(worker.draining.cancel_handle.clone()).await {
             Ok((stream, peer)) => {
                 worker.busy_poller.on_activity();
                 spare_fd = spare_fd.or_else(self::reserve_fd);
@@ -171,7 +176,7 @@ pub(super) async fn accept<S: Service>(
                     yield_now().await;
                 }
             }
-            Err(_) if worker.lifecycle.is_draining() => return,
+            Err(_) if worker.lifecycle.is_draining() => break,
             Err(error) => {
                 worker.count_event(ConnectionEvent::Failed);
                 if !is_failing {
@@ -186,6 +191,9 @@ pub(super) async fn accept<S: Service>(
             }
         }
     }
+    // The count last: when it is zero, the process may end.
+    drop(listener);
+    drop(open_listener);
 }
 
 /// Serves a connection, or rejects it if it exceeds a limit.

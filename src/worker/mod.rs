@@ -1,15 +1,18 @@
 //! Workers: pinned threads that serve connections.
 //!
 //! Each worker has its own io_uring (or epoll), its own listeners on the shared ports, and its own request
-//! handler. Workers share no state that is written while a request is handled.
+//! handler. Workers share no state that is written while a request is handled. They share the sockets that a
+//! service manager passed.
 
 mod access_log;
 mod bodies;
 pub(crate) mod busy_poll;
 mod connection;
+mod draining;
 mod listener;
 mod memory;
 mod output_pool;
+mod passed_sockets;
 mod pending;
 mod receive_rate;
 mod rejection;
@@ -28,10 +31,9 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 pub use busy_poll::BusyPoll;
-pub(crate) use listener::{
-    BoundAddress, ReservedAddress, bind, bind_exclusive, reserve_address, stop_listening,
-};
+pub(crate) use listener::{BoundAddress, ReservedAddress, bind, bind_exclusive, reserve_address};
 pub use output_pool::Output;
+pub(crate) use passed_sockets::{PassedSocket, PassedSocketError, take_passed_sockets};
 pub use receive_rate::ReceiveRate;
 pub(crate) use runtime::Driver;
 pub use shutdown::Lifecycle;
@@ -100,8 +102,8 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         wakeup_rx,
         make_service,
     } = config;
-    let listeners =
-        listeners.into_iter().map(|(listener, surface)| WorkerListener::new(listener, surface)).collect();
+    let worker_listener = |(listener, surface)| WorkerListener::new(listener, surface, &lifecycle);
+    let listeners = listeners.into_iter().map(worker_listener).collect();
     threads::spawn(&name, move || {
         if let Some(cpu) = cpu {
             pin_to_cpu(cpu);
@@ -156,7 +158,7 @@ async fn tick<S: Service>(worker: Rc<WorkerState<S>>) {
 async fn sweep<S: Service>(worker: Rc<WorkerState<S>>, sweep_period: Duration) {
     loop {
         monoio::time::sleep(sweep_period).await;
-        worker.timeout_sweeper.sweep(worker.lifecycle.is_draining(), worker.memory.is_under_pressure());
+        worker.sweep_timeouts();
         pending::wake_ready(&worker);
         worker.bodies.sweep();
     }

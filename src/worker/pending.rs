@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use monoio::io::AsyncReadRent;
 use monoio::time::{Sleep, sleep_until};
 
+use super::draining;
 use super::runtime::Driver;
 use super::state::WorkerState;
 use super::timeouts::TimeoutGuard;
@@ -116,9 +117,10 @@ pub(super) async fn wake_completed<S: Service>(
     }
 }
 
-/// Wakes the connections of all requests that are ready.
-pub(super) fn wake_ready<S: Service>(worker: &WorkerState<S>) {
+/// Wakes the connections of all requests that are ready. If the server stops, the worker begins to drain.
+pub(super) fn wake_ready<S: Service>(worker: &Rc<WorkerState<S>>) {
     if worker.lifecycle.is_draining() {
+        draining::begin(worker);
         worker.service.borrow_mut().drain();
     }
     loop {

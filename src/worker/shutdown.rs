@@ -1,5 +1,5 @@
-//! The lifecycle of the server, shared by all threads: accepting, draining, and the number of open
-//! connections.
+//! The lifecycle of the server, shared by all threads: accepting, draining, and the numbers of open listeners
+//! and connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ pub struct Lifecycle(Arc<State>);
 struct State {
     accepting: AtomicBool,
     draining: AtomicBool,
+    open_listeners: AtomicUsize,
     open_connections: AtomicUsize,
 }
 
@@ -24,6 +25,18 @@ impl Lifecycle {
     /// Returns whether the server is draining.
     pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::Relaxed)
+    }
+
+    /// Counts a listener until the returned value is dropped.
+    pub(super) fn open_listener(&self) -> OpenListener {
+        self.0.open_listeners.fetch_add(1, Ordering::Relaxed);
+        OpenListener(self.clone())
+    }
+
+    /// Returns whether a listener may accept a connection, or an accepted one is open.
+    pub fn has_connections(&self) -> bool {
+        // The listeners first: a connection is counted before its listener is dropped.
+        self.0.open_listeners.load(Ordering::Acquire) > 0 || self.open_connections() > 0
     }
 
     /// Returns the number of open connections, without those of the admin address.
@@ -60,5 +73,14 @@ pub(super) struct OpenConnection(Lifecycle);
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.0.open_connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A listener that accepts connections. Dropping it decrements the count.
+pub(super) struct OpenListener(Lifecycle);
+
+impl Drop for OpenListener {
+    fn drop(&mut self) {
+        self.0.0.open_listeners.fetch_sub(1, Ordering::Release);
     }
 }

@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use super::bodies::IncomingBodies;
 use super::busy_poll::BusyPoller;
+use super::draining::Draining;
 use super::memory::MemoryBudget;
 use super::output_pool::{Output, OutputPool};
 use super::shutdown::Lifecycle;
@@ -46,6 +47,7 @@ pub(super) struct WorkerState<S> {
     /// The bodies that are being received, with a budget of their own.
     pub(super) bodies: Rc<IncomingBodies>,
     pub(super) lifecycle: Lifecycle,
+    pub(super) draining: Draining,
     pub(super) busy_poller: Rc<BusyPoller>,
     /// Wakers of the pending responses, by token.
     pub(super) wakers: RefCell<Vec<Option<Waker>>>,
@@ -80,6 +82,7 @@ impl<S: Service> WorkerState<S> {
                 connection_limits.timeouts.body,
             ),
             lifecycle,
+            draining: Draining::default(),
             busy_poller: Rc::new(busy_poller),
             wakers: RefCell::default(),
             flush_waker: RefCell::default(),
@@ -95,6 +98,11 @@ impl<S: Service> WorkerState<S> {
         self.service.borrow_mut().tick();
         self.totals.drain_from(&mut self.counters.borrow_mut());
         self.output_pool.borrow_mut().free_unused();
+    }
+
+    /// Ends the connections that exceed a time limit.
+    pub(super) fn sweep_timeouts(&self) {
+        self.timeout_sweeper.sweep(self.lifecycle.is_draining(), self.memory.is_under_pressure());
     }
 
     pub(super) fn count_event(&self, event: ConnectionEvent) {

@@ -19,6 +19,12 @@ use nix::sys::socket::{MsgFlags, Shutdown, recv, shutdown};
 use crate::clock;
 use crate::config::Timeouts;
 
+/// Time, in milliseconds, that a connection must have been idle before a draining server closes it. A client that sends
+/// requests at shorter intervals gets one more response, with `Connection: close`, so its next request does not meet
+/// the end of the connection. It is also the time that a new connection has for its first request. A longer time would
+/// delay a restart.
+const DRAIN_IDLE_MS: u64 = 250;
+
 /// Divisor of the write timeout for a stalled write while memory is under pressure.
 const PRESSURE_DIVISOR: u64 = 10;
 
@@ -95,7 +101,8 @@ impl TimeoutSweeper {
         TimeoutGuard { sweeper: Rc::clone(self), timer }
     }
 
-    /// Shuts down connections whose phase timed out. If the server is draining, also shuts down idle connections. If memory
+    /// Shuts down connections whose phase timed out. If the server is draining, also shuts down connections that have been
+    /// idle for `DRAIN_IDLE_MS`. If memory
     /// is under pressure, also shuts down stalled writes. Wakes the connections whose client has gone and whose request ends
     /// with it.
     pub(super) fn sweep(&self, is_draining: bool, is_under_pressure: bool) {
@@ -111,9 +118,10 @@ impl TimeoutSweeper {
             if phase == Phase::Wait {
                 timer.look_for_hang_up();
             }
-            let is_over = timer.has_timed_out(elapsed_ms(&timer.progress_at_ms), &self.timeouts)
+            let progress_ms = elapsed_ms(&timer.progress_at_ms);
+            let is_over = timer.has_timed_out(progress_ms, &self.timeouts)
                 || is_under_pressure && phase == Phase::Write && self.is_stalled(timer, elapsed_ms);
-            if is_over || is_draining && phase == Phase::Idle {
+            if is_over || is_draining && phase == Phase::Idle && progress_ms >= DRAIN_IDLE_MS {
                 timer.expire();
             }
         }
@@ -153,8 +161,12 @@ pub(super) fn shut_down_reading(descriptor: RawFd) {
 /// Returns whether the client has closed the connection, or its sending half. The end after a further request is not seen
 /// before that request is read.
 fn has_hung_up(descriptor: RawFd) -> bool {
-    let peeked = recv(descriptor, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
-    !matches!(peeked, Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
+    !matches!(peek(descriptor), Ok(1..) | Err(Errno::EAGAIN | Errno::EINTR))
+}
+
+/// Returns how many bytes wait to be read: 0 at the end of the stream, else 1.
+fn peek(descriptor: RawFd) -> nix::Result<usize> {
+    recv(descriptor, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT)
 }
 
 /// Ends the connection: its pending read and write return.
@@ -242,6 +254,22 @@ impl TimeoutGuard {
     /// Returns whether the client has closed the connection.
     pub(super) fn has_hung_up(&self) -> bool {
         self.timer.has_hung_up.get()
+    }
+
+    /// Returns whether a request has arrived although the connection timed out while it was idle. If none has, ends the
+    /// connection.
+    ///
+    /// The sweep only ended the reading. A request that arrives between that and the close would be lost, so this looks
+    /// once more. The end is sent at once and not at the close, which may be later.
+    pub(super) fn has_late_request(&self) -> bool {
+        if self.expired_phase() != Some(Phase::Idle) {
+            return false;
+        }
+        let has_request = matches!(peek(self.timer.descriptor), Ok(1..));
+        if !has_request {
+            shut_down_both(self.timer.descriptor);
+        }
+        has_request
     }
 
     /// Returns the phase that timed out, if any.

@@ -131,6 +131,8 @@ mod starting;
 mod stopping;
 // A start right after the end of another server.
 mod restarted;
+// Sockets that a service manager keeps open from one server to the next.
+mod socket_activation;
 // Events that survive a killed or stopped server.
 mod killed;
 // A full disk.

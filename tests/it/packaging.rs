@@ -123,6 +123,25 @@ fn option<'c>(command: &[&'c str], name: &str) -> Option<&'c str> {
 }
 
 #[test]
+fn the_socket_unit_listens_on_the_address_of_the_example_file() {
+    let unit = text("parallax.socket");
+    let example = text("parallax.toml");
+    let listen = settings(&example).find_map(|line| line.strip_prefix("listen = ")).expect("an address");
+    let sockets: Vec<_> = unit.lines().filter_map(|line| line.strip_prefix("ListenStream=")).collect();
+    assert_eq!(sockets.len(), 16, "one for each worker of a large machine");
+    assert!(sockets.iter().all(|address| format!("{address:?}") == listen), "{sockets:?}, {listen}");
+    assert_eq!(directive(&unit, "ReusePort"), "yes");
+    // The name of the public address, as `socket_activation` tests it.
+    assert_eq!(directive(&unit, "FileDescriptorName"), "public");
+    let readme = text("README.md");
+    assert!(install_commands(&readme).iter().any(|command| command.contains(&"packaging/parallax.socket")));
+    // A start that systemd repeats leaves the connections waiting. One that it does not repeat ends in the loss of the sockets.
+    assert_eq!(directive(&text("parallax-socket.conf"), "RestartPreventExitStatus"), "");
+    // With Sockets= in the service, systemd would start the socket also where it is not enabled.
+    assert!(!text("parallax.service").lines().any(|line| line.starts_with("Sockets=")));
+}
+
+#[test]
 fn publishers_have_a_group_of_their_own_that_owns_only_the_snapshots() {
     let (unit, readme) = (text("parallax.service"), text("README.md"));
     let (server, snapshots) = (directive(&unit, "Group"), directive(&unit, "ReadOnlyPaths"));
