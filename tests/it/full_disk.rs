@@ -12,11 +12,11 @@ use crate::harness::{Client, Server, eventually, temporary_directory};
 use crate::logged;
 
 /// A mounted disk of 16 MiB, unmounted on drop.
-struct SmallDisk(TempDir);
+pub struct SmallDisk(TempDir);
 
 impl SmallDisk {
     /// Returns `None` and prints a notice if this user may not mount a disk.
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         let directory = temporary_directory();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=16m", "none"])
@@ -29,7 +29,7 @@ impl SmallDisk {
         Some(Self(directory))
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 }
