@@ -6,9 +6,10 @@ use super::error::ImportError;
 use super::inputs::Input;
 use super::read::RecordSink;
 use super::refused::Refused;
-use crate::log::{LogItem, LogReader};
+use crate::log::{LogDirectory, LogItem, LogReader};
 use crate::record::{Record, RecordKind};
 use crate::storage::disk::Disk;
+use crate::visitors::verify::newest_checkpoint_seq;
 
 /// Reads the records of a data directory after the seq that the progress states.
 ///
@@ -20,7 +21,12 @@ pub(super) fn read(
     sink: &mut RecordSink<'_>,
 ) -> Result<(), ImportError> {
     let after_seq = sink.progress.read.position;
-    let mut reader = LogReader::open_to_end(disk, &input.path, after_seq, input.stamp.last_seq)?;
+    // The lock of the input keeps servers away. Records that no file states to be durable yet become durable here.
+    let directory = LogDirectory::open_read_only(Arc::clone(disk), &input.path);
+    directory.sync_last_segment().map_err(ImportError::at(&input.path))?;
+    let checkpointed_seq = newest_checkpoint_seq(disk, &input.path)?;
+    let reader = LogReader::open(Arc::clone(disk), &input.path, after_seq)?;
+    let mut reader = reader.with_durable_seq(input.stamp.last_seq.max(checkpointed_seq));
     let name = input.path.to_string_lossy();
     let mut buffer = Vec::new();
     let mut done_bytes = 0;

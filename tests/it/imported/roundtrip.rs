@@ -246,3 +246,16 @@ fn an_import_of_one_site_has_no_record_of_another() {
         .assert(0, &[]);
     assert_eq!(lines(&of_lines), kept);
 }
+
+#[test]
+fn a_directory_of_a_killed_server_has_all_acknowledged_records() {
+    let parent = temporary_directory();
+    let path = |name: &str| parent.path().join(name);
+    let server = start(&path("data"));
+    send_all(&server);
+    // The kill is too early for a mark that the last record is durable.
+    drop(server);
+    run(&["import", "--merge", text(&path("data")), "-o", text(&path("merged"))]).assert(0, &[]);
+    assert_eq!(lines(&path("merged")), lines(&path("data")));
+    assert!(lines(&path("merged")).iter().any(|line| line.contains("In a batch")));
+}
