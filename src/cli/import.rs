@@ -32,14 +32,15 @@ Begin with the events of two years, of which the server will keep one:
   parallax import 2024.ndjson 2025.ndjson -o data/ --retain-days 365
   parallax serve --data data/ --retain-days 365
 
-The records of all inputs are in the order of their receipt. Of records with the same message ID the first one stays. A line needs
-`receivedAt` or `sentAt`, `site`, `type` and `payload`. A column that it lacks is derived from the payload. A refused line stops
-nothing: the others are imported, NEWDIR.refused lists it with the reason, and the exit code is 1.
+The records of all inputs are in the order of their receipt. Of records with the same message ID
+the first one stays. A line needs `receivedAt` or `sentAt`, `site`, `type` and `payload`. A column
+that it lacks is derived from the payload. A refused line stops nothing: the others are imported,
+NEWDIR.refused lists it with the reason, and the exit code is 1.
 
-A killed import continues when the same command is run again. Its state is in the directory NEWDIR.importing.
+A killed import continues when the same command is run again. Its state is in NEWDIR.importing.
 
-Exit codes: 0 success; 1 lines or records were refused, a data directory is damaged, or an input cannot be imported; 3 a file cannot be
-read or written.";
+Exit codes: 0 success; 1 lines or records were refused, a data directory is damaged, or an input
+cannot be imported; 3 a file cannot be read or written.";
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {

@@ -79,8 +79,13 @@ impl Translations {
     ///
     /// # Errors
     /// The tombstone cannot be encoded.
-    pub(super) fn write(&self, place: &[u8], encoded_record: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        let foreign = self.by_input.get(Place::input_of(place)).and_then(Option::as_ref);
+    pub(super) fn write(
+        &self,
+        place_bytes: &[u8],
+        encoded_record: &[u8],
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let foreign = self.by_input.get(Place::input_of(place_bytes)).and_then(Option::as_ref);
         let tombstone = foreign.filter(|_| encoded_record[4] == RecordKind::Tombstone as u8);
         let decoded = tombstone.and_then(|foreign| Some((foreign, Record::decode(encoded_record)?.0)));
         let Some((foreign, record)) = decoded else {

@@ -34,7 +34,9 @@ pub(crate) enum LineError {
 impl LineError {
     pub(super) fn json(error: &serde_json::Error) -> Self {
         let mut text = error.to_string();
-        text.truncate(text.floor_char_boundary(JSON_ERROR_BYTES_MAX));
+        // The names of all members would follow.
+        let end = text.find(", expected one of").unwrap_or(JSON_ERROR_BYTES_MAX);
+        text.truncate(text.floor_char_boundary(end));
         Self::Json(text)
     }
 

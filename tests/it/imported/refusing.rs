@@ -21,9 +21,9 @@ fn without(name: &str) -> Value {
     line
 }
 
-#[test]
-fn each_refused_line_is_listed_with_its_reason_and_the_others_are_imported() {
-    let cases: Vec<(Vec<u8>, &str)> = [
+/// Returns lines that are refused, and a part of the reason of each.
+fn refused_lines() -> Vec<(Vec<u8>, &'static str)> {
+    [
         (json!("no object"), "not one of an export"),
         (with("colour", json!("red")), "unknown field `colour`"),
         (with("type", json!("purchase")), "`type` is invalid: expected one of page, track"),
@@ -58,7 +58,12 @@ fn each_refused_line_is_listed_with_its_reason_and_the_others_are_imported() {
         (b"\xFF\xFE".to_vec(), "not UTF-8"),
         (with("name", json!("x".repeat(3 << 20))).to_string().into_bytes(), "longer than 2097152 bytes"),
     ])
-    .collect();
+    .collect()
+}
+
+#[test]
+fn each_refused_line_is_listed_with_its_reason_and_the_others_are_imported() {
+    let cases = refused_lines();
     let parent = temporary_directory();
     let (file, target) = (parent.path().join("events"), parent.path().join("data"));
     let good =
