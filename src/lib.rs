@@ -18,7 +18,7 @@
 //! | room | modules |
 //! |---|---|
 //! | published | [`site`]: source, compile, snapshot, catalog, query, typescript |
-//! | recorded | [`record`]: the types and bytes of one record. [`events`]: the body of a request to records. [`log`]: the append-only log. [`visitors`]: the fold of the log, its table and its checkpoints |
+//! | recorded | [`record`]: the types and bytes of one record. [`events`]: the body of a request to records. [`log`]: the append-only log. [`visitors`]: the fold of the log, its table and its checkpoints. [`import`]: exports and other logs to a new log |
 //! | answered | [`condition`], [`resolve`], [`api`], [`http`], [`worker`] |
 //! | counted | [`insights`]: columns, questions, experiment, zones, statistics |
 //! | shared | `cluster`: several nodes that fold one stream |
@@ -72,6 +72,8 @@ mod worker;
 mod scrub;
 // Floor 6: HTTP request in, HTTP response out.
 mod api;
+// Floor 6: exports and data directories to a new data directory.
+mod import;
 // Floor 6: counts of recorded events, and the statistics of experiments.
 mod insights;
 // Floor 5: snapshot, visitor and request to bytes.

@@ -15,6 +15,7 @@ mod dev;
 mod erasures;
 mod export;
 mod health;
+mod import;
 mod init;
 mod insights;
 mod inspect;
@@ -111,6 +112,11 @@ enum Command {
     /// standard error with file and offset. The records around it are exported, and the exit code is 1.
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportArgs),
+    /// Make a new data directory from exports and other data directories, offline.
+    ///
+    /// It moves, merges or splits logs, or begins one with the events of earlier years. The new log has an ID and seqs of its own.
+    #[command(after_help = import::EXAMPLES)]
+    Import(Box<import::ImportArgs>),
     /// Answer questions about recorded events: visitors, page views, sources and so on.
     ///
     /// Works beside a running server, and counts the durable records. It writes nothing into the data directory.
@@ -223,6 +229,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Inspect(args)) => inspect::inspect_file(&args),
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Import(args)) => import::import(*args),
         Some(Command::Insights(args)) => insights::insights(&args),
         Some(Command::DemoTraffic(args)) => demo_traffic::demo_traffic(&args),
         #[cfg(feature = "cluster")]

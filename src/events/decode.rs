@@ -71,14 +71,23 @@ fn apply_policy(
     if has_denied || (request.gpc && request.policy.honor_gpc) {
         return Err(DropReason::NoConsent);
     }
-    let agent = event.context.user_agent.or(request.user_agent);
-    let agent = agent.map_or_else(UserAgentInfo::default, |agent| parse_user_agent(agent, environment));
-    let context = &event.context;
-    let agent = if context.names_device { device::complete(agent, context.merged) } else { agent };
+    let agent = read_agent(event, request, environment);
     match request.policy.bots {
         BotPolicy::Drop if agent.is_crawler => Err(DropReason::Bot),
         _ => Ok(agent),
     }
+}
+
+/// Returns the device, the system and the browser of an event, by its User-Agent and its context.
+pub(super) fn read_agent(
+    event: &Event<'_>,
+    request: &RequestFacts<'_>,
+    environment: &mut impl Environment,
+) -> UserAgentInfo {
+    let agent = event.context.user_agent.or(request.user_agent);
+    let agent = agent.map_or_else(UserAgentInfo::default, |agent| parse_user_agent(agent, environment));
+    let context = &event.context;
+    if context.names_device { device::complete(agent, context.merged) } else { agent }
 }
 
 /// Returns whether the visitor denied measurement by the categories of a consent manager: the event has preferences, and

@@ -8,7 +8,7 @@ use super::request::{BotPolicy, Environment, RequestFacts};
 use super::{changes, exposure, page, touch};
 use crate::checksum;
 use crate::limits::USER_ID_BYTES_MAX;
-use crate::record::fold_input::FoldInputBuilder;
+use crate::record::fold_input::{ClientTimes, FoldInputBuilder};
 use crate::record::{Record, RecordContext, RecordKind, UserAgentInfo, primary_language};
 use crate::url::PageUrl;
 
@@ -89,19 +89,32 @@ fn write_fold_input(
     out: &mut FoldInputBuilder,
 ) {
     out.clear();
-    // An event without these times has the time in its column, or none.
-    let times = event.client_times;
-    if times.sent_ms.is_some() || times.timestamp_ms.is_some_and(|stated_ms| stated_ms != event.timestamp_ms)
-    {
-        out.add_client_times(times, request.received_ms);
+    write_times(event.client_times, event.timestamp_ms, request.received_ms, out);
+    if event.kind == RecordKind::Page {
+        let touch = touch::find(event, request, environment, url_buffer);
+        touch.into_iter().for_each(|texts| out.add_touch(texts));
     }
-    match event.kind {
-        RecordKind::Page => {
-            let touch = touch::find(event, request, environment, url_buffer);
-            touch.into_iter().for_each(|texts| out.add_touch(texts));
-        }
+    write_members(event.kind, members, out);
+}
+
+/// Adds the times by the client's clock, unless the record has them in its columns.
+pub(super) fn write_times(
+    times: ClientTimes,
+    timestamp_ms: i64,
+    received_ms: i64,
+    out: &mut FoldInputBuilder,
+) {
+    // An event without these times has the time in its column, or none.
+    if times.sent_ms.is_some() || times.timestamp_ms.is_some_and(|stated_ms| stated_ms != timestamp_ms) {
+        out.add_client_times(times, received_ms);
+    }
+}
+
+/// Adds the parts that depend on the members of an event alone: the changes of traits, or the `previousId` of an alias.
+pub(super) fn write_members(kind: RecordKind, members: &Members<'_>, out: &mut FoldInputBuilder) {
+    match kind {
         RecordKind::Identify | RecordKind::Profile => {
-            out.add_changes(|out| changes::write(event.kind, members, out));
+            out.add_changes(|out| changes::write(kind, members, out));
         }
         RecordKind::Alias => {
             let id = members.get(MemberName::PreviousId).and_then(Value::as_text);
@@ -114,7 +127,7 @@ fn write_fold_input(
 
 /// Returns the hash for deduplication. Site IDs contain no zero byte, so the separator makes the hashed text
 /// unambiguous.
-fn dedup_key(site: &str, message_id: &str, buffer: &mut Vec<u8>) -> u128 {
+pub(super) fn dedup_key(site: &str, message_id: &str, buffer: &mut Vec<u8>) -> u128 {
     buffer.clear();
     buffer.extend_from_slice(site.as_bytes());
     buffer.push(0);
@@ -124,7 +137,12 @@ fn dedup_key(site: &str, message_id: &str, buffer: &mut Vec<u8>) -> u128 {
 
 /// Appends the event as it was sent, without the members that name the site, a user ID that does not count, and the hash of
 /// a user ID, and with the batch's context merged in.
-fn write_payload(event: &Event<'_>, members: &Members<'_>, ip_action: IpAction<'_>, out: &mut String) {
+pub(super) fn write_payload(
+    event: &Event<'_>,
+    members: &Members<'_>,
+    ip_action: IpAction<'_>,
+    out: &mut String,
+) {
     if !members.names_site && !event.is_user_unverified && event.context.is_stored_as_sent(ip_action) {
         // Nothing is left out, replaced or merged, so the event is copied.
         return event.value.write(out);

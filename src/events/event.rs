@@ -49,10 +49,25 @@ impl<'d> Event<'d> {
         request: &RequestFacts<'d>,
         ignored_values: &mut IgnoredValues,
     ) -> Result<Self, Refusal> {
-        let value = location.base;
-        check_size(value, location)?;
+        check_size(location.base, location)?;
         check_site(members, request, location)?;
         let kind = kind::parse(members, submission.endpoint, location)?;
+        Self::read_as(kind, location, members, submission, request, ignored_values)
+    }
+
+    /// Validates an event whose kind is known and whose size and site are not checked, such as that of a record.
+    ///
+    /// # Errors
+    /// The first error found.
+    pub(super) fn read_as(
+        kind: RecordKind,
+        location: Location<'d>,
+        members: &Members<'d>,
+        submission: &Submission<'d>,
+        request: &RequestFacts<'d>,
+        ignored_values: &mut IgnoredValues,
+    ) -> Result<Self, Refusal> {
+        let value = location.base;
         let properties =
             ignored_values.typed(JsonType::Object, members.get(MemberName::Properties), location);
         ignored_values.typed(JsonType::Object, members.get(MemberName::Traits), location);

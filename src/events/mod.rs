@@ -30,6 +30,7 @@ pub mod export;
 mod exposure;
 pub mod identity;
 pub mod ignored;
+pub(crate) mod import;
 pub mod ip;
 mod kind;
 mod location;

@@ -61,6 +61,22 @@ impl<'d> Submission<'d> {
         Ok(Self { root, members, batch, endpoint, context, sent_ms, ignored, site_ref })
     }
 
+    /// Returns the event of a record, which is no batch.
+    pub(super) fn of_record(document: &'d Document<'d>) -> Self {
+        let root = document.root();
+        let BatchParts { context, sent_ms, ignored } = BatchParts::default();
+        Self {
+            root,
+            members: Members::new(root),
+            batch: None,
+            endpoint: EventEndpoint::Batch,
+            context,
+            sent_ms,
+            ignored,
+            site_ref: SiteRef { tracking_id: None, site: None },
+        }
+    }
+
     /// Checks that a batch that names its site names the site of the request. Events are checked one by one
     /// later.
     ///

@@ -40,6 +40,6 @@ pub(super) fn find<'e>(
 }
 
 /// Truncates a text to `TOUCH_TEXT_BYTES_MAX`, at a character boundary.
-fn truncate(text: &str) -> &str {
+pub(super) fn truncate(text: &str) -> &str {
     &text[..text.floor_char_boundary(TOUCH_TEXT_BYTES_MAX)]
 }

@@ -43,6 +43,7 @@ mod reader;
 mod recover;
 mod request_batch;
 mod scan;
+mod sealed;
 mod segment_writer;
 mod segments;
 mod tombstones;
@@ -85,6 +86,7 @@ pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, 
 pub use reader::{LogItem, LogReader, read_footer};
 pub use recover::RecoveryReport;
 pub use request_batch::RequestBatch;
+pub(crate) use sealed::{RecordSource, SealedSegment, save_clock, write_sealed};
 pub use segment_writer::SegmentWriter;
 pub(crate) use segments::{SegmentPosition, SegmentRecords, SegmentSpan, segment_spans};
 pub use tombstones::InterruptedErasure;

@@ -48,6 +48,14 @@ macro_rules! stored_enums {
                 }
             }
 
+            /// Parses the text of a value that is not unknown.
+            pub(crate) fn from_name(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
             /// Returns the text, unless the value is unknown.
             pub(crate) fn name(self) -> Option<&'static str> {
                 (self != Self::Unknown).then_some(self.as_str())

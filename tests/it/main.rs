@@ -137,6 +137,8 @@ mod socket_activation;
 mod killed;
 // A full disk.
 mod full_disk;
+// Exports and data directories become a new data directory.
+mod imported;
 // The scrub of the data directory, and the damage that its readers know.
 mod scrub;
 // Access to the files of a data directory.
