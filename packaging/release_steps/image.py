@@ -74,7 +74,10 @@ def base_layer(release, debs):
     """Packs the files that all versions of the program need."""
     library = f"lib/{TARGETS[release.target].tools}"
     root = release.work / "debian"
-    entries = [directory(name) for name in ("etc", "etc/ssl", "etc/ssl/certs", "home", "root", "usr", "usr/lib", "usr/share", "usr/share/doc", "var", "var/lib", "var/lib/dpkg")]
+    # A runtime mounts file systems at dev, proc and sys.
+    empty = ("dev", "etc", "etc/ssl", "etc/ssl/certs", "home", "proc", "root", "run", "sys", "usr", "usr/lib", "usr/share", "usr/share/doc", "var",
+             "var/lib", "var/lib/dpkg")
+    entries = [directory(name) for name in empty]
     entries += [directory("tmp", mode=0o1777), directory("home/nonroot", mode=0o700, owner=USER), directory("var/lib/dpkg/status.d")]
     for name, deb in debs.items():
         (root / name).mkdir(parents=True)
