@@ -37,8 +37,8 @@ pub(super) fn print_completions(args: &CompletionsArgs, mut command: Command) ->
 
 /// Writes a page for each command that `--help` lists. `command` is the description of the command line.
 pub(super) fn write_man_pages(args: &ManPagesArgs, command: Command) -> Result<(), CliError> {
-    let written = fs::create_dir_all(&args.directory)
-        .and_then(|()| clap_mangen::generate_to(command, &args.directory));
+    let written =
+        fs::create_dir_all(&args.directory).and_then(|()| clap_mangen::generate_to(command, &args.directory));
     written.map_err(|error| {
         CliError::System(format!(
             "cannot write man pages into {}: {error}; choose another directory",
