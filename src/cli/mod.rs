@@ -27,6 +27,7 @@ pub mod print_config;
 mod progress;
 #[cfg(feature = "cluster")]
 mod publish;
+mod reference;
 mod restore;
 mod rollback;
 mod schema;
@@ -149,6 +150,12 @@ enum Command {
     Restore(restore::RestoreArgs),
     /// Print the JSON Schema of a kind of source file, for editors.
     Schema(schema::SchemaArgs),
+    /// Print the completions of a shell. A package has them already.
+    #[command(after_help = reference::COMPLETIONS_EXAMPLES)]
+    Completions(reference::CompletionsArgs),
+    /// Write the man pages of all commands into a directory, for a package.
+    #[command(hide = true)]
+    ManPages(reference::ManPagesArgs),
 }
 
 /// The error of a command. It determines the exit code.
@@ -238,6 +245,8 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Migrate(args)) => migrate::migrate(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
+        Some(Command::Completions(args)) => reference::print_completions(&args, command),
+        Some(Command::ManPages(args)) => reference::write_man_pages(&args, command),
     }
 }
 

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use crate::harness::{Server, temporary_directory};
 
-/// The programs that are run. `target/release/parallax` is the same program as `parallax`.
-const PROGRAMS: [&str; 4] = ["parallax", "target/release/parallax", "curl", "cp"];
+/// The programs that are run. `target/release/parallax` is the same program as `parallax`. `sudo` is left out.
+const PROGRAMS: [&str; 5] = ["parallax", "target/release/parallax", "sudo parallax", "curl", "cp"];
 
 /// Commands that are not run here: they run until a signal, or ask a question on the terminal.
 const NOT_RUN: [&str; 3] = ["parallax dev ", "parallax serve", "parallax rollback "];
@@ -105,6 +105,8 @@ impl Desk {
         let admin = if command.contains(TOKEN) { self.with_token.admin } else { self.server.admin };
         let actual = command
             .replace("target/release/", "")
+            .replace("sudo ", "")
+            .replace("/var/lib/parallax/snapshots", "snapshots")
             .replace("127.0.0.1:8080", &self.server.edge.to_string())
             .replace("127.0.0.1:9090", &admin.to_string());
         let script = format!(

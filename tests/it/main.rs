@@ -67,6 +67,8 @@ mod visitors;
 mod spellings;
 // The domains of payment providers and identity providers.
 mod referrers;
+// Man pages and completions.
+mod reference;
 // The keys of sites that verify user IDs.
 mod identity_keys;
 // Ties and owners: profiles, exports, erasures and Insights, compared with one naive model.

@@ -25,6 +25,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("blake3", &["checksum.rs"]),
     ("bytes", &["cluster/link.rs"]),
     ("clap", &["cli/", "config.rs", "config/"]),
+    ("clap_complete", &["cli/reference.rs"]),
+    ("clap_mangen", &["cli/reference.rs"]),
     ("crc32c", &["checksum.rs"]),
     ("crc32fast", &["checksum.rs"]),
     ("crossbeam_channel", &["log_lines.rs", "log/queue.rs"]),
