@@ -10,13 +10,13 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, fdatasync, flock, fsync, statvfs};
+use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
 use rustix::io::Errno;
-
-use super::uncached::UncachedFile;
 
 use super::access;
 use super::atomic_file::directory_of;
+use super::disk_space;
+use super::uncached::UncachedFile;
 
 /// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,8 +252,7 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let status = statvfs(dir)?;
-        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+        Ok(disk_space(dir)?.free_bytes)
     }
 }
 
