@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 mod atomic_file;
+pub(crate) mod copied_file;
 pub mod damage;
 pub mod disk;
 pub(crate) mod machine;
@@ -20,7 +21,7 @@ use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create, s
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
 pub use self::atomic_file::write_atomic;
-pub(crate) use self::atomic_file::{AtomicFile, write_data_file};
+pub(crate) use self::atomic_file::{AtomicFile, directory_of, write_data_file};
 
 /// The metadata that distinguishes two contents under one name without reading them. A rename, a write and a
 /// truncation change at least the change time.
