@@ -105,6 +105,12 @@ fn since_epoch() -> TimeSpec {
     ClockId::CLOCK_REALTIME.now().unwrap_or(TimeSpec::new(0, 0))
 }
 
+/// Returns the CPU time that all threads of the process have taken, in user mode and in the kernel.
+pub(crate) fn process_cpu_time() -> Duration {
+    // Linux has had this clock since 2.6.12, so the call cannot fail.
+    ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
+}
+
 /// Returns the current instant, to measure durations from.
 pub fn instant() -> Instant {
     Instant::now()

@@ -23,7 +23,7 @@
 //! | counted | [`insights`]: columns, questions, experiment, zones, statistics |
 //! | shared | `cluster`: several nodes that fold one stream |
 //! | delivered | `distribute`: the puller and the publisher of snapshots. `nats`: the connection that it shares with `cluster` |
-//! | around | [`cli`], [`server`], [`admin`], [`webhook`], [`scrub`] and the small modules below |
+//! | around | [`cli`], [`server`], [`admin`], [`webhook`], [`scrub`], [`backups`] and the small modules below |
 //!
 //! # Floors
 //!
@@ -78,6 +78,8 @@ mod import;
 mod insights;
 // Floor 5: snapshot, visitor and request to bytes.
 mod resolve;
+// Floor 5: backups of a data directory, beside a running server.
+mod backups;
 // Floor 5: several nodes that fold one stream.
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -5,6 +5,7 @@ mod identity;
 mod scrub;
 mod visitors;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::metrics_text::{CONTENT_TYPE, MetricsText};
@@ -59,6 +60,8 @@ pub struct ServerMetrics {
     pub lifecycle: Lifecycle,
     /// The limit of these connections.
     pub connections_max: usize,
+    /// The directory of the log.
+    pub data_directory: PathBuf,
     /// The log.
     pub log: Queue,
     /// The sync times of the log.
@@ -217,6 +220,11 @@ impl Metrics {
             );
             text.gauge("process_open_fds", "Open file descriptors", usage.descriptors);
         }
+        text.counter(
+            "process_cpu_seconds_total",
+            "User and system CPU time of the process, in seconds",
+            clock::process_cpu_time().as_secs_f64(),
+        );
         text.gauge(
             "process_start_time_seconds",
             "Start time of the process, in seconds since 1970",
@@ -327,6 +335,12 @@ impl ServerMetrics {
             metrics.deleted_segments(),
         );
         text.gauge("parallax_log_segments", "Segments in the data directory", metrics.segments());
+        text.gauge(
+            "parallax_log_bytes",
+            "Size of all segments in the data directory, in bytes",
+            metrics.segment_bytes(),
+        );
+        self.write_disk(text);
         text.gauge("parallax_log_seq", "Last assigned seq", metrics.last_seq());
         text.gauge("parallax_log_durable_seq", "Last durable seq", metrics.durable_seq());
         text.gauge(
@@ -341,6 +355,21 @@ impl ServerMetrics {
             "Duration of an append with its sync, or of a later sync, in seconds",
         );
         text.histogram(&[], &self.sync_latency.snapshot());
+    }
+
+    /// Writes the space of the file system. A missing data directory has none.
+    fn write_disk(&self, text: &mut MetricsText) {
+        let Ok(space) = storage::disk_space(&self.data_directory) else { return };
+        text.gauge(
+            "parallax_disk_free_bytes",
+            "Bytes that the server may still write to the file system of the data directory",
+            space.free_bytes,
+        );
+        text.gauge(
+            "parallax_disk_size_bytes",
+            "Size of the file system of the data directory, in bytes",
+            space.size_bytes,
+        );
     }
 
     fn write_queue(&self, text: &mut MetricsText) {

@@ -372,7 +372,9 @@ fn erase_in_cluster(
 
 fn failed_erasure(error: &ErasureError) -> JobError {
     let kind = match error {
-        ErasureError::Log(EraseError::Busy | EraseError::Changed) => problem::OVERLOADED,
+        ErasureError::Log(EraseError::Busy | EraseError::BackupRuns | EraseError::Changed) => {
+            problem::OVERLOADED
+        }
         ErasureError::Log(EraseError::Stopped) => problem::DRAINING,
         _ => problem::DISK_UNAVAILABLE,
     };

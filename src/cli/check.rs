@@ -51,14 +51,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     let unseen = |error| CliError::Input(format!("{}: {error}", path.display()));
     if path.metadata().map_err(unseen)?.is_dir() {
-        let damaged = check_state_files(path)?;
-        let columns = check_column_files(path)?;
-        let refuse = |count: usize, files: &str| match count {
-            0 => Ok(()),
-            n => Err(CliError::Input(format!("{n} {files} are not sound"))),
-        };
-        let state_files = refuse(damaged, "of the files versions and phases");
-        return check_directory(path).and(state_files).and(refuse(columns, "column files"));
+        return check_all(path);
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -67,6 +60,18 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
         }
         FileKind::Checkpoint => summarize(CheckedSnapshots::default(), None, checkpoints::check_file(path)?),
     }
+}
+
+/// Checks all files of a directory, and prints a line for each kind and for each damaged place.
+pub(super) fn check_all(directory: &Path) -> Result<(), CliError> {
+    let damaged = check_state_files(directory)?;
+    let columns = check_column_files(directory)?;
+    let refuse = |count: usize, files: &str| match count {
+        0 => Ok(()),
+        n => Err(CliError::Input(format!("{n} {files} are not sound"))),
+    };
+    let state_files = refuse(damaged, "of the files versions and phases");
+    check_directory(directory).and(state_files).and(refuse(columns, "column files"))
 }
 
 /// Checks the snapshots, the log and the checkpoints of a directory, and prints a line for each.

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 success; 1 bad input; 2 bad command line or settings file; 3 an error of the system.
 
+mod backup;
 pub mod byte_search;
 mod check;
 mod checkpoints;
@@ -134,6 +135,13 @@ enum Command {
     #[cfg(feature = "cluster")]
     #[command(after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterArgs),
+    /// Make a verified backup of a data directory, also beside a running server.
+    ///
+    /// The backup is a new directory in TARGET, with a copy of each file. A closed segment of the log that has not changed
+    /// since the previous backup in TARGET is a link to its copy there, so it takes no space. The backup gets its name when
+    /// all checksums of it are verified.
+    #[command(after_help = backup::EXAMPLES)]
+    Backup(backup::BackupArgs),
     /// Write the list of the erasures of a log, for the restore of an older backup.
     ///
     /// Works beside a running server.
@@ -241,6 +249,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::DemoTraffic(args)) => demo_traffic::demo_traffic(&args),
         #[cfg(feature = "cluster")]
         Some(Command::Cluster(args)) => cluster::cluster(&args),
+        Some(Command::Backup(args)) => backup::back_up(&args),
         Some(Command::Erasures(args)) => erasures::write_list(&args),
         Some(Command::Migrate(args)) => migrate::migrate(&args),
         Some(Command::Restore(args)) => restore::restore(&args),

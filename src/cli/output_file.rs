@@ -19,7 +19,7 @@ pub(super) struct Interruption(Arc<AtomicUsize>);
 
 impl Interruption {
     /// Receives the signals from now on. The second one ends the process at once.
-    fn register(&self) -> io::Result<()> {
+    pub(super) fn register(&self) -> io::Result<()> {
         let has_received = Arc::new(AtomicBool::new(false));
         // Not SIGHUP, which `nohup` ignores on purpose.
         for signal in [SIGINT, SIGTERM] {
@@ -29,6 +29,11 @@ impl Interruption {
             flag::register_usize(signal, Arc::clone(&self.0), signal as usize)?;
         }
         Ok(())
+    }
+
+    /// Returns whether a signal was received.
+    pub(super) fn is_received(&self) -> bool {
+        self.signal().is_some()
     }
 
     fn signal(&self) -> Option<i32> {

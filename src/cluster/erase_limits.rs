@@ -44,7 +44,7 @@ pub fn while_changed<T, E>(
     repeat(ATTEMPTS_MAX, is_changed, || {}, attempt)
 }
 
-/// Calls `attempt` again while another erasure runs.
+/// Calls `attempt` again while another erasure or a backup runs.
 ///
 /// # Errors
 /// Those of `attempt`.
@@ -52,7 +52,8 @@ pub fn while_busy<T>(
     pause: impl Fn(),
     attempt: impl FnMut() -> Result<T, EraseError>,
 ) -> Result<T, EraseError> {
-    repeat(APPEND_ATTEMPTS_MAX, |error| matches!(error, EraseError::Busy), pause, attempt)
+    let is_busy = |error: &EraseError| matches!(error, EraseError::Busy | EraseError::BackupRuns);
+    repeat(APPEND_ATTEMPTS_MAX, is_busy, pause, attempt)
 }
 
 /// Erases the IDs that `find_unnamed` finds after each round, beginning after the round `first_round`. Returns the last

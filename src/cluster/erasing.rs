@@ -405,7 +405,7 @@ fn until_done<T>(mut attempt: impl FnMut() -> Result<T, ErasureError>) -> T {
     loop {
         match attempt() {
             Ok(done) => return done,
-            Err(ErasureError::Log(EraseError::Busy)) => {}
+            Err(ErasureError::Log(EraseError::Busy | EraseError::BackupRuns)) => {}
             Err(error) => {
                 tracing::error!(%error, "cannot erase yet; the node sends nothing until it is done");
             }

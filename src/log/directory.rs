@@ -10,7 +10,9 @@ use super::format::{
     NUMBER_FILE_BYTES, SECRET_BYTES, oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
 };
 use crate::limits::SEQ_MAX;
-use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, append_all, copy_range, read_full};
+use crate::storage::disk::{
+    DirectoryLock, Disk, DiskFile, FileIdentity, FileLock, FileLockMode, append_all, copy_range, read_full,
+};
 
 /// Name of the file with the first seq that retention has kept.
 pub(crate) const OLDEST_FILE: &str = "oldest";
@@ -249,6 +251,16 @@ impl LogDirectory {
             ([seq, time_ms], []) => (u64::from_le_bytes(*seq), Some(i64::from_le_bytes(*time_ms))),
             _ => (0, None),
         }))
+    }
+
+    /// Locks the directory against erasures by other processes (shared), or against backups (exclusive). The lock is on the
+    /// file `secret`, which each log has and each backup needs. Returns `None` if the file is missing: then no backup can be
+    /// made.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another process holds the other lock, otherwise an I/O error.
+    pub(crate) fn lock_erasures(&self, mode: FileLockMode) -> io::Result<Option<FileLock>> {
+        if_exists(self.disk.lock_file(&self.path(SECRET_FILE), mode))
     }
 
     /// Returns whether a server has locked the directory.

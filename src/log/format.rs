@@ -26,7 +26,8 @@
 //!
 //! The scrub reads sealed segments and `secret` past the page cache. It keeps its progress in the file `scrub`.
 //!
-//! A server locks the directory itself (flock), so that no file can be deleted to admit a second server.
+//! A server locks the directory itself (flock), so that no file can be deleted to admit a second server. An erasure locks the file
+//! `secret` exclusively until it ends, and `parallax backup` locks it shared, so that no backup has a part of an erasure.
 //!
 //! Other modules own all other names. A consumer may keep files here that replace records. It then reports
 //! the seq up to which they do (`LogConsumer::checkpointed_seq`).

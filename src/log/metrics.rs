@@ -21,6 +21,7 @@ pub struct LogMetrics {
     pub(super) duplicates: AtomicU64,
     pub(super) evicted_early: AtomicU64,
     pub(super) segments: AtomicU64,
+    pub(super) segment_bytes: AtomicU64,
     pub(super) deleted_segments: AtomicU64,
     pub(super) write_errors: AtomicU64,
     pub(super) rejected_requests: AtomicU64,
@@ -80,6 +81,8 @@ impl LogMetrics {
         evicted_early,
         /// Returns the segments in the directory now, including the active one.
         segments,
+        /// Returns the bytes of these segments now.
+        segment_bytes,
         /// Returns the segments that retention has deleted.
         deleted_segments,
         /// Returns the failed I/O operations of the writer: appends, syncs, seals, new segments, deletions,

@@ -62,8 +62,8 @@ pub(crate) use check::{CheckReport, check_key, check_sealed, has_begun_erasure};
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
 pub(crate) use directory::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SCRUB_FILE, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name,
-    contains_log, is_erasing, is_expired,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, OldestSeq, SCRUB_FILE, SECRET_FILE, UNFINISHED_COLUMNS,
+    column_file_name, contains_log, is_erasing, is_expired,
 };
 pub use directory::{LogDirectory, parse_segment_name, segment_name};
 pub(crate) use durable_batch::DurableBatch;
@@ -71,8 +71,8 @@ pub(crate) use durable_batch::DurableBatch;
 pub(crate) use erase::ClusterTombstone;
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
 pub(crate) use erase::{
-    ErasureStarted, ListedTombstone, Tombstone, TombstoneScan, append_to_copy, last_received_ms,
-    scan_tombstones,
+    ErasureStarted, ListedTombstone, Tombstone, TombstoneScan, append_to_copy, is_rewritten,
+    last_received_ms, scan_tombstones,
 };
 pub use format::{LogId, Records};
 pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};

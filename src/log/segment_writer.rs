@@ -42,6 +42,8 @@ pub struct SegmentWriter {
     /// The open segment. `None` while the disk is unavailable.
     active: Option<ActiveSegment>,
     closed: VecDeque<ClosedSegment>,
+    /// The bytes of all closed segments.
+    closed_bytes: u64,
     next_seq: u64,
     durable_seq: u64,
     /// The consecutive batches after the durable seq, and the time when the first of them was written.
@@ -73,6 +75,7 @@ impl SegmentWriter {
             log_id: options.log_id.unwrap_or_else(LogId::random),
             active: None,
             closed: VecDeque::new(),
+            closed_bytes: 0,
             next_seq: durable_seq + 1,
             durable_seq,
             unsynced: Vec::new(),
@@ -94,6 +97,7 @@ impl SegmentWriter {
         self.log_id = log_id;
         self.active = Some(active_segment);
         self.closed = closed_segments;
+        self.count_closed_bytes();
         self.next_seq = next_seq;
         self.durable_seq = next_seq - 1;
     }
@@ -231,7 +235,13 @@ impl SegmentWriter {
             bytes: active.file_bytes(),
             closed_ms: log_ms,
         });
+        self.count_closed_bytes();
         Some(active)
+    }
+
+    /// Counts the bytes of the closed segments after a change of them.
+    fn count_closed_bytes(&mut self) {
+        self.closed_bytes = self.closed.iter().map(|closed| closed.bytes).sum();
     }
 
     /// Closes the active segment without its footer. A new one is begun after the pause.
@@ -265,6 +275,7 @@ impl SegmentWriter {
         });
         let active = created.inspect_err(|_| self.plan_retry())?;
         self.closed.retain(|closed| closed.first_seq != active.first_seq());
+        self.count_closed_bytes();
         self.active = Some(active);
         self.durable_seq = self.next_seq - 1;
         self.retry_pause = Duration::from_millis(RETRY_MS_MIN);
@@ -318,6 +329,7 @@ impl SegmentWriter {
         if let Some(closed) = self.closed.back_mut() {
             closed.bytes = bytes;
         }
+        self.count_closed_bytes();
         Ok(())
     }
 
@@ -381,6 +393,7 @@ impl SegmentWriter {
         let expired = self.closed.drain(..count);
         let removed: Vec<io::Result<()>> =
             expired.map(|closed| self.directory.delete_segment(closed.first_seq)).collect();
+        self.count_closed_bytes();
         self.metrics.deleted_segments.fetch_add(count as u64, Ordering::Relaxed);
         tracing::info!(
             segments = count,
@@ -392,11 +405,12 @@ impl SegmentWriter {
         removed.into_iter().collect()
     }
 
-    /// Publishes the number of segments and the seqs in the metrics.
+    /// Publishes the number and the bytes of the segments and the seqs in the metrics.
     pub(super) fn publish_metrics(&self) {
-        let LogMetrics { segments, last_seq, durable_seq, .. } = &*self.metrics;
+        let LogMetrics { segments, segment_bytes, last_seq, durable_seq, .. } = &*self.metrics;
         self.metrics.set_available(self.is_available());
         segments.store(self.closed.len() as u64 + u64::from(self.is_available()), Ordering::Relaxed);
+        segment_bytes.store(self.closed_bytes + self.active_bytes(), Ordering::Relaxed);
         last_seq.store(self.next_seq - 1, Ordering::Relaxed);
         durable_seq.store(self.durable_seq, Ordering::Release);
     }

@@ -182,7 +182,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
 
     // 5. Complete the admin thread.
     let connections_max = connections_max(&config, &memory, workers)?;
-    let metrics = server_metrics(&memory, lifecycle.clone(), connections_max, &event_log);
+    let metrics = server_metrics(&config.data, &memory, lifecycle.clone(), connections_max, &event_log);
     let readiness_check = metrics.readiness_check();
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     let admin_shutdown = admin.shutdown(&listeners)?;
@@ -243,6 +243,7 @@ fn profiled_handler_factory(
 
 /// Collects the sources of the metrics that exist only after the log is read.
 fn server_metrics(
+    data_directory: &Path,
     plan: &MemoryPlan,
     lifecycle: Lifecycle,
     connections_max: usize,
@@ -254,6 +255,7 @@ fn server_metrics(
         memory: terms,
         lifecycle,
         connections_max,
+        data_directory: data_directory.to_owned(),
         log: event_log.queue.clone(),
         sync_latency: event_log.sync_latency.clone(),
         event_counters: event_log.event_counters.clone(),

@@ -47,6 +47,12 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Creates an empty file that a process can lock, unless it exists.
+pub(crate) fn create_lockable(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(OWNER_FILE).open(path).map(drop)
+}
+
 /// Creates a directory.
 pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(OWNER_DIRECTORY).create(path)?;

@@ -127,7 +127,7 @@ impl AtomicFile {
 }
 
 /// Returns the directory of a file.
-pub(super) fn directory_of(path: &Path) -> &Path {
+pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

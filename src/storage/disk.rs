@@ -10,13 +10,13 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, fdatasync, flock, fsync, renameat_with, statvfs};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, fdatasync, flock, fsync, renameat_with};
 use rustix::io::Errno;
-
-use super::uncached::UncachedFile;
 
 use super::access;
 use super::atomic_file::directory_of;
+use super::disk_space;
+use super::uncached::UncachedFile;
 
 /// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,22 @@ pub trait DirectoryLock: Send + Sync {
     fn identity(&self) -> io::Result<FileIdentity>;
 }
 
+/// The kind of a lock on a file between processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileLockMode {
+    /// Several processes can hold it at once.
+    Shared,
+    /// One process alone can hold it.
+    Exclusive,
+}
+
+/// A lock on a file between processes, held until it is dropped.
+#[derive(Debug)]
+pub struct FileLock {
+    /// The kernel ends the lock when this file is closed. `None` on a disk that other processes do not use.
+    _file: Option<File>,
+}
+
 /// A file system.
 pub trait Disk: Send + Sync {
     /// Creates a data directory and its missing parents, and syncs the new directories. Does nothing if it exists.
@@ -46,6 +62,12 @@ pub trait Disk: Send + Sync {
 
     /// Locks a directory. Returns `WouldBlock` if another process, or this one, holds the lock already.
     fn lock(&self, dir: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+
+    /// Locks a file. Returns `WouldBlock` if another lock on it excludes this one. A disk that other processes do not use
+    /// has nothing to exclude.
+    fn lock_file(&self, _path: &Path, _mode: FileLockMode) -> io::Result<FileLock> {
+        Ok(FileLock { _file: None })
+    }
 
     /// Returns the identity of the file or directory that has this name now.
     fn identity(&self, path: &Path) -> io::Result<FileIdentity>;
@@ -212,6 +234,17 @@ impl Disk for RealDisk {
         Ok(Box::new(RealLock(directory)))
     }
 
+    fn lock_file(&self, path: &Path, mode: FileLockMode) -> io::Result<FileLock> {
+        let (is_exclusive, operation) = match mode {
+            FileLockMode::Shared => (false, FlockOperation::NonBlockingLockShared),
+            FileLockMode::Exclusive => (true, FlockOperation::NonBlockingLockExclusive),
+        };
+        // On NFS an exclusive lock needs a file that is open for writing (flock(2)).
+        let file = OpenOptions::new().read(true).write(is_exclusive).open(path)?;
+        flock(&file, operation)?;
+        Ok(FileLock { _file: Some(file) })
+    }
+
     fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
         Ok(fs::metadata(path)?.into())
     }
@@ -252,8 +285,7 @@ impl Disk for RealDisk {
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let status = statvfs(dir)?;
-        Ok(status.f_bavail.saturating_mul(status.f_frsize))
+        Ok(disk_space(dir)?.free_bytes)
     }
 }
 

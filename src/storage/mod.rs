@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 mod atomic_file;
+pub(crate) mod copied_file;
 pub mod damage;
 pub mod disk;
 pub(crate) mod machine;
@@ -16,11 +17,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create, statvfs};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
 pub use self::atomic_file::write_atomic;
-pub(crate) use self::atomic_file::{AtomicFile, write_data_file};
+pub(crate) use self::atomic_file::{AtomicFile, directory_of, write_data_file};
 
 /// The metadata that distinguishes two contents under one name without reading them. A rename, a write and a
 /// truncation change at least the change time.
@@ -114,6 +115,25 @@ pub(crate) fn process_usage() -> io::Result<ProcessUsage> {
     // The directory listing itself uses one descriptor.
     let descriptors = fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
     Ok(ProcessUsage { resident_bytes: resident * rustix::param::page_size() as u64, descriptors })
+}
+
+/// The space of a file system.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DiskSpace {
+    /// Bytes that this process may still write. A part of the unused bytes can be reserved for root.
+    pub free_bytes: u64,
+    /// All bytes.
+    pub size_bytes: u64,
+}
+
+/// Returns the space of the file system that has `path` (statvfs(3)).
+///
+/// # Errors
+/// The system's error.
+pub(crate) fn disk_space(path: &Path) -> io::Result<DiskSpace> {
+    let status = statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(status.f_frsize);
+    Ok(DiskSpace { free_bytes: bytes(status.f_bavail), size_bytes: bytes(status.f_blocks) })
 }
 
 /// Raises the limit on file descriptors to the highest value allowed for this process. Returns the resulting

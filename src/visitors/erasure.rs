@@ -32,6 +32,12 @@ const ERASE_ATTEMPTS_MAX: u32 = 20;
 /// Pause between two looks whether the log can be written. It is a sleep on the thread of the resumed erasure: no
 /// client waits for it, and a signal of the writer's recovery would serve this thread alone.
 const DISK_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time limit for a backup that is in progress when an erasure is requested. It holds the lock while it copies the
+/// checkpoints and the newest segments, which takes seconds. After it the request fails, and the client has to retry.
+const BACKUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pause between two attempts to begin an erasure while a backup is in progress. It is another process, which sends no
+/// signal when it has finished.
+const BACKUP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// An error that ended an erasure before its end.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +161,7 @@ impl Eraser {
         visitor_id: VisitorId<'_>,
         profile_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasureSummary, ErasureError> {
+        let begun = clock::instant();
         let mut attempts = 1;
         loop {
             let ownership = self.source.open()?;
@@ -163,6 +170,9 @@ impl Eraser {
                 Requested { site: ids.site.clone(), owner: ids.owner, hashes: ids.hashes.clone() };
             match self.log.erase(ids)?.begin() {
                 Err(EraseError::Changed) if attempts < ERASE_ATTEMPTS_MAX => attempts += 1,
+                Err(EraseError::BackupRuns) if clock::instant().duration_since(begun) < BACKUP_TIMEOUT => {
+                    thread::sleep(BACKUP_POLL_INTERVAL);
+                }
                 started => return self.complete(started?, Some(&requested)),
             }
         }
@@ -205,7 +215,12 @@ impl Eraser {
         while !self.log.metrics().is_available() {
             thread::sleep(DISK_POLL_INTERVAL);
         }
-        let started = self.log.resume_erasure()?.begin()?;
+        let started = loop {
+            match self.log.resume_erasure()?.begin() {
+                Err(EraseError::BackupRuns) => thread::sleep(DISK_POLL_INTERVAL),
+                started => break started?,
+            }
+        };
         if started.tombstones().map_err(EraseError::from)?.is_empty() {
             started.end().map_err(EraseError::from)?;
             return Ok(None);

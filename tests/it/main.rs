@@ -78,6 +78,8 @@ mod ties;
 // Checkpoints of the table of visitors, which a start reads instead of the log.
 mod backups;
 mod checkpoints;
+// Backups that the program makes.
+mod made_backups;
 // Damaged, foreign and forged snapshots.
 mod snapshot_damage;
 // Snapshots that are published, replaced and removed while a server runs.

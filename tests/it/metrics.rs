@@ -1,6 +1,7 @@
 //! Metrics, and the optional access log.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use parallax::testing::log::segment_name;
 
@@ -117,6 +118,49 @@ fn metrics_show_connections_snapshots_and_memory() {
     assert!(shown["process_resident_memory_bytes"] < sum);
     assert!(shown["process_open_fds"] > 5.0);
     assert!(shown["process_start_time_seconds"] > 1.7e9);
+}
+
+/// Returns the bytes of the segments in a data directory.
+fn bytes_of_segments(data: &Path) -> u64 {
+    let entries = std::fs::read_dir(data).expect("a directory").map(|entry| entry.expect("an entry"));
+    let segments = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".segment"));
+    segments.map(|segment| segment.metadata().expect("it exists").len()).sum()
+}
+
+/// Waits until `parallax_log_bytes` is the size of the segments: an idle writer still appends a mark. Returns all samples.
+fn wait_for_log_bytes(server: &Server, data: &Path) -> BTreeMap<String, f64> {
+    eventually("parallax_log_bytes is the size of the segments", || {
+        let samples = metrics(server);
+        (samples["parallax_log_bytes"] == bytes_of_segments(data) as f64).then_some(samples)
+    })
+}
+
+#[test]
+fn metrics_show_the_cpu_time_the_bytes_of_the_log_and_the_space_of_its_disk() {
+    let snapshots = [("demo.snapshot", &*parallax::testing::cli::demo::compile_demo().1)];
+    let data = temporary_directory();
+    let flags = ["--segment-bytes", "65536"];
+    let mut server = Server::start_with_data(data.path(), &snapshots, &flags);
+    let before = metrics(&server);
+    let body = format!(r#"{{"anonId":"v","event":"e","properties":{{"pad":"{}"}}}}"#, "p".repeat(20_000));
+    for _ in 0..20 {
+        assert_eq!(server.post("/v1/track?site=fjell", &[], body.as_bytes()).status, 200);
+    }
+    wait_for_sample(&server, "parallax_log_seq", 20.0);
+    let after = wait_for_log_bytes(&server, data.path());
+    assert!(after["parallax_log_segments"] > 3.0, "{after:?}");
+    assert!(after["parallax_log_bytes"] > before["parallax_log_bytes"] + 20.0 * 20_000.0);
+    let spent = after["process_cpu_seconds_total"] - before["process_cpu_seconds_total"];
+    assert!(spent > 0.0 && spent < 60.0, "{spent}");
+    let (size, free) = (after["parallax_disk_size_bytes"], after["parallax_disk_free_bytes"]);
+    assert!(size > free && free > 0.0, "{free} of {size}");
+    let space = rustix::fs::statvfs(data.path()).expect("it has a file system");
+    assert_eq!(size, (space.f_blocks * space.f_frsize) as f64);
+    // A restart counts the segments that it finds.
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+    let server = Server::start_with_data(data.path(), &snapshots, &flags);
+    wait_for_log_bytes(&server, data.path());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! The log knows no owners. An [`EraseRule`] decides the treatment of each record. [`super::format`] specifies the
 //! steps and the states that a crash between them leaves.
 
+mod compare;
 mod list;
 mod redact;
 mod rewrite;
@@ -10,10 +11,11 @@ pub(super) mod secret;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 
+pub(crate) use self::compare::is_rewritten;
 pub(crate) use self::list::{
     ListedTombstone, TombstoneScan, append_to_copy, last_received_ms, scan_tombstones,
 };
@@ -24,12 +26,13 @@ pub(super) use self::secret::tombstone_payloads;
 use super::LogError;
 use super::active_segment::ClosedSegment;
 use super::check::check_closed;
-use super::directory::{LogDirectory, OldestSeq};
+use super::directory::{LogDirectory, OldestSeq, SECRET_FILE};
 use super::metrics::LogMetrics;
 use super::tombstones::each_tombstone;
 use super::verify::SegmentEntry;
 use crate::record::{IdKind, IdTag, tombstone_owner, tombstone_tags};
 use crate::storage::damage::KnownDamage;
+use crate::storage::disk::{FileLock, FileLockMode};
 
 /// The names of the visitor to erase.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,6 +99,9 @@ pub enum EraseError {
     /// Another erasure is in progress. There is at most one.
     #[error("another erasure is in progress; retry when it has finished")]
     Busy,
+    /// Another process copies the log for a backup.
+    #[error("a backup of the data directory is in progress; retry when it has finished")]
+    BackupRuns,
     /// The log was stopped.
     #[error("the log was stopped")]
     Stopped,
@@ -104,8 +110,12 @@ pub enum EraseError {
     Log(#[from] LogError),
 }
 
-/// The lock that allows one erasure at a time. Retention deletes nothing while it is held.
-pub(super) struct ErasureLock(Arc<LogMetrics>);
+/// The lock that allows one erasure at a time, and no backup meanwhile. Retention deletes nothing while it is held.
+pub(super) struct ErasureLock {
+    metrics: Arc<LogMetrics>,
+    /// The lock that excludes backups by other processes, when the writer has acquired it.
+    backups: OnceLock<Option<FileLock>>,
+}
 
 impl ErasureLock {
     /// Acquires the lock. Returns `None` if another erasure holds it.
@@ -113,15 +123,30 @@ impl ErasureLock {
         let was_taken = metrics.erasing.swap(true, Ordering::SeqCst);
         (!was_taken).then(|| {
             metrics.generation.advance();
-            Arc::new(Self(Arc::clone(metrics)))
+            Arc::new(Self { metrics: Arc::clone(metrics), backups: OnceLock::new() })
         })
+    }
+
+    /// Excludes backups until the lock is dropped.
+    fn exclude_backups(&self, directory: &LogDirectory) -> Result<(), EraseError> {
+        if self.backups.get().is_some() {
+            return Ok(());
+        }
+        let lock = directory.lock_erasures(FileLockMode::Exclusive).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => EraseError::BackupRuns,
+            _ => EraseError::Log(LogError::io(&directory.path(SECRET_FILE), error)),
+        })?;
+        self.backups.get_or_init(|| lock);
+        Ok(())
     }
 }
 
 impl Drop for ErasureLock {
     fn drop(&mut self) {
-        self.0.generation.advance();
-        self.0.erasing.store(false, Ordering::SeqCst);
+        // First, so that the next erasure does not take this lock for that of a backup.
+        drop(self.backups.take());
+        self.metrics.generation.advance();
+        self.metrics.erasing.store(false, Ordering::SeqCst);
     }
 }
 
@@ -164,6 +189,14 @@ impl std::fmt::Debug for EraseCommand {
 }
 
 impl EraseCommand {
+    /// Excludes backups until the erasure ends.
+    ///
+    /// # Errors
+    /// A backup is in progress, or the disk fails.
+    pub(super) fn exclude_backups(&self, directory: &LogDirectory) -> Result<(), EraseError> {
+        self.lock.exclude_backups(directory)
+    }
+
     pub(super) fn reply(self, result: Result<ErasureStarted, EraseError>) {
         let Self { reply_sender, lock, request: _ } = self;
         // After an error the lock is released before the reply, so that the receiver can try again.

@@ -25,6 +25,8 @@ impl LogWriter {
         }
         let result = if self.is_waiting() {
             Err(io::Error::other("the data directory cannot be written"))
+        } else if let Err(error) = command.exclude_backups(&self.segments.directory) {
+            return command.reply(Err(error));
         } else {
             self.begin_requested(&command.request)
         };
