@@ -46,7 +46,7 @@ pub(crate) use self::refused::Refused;
 use crate::log::{ErasureSummary, LogId};
 use crate::storage::disk::Disk;
 
-/// The wish of the user.
+/// The inputs, the target and the settings of an import.
 #[derive(Debug, Clone)]
 pub(crate) struct ImportOptions {
     /// Exports, as NDJSON.

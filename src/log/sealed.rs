@@ -66,7 +66,7 @@ pub(crate) fn write_sealed(
     Ok(records)
 }
 
-/// Writes the files that a data directory has beside its segments: the log clock at `now_ms`.
+/// Saves the log clock of a new log durably, at `now_ms`.
 ///
 /// # Errors
 /// The disk fails.
