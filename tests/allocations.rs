@@ -376,6 +376,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
     };
     let long = Duration::from_secs(3600);
     let config = Config {
+        tracking_id: Vec::new(),
         #[cfg(feature = "cluster")]
         cluster: Default::default(),
         snapshots: Some(snapshots),
