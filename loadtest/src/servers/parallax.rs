@@ -40,10 +40,10 @@ pub struct Parallax {
 /// Builds the program from the workspace's present state.
 pub fn build(progress: &Progress) -> Result<PathBuf, StartError> {
     let failed = |reason: String| StartError::Failed { name: "cargo build", reason };
-    progress.print("building parallax: cargo build --release --locked --bin parallax");
+    progress.print("building parallax: cargo build --profile dist --locked --bin parallax");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--package", NAME, "--bin", NAME]);
+    command.args(["build", "--profile", "dist", "--locked", "--package", NAME, "--bin", NAME]);
     command.arg("--message-format=json-render-diagnostics");
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| failed(error.to_string()))?;
