@@ -94,7 +94,9 @@ def make(release):
         is_script = name in ("DEBIAN/postinst", "DEBIAN/prerm", "DEBIAN/postrm")
         path.chmod(0o755 if path.is_dir() or is_script else modes.get(name, 0o644))
         os.utime(path, (release.epoch, release.epoch))
-    deb = release.out / f"parallax_{debian_version(release.version)}_{TARGETS[release.target].debian}.deb"
+    # Release pages replace a tilde in the name of a file.
+    file_version = debian_version(release.version).replace("~", ".")
+    deb = release.out / f"parallax_{file_version}_{TARGETS[release.target].debian}.deb"
     compression = ["-Zgzip", "-z1"] if release.is_fast else ["-Zxz"]
     run("dpkg-deb", "--root-owner-group", *compression, "--build", root, deb, env={**os.environ, "SOURCE_DATE_EPOCH": str(release.epoch)})
     if not release.is_repeated:

@@ -44,7 +44,7 @@ def install(sdk):
     """Installs the packages of the lock file, unless `sdk/run` or an earlier release has installed exactly these."""
     lock, installed = sdk / "package-lock.json", sdk / "node_modules/.installed-lock.json"
     if not installed.exists() or not filecmp.cmp(lock, installed, shallow=False):
-        run("npm", "ci", "--silent", "--no-audit", "--no-fund", cwd=sdk)
+        run("npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", cwd=sdk)
         shutil.copyfile(lock, installed)
 
 

@@ -197,7 +197,16 @@ impl<'a> Copier<'a> {
             self.copied.insert(name.to_owned(), CopiedFile { original: stamp, is_link: true });
             return Ok(());
         }
-        match copy_private(&path, &copy_path, clock::now_ms(), self.is_stopped) {
+        // The server appends to the last segment. A copy of all its bytes could have a later batch without an earlier one, because the
+        // bytes are read one after another.
+        let byte_limit = match parse_segment_name(name).filter(|_| !is_closed) {
+            Some(_) => match log::batches_end(&RealDisk, &path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                other => other.map_err(failed)?,
+            },
+            None => u64::MAX,
+        };
+        match copy_private(&path, &copy_path, byte_limit, clock::now_ms(), self.is_stopped) {
             Ok(original) => _ = self.copied.insert(name.to_owned(), CopiedFile { original, is_link: false }),
             Err(error) if error.kind() == ErrorKind::NotFound && !path.exists() => {}
             // The original is opened first, and only for reading.

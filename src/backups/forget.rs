@@ -1,10 +1,11 @@
 //! Deletes the copies that earlier backups have of segments that an erasure has rewritten since.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Backup, MakeBackupError, Target};
-use crate::log::{TombstoneScan, is_rewritten, parse_segment_name, scan_tombstones};
+use crate::log::{TombstoneScan, is_erasing, is_rewritten, parse_segment_name, scan_tombstones};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::storage::read_stamp;
 use crate::visitors::checkpoint::directory::seq_of;
@@ -60,7 +61,11 @@ fn stale_files(
 ) -> Result<Vec<String>, MakeBackupError> {
     let failed = |error| MakeBackupError::io(backup_path, error);
     let last_seq = scan_tombstones(disk, backup_path)?.range.last;
-    let is_older_than_an_erasure = newest.tombstones.iter().any(|tombstone| tombstone.seq > last_seq);
+    let is_later = |seq: u64| seq > last_seq;
+    // Retention may have deleted the tombstones between the two backups, or the backup has an erasure that was interrupted.
+    let is_older_than_an_erasure = newest.tombstones.iter().any(|tombstone| is_later(tombstone.seq))
+        || newest.range.first > last_seq + 1
+        || is_erasing(&**disk, backup_path).map_err(failed)?;
     let names = disk.list(backup_path).map_err(failed)?;
     let mut stale = Vec::new();
     for name in names.iter().filter(|name| parse_segment_name(name).is_some() || name.contains(TORN)) {
@@ -69,8 +74,10 @@ fn stale_files(
         let old_stamp = read_stamp(&old_path).map_err(failed)?;
         let is_stale = match read_stamp(&new_path) {
             Ok(new_stamp) if old_stamp.is_same_file(&new_stamp) => false,
-            Ok(_) => is_rewritten(disk, &old_path, &new_path).map_err(failed)?,
-            Err(_) => is_older_than_an_erasure,
+            // Without an erasure, other records are a loss of the data directory, and the backup has the only copy.
+            Ok(_) => is_older_than_an_erasure && is_rewritten(disk, &old_path, &new_path).map_err(failed)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => is_older_than_an_erasure,
+            Err(error) => return Err(failed(error)),
         };
         stale.extend(is_stale.then(|| name.clone()));
     }

@@ -106,12 +106,15 @@ fn run(args: &BackupArgs, interruption: &Interruption) -> Result<(), CliError> {
             directory.display()
         )));
     }
+    if let Some(path) = args.textfile.as_deref() {
+        write_textfile(path, &backup.path)?;
+    }
     if args.forget_erased {
         let mut others = others;
         let forgotten = forget_erased(&target, &backup.path, &mut others).map_err(to_cli_error)?;
         print_forgotten(&target, forgotten)?;
     }
-    args.textfile.as_deref().map_or(Ok(()), |path| write_textfile(path, &backup.path))
+    Ok(())
 }
 
 /// Copies the data directory, verifies the copy and gives it its name.

@@ -103,6 +103,7 @@ fn to_cli_error(error: ImportError, options: &ImportOptions) -> CliError {
             counted(refused as usize, "refused line")
         )),
         ImportError::NotEmpty { .. }
+        | ImportError::NotReplaceable { .. }
         | ImportError::Input { .. }
         | ImportError::Other { .. }
         | ImportError::Empty { .. } => CliError::Input(text),
@@ -162,6 +163,9 @@ impl ImportObserver for Terminal {
         self.refused += 1;
         let Refused { file, line, seq, reason } = refused;
         let place = line.or(*seq).unwrap_or_default();
+        // The file may come from somebody else, and its text must not command the terminal.
+        let reason: String =
+            reason.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
         match self.refused {
             ..=REFUSED_SHOWN_MAX => self.progress.print_line(&format!("parallax: {file}:{place}: {reason}")),
             n if n == REFUSED_SHOWN_MAX + 1 => {

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::site_directory::counted;
 use super::{CliError, check_has_log, log_read_error, print_line};
+use crate::visitors::comparison::CompareError;
 use crate::visitors::migration::{self, Migration, MigrationError, MigrationSummary};
 
 pub(super) const EXAMPLES: &str = "\
@@ -81,15 +82,17 @@ fn print_summary(name: &str, summary: &MigrationSummary) -> Result<(), CliError>
 fn to_cli_error(error: MigrationError) -> CliError {
     let text = error.to_string();
     match error {
-        MigrationError::Log(error) => log_read_error(error),
+        MigrationError::Log(error) | MigrationError::Compare(CompareError::Log(error)) => {
+            log_read_error(error)
+        }
         MigrationError::OfNode(_)
         | MigrationError::Exists(_)
         | MigrationError::NotEmpty(_)
+        | MigrationError::Nested(_)
         | MigrationError::NotInPlace { .. } => CliError::Input(text),
         MigrationError::InUse(_)
         | MigrationError::NoSpace { .. }
-        | MigrationError::Differs { .. }
-        | MigrationError::Checkpoint { .. }
+        | MigrationError::Compare(_)
         | MigrationError::Io { .. } => CliError::System(text),
     }
 }

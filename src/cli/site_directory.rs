@@ -55,7 +55,9 @@ pub(super) fn compile_files(
 ) -> Result<CompiledDirectory, CliError> {
     let bar = Progress::on_terminal();
     let (mut source, mut diagnostics) = read(files, &|done, all| report_progress(&bar, "reading", done, all));
-    if let (Some(site), Some(tracking_id)) = (&mut source.site, target.tracking_id) {
+    if let Some(site) = &mut source.site
+        && let Some(tracking_id) = target.tracking_id
+    {
         site.tracking_id = tracking_id.to_owned();
     }
     if let Some(name) = target.preview_name {

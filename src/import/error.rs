@@ -12,6 +12,9 @@ pub(crate) enum ImportError {
     /// The target has files.
     #[error("{} is not empty; choose a directory that is empty or does not exist", dir.display())]
     NotEmpty { dir: PathBuf },
+    /// The target is no directory that a rename can replace.
+    #[error("{} is a mount point or a link; choose a directory in it that does not exist", dir.display())]
+    NotReplaceable { dir: PathBuf },
     /// An input cannot be imported.
     #[error("cannot import {}: {reason}", path.display())]
     Input { path: PathBuf, reason: String },

@@ -1,6 +1,7 @@
 //! The phases of an import, from the options to the new directory under its name.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,15 +28,16 @@ pub(super) fn import(
 ) -> Result<ImportSummary, ImportError> {
     let target = &options.target;
     let paths = ImportPaths::of(target);
-    if let Some(summary) = finish_installed(disk, target, &paths)? {
+    let settings = ImportSettings::of(options);
+    if let Some(summary) = finish_installed(disk, target, &paths, &settings)? {
         return Ok(summary);
     }
+    require_replaceable(target)?;
     if !list_if_present(&**disk, target).map_err(ImportError::at(target))?.is_empty() {
         return Err(ImportError::NotEmpty { dir: target.clone() });
     }
     let inputs = inputs::open(disk, options)?;
     let _lock = lock_work(disk, &paths)?;
-    let settings = ImportSettings::of(options);
     let mut progress = match paths.load().map_err(ImportError::at(&paths.work))? {
         Some(progress) => {
             let stamps: Vec<_> = inputs.iter().map(|input| input.stamp.clone()).collect();
@@ -71,6 +73,20 @@ pub(super) fn import(
     paths.save(&progress).map_err(ImportError::at(&paths.work))?;
     install(disk, target, &paths, &progress)?;
     Ok(ImportSummary { erased, ..summary_of(&paths, &progress, log_id) })
+}
+
+/// Refuses a target that the new directory cannot replace by its name.
+fn require_replaceable(target: &Path) -> Result<(), ImportError> {
+    let failed = ImportError::at(target);
+    let metadata = match target.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(&failed)?,
+    };
+    let parent = parent_of(target).metadata().map_err(failed)?;
+    if metadata.is_symlink() || metadata.dev() != parent.dev() {
+        return Err(ImportError::NotReplaceable { dir: target.to_owned() });
+    }
+    Ok(())
 }
 
 /// Creates and locks the directory of the unfinished import.
@@ -159,10 +175,15 @@ fn finish_installed(
     disk: &Arc<dyn Disk>,
     target: &Path,
     paths: &ImportPaths,
+    settings: &ImportSettings,
 ) -> Result<Option<ImportSummary>, ImportError> {
     let loaded = paths.load().map_err(ImportError::at(&paths.work))?;
     let Some(progress) = loaded.filter(|progress| progress.phase == Phase::Install) else { return Ok(None) };
     let Some(log_id) = LogId::parse(&progress.log_id) else { return Ok(None) };
+    if progress.settings != *settings {
+        let difference = "other settings".to_owned();
+        return Err(ImportError::Other { dir: paths.work.clone(), difference });
+    }
     let _lock = lock_work(disk, paths)?;
     if paths.data.exists() {
         install(disk, target, paths, &progress)?;

@@ -83,6 +83,7 @@ pub use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
 pub(crate) use queue::Wake;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
+pub(crate) use reader::batches_end;
 pub use reader::{LogItem, LogReader, read_footer};
 pub use recover::RecoveryReport;
 pub use request_batch::RequestBatch;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::directory::LogDirectory;
 use super::footer::Footer;
-use super::format::{Batch, Records};
-use super::scan;
+use super::format::{Batch, HEADER_BYTES, Records};
+use super::scan::{self, BatchScanner, ScanItem};
 use super::verify::{Damage, LogScan, SegmentEntry, SegmentItem, SegmentReader};
 use super::{LogError, SeqRange};
 use crate::clock;
@@ -27,6 +27,27 @@ use crate::storage::disk::Disk;
 /// An I/O error.
 pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Footer>> {
     scan::read_footer(&*disk.open(path)?)
+}
+
+/// Returns the offset after the last whole batch of the segment at `path`, or its length if it is sealed. A server never changes the
+/// bytes before it.
+///
+/// # Errors
+/// An I/O error.
+pub(crate) fn batches_end(disk: &dyn Disk, path: &Path) -> std::io::Result<u64> {
+    let file = disk.open(path)?;
+    let length = file.length()?;
+    if scan::read_footer(&*file)?.is_some() {
+        return Ok(length);
+    }
+    let mut scanner = BatchScanner::new(file, length);
+    let mut end = length.min(HEADER_BYTES as u64);
+    while let Some(item) = scanner.next()? {
+        if let ScanItem::Batch { offset, batch } = item {
+            end = offset + batch.bytes.len() as u64;
+        }
+    }
+    Ok(end)
 }
 
 /// Returns the range of seqs in the directory. Above the watermark, only consecutive whole batches count.

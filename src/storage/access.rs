@@ -4,12 +4,12 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use nix::unistd::Group;
-use rustix::fs::{Gid, Mode, fchmod, fchown};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
 
 /// The mode of a file without a group.
 pub(super) const OWNER_FILE: u32 = 0o600;
@@ -91,11 +91,13 @@ fn set_access(file: &File) -> io::Result<()> {
 /// The owner of the copy is another user, and the system refuses the change.
 pub(crate) fn copy_access(original: &Path, copy: &Path) -> io::Result<()> {
     let metadata = fs::metadata(original)?;
-    let copied = fs::metadata(copy)?;
+    // The directory can belong to another user, who must not replace the copy by a link.
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(copy)?;
+    let copied = file.metadata()?;
     if (metadata.uid(), metadata.gid()) != (copied.uid(), copied.gid()) {
-        chown(copy, Some(metadata.uid()), Some(metadata.gid()))?;
+        fchown(&file, Some(Uid::from_raw(metadata.uid())), Some(Gid::from_raw(metadata.gid())))?;
     }
-    fs::set_permissions(copy, metadata.permissions())
+    file.set_permissions(metadata.permissions())
 }
 
 /// The access to a data directory before and after [`restrict_directory`].

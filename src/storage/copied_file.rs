@@ -14,7 +14,7 @@ const CHUNK_BYTES: u64 = 8 << 20;
 /// kernel counts this time in ticks of at most 10 ms. 2 s are the ticks of the coarsest file systems.
 const RECENT_NS: i128 = 2_000_000_000;
 
-/// Copies the regular file `source_path` to the new file `copy_path` and syncs it. Only the owner can read it. The copy gets the
+/// Copies the first `byte_limit` bytes of the regular file `source_path` to the new file `copy_path` and syncs it. Only the owner can read it. The copy gets the
 /// time of the last change of the original, unless this was in the last two seconds before `now_ms`. Returns the stamp of
 /// the original when the copy began.
 ///
@@ -23,18 +23,22 @@ const RECENT_NS: i128 = 2_000_000_000;
 pub(crate) fn copy_private(
     source_path: &Path,
     copy_path: &Path,
+    byte_limit: u64,
     now_ms: i64,
     is_stopped: &dyn Fn() -> bool,
 ) -> io::Result<FileStamp> {
     let (source, stamp) = open_regular(source_path)?;
     let mut copy = access::create_file(copy_path)?;
+    let mut remaining = byte_limit;
     loop {
         if is_stopped() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        if io::copy(&mut (&source).take(CHUNK_BYTES), &mut copy)? == 0 {
+        let copied = io::copy(&mut (&source).take(CHUNK_BYTES.min(remaining)), &mut copy)?;
+        if copied == 0 {
             break;
         }
+        remaining -= copied;
     }
     if i128::from(now_ms) * 1_000_000 - stamp.modified_ns > RECENT_NS {
         set_modified(&copy, stamp.modified_ns)?;

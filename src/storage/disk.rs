@@ -294,8 +294,8 @@ impl RealDisk {
     ///
     /// # Errors
     /// The file system does not support it, one of them is a mount point, or an I/O error occurs.
-    pub(crate) fn exchange(self, left: &Path, right: &Path) -> io::Result<()> {
-        Ok(renameat_with(CWD, left, CWD, right, RenameFlags::EXCHANGE)?)
+    pub(crate) fn exchange(self, dir: &Path, other_dir: &Path) -> io::Result<()> {
+        Ok(renameat_with(CWD, dir, CWD, other_dir, RenameFlags::EXCHANGE)?)
     }
 
     /// Creates a missing directory above a data directory, and those above it, with the access of the umask.

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use crate::log::format as segment;
 use crate::log::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE, SeqRange,
     TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
 };
 use crate::record::TombstoneKey;
 use crate::storage::disk::{Disk, DiskFile, append_all, copy_range, list_if_present, read_full};
-use crate::visitors::checkpoint::directory::seq_of;
+use crate::visitors::checkpoint::directory::{CheckpointDirectory, seq_of};
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
+use crate::visitors::checkpoint::restore::seqs_for_copy;
 use crate::visitors::erasure_list::ErasureList;
 use crate::visitors::restored_erasures::{self, UnfinishedError};
 
@@ -129,7 +130,7 @@ pub(crate) fn restore(
         missing_tombstones: missing.len(),
         erased: None,
     };
-    copy_files(&**disk, backup_dir, &unfinished, &mut summary)?;
+    copy_files(disk, backup_dir, &unfinished, &scan.range, &mut summary)?;
     if !summary.is_of_node {
         let erased = restored_erasures::carry_out(disk, &unfinished, &missing, &scan);
         let failed = |cause| BackupError::Unfinished { dir: unfinished.clone(), cause };
@@ -178,17 +179,21 @@ pub(crate) fn is_of_node(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
 /// Copies the files of a backup to the directory `unfinished_dir`, without the files that an interrupted restore has
 /// left there. Counts them in `summary`.
 fn copy_files(
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     backup_dir: &Path,
     unfinished_dir: &Path,
+    log_range: &SeqRange,
     summary: &mut RestoreSummary,
 ) -> Result<(), BackupError> {
+    let checkpoints = seqs_for_copy(&CheckpointDirectory::new(Arc::clone(disk), backup_dir), log_range)
+        .map_err(io_error(backup_dir))?;
+    let is_kept = |name: &str| is_needed(name) && seq_of(name).is_none_or(|seq| checkpoints.contains(&seq));
     disk.create_directory(unfinished_dir).map_err(io_error(unfinished_dir))?;
     for name in disk.list(unfinished_dir).map_err(io_error(unfinished_dir))? {
         disk.unlink(&unfinished_dir.join(&name)).map_err(io_error(unfinished_dir))?;
     }
-    for name in disk.list(backup_dir).map_err(io_error(backup_dir))?.iter().filter(|name| is_needed(name)) {
-        let copied = copy_file(disk, &backup_dir.join(name), &unfinished_dir.join(name), summary.log_id);
+    for name in disk.list(backup_dir).map_err(io_error(backup_dir))?.iter().filter(|name| is_kept(name)) {
+        let copied = copy_file(&**disk, &backup_dir.join(name), &unfinished_dir.join(name), summary.log_id);
         summary.bytes += copied.map_err(io_error(&backup_dir.join(name)))?;
         summary.files += 1;
     }

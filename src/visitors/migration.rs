@@ -18,17 +18,17 @@
 //! A checkpoint of an earlier release is copied only if the log no longer has all records. Otherwise the next start folds the log.
 //! Column files are not copied. The server builds them again.
 
-mod comparison;
-
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::backup::{copy_checkpoint, is_needed, is_of_node};
 use super::checkpoint::directory::{CheckpointDirectory, seq_of};
-use super::checkpoint::format::FORMAT_VERSION as CHECKPOINT_VERSION;
-use super::checkpoint::reader::{CheckpointError, CheckpointReader};
+use super::checkpoint::reader::CheckpointReader;
+use super::checkpoint::restore::seqs_for_copy;
+use super::comparison::{CompareError, compare_checkpoints, compare_files, compare_logs};
 use crate::log::format::{self as segment, header_version};
 use crate::log::{self, LogError, SeqRange, parse_segment_name};
 use crate::storage::access;
@@ -91,6 +91,9 @@ pub(crate) enum MigrationError {
     /// The target has files.
     #[error("{} is not empty; choose a directory that is empty or does not exist", .0.display())]
     NotEmpty(PathBuf),
+    /// The target is inside the data directory.
+    #[error("{} is inside the data directory; choose another place", .0.display())]
+    Nested(PathBuf),
     /// The file system is too full.
     #[error("the copy needs {needed} bytes and {} has {free} bytes left; free some, or choose another disk with -o NEWDIR", dir.display())]
     NoSpace {
@@ -109,22 +112,9 @@ pub(crate) enum MigrationError {
         /// The error.
         source: io::Error,
     },
-    /// The copy differs from the original.
-    #[error("the copy of {file} differs from the original: {difference}; nothing was changed")]
-    Differs {
-        /// The file, or `the log`.
-        file: String,
-        /// The difference.
-        difference: String,
-    },
-    /// A checkpoint cannot be read.
-    #[error("{file}: {source}")]
-    Checkpoint {
-        /// The name of the file.
-        file: String,
-        /// The error.
-        source: CheckpointError,
-    },
+    /// The copy cannot be used.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -155,7 +145,7 @@ pub(crate) fn migrate(dir: &Path) -> Result<Migration, MigrationError> {
         return Err(MigrationError::Exists(original));
     }
     let not_in_place = |source| MigrationError::NotInPlace { dir: dir.to_owned(), source };
-    begin_copy(&*disk, dir, &copy_dir).map_err(not_in_place)?;
+    begin_copy(&*disk, &copy_dir).map_err(not_in_place)?;
     let summary = plan.copy(&disk, &copy_dir).inspect_err(|_| discard(&copy_dir))?;
     if let Err(error) = RealDisk.exchange(dir, &copy_dir) {
         discard(&copy_dir);
@@ -165,29 +155,38 @@ pub(crate) fn migrate(dir: &Path) -> Result<Migration, MigrationError> {
     Ok(Migration::Done(MigrationSummary { original, ..summary }))
 }
 
-/// Migrates the data directory `dir` into the directory `target`, which is empty or does not exist.
+/// Migrates the data directory `dir` into the directory `target`, which is empty or does not exist. A new one gets its name when it is
+/// complete. An existing one, such as a mount point, has the marker until then.
 ///
 /// # Errors
 /// As for [`migrate`].
 pub(crate) fn migrate_to(dir: &Path, target: &Path) -> Result<Migration, MigrationError> {
     let target = target.components().as_path();
+    let parent = fs::canonicalize(parent_of(target)).map_err(io_error(parent_of(target)))?;
+    if parent.starts_with(dir) {
+        return Err(MigrationError::Nested(target.to_owned()));
+    }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let _lock = disk.lock(dir).map_err(|error| lock_error(dir, error))?;
-    let names = list_if_present(&*disk, target).map_err(io_error(target))?;
-    if names.iter().any(|name| name == MARKER) {
-        remove_marker(&*disk, target)?;
-        return Ok(Migration::Finished { original: dir.to_owned() });
-    }
-    if !names.is_empty() {
+    let names = file_names(&*disk, target).map_err(io_error(target))?;
+    if !names.is_empty() && !names.iter().any(|name| name == MARKER) {
         return Err(MigrationError::NotEmpty(target.to_owned()));
     }
     let Some(plan) = Plan::of(&disk, dir)? else { return Ok(Migration::NotNeeded) };
+    // An interrupted run has left an unfinished copy.
+    delete_files(&*disk, target)?;
+    if target.exists() {
+        begin_copy(&*disk, target).map_err(io_error(target))?;
+        let summary = plan.copy(&disk, target).inspect_err(|_| _ = delete_files(&*disk, target))?;
+        remove_marker(&*disk, target)?;
+        return Ok(Migration::Done(summary));
+    }
     let copy_dir = with_suffix(target, UNFINISHED);
     delete_copy(&*disk, &copy_dir)?;
-    begin_copy(&*disk, dir, &copy_dir).map_err(io_error(&copy_dir))?;
+    begin_copy(&*disk, &copy_dir).map_err(io_error(&copy_dir))?;
     let summary = plan.copy(&disk, &copy_dir).inspect_err(|_| discard(&copy_dir))?;
     let renamed = disk.rename(&copy_dir, target).and_then(|()| disk.sync_directory(parent_of(target)));
-    renamed.map_err(io_error(target))?;
+    renamed.inspect_err(|_| discard(&copy_dir)).map_err(io_error(target))?;
     remove_marker(&*disk, target)?;
     Ok(Migration::Done(summary))
 }
@@ -260,31 +259,42 @@ fn remove_marker(disk: &dyn Disk, dir: &Path) -> Result<(), MigrationError> {
 }
 
 /// Creates the directory of the copy with its marker.
-fn begin_copy(disk: &dyn Disk, dir: &Path, copy_dir: &Path) -> io::Result<()> {
+fn begin_copy(disk: &dyn Disk, copy_dir: &Path) -> io::Result<()> {
     disk.create_directory(copy_dir)?;
     disk.create(&copy_dir.join(MARKER))?.sync_data()?;
-    disk.sync_directory(copy_dir)?;
-    access::copy_access(dir, copy_dir)
+    disk.sync_directory(copy_dir)
 }
 
-/// Deletes the copy of a run that was interrupted, if there is one. The marker is deleted last.
+/// Returns the names of the regular files of a directory. A mount point can have the directory `lost+found`. A missing directory has
+/// no files.
+fn file_names(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = list_if_present(disk, dir)?;
+    names.retain(|name| dir.join(name).symlink_metadata().is_ok_and(|metadata| metadata.is_file()));
+    Ok(names)
+}
+
+/// Deletes the directory of a copy that is not finished, if there is one.
 ///
 /// # Errors
 /// The directory has files and no marker, so it is no copy.
 fn delete_copy(disk: &dyn Disk, copy_dir: &Path) -> Result<(), MigrationError> {
-    let failed = io_error(copy_dir);
     if !copy_dir.exists() {
         return Ok(());
     }
-    let mut names = disk.list(copy_dir).map_err(&failed)?;
+    let names = disk.list(copy_dir).map_err(io_error(copy_dir))?;
     if !names.is_empty() && !names.iter().any(|name| name == MARKER) {
         return Err(MigrationError::Exists(copy_dir.to_owned()));
     }
+    delete_files(disk, copy_dir)?;
+    fs::remove_dir(copy_dir).map_err(io_error(copy_dir))
+}
+
+/// Deletes the files of a directory, the marker last.
+fn delete_files(disk: &dyn Disk, copy_dir: &Path) -> Result<(), MigrationError> {
+    let failed = io_error(copy_dir);
+    let mut names = file_names(disk, copy_dir).map_err(&failed)?;
     names.sort_by_key(|name| name == MARKER);
-    for name in names {
-        disk.unlink(&copy_dir.join(name)).map_err(&failed)?;
-    }
-    std::fs::remove_dir(copy_dir).map_err(failed)
+    names.iter().try_for_each(|name| disk.unlink(&copy_dir.join(name))).map_err(failed)
 }
 
 /// Deletes the copy after an error, which is reported instead of an error here. The next run deletes the remaining files.
@@ -320,50 +330,27 @@ impl Plan {
             range,
         };
         let checkpoint_dir = CheckpointDirectory::new(Arc::clone(disk), dir);
+        let kept_seqs = seqs_for_copy(&checkpoint_dir, &range).map_err(&failed)?;
         let mut earlier_checkpoints = 0;
-        for name in disk.list(dir).map_err(&failed)?.into_iter().filter(|name| is_needed(name)) {
+        for name in file_names(&**disk, dir).map_err(&failed)?.into_iter().filter(|name| is_needed(name)) {
             let path = dir.join(&name);
             let bytes = disk.open(&path).and_then(|file| file.length()).map_err(io_error(&path))?;
             if parse_segment_name(&name).is_some() {
                 let version = segment_version(&**disk, &path).map_err(io_error(&path))?;
-                plan.earlier_segments +=
-                    usize::from(version < Some(segment::FORMAT_VERSION) && version.is_some());
+                let is_earlier = version.is_some_and(|version| version < segment::FORMAT_VERSION);
+                plan.earlier_segments += usize::from(is_earlier);
             }
             let Some(seq) = seq_of(&name) else {
                 plan.files.insert(name, bytes);
                 continue;
             };
-            let opened = CheckpointReader::open(&**disk, &checkpoint_dir.path_of(seq));
-            let is_earlier = opened.is_ok_and(|reader| reader.format_version() < CHECKPOINT_VERSION);
-            earlier_checkpoints += usize::from(is_earlier);
-            // The next start folds a log that has all records.
-            if !(is_earlier && range.first == 1) {
+            let opened = CheckpointReader::open(&**disk, &path);
+            earlier_checkpoints += usize::from(opened.is_ok_and(|reader| reader.is_of_earlier_fold()));
+            if kept_seqs.contains(&seq) {
                 plan.checkpoints.insert(name, bytes);
             }
         }
-        if plan.earlier_segments + earlier_checkpoints == 0 {
-            return Ok(None);
-        }
-        if range.first > 1 {
-            plan.keep_newest_checkpoint(&**disk)?;
-        }
-        Ok(Some(plan))
-    }
-
-    /// Drops all checkpoints but the newest whole one. An older one has the fold of another release, so `parallax check` could not
-    /// compare the two.
-    fn keep_newest_checkpoint(&mut self, disk: &dyn Disk) -> Result<(), MigrationError> {
-        let mut last_error = None;
-        while let Some((name, bytes)) = self.checkpoints.pop_last() {
-            match CheckpointReader::open(disk, &self.dir.join(&name)) {
-                Ok(_) => {
-                    self.checkpoints = BTreeMap::from([(name, bytes)]);
-                    return Ok(());
-                }
-                Err(source) => last_error = Some(MigrationError::Checkpoint { file: name, source }),
-            }
-        }
-        last_error.map_or(Ok(()), Err)
+        Ok((plan.earlier_segments + earlier_checkpoints > 0).then_some(plan))
     }
 
     /// Makes the copy in `copy_dir` and compares it with the original.
@@ -373,16 +360,22 @@ impl Plan {
             let [source, target] = [&self.dir, copy_dir].map(|dir: &Path| dir.join(name));
             copy_file(&**disk, name, &source, &target).map_err(io_error(&target))?;
         }
+        access::copy_access(&self.dir, copy_dir).map_err(io_error(copy_dir))?;
         disk.sync_directory(copy_dir).map_err(io_error(copy_dir))?;
-        let (records, damage) = self.compare_logs(disk, copy_dir)?;
-        self.compare_files(&**disk, copy_dir)?;
-        let profiles = self.compare_checkpoints(&**disk, copy_dir)?;
+        let compared = compare_logs(disk, &self.dir, copy_dir, &self.range)?;
+        for name in self.files.keys().filter(|name| parse_segment_name(name).is_none()) {
+            compare_files(&**disk, &self.dir, copy_dir, name)?;
+        }
+        let mut profiles = None;
+        for name in self.checkpoints.keys() {
+            profiles = Some(compare_checkpoints(&**disk, &self.dir, copy_dir, name)?);
+        }
         Ok(MigrationSummary {
             original: self.dir.clone(),
             segments: self.earlier_segments,
-            records,
+            records: compared.record_count,
             profiles,
-            damage,
+            damage: compared.damage,
         })
     }
 

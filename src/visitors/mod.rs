@@ -18,6 +18,7 @@
 pub mod apply;
 pub(crate) mod backup;
 pub mod checkpoint;
+pub(crate) mod comparison;
 pub mod erasure;
 pub(crate) mod erasure_list;
 pub mod live;

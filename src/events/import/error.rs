@@ -35,7 +35,8 @@ impl LineError {
     pub(super) fn json(error: &serde_json::Error) -> Self {
         let mut text = error.to_string();
         // The names of all members would follow.
-        let end = text.find(", expected one of").unwrap_or(JSON_ERROR_BYTES_MAX);
+        let end =
+            text.find(", expected one of").map_or(JSON_ERROR_BYTES_MAX, |end| end.min(JSON_ERROR_BYTES_MAX));
         text.truncate(text.floor_char_boundary(end));
         Self::Json(text)
     }

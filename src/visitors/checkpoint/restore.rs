@@ -10,7 +10,7 @@ use super::load::{Progress, load_table, wrong_entry_count};
 use super::reader::{CheckpointError, CheckpointReader, damaged, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
-use crate::log::{LogId, unsupported_version};
+use crate::log::{LogId, SeqRange, unsupported_version};
 use crate::visitors::store::table::Table;
 use crate::visitors::ties::known::{FoldState, KnownTies};
 use crate::visitors::ties::lost::LostAliases;
@@ -147,7 +147,7 @@ fn load_newest(
                 return Err(RestoreError::Version { file, version });
             }
             Err(fault) => {
-                if matches!(fault, CheckpointError::Damaged { .. }) {
+                if matches!(fault, CheckpointError::Damaged { .. } | CheckpointError::EarlierFold) {
                     durable_seq = durable_seq.max(newest_header_seq(dir, &[seq], log_range.log_id));
                 }
                 warnings.push(format!("{file}: not used: {fault}"));
@@ -183,6 +183,29 @@ fn load(
     }
     let bytes = opened.bytes();
     Ok((load_fold(opened, progress)?, header, bytes))
+}
+
+/// Returns the seqs of the checkpoints that a copy of a directory keeps, if its checkpoints get the present format: without those of
+/// an earlier fold if the log has all records, else only the newest whole one. `log_range` is that of the log.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub(crate) fn seqs_for_copy(dir: &CheckpointDirectory, log_range: &SeqRange) -> io::Result<Vec<u64>> {
+    let mut seqs = dir.seqs()?;
+    let is_earlier = |seq: &u64| {
+        CheckpointReader::open(dir.disk(), &dir.path_of(*seq)).is_ok_and(|opened| opened.is_of_earlier_fold())
+    };
+    if !seqs.iter().any(is_earlier) {
+        return Ok(seqs);
+    }
+    let has_all_records = log_range.first == 1 && seqs.last().is_none_or(|seq| *seq <= log_range.last);
+    if has_all_records {
+        seqs.retain(|seq| !is_earlier(seq));
+        return Ok(seqs);
+    }
+    let is_whole =
+        |seq: &u64| CheckpointReader::open(dir.disk(), &dir.path_of(*seq)).and_then(check_content).is_ok();
+    Ok(seqs.into_iter().rfind(is_whole).into_iter().collect())
 }
 
 /// Checks the ties, and returns the filter of lost aliases and the known sites.

@@ -47,7 +47,8 @@ fn a_tombstone_erases_earlier_records_of_all_inputs_and_spares_later_ones() {
     stop(two);
     let export = path("second.ndjson");
     run(&["export", text(&second), "-o", text(&export)]).assert(0, &[]);
-    let kept = ["Of another", "Later at the second", "Later at the first"];
+    // Two servers can receive events in the same millisecond, so the order is not compared.
+    let kept = ["Later at the first", "Later at the second", "Of another"];
 
     let inputs: [&[&str]; 3] = [
         &["--merge", text(&first), "--merge", text(&second)],
@@ -59,7 +60,9 @@ fn a_tombstone_erases_earlier_records_of_all_inputs_and_spares_later_ones() {
         let target = path(&format!("data-{number}"));
         let args = [&["import", "-o", text(&target)], input].concat();
         run(&args).assert(0, &["2 tombstones", "carried out the erasures"]);
-        assert_eq!(column(&target, "event"), kept, "{args:?}");
+        let mut events = column(&target, "event");
+        events.sort();
+        assert_eq!(events, kept, "{args:?}");
         assert_lacks(&target, "Early");
         assert_lacks(&target, "ana@example.com");
         assert_sound(&target);

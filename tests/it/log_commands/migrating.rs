@@ -140,6 +140,18 @@ fn a_directory_of_the_program_before_opens_in_place_with_every_profile() {
 }
 
 #[test]
+fn a_restored_backup_of_the_program_before_has_every_profile_and_is_sound() {
+    for name in GOLDEN {
+        let (parent, data) = golden(name);
+        let restored = parent.path().join("restored");
+        run(&["restore", as_arg(&data), as_arg(&restored)]).assert_exit(0, &["restored"]);
+        run(&["check", as_arg(&restored)]).assert_exit(0, &["sound"]);
+        assert_profiles(&restored, name);
+        run(&["check", as_arg(&restored)]).assert_exit(0, &["sound"]);
+    }
+}
+
+#[test]
 fn a_migration_to_another_place_leaves_the_original_as_it_is() {
     let (parent, data) = golden("log-2-expired");
     let target = parent.path().join("new");
@@ -199,8 +211,9 @@ fn the_damage_of_a_log_is_in_the_copy_too_and_is_reported() {
 #[test]
 fn a_mount_point_is_not_migrated_in_place() {
     let Some(disk) = MountedDisk::new("8m") else { return };
-    let target = temporary_directory();
+    let Some(target) = MountedDisk::new("8m") else { return };
     write_earlier_log(disk.path(), 50);
+    fs::create_dir(disk.path().join("lost+found")).expect("created");
     let before = exported(disk.path());
     run(&["migrate", as_arg(disk.path())])
         .assert_exit(1, &["cannot migrate", "in place", "to another place with -o NEWDIR"]);
@@ -211,6 +224,16 @@ fn a_mount_point_is_not_migrated_in_place() {
     let new = target.path().join("new");
     run(&["migrate", as_arg(disk.path()), "-o", as_arg(&new)]).assert_exit(0, &["migrated"]);
     assert_eq!(exported(&new), before);
+    fs::remove_dir_all(&new).expect("removed");
+    // An interrupted run has left a file and its marker.
+    fs::write(target.path().join("secret"), "half").expect("written");
+    fs::write(target.path().join(".migration"), "").expect("written");
+    run(&["migrate", as_arg(disk.path()), "-o", as_arg(target.path())]).assert_exit(0, &["migrated"]);
+    assert_eq!(exported(target.path()), before);
+    assert!(!names(target.path()).contains(&".migration".to_owned()));
+    let inside = disk.path().join("inside");
+    run(&["migrate", as_arg(disk.path()), "-o", as_arg(&inside)])
+        .assert_exit(1, &["is inside the data directory"]);
 }
 
 #[test]
