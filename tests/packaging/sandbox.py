@@ -173,12 +173,13 @@ class Process:
         return {name: value for name, value in sets if int(value, 16)}
 
 
-def request(method, url, body=None):
-    """Sends a request to the loopback address. Returns status and body."""
+def request(method, url, body=None, token=None):
+    """Sends a request to the loopback address, with a Bearer token if there is one. Returns status and body."""
     address, _, path = url.removeprefix("http://").partition("/")
     connection = http.client.HTTPConnection(address, timeout=PATIENCE_SECONDS)
     try:
-        connection.request(method, f"/{path}", body=None if body is None else json.dumps(body))
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connection.request(method, f"/{path}", body=None if body is None else json.dumps(body), headers=headers)
         response = connection.getresponse()
         return response.status, response.read().decode()
     finally:
