@@ -13,6 +13,7 @@ use super::read::read_inputs;
 use super::write::write_segments;
 use super::{ImportObserver, ImportOptions, ImportSummary};
 use crate::log::{self, ErasureSummary, LogDirectory, LogId, scan_tombstones};
+use crate::storage::directory_of;
 use crate::storage::disk::{DirectoryLock, Disk, list_if_present};
 use crate::visitors::restored_erasures;
 
@@ -82,7 +83,7 @@ fn require_replaceable(target: &Path) -> Result<(), ImportError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         other => other.map_err(&failed)?,
     };
-    let parent = parent_of(target).metadata().map_err(failed)?;
+    let parent = directory_of(target).metadata().map_err(failed)?;
     if metadata.is_symlink() || metadata.dev() != parent.dev() {
         return Err(ImportError::NotReplaceable { dir: target.to_owned() });
     }
@@ -151,7 +152,7 @@ fn install(
     let failed = ImportError::at(target);
     disk.sync_directory(&paths.data).map_err(&failed)?;
     disk.rename(&paths.data, target).map_err(&failed)?;
-    disk.sync_directory(parent_of(target)).map_err(&failed)?;
+    disk.sync_directory(directory_of(target)).map_err(&failed)?;
     keep_refused(disk, target, paths, progress)?;
     paths.delete().map_err(ImportError::at(&paths.work))
 }
@@ -167,7 +168,7 @@ fn keep_refused(
         return Ok(());
     }
     let renamed = disk.rename(&paths.refused, &paths.refused_target);
-    renamed.and_then(|()| disk.sync_directory(parent_of(target))).map_err(ImportError::at(&paths.refused))
+    renamed.and_then(|()| disk.sync_directory(directory_of(target))).map_err(ImportError::at(&paths.refused))
 }
 
 /// Finishes an import that was interrupted after the new directory was complete. Returns `None` if there is no such import.
@@ -209,9 +210,4 @@ fn summary_of(paths: &ImportPaths, progress: &Progress, log_id: LogId) -> Import
         refused_file: (refused > 0).then(|| paths.refused_target.clone()),
         erased: None,
     }
-}
-
-/// Returns the directory of a file or directory.
-fn parent_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

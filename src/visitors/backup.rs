@@ -15,6 +15,7 @@ use crate::log::{
     TombstoneScan, last_received_ms, parse_segment_name, scan_tombstones,
 };
 use crate::record::TombstoneKey;
+use crate::storage::directory_of;
 use crate::storage::disk::{Disk, DiskFile, append_all, copy_range, list_if_present, read_full};
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, seq_of};
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
@@ -117,8 +118,7 @@ pub(crate) fn restore(
     }
     let (scan, missing) = compare(disk, backup_dir, list)?;
     let last_received_ms = last_received_ms(disk, backup_dir, &scan.range)?;
-    let parent =
-        target_dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = directory_of(target_dir);
     let unfinished = unfinished_path(target_dir);
     let mut summary = RestoreSummary {
         log_id: LogId::random(),

@@ -31,8 +31,8 @@ use super::checkpoint::restore::seqs_for_copy;
 use super::comparison::{CompareError, compare_checkpoints, compare_files, compare_logs};
 use crate::log::format::{self as segment, header_version};
 use crate::log::{self, LogError, SeqRange, parse_segment_name};
-use crate::storage::access;
 use crate::storage::disk::{Disk, DiskFile, RealDisk, append_all, copy_range, list_if_present, read_full};
+use crate::storage::{access, directory_of};
 
 /// The file that marks a copy.
 const MARKER: &str = ".migration";
@@ -162,7 +162,7 @@ pub(crate) fn migrate(dir: &Path) -> Result<Migration, MigrationError> {
 /// As for [`migrate`].
 pub(crate) fn migrate_to(dir: &Path, target: &Path) -> Result<Migration, MigrationError> {
     let target = target.components().as_path();
-    let parent = fs::canonicalize(parent_of(target)).map_err(io_error(parent_of(target)))?;
+    let parent = fs::canonicalize(directory_of(target)).map_err(io_error(directory_of(target)))?;
     if parent.starts_with(dir) {
         return Err(MigrationError::Nested(target.to_owned()));
     }
@@ -185,7 +185,7 @@ pub(crate) fn migrate_to(dir: &Path, target: &Path) -> Result<Migration, Migrati
     delete_copy(&*disk, &copy_dir)?;
     begin_copy(&*disk, &copy_dir).map_err(io_error(&copy_dir))?;
     let summary = plan.copy(&disk, &copy_dir).inspect_err(|_| discard(&copy_dir))?;
-    let renamed = disk.rename(&copy_dir, target).and_then(|()| disk.sync_directory(parent_of(target)));
+    let renamed = disk.rename(&copy_dir, target).and_then(|()| disk.sync_directory(directory_of(target)));
     renamed.inspect_err(|_| discard(&copy_dir)).map_err(io_error(target))?;
     remove_marker(&*disk, target)?;
     Ok(Migration::Done(summary))
@@ -207,10 +207,6 @@ fn with_suffix(dir: &Path, suffix: &str) -> PathBuf {
     let mut name = dir.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
-}
-
-fn parent_of(dir: &Path) -> &Path {
-    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Finishes or deletes the files of a run that was interrupted. Returns a result if the copy has the name of the original.
@@ -239,7 +235,7 @@ fn name_original(
     copy_dir: &Path,
     original: &Path,
 ) -> Result<(), MigrationError> {
-    let parent = parent_of(dir);
+    let parent = directory_of(dir);
     let renamed = disk
         .sync_directory(parent)
         .and_then(|()| disk.rename(copy_dir, original))
@@ -355,7 +351,7 @@ impl Plan {
 
     /// Makes the copy in `copy_dir` and compares it with the original.
     fn copy(&self, disk: &Arc<dyn Disk>, copy_dir: &Path) -> Result<MigrationSummary, MigrationError> {
-        self.check_space(&**disk, parent_of(copy_dir))?;
+        self.check_space(&**disk, copy_dir)?;
         for name in self.files.keys().chain(self.checkpoints.keys()) {
             let [source, target] = [&self.dir, copy_dir].map(|dir: &Path| dir.join(name));
             copy_file(&**disk, name, &source, &target).map_err(io_error(&target))?;
