@@ -15,6 +15,9 @@ pub(crate) const ADMIN_CONNECTIONS_MIN: usize = 8;
 /// Number of rejected connections (too many) that one worker keeps open until the client has read the
 /// response. Further rejected connections get the response and are closed at once.
 pub(crate) const LINGERING_REJECTIONS_MAX: usize = 2;
+/// Bytes that the server reads and discards after a response that ends the connection. nginx sends a body of up to 1 MiB, its default
+/// limit, before it reads the response, and answers 502 if the server closes the connection meanwhile.
+pub const DISCARDED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Largest default memory limit of all connections together for responses not yet sent. It holds 280 of the largest
 /// responses, or 1,000 clients that request much and read nothing. Requests beyond it get 503.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_DEFAULT: usize = 512 * 1024 * 1024;

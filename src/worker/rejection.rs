@@ -14,7 +14,7 @@ use crate::api::Service;
 use crate::clock;
 use crate::http::input::ReadBuffer;
 use crate::http::request::RequestMeta;
-use crate::limits::{BODY_BYTES_MAX, LINGERING_REJECTIONS_MAX};
+use crate::limits::{DISCARDED_BYTES_MAX, LINGERING_REJECTIONS_MAX};
 use crate::metrics::ConnectionEvent;
 use crate::problem::{self, Actual, Problem};
 
@@ -123,9 +123,9 @@ pub(super) async fn drain(stream: &mut TcpStream, input: &mut ReadBuffer, timeou
     if stream.shutdown().await.is_err() {
         return;
     }
-    let mut drained = 0;
-    while drained < BODY_BYTES_MAX && read(input, stream).await {
-        drained += input.pending().len();
+    let mut discarded = 0;
+    while discarded < DISCARDED_BYTES_MAX && read(input, stream).await {
+        discarded += input.pending().len();
         input.clear();
     }
 }
