@@ -22,7 +22,8 @@ pub(crate) struct Forgotten {
 /// Deletes from the backups `earlier` the segments and quarantined tails that have other records in the newest backup
 /// `newest_path`: an erasure has made them void. If an erasure is later than a backup, it also deletes the segments that
 /// retention has deleted since, because nothing tells any more whom they name. A backup that has lost a segment loses its
-/// checkpoints, too, since they have the profiles of the erased visitors.
+/// checkpoints, too, since they have the profiles of the erased visitors. So does a backup without its first records: its
+/// checkpoints can have the profile of an erased visitor of whom it has no record.
 ///
 /// # Errors
 /// A file cannot be read or deleted. The next run continues.
@@ -60,11 +61,11 @@ fn stale_files(
     backup_path: &Path,
 ) -> Result<Vec<String>, MakeBackupError> {
     let failed = |error| MakeBackupError::io(backup_path, error);
-    let last_seq = scan_tombstones(disk, backup_path)?.range.last;
-    let is_later = |seq: u64| seq > last_seq;
+    let range = scan_tombstones(disk, backup_path)?.range;
+    let is_later = |seq: u64| seq > range.last;
     // Retention may have deleted the tombstones between the two backups, or the backup has an erasure that was interrupted.
     let is_older_than_an_erasure = newest.tombstones.iter().any(|tombstone| is_later(tombstone.seq))
-        || newest.range.first > last_seq + 1
+        || newest.range.first > range.last + 1
         || is_erasing(&**disk, backup_path).map_err(failed)?;
     let names = disk.list(backup_path).map_err(failed)?;
     let mut stale = Vec::new();
@@ -81,7 +82,7 @@ fn stale_files(
         };
         stale.extend(is_stale.then(|| name.clone()));
     }
-    if !stale.is_empty() {
+    if !stale.is_empty() || is_older_than_an_erasure && range.first > 1 {
         stale.extend(names.iter().filter(|name| seq_of(name).is_some()).cloned());
     }
     Ok(stale)

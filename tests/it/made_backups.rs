@@ -62,6 +62,15 @@ impl Place {
         }
     }
 
+    /// Deletes the first segment, as retention does.
+    fn expire_first_segment(&self) {
+        let segments = segments(&self.data);
+        let second: u64 = segments[1].split('.').next().expect("a name").parse().expect("a seq");
+        let oldest = parallax::testing::log::format::oldest_to_bytes(second);
+        fs::write(self.data.join("oldest"), oldest).expect("written");
+        fs::remove_file(self.data.join(&segments[0])).expect("deleted");
+    }
+
     fn command(&self, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
         command.arg("backup").args([&self.data, &self.target]).args(flags);
@@ -266,15 +275,11 @@ fn a_segment_that_retention_deletes_while_the_backup_is_made_is_not_in_it() {
     let place = Place::with_events(&["ana", "bob"]);
     let lock = place.lock_secret(FlockOperation::LockExclusive);
     let child = place.begin_waiting();
-    let of_data = segments(&place.data);
-    let second: u64 = of_data[1].split('.').next().expect("a name").parse().expect("a seq");
-    let oldest = parallax::testing::log::format::oldest_to_bytes(second);
-    fs::write(place.data.join("oldest"), oldest).expect("written");
-    fs::remove_file(place.data.join(&of_data[0])).expect("deleted");
+    place.expire_first_segment();
     drop(lock);
     assert_exit(&child.wait_with_output().expect("it ends"), 0, ": complete, ");
     let backup = place.target.join(place.backups().pop_last().expect("a backup"));
-    assert_eq!(segments(&backup), of_data[1..]);
+    assert_eq!(segments(&backup), segments(&place.data));
     assert_exit(&check(&backup), 0, "sound");
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use rustix::fs::FlockOperation;
 
-use super::{Place, TOKEN, assert_exit, check, contains, names, send_events, stop};
+use super::{Place, TOKEN, assert_exit, check, contains, names, parallax, segments, send_events, stop};
 use crate::harness::{Client, Server, times};
 
 fn erase(server: &Server, anon_id: &str) -> u16 {
@@ -107,4 +107,32 @@ fn forget_erased_deletes_the_copies_of_rewritten_segments_in_earlier_backups() {
     // An incomplete backup counts for nothing, and goes with the backups of its time.
     let last = place.back_up(&["--forget-erased", "--keep", "1"]);
     assert_eq!(place.backups().into_iter().map(|name| place.target.join(name)).collect::<Vec<_>>(), [last]);
+}
+
+#[test]
+fn forget_erased_deletes_the_checkpoints_of_a_backup_without_the_records_of_an_erased_visitor() {
+    let place = Place::with_events(&["ana-erased"]);
+    let server = place.start();
+    send_events(&server, &["bob", "cara"]);
+    stop(server);
+    while contains_record(&place, "ana-erased") {
+        place.expire_first_segment();
+    }
+    let first = place.back_up(&[]);
+    let server = place.start();
+    assert_eq!(erase(&server, "ana-erased"), 200);
+    stop(server);
+    assert!(names(&first).iter().any(|name| name.ends_with(".checkpoint")), "it has her profile");
+    let segments_of_first = segments(&first);
+    place.back_up(&["--forget-erased"]);
+    assert!(!first.exists());
+    let incomplete = first.with_extension("incomplete");
+    assert!(names(&incomplete).iter().all(|name| !name.ends_with(".checkpoint")));
+    assert_eq!(segments(&incomplete), segments_of_first, "they never had a record of her");
+}
+
+/// Returns whether the log has a record of this visitor.
+fn contains_record(place: &Place, anon_id: &str) -> bool {
+    let export = parallax(&["export".as_ref(), &place.data]);
+    String::from_utf8_lossy(&export.stdout).contains(&format!("\"anonId\":\"{anon_id}\""))
 }
