@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -55,6 +56,15 @@ class Release:
     def notices(self):
         """The licences of all linked crates."""
         return self.work / "THIRD-PARTY-LICENCES.txt"
+
+    def has_checker(self, tool, file):
+        """Returns whether a tool that checks a file is installed. The files of a tag are always checked."""
+        if shutil.which(tool):
+            return True
+        if self.is_tagged:
+            raise ReleaseError(f"{tool}, which checks {file.name}, is not installed; install the package {tool}")
+        print(f"{tool} is not installed: {file.name} is not checked")
+        return False
 
 
 def run(*command, **options):

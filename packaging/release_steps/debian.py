@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -100,7 +99,7 @@ def make(release):
     compression = ["-Zgzip", "-z1"] if release.is_fast else ["-Zxz"]
     run("dpkg-deb", "--root-owner-group", *compression, "--build", root, deb, env={**os.environ, "SOURCE_DATE_EPOCH": str(release.epoch)})
     if not release.is_repeated:
-        check(deb)
+        check(release, deb)
 
 
 def write_control(release, root, staged):
@@ -133,10 +132,9 @@ ACCEPTED = (
 )
 
 
-def check(deb):
-    """Fails if lintian, which knows Debian's rules, finds an error. Prints its warnings. Without lintian nothing is checked."""
-    if not shutil.which("lintian"):
-        print("lintian is not installed: the package is not checked")
+def check(release, deb):
+    """Fails if lintian, which knows Debian's rules, finds an error. Prints its warnings."""
+    if not release.has_checker("lintian", deb):
         return
     command = ["lintian", "--allow-root", "--suppress-tags", ",".join(ACCEPTED), deb]
     report = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout.splitlines()
