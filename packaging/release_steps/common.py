@@ -57,13 +57,13 @@ class Release:
         """The licences of all linked crates."""
         return self.work / "THIRD-PARTY-LICENCES.txt"
 
-    def has_checker(self, tool, file):
-        """Returns whether a tool that checks a file is installed. The files of a tag are always checked."""
+    def has_checker(self, tool, checked):
+        """Returns whether a tool that checks a file of the release is installed. The files of a tag are always checked."""
         if shutil.which(tool):
             return True
         if self.is_tagged:
-            raise ReleaseError(f"{tool}, which checks {file.name}, is not installed; install the package {tool}")
-        print(f"{tool} is not installed: {file.name} is not checked")
+            raise ReleaseError(f"{tool}, which checks {checked.name}, is not installed; install the package {tool}")
+        print(f"{tool} is not installed: {checked.name} is not checked")
         return False
 
 

@@ -83,7 +83,12 @@ fn a_data_group_can_read_every_file_and_others_none() {
     assert_modes(server.data(), 0o750, 0o640);
     eventually("each file has its group", || {
         let files = names(server.data()).into_iter().map(|name| fs::metadata(server.data().join(name)));
-        files.flatten().all(|file| file.gid() == group).then_some(())
+        let others: Vec<fs::Metadata> = files.flatten().filter(|file| file.gid() != group).collect();
+        assert!(
+            others.iter().all(|file| file.mode() & 0o777 == 0o600),
+            "another group has access: {others:?}"
+        );
+        others.is_empty().then_some(())
     });
     // Without the flag the group loses its access at the next start.
     let server = server.restart(&[]);
