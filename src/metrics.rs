@@ -6,6 +6,7 @@
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
+pub(crate) mod node_gate;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -148,6 +148,12 @@ kinds! {
     QUEUE_FULL "queue_full" 503 "Too many events are waiting for the disk"
         "More events arrive than the disk can take. Wait for 'Retry-After' seconds, then send the events \
          again with the same message IDs."
+    NOT_JOINED "not_joined" 503 "This node has not joined its cluster"
+        "The server is a node of a cluster, and has never read its stream. So nobody else would get the events. Send them \
+         again later or to another node, with the same message IDs. /readyz of the admin address shows the reason."
+    NAME_IN_USE "name_in_use" 503 "Another node has the name of this one"
+        "Another machine or process is the member of the cluster with the name of this node. Send the events to that one, \
+         with the same message IDs."
     DISK_UNAVAILABLE "disk_unavailable" 503 "Events cannot be written to disk"
         "The server cannot write to its disk. Pages are still served. Send the events again later with \
          the same message IDs."

@@ -151,6 +151,7 @@ impl Sizes {
             referrer: None,
             now_ms: self.at_ms,
             is_present: false,
+            is_stale: false,
         };
         let document = VisitorContext::new(site, &visitor, url);
         let audiences = SiteAudiences(&site.audiences);

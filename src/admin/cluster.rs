@@ -78,6 +78,11 @@ fn write_counters(metrics: &ClusterMetrics, text: &mut MetricsText) {
         "Messages without effect because they are not valid here",
         number(&metrics.malformed_messages),
     );
+    text.counter(
+        "parallax_cluster_forbidden_messages_total",
+        "Messages without effect because their sender may not send them",
+        number(&metrics.forbidden_messages),
+    );
     text.counter("parallax_cluster_resends_total", "Messages sent again", number(&metrics.resends));
     text.counter(
         "parallax_cluster_publish_errors_total",
@@ -105,14 +110,10 @@ fn write_nodes_and_times(metrics: &ClusterMetrics, text: &mut MetricsText) {
     let seconds = |ms: &AtomicU64| number(ms) as f64 / 1_000.0;
     text.gauge(
         "parallax_cluster_erasures_pending",
-        "Erasures that a known node has not confirmed",
+        "Erasures that a member has not confirmed",
         number(&metrics.erasures_pending),
     );
-    text.gauge(
-        "parallax_cluster_known_nodes",
-        "Nodes that the cluster has not forgotten",
-        number(&metrics.known_nodes),
-    );
+    text.gauge("parallax_cluster_known_nodes", "Members of the cluster", number(&metrics.known_nodes));
     text.gauge(
         "parallax_cluster_lag_seconds",
         "Age of the last processed message while there are later ones",
@@ -125,7 +126,7 @@ fn write_nodes_and_times(metrics: &ClusterMetrics, text: &mut MetricsText) {
     );
     text.gauge(
         "parallax_cluster_unreachable_nodes",
-        "Known nodes without a heartbeat for 30 seconds",
+        "Members without a heartbeat for 30 seconds",
         metrics.unreachable().0.len() as u64,
     );
     text.gauge(
@@ -162,6 +163,8 @@ pub(super) fn add_readiness(metrics: &ClusterMetrics, body: &mut Value) -> Optio
     body["position"] = json!(metrics.position.load(Ordering::Relaxed).to_string());
     Some(match not_ready? {
         NotReady::Joining => "joining",
+        NotReady::NameInUse => "name_in_use",
+        NotReady::Replaced => "replaced",
         NotReady::Lagging => "lagging",
     })
 }

@@ -140,6 +140,7 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
         referrer: request.referrer.as_deref(),
         now_ms: record.timestamp_ms,
         is_present: true,
+        is_stale: false,
     };
     let mut buffers = DecisionBuffers::new();
     let choice = buffers.decide(site, page, &visitor, snapshot.patterns(), None);

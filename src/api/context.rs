@@ -258,6 +258,7 @@ impl<'a> RequestContext<'a> {
             referrer: self.params.get(Param::Referrer),
             now_ms: now_ms.unwrap_or_else(clock::now_ms),
             is_present: true,
+            is_stale: false,
         }
     }
 

@@ -35,6 +35,7 @@ use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::log::{self, Ack, Completion, LogClient, SendError};
 use crate::metrics::EventCounters;
+use crate::metrics::node_gate::EventRefusal;
 use crate::problem::{self, Problem};
 use crate::record::{Record, primary_language};
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
@@ -246,8 +247,8 @@ impl EventHandler<'_> {
         };
         let mut cors = Cors::before_site_known(request.headers.get(Field::Origin));
         // This check is before the decoding, so that rejected requests cost little while the log is overloaded.
-        if let Some(error) = sink.log.precheck() {
-            let problem = unavailable_problem(error);
+        let refusal = scratch.node_gate.as_ref().and_then(|gate| gate.refusal()).map(refusal_problem);
+        if let Some(problem) = refusal.or_else(|| sink.log.precheck().map(unavailable_problem)) {
             write_problem(out, &problem, Audience::Private(cors).into(), request, date, scratch);
             return Poll::rejected(Some(endpoint), problem.kind);
         }
@@ -346,6 +347,19 @@ fn unavailable_problem<'a>(error: SendError) -> Problem<'a> {
         }
         SendError::Stopped => {
             Problem::new(problem::DRAINING, "The server is stopping; retry with the same message IDs.")
+        }
+    }
+}
+
+fn refusal_problem<'a>(refusal: EventRefusal) -> Problem<'a> {
+    match refusal {
+        EventRefusal::NotJoined => {
+            let sentence = "This node has not joined its cluster yet; retry with the same message IDs.";
+            Problem::new(problem::NOT_JOINED, sentence)
+        }
+        EventRefusal::NameInUse => {
+            let sentence = "Another node has the name of this one; retry with the same message IDs.";
+            Problem::new(problem::NAME_IN_USE, sentence)
         }
     }
 }

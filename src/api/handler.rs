@@ -26,6 +26,7 @@ use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request, RequestMeta, Surface};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
+use crate::metrics::node_gate::NodeGate;
 use crate::problem::Problem;
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog, PublishedSite};
@@ -96,6 +97,13 @@ impl Handler {
     /// Lets the handler read visitor profiles.
     pub fn with_profiles(mut self, profiles: ProfileReader) -> Self {
         self.scratch.profiles = Some(profiles);
+        self
+    }
+
+    /// Lets the handler ask the gate of a node before it decides for a visitor or records an event. `None`: the server is
+    /// alone.
+    pub fn with_node_gate(mut self, node_gate: Option<Arc<NodeGate>>) -> Self {
+        self.scratch.node_gate = node_gate;
         self
     }
 

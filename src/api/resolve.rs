@@ -123,6 +123,7 @@ fn write_layout(
         tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
         answer_key: answer_key.if_set(),
+        is_stale: selection.is_stale,
     };
     let body = Body::Planned(plan, context.pieces());
     response::write_response(context, &fields, &body, response, out)

@@ -48,6 +48,8 @@ pub(super) struct ResponseFields<'a> {
     pub(super) location: Option<&'a [u8]>,
     /// The key under which the answer is stored for later requests.
     pub(super) answer_key: Option<&'a AnswerKey>,
+    /// True if the response has the default variants, because the server knows too little of the visitor.
+    pub(super) is_stale: bool,
 }
 
 /// The content of a response, beside its site, by which caches can purge.
@@ -348,7 +350,15 @@ impl CacheTag<'_> {
 impl<'a> ResponseFields<'a> {
     /// Creates the fields of a response without variants, at its canonical URL.
     pub(super) fn new(cache_policy: CachePolicy<'a>, tag: Option<CacheTag<'a>>) -> Self {
-        Self { cache_policy, variants: None, experiments: None, tag, location: None, answer_key: None }
+        Self {
+            cache_policy,
+            variants: None,
+            experiments: None,
+            tag,
+            location: None,
+            answer_key: None,
+            is_stale: false,
+        }
     }
 
     /// Appends the fields that a 304 has too. They depend on the content and on the class of the response, and on no
@@ -382,6 +392,9 @@ impl<'a> ResponseFields<'a> {
         }
         if let Some(location) = self.location {
             write_field(out, "Content-Location: ", location);
+        }
+        if self.is_stale {
+            out.extend_from_slice(b"Parallax-Stale: 1\r\n");
         }
         if self.cache_policy.class() == ResponseClass::Public {
             write_cache_tags(out, &context.site().site, self.tag);

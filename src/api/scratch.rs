@@ -13,6 +13,7 @@ use super::user_verifier::UserVerifier;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
 use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::metrics::node_gate::NodeGate;
 use crate::resolve::decide::DecisionBuffers;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
@@ -58,6 +59,8 @@ pub(super) struct Scratch {
     pub(super) decision_buffers: DecisionBuffers,
     /// The profiles of visitors; `None` if the handler has no event log.
     pub(super) profiles: Option<ProfileReader>,
+    /// The gate of a node of a cluster; `None` if the server is alone.
+    pub(super) node_gate: Option<Arc<NodeGate>>,
     pub(super) user_agent_parser: Arc<UserAgentParser>,
     pub(super) user_agent_cache: UserAgentCache,
     pub(super) response: ResponseBuffers,
@@ -131,6 +134,7 @@ impl Scratch {
             plan,
             decision_buffers: DecisionBuffers::new(),
             profiles: None,
+            node_gate: None,
             user_agent_parser,
             user_agent_cache: UserAgentCache::new(),
             response: ResponseBuffers::new(),

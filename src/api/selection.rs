@@ -26,6 +26,8 @@ pub(super) struct Selection<'a> {
     /// True if rules decided, at least in the zones that `override` does not name.
     pub(super) is_decided: bool,
     pub(super) is_crawler: bool,
+    /// True if the server knows too little of the visitor to decide: the zones have their default variants.
+    pub(super) is_stale: bool,
     /// The pairs of `variants` or `override`.
     forced: Option<ForcedVariants<'a>>,
     /// True if the request has `explain=1` or `now`, so that no cache may store the response.
@@ -61,6 +63,7 @@ pub(super) fn select_variants<'a>(
         choice,
         is_decided: false,
         is_crawler: false,
+        is_stale: false,
         forced: Some(forced),
         is_inspected,
         explanation,
@@ -91,11 +94,11 @@ pub(super) fn select_for_visitor<'a>(
         let explanation = inspection
             .explain
             .then(|| Box::new(explain_choice(context, page, visitor, origin, &choice, &is_forced, buffers)));
-        (choice, visitor.agent.is_crawler, explanation)
+        (choice, visitor.agent.is_crawler, visitor.is_stale, explanation)
     });
-    let (choice, is_crawler, explanation) = decided?;
+    let (choice, is_crawler, is_stale, explanation) = decided?;
     let is_inspected = inspection.is_requested();
-    Ok(Selection { page, choice, is_decided: true, is_crawler, forced, is_inspected, explanation })
+    Ok(Selection { page, choice, is_decided: true, is_crawler, is_stale, forced, is_inspected, explanation })
 }
 
 /// Calls `callback` with the visitor as the request and the profile describe it, now or at the time of `inspection`. For an
@@ -106,7 +109,9 @@ fn with_visitor<'a, R>(
     scratch: &mut Scratch,
     callback: impl FnOnce(&Visitor<'_>, Option<Box<Json>>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
-    let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, cookie, .. } = scratch;
+    let Scratch {
+        user_agent_parser, user_agent_cache, decision_buffers, profiles, node_gate, cookie, ..
+    } = scratch;
     let ids = context.visitor_ids(cookie)?;
     let pinned = profiles.as_mut().map(ProfileReader::pin);
     // The profile is loaded into the cache while the request is read.
@@ -128,8 +133,9 @@ fn with_visitor<'a, R>(
     } else {
         None
     };
+    visitor.is_stale = lookup.is_some() && node_gate.as_ref().is_some_and(|gate| !gate.decides());
     // A crawler gets the baseline, also with the ID of a visitor.
-    if !visitor.agent.is_crawler {
+    if !visitor.gets_baseline() {
         visitor.profile = lookup.and_then(|(pinned, key)| pinned.profile(key));
     }
     Ok(callback(&visitor, origin, decision_buffers))
@@ -270,6 +276,7 @@ impl Selection<'_> {
         key: &mut AnswerKey,
     ) {
         let has_key = !self.is_inspected
+            && !self.is_stale
             && !self.has_unknown_pairs()
             && !route.is_pattern
             && self.page.embedded.is_empty();

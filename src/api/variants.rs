@@ -86,6 +86,7 @@ fn write_decision<'a>(
         tag: Some(CacheTag::Page(path)),
         location: None,
         answer_key: answer_key.if_set(),
+        is_stale: selection.is_stale,
     };
     response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }

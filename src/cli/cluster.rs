@@ -1,12 +1,14 @@
-//! `parallax cluster`: founds a cluster, begins a new era, and shows the state of the stream.
+//! `parallax cluster`: founds a cluster, begins a new era, shows the state of the stream, and removes members.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::{CliError, print_line};
 use crate::cluster::found::{self, NewEra};
-use crate::cluster::operate::{self, StreamStatus};
+use crate::cluster::members::REACHABLE_MS;
+use crate::cluster::operate::{self, HeardHeartbeat, NodeStatus, PresentEra, StreamStatus};
 use crate::cluster::servers::{SyncSetting, sync_setting};
 use crate::config::cluster::{
     ConnectionFiles, parse_monitor, parse_name, parse_servers, read_secret, refuse_userinfo, server_addresses,
@@ -19,14 +21,18 @@ use crate::nats::connect::NatsSettings;
 const DUPLICATES_MAX_DEFAULT: u64 = 10_000_000;
 
 pub(super) const EXAMPLES: &str = "\
-Found a cluster from the data directory of a stopped server, or from an empty one:
+Found a cluster without visitors, or with the visitors of a stopped server:
   head -c 32 /dev/urandom > secret && chmod 600 secret
-  parallax cluster new-era --from data/ -o era.checkpoint --cluster nats://nats-1,nats-2,nats-3 --cluster-secret secret
+  parallax cluster found -o era.checkpoint --cluster nats://nats-1,nats-2,nats-3 --cluster-secret secret
+  parallax cluster found --from data/ -o era.checkpoint --cluster nats://nats-1,nats-2,nats-3 --cluster-secret secret
 
 Copy era.checkpoint and secret to each machine, and start each node with an empty data directory, or with data/:
   parallax serve --cluster nats://nats-1,nats-2,nats-3 --cluster-secret secret --node a --bootstrap era.checkpoint
 
 Exit codes: 0 success; 1 the data directory cannot be used, or the stream refuses; 2 bad command line.";
+
+/// Digits of the era that the operator types to replace it: so many that a wrong cluster has others.
+const ERA_DIGITS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(super) struct ClusterArgs {
@@ -36,17 +42,22 @@ pub(super) struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClusterAction {
-    /// Found a cluster, or begin a new era of it: after the stream was lost, or to change its settings.
+    /// Found a cluster: create the stream, and write the checkpoint with which all nodes begin.
     ///
-    /// Creates the stream if it is missing, and writes the checkpoint with which all nodes begin. Stop the
-    /// server of the directory first. All nodes then need --bootstrap with this file.
+    /// Refused if the stream has an era already.
+    Found(FoundArgs),
+    /// Begin a new era of a cluster: after the stream was lost, or to change its settings.
+    ///
+    /// The events that the present stream has, and that the data directory lacks, are known to their own nodes only, and are
+    /// sent again by them. All nodes then need --bootstrap with the written file. Refused while a node was heard within 30
+    /// seconds, unless --force is set.
     NewEra(NewEraArgs),
-    /// Show the nodes and whether their profiles are equal, the era and the extent of the stream, and whether
-    /// the NATS servers sync each message.
+    /// Show the members with their positions and unreturned records, whether their profiles are equal, the era and the
+    /// extent of the stream, and whether the NATS servers sync each message.
     Status(StatusArgs),
-    /// Forget a node that will not return, so that erasures and dropped ties no longer wait for it.
+    /// Remove a member that will not return, so that erasures and dropped ties no longer wait for it.
     ///
-    /// The node must have been silent for 30 seconds. If it returns with its data directory, it stays alone.
+    /// The node must have been silent for 30 seconds. If it returns, it becomes a member again.
     Forget(ForgetArgs),
 }
 
@@ -77,10 +88,33 @@ impl StreamArgs {
 }
 
 #[derive(Debug, Args)]
+struct FoundArgs {
+    /// The data directory of a stopped server whose visitors and log the cluster begins with [default: no visitors].
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    era: EraArgs,
+}
+
+#[derive(Debug, Args)]
 struct NewEraArgs {
-    /// The data directory whose visitors and log the cluster begins with. An empty one begins without visitors.
+    /// The data directory of a stopped node. Take the node with the greatest position.
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
+    /// The first 8 digits of the era that is replaced, as `parallax cluster status` and /readyz print it [default: ask on
+    /// a terminal].
+    #[arg(long, value_name = "DIGITS")]
+    replace: Option<String>,
+    /// Replace the era although nodes were heard within 30 seconds. They are alone until they have the new checkpoint.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    era: EraArgs,
+}
+
+/// The settings of an era.
+#[derive(Debug, Args)]
+struct EraArgs {
     /// The checkpoint to write.
     #[arg(short, long, value_name = "FILE", default_value = "era.checkpoint")]
     output: PathBuf,
@@ -122,16 +156,23 @@ struct ForgetArgs {
 
 pub(super) fn cluster(args: &ClusterArgs) -> Result<(), CliError> {
     match &args.action {
-        ClusterAction::NewEra(args) => new_era(args),
+        ClusterAction::Found(args) => begin_era(args.from.clone(), &args.era, &mut refuse_present),
+        ClusterAction::NewEra(args) => {
+            begin_era(Some(args.from.clone()), &args.era, &mut |present| confirm_replacement(args, present))
+        }
         ClusterAction::Status(args) => status(args),
         ClusterAction::Forget(args) => forget(args),
     }
 }
 
-fn new_era(args: &NewEraArgs) -> Result<(), CliError> {
+fn begin_era(
+    from: Option<PathBuf>,
+    args: &EraArgs,
+    confirm: &mut dyn FnMut(&PresentEra) -> Result<(), String>,
+) -> Result<(), CliError> {
     let secret = read_secret(&args.cluster_secret).map_err(CliError::Usage)?;
     let settings = NewEra {
-        from: args.from.clone(),
+        from,
         output: args.output.clone(),
         secret,
         cluster: args.stream.cluster_name.clone(),
@@ -141,7 +182,7 @@ fn new_era(args: &NewEraArgs) -> Result<(), CliError> {
         replicas: args.replicas as usize,
         max_bytes: i64::try_from(args.max_bytes.0).unwrap_or(i64::MAX),
     };
-    let founded = found::begin(&settings).map_err(CliError::Input)?;
+    let founded = found::begin(&settings, confirm).map_err(CliError::Input)?;
     print_line(&format!(
         "{}: began era {} at position {} with {} visitors; copy this file to all nodes, and start them with --bootstrap",
         args.output.display(),
@@ -149,6 +190,61 @@ fn new_era(args: &NewEraArgs) -> Result<(), CliError> {
         founded.position,
         founded.visitors
     ))
+}
+
+/// Refuses to found a cluster that exists.
+fn refuse_present(present: &PresentEra) -> Result<(), String> {
+    match &present.id {
+        Some(id) if present.is_in_stream => Err(format!(
+            "the stream has the era {id} already; to replace it, use `parallax cluster new-era --replace {}`",
+            first_digits(id)
+        )),
+        Some(_) => Err("the data directory is that of a node; use `parallax cluster new-era`".to_owned()),
+        None => Ok(()),
+    }
+}
+
+fn first_digits(era_id: &str) -> &str {
+    era_id.get(..ERA_DIGITS).unwrap_or(era_id)
+}
+
+/// Shows the era and its nodes, and asks for the first digits of the era.
+fn confirm_replacement(args: &NewEraArgs, present: &PresentEra) -> Result<(), String> {
+    let Some(id) = &present.id else {
+        return Err(
+            "neither the stream nor the data directory has an era; use `parallax cluster found`".to_owned()
+        );
+    };
+    let place = if present.is_in_stream { "the stream" } else { "the data directory" };
+    eprintln!("{place} has the era {id}");
+    for node in &present.nodes {
+        eprintln!("node {}: last message {} s ago", node.name, node.silent_ms / 1_000);
+    }
+    let heard: Vec<&str> =
+        present.nodes.iter().filter(|node| node.silent_ms < REACHABLE_MS).map(|node| &*node.name).collect();
+    if !heard.is_empty() && !args.force {
+        return Err(format!(
+            "{} sent a message within {} s, and would be alone in the old era; stop the nodes, or set --force",
+            heard.join(", "),
+            REACHABLE_MS / 1_000
+        ));
+    }
+    let digits = match &args.replace {
+        Some(digits) => digits.clone(),
+        None if io::stdin().is_terminal() => {
+            eprint!("Type the first {ERA_DIGITS} digits of the era to replace it: ");
+            let mut line = String::new();
+            io::stdin().read_line(&mut line).map_err(|error| format!("cannot read the digits: {error}"))?;
+            line.trim().to_owned()
+        }
+        None => return Err(format!("set --replace to the first {ERA_DIGITS} digits of the era")),
+    };
+    match digits == first_digits(id) {
+        true => Ok(()),
+        false => {
+            Err(format!("{digits:?} are not the first {ERA_DIGITS} digits of the era; nothing was changed"))
+        }
+    }
 }
 
 fn status(args: &StatusArgs) -> Result<(), CliError> {
@@ -169,7 +265,7 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     let StreamStatus { first, last, replicas, era_position, .. } = status;
     print_line(&format!("stream   positions {first} to {last}, {replicas} replicas"))?;
     print_nodes(&status)?;
-    let Some(era) = status.era else { return print_line("era      none; run `parallax cluster new-era`") };
+    let Some(era) = status.era else { return print_line("era      none; run `parallax cluster found`") };
     let id = format!("{:032x}", u128::from_be_bytes(era.id.0));
     print_line(&format!("era      {id}, since position {era_position}, fold version {}", era.fold_version))?;
     print_line(&format!("limits   {} bytes of profiles, {} duplicates", era.cost_max, era.duplicates_max))
@@ -177,16 +273,22 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
 
 /// Prints a line for each node, and whether their profiles are equal.
 fn print_nodes(status: &StreamStatus) -> Result<(), CliError> {
-    for node in &status.nodes {
-        let silent_s = node.silent_ms / 1_000;
-        let heartbeat = match &node.heartbeat {
-            Some(beat) => {
-                let behind = status.last.saturating_sub(beat.position);
-                format!("position {}, {behind} behind the stream", beat.position)
+    for NodeStatus { name, member, silent_ms, heartbeat } in &status.nodes {
+        let silent_s = silent_ms / 1_000;
+        let standing = match member {
+            Some(instance) => format!("member {:08x}", u128::from_be_bytes(instance.0) >> 96),
+            None => "no member".to_owned(),
+        };
+        let progress = match heartbeat {
+            Some(HeardHeartbeat { heartbeat, behind, .. }) => {
+                format!(
+                    "position {}, {behind} behind; {} unreturned records",
+                    heartbeat.position, heartbeat.unreturned
+                )
             }
             None => "no heartbeat lately".to_owned(),
         };
-        print_line(&format!("node     {}: last message {silent_s} s ago; {heartbeat}", node.name))?;
+        print_line(&format!("node     {name}: {standing}; last message {silent_s} s ago; {progress}"))?;
     }
     match status.digests() {
         None => print_line("digest   fewer than two nodes to compare"),
@@ -204,5 +306,5 @@ fn forget(args: &ForgetArgs) -> Result<(), CliError> {
     let settings = args.stream.settings()?;
     let position =
         operate::forget(&settings, &args.stream.cluster_name, &args.node).map_err(CliError::Input)?;
-    print_line(&format!("forgot the node {} at position {position}", args.node))
+    print_line(&format!("removed the member {} at position {position}", args.node))
 }

@@ -54,7 +54,10 @@ pub(super) fn run(
     let driver = running.driver.name();
     tracing::info!(%url, snapshots = %snapshots.display(), workers, %driver, "serving");
     on_start(running.addresses.listen)?;
-    running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
+    running.serve_until_signal().map_err(|error| match error {
+        server::StopError::Unsynced(lost) => CliError::System(lost.to_string()),
+        server::StopError::Replaced => CliError::Usage(error.to_string()),
+    })
 }
 
 /// Converts an error of the start. A wrong or missing setting of a node is a bad command line, and so is a socket that does

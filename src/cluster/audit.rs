@@ -1,4 +1,4 @@
-//! The audit of a cluster: the comparison of digests, and the end of a node that was forgotten.
+//! The audit of a cluster: the comparison of digests, and the end of a node that was away too long.
 //!
 //! # Heartbeats
 //!
@@ -22,15 +22,12 @@ pub const MARKS_KEPT: usize = 64;
 /// Marks that a heartbeat carries. More would make heartbeats longer than a batch of events.
 pub const MARKS_SENT: usize = 8;
 
-/// Returns whether the cluster has forgotten this directory: its producer ID or a predecessor was forgotten,
-/// or it has been away for so long that its entry has left the state. It stays alone, because it may have
-/// erased visitors.
-pub fn is_forgotten(producer: &Producer, state: &StreamState) -> bool {
-    let predecessors = producer.predecessors.iter().map(|one| one.id);
-    let is_named = predecessors.chain([producer.id]).any(|id| state.nodes.is_forgotten(id));
+/// Returns whether this directory was away for so long that its producer ID has left the state. It stays alone: its
+/// records would count again, and it may have erased visitors.
+pub fn was_away_too_long(producer: &Producer, state: &StreamState) -> bool {
     let is_missing =
         producer.returned_seq >= producer.base_seq && !state.producers.contains_key(&producer.id);
-    is_named || (is_missing && state.clock_ms.saturating_sub(producer.returned_ms) > SILENCE_MS_MAX)
+    is_missing && state.clock_ms.saturating_sub(producer.returned_ms) > SILENCE_MS_MAX
 }
 
 /// A position at which two nodes differ.

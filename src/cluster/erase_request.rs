@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::erase_limits::{in_rounds, while_changed};
 use super::erasing::{ErasureProgress, append, random_id};
-use super::nodes::REACHABLE_MS;
+use super::members::REACHABLE_MS;
 use super::seal::{self, SealKey};
 use crate::clock;
 use crate::log::{ClusterTombstone, EraseError, ErasureSummary, Tombstone, VisitorIds};
@@ -68,7 +68,7 @@ struct Round {
 }
 
 impl ClusterEraser {
-    /// Checks that this node and all known nodes can be reached. A node that is away would keep the visitor.
+    /// Checks that this node and all members can be reached. A node that is away would keep the visitor.
     fn check_reachable(&self) -> Result<(), ClusterErasureError> {
         let NodeStatus { state, reason, .. } = self.metrics.status();
         if state != ClusterState::Connected {

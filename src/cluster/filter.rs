@@ -5,9 +5,9 @@
 //! uses the state, the message, its position and its stream time.
 
 use super::era::Era;
-use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, StreamMessage};
+use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, Sender, StreamMessage};
 use super::nodes::Erasure;
-use super::payloads::{Forget, Heartbeat};
+use super::payloads::{Forget, Heartbeat, STATUS_REQUEST};
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
 use crate::record::RecordKind;
@@ -26,12 +26,12 @@ pub enum Step {
     Accepted(AcceptedRun),
     /// The state has noted a heartbeat. The node compares its marks, and keeps a mark of its own table.
     Heartbeat(ProducerId, Heartbeat),
-    /// Nodes are forgotten.
+    /// A member is removed.
     Forget(Forget),
+    /// The operator asks for the status. The node sends a heartbeat at once.
+    StatusRequest,
     /// The message begins another era. The state has not changed. The node loads the checkpoint of that era.
     NewEra(Era),
-    /// A later release wrote the message. The state has not changed. The node stops here.
-    UnsupportedFormat(u16),
     /// The message is not the next one. The state has not changed.
     WrongPosition,
 }
@@ -41,12 +41,22 @@ pub enum Step {
 pub enum NoEffect {
     /// The message is malformed.
     Malformed,
+    /// The message has a format that the era does not have.
+    UnsupportedFormat(u16),
+    /// The sender may not send a message of this kind.
+    Forbidden(Kind),
+    /// Another node sends under the producer ID, or the heartbeat names another node.
+    OtherNode,
+    /// Another instance is the member of this name.
+    NameInUse,
+    /// A later session is the member of this name.
+    EarlierSession,
+    /// The cluster has [`MEMBERS_MAX`](super::members::MEMBERS_MAX) members.
+    TooManyMembers,
     /// The message belongs to another era.
     OtherEra,
     /// The message repeats the present era.
     SameEra,
-    /// The producer was forgotten.
-    Forgotten,
     /// The state has [`PRODUCERS_MAX`] producers.
     TooManyProducers,
     /// The message has another base seq than the producer's first one.
@@ -123,10 +133,14 @@ pub fn step(
     if message.position != state.position + 1 {
         return Step::WrongPosition;
     }
-    let decoded = decoder.decode(message.bytes.as_ref());
-    if let Err(MessageError::UnsupportedFormat(format)) = decoded {
-        return Step::UnsupportedFormat(format);
-    }
+    let decoded = decoder.decode(message.bytes.as_ref()).map_err(|error| match error {
+        MessageError::UnsupportedFormat(format) => NoEffect::UnsupportedFormat(format),
+        MessageError::Malformed(_) => NoEffect::Malformed,
+    });
+    let decoded = decoded.and_then(|decoded| match decoded.header.kind {
+        kind if kind.is_allowed(&message.sender) => Ok(decoded),
+        kind => Err(NoEffect::Forbidden(kind)),
+    });
     let era = decoded.as_ref().ok().and_then(Era::from_message);
     if let Some(era) = &era
         && era.id != state.era.id
@@ -137,7 +151,10 @@ pub fn step(
     state.position = message.position;
     state.previous_chain = state.chain;
     state.chain = next_chain(&state.chain, message);
-    let Ok(decoded) = decoded else { return Step::NoEffect(NoEffect::Malformed) };
+    let decoded = match decoded {
+        Ok(decoded) => decoded,
+        Err(reason) => return Step::NoEffect(reason),
+    };
     if decoded.header.era != state.era.id {
         return Step::NoEffect(NoEffect::OtherEra);
     }
@@ -147,7 +164,7 @@ pub fn step(
     let Some(content) = Content::read(&decoded) else { return Step::NoEffect(NoEffect::Malformed) };
     let sender_ms = decoded.header.sent_ms.saturating_add(STREAM_AHEAD_MS_MAX);
     state.advance_clock(message.stream_ms.min(sender_ms));
-    apply(state, decoded, content).unwrap_or_else(Step::NoEffect)
+    apply(state, decoded, content, &message.sender).unwrap_or_else(Step::NoEffect)
 }
 
 /// The payload of a message of the present era.
@@ -155,6 +172,7 @@ enum Content {
     Run,
     Heartbeat(Heartbeat),
     Forget(Forget),
+    StatusRequest,
 }
 
 impl Content {
@@ -165,36 +183,49 @@ impl Content {
             Kind::Run => message::decode_records(header, payload).map(|_| Self::Run),
             Kind::Heartbeat => serde_json::from_slice(payload).ok().map(Self::Heartbeat),
             Kind::Forget => serde_json::from_slice(payload).ok().map(Self::Forget),
+            Kind::StatusRequest => (payload == STATUS_REQUEST).then_some(Self::StatusRequest),
             Kind::Era => None,
         }
     }
 }
 
 /// Applies a message to the state, whose position and clock have advanced.
-fn apply(state: &mut StreamState, message: Message, content: Content) -> Result<Step, NoEffect> {
+fn apply(
+    state: &mut StreamState,
+    message: Message,
+    content: Content,
+    sender: &Sender,
+) -> Result<Step, NoEffect> {
     let id = message.header.producer_id;
     let clock_ms = state.clock_ms;
-    if let Content::Forget(forget) = content {
-        state.nodes.on_forget(&forget, clock_ms);
-        return Ok(Step::Forget(forget));
+    let Sender::Node(node) = sender else {
+        return Ok(match content {
+            Content::Forget(forget) => {
+                state.nodes.on_forget(&forget.node, clock_ms);
+                Step::Forget(forget)
+            }
+            _ => Step::StatusRequest,
+        });
+    };
+    if state.producers.get(&id).is_some_and(|entry| !entry.is_of(node)) {
+        return Err(NoEffect::OtherNode);
     }
-    let is_new = !state.nodes.entries.contains_key(&id);
-    if state.nodes.is_forgotten(id) {
-        return Err(NoEffect::Forgotten);
-    }
-    if is_new && state.nodes.entries.len() >= PRODUCERS_MAX {
+    if !state.nodes.logs.contains_key(&id) && state.nodes.logs.len() >= PRODUCERS_MAX {
         return Err(NoEffect::TooManyProducers);
     }
     if let Content::Heartbeat(heartbeat) = content {
+        if heartbeat.node != *node {
+            return Err(NoEffect::OtherNode);
+        }
+        let at = (state.position, state.order(0));
+        state.nodes.on_heartbeat(id, &heartbeat, at, clock_ms)?;
         // With each heartbeat and not with each message, because this visits all entries.
         for silent in state.nodes.remove_silent(clock_ms) {
             state.producers.remove(&silent);
         }
-        let order = state.order(0);
-        state.nodes.on_heartbeat(id, &heartbeat, order, clock_ms);
         return Ok(Step::Heartbeat(id, heartbeat));
     }
-    let first = accept(state, &message.header)?;
+    let first = accept(state, &message.header, node)?;
     state.nodes.on_run(id, clock_ms);
     let Message { header, payload } = message;
     let mut run = AcceptedRun { next: header.first, header, payload, offset: 0, first };
@@ -204,8 +235,8 @@ fn apply(state: &mut StreamState, message: Message, content: Content) -> Result<
     Ok(Step::Accepted(run))
 }
 
-/// Returns the first seq of a run that is accepted. Makes an entry for a new producer.
-fn accept(state: &mut StreamState, header: &Header) -> Result<u64, NoEffect> {
+/// Returns the first seq of a run that is accepted. Makes an entry for a new producer, which belongs to the node from then on.
+fn accept(state: &mut StreamState, header: &Header, node_name: &str) -> Result<u64, NoEffect> {
     let entry = state.producers.get(&header.producer_id);
     if entry.is_none() && state.producers.len() >= PRODUCERS_MAX {
         return Err(NoEffect::TooManyProducers);
@@ -221,6 +252,9 @@ fn accept(state: &mut StreamState, header: &Header) -> Result<u64, NoEffect> {
     if header.first + u64::from(header.count) <= next {
         return Err(NoEffect::Repeated);
     }
-    state.producers.entry(header.producer_id).or_insert_with(|| ProducerEntry::new(base_seq));
+    let entry = state.producers.entry(header.producer_id).or_insert_with(|| ProducerEntry::new(base_seq));
+    if entry.node.is_empty() {
+        node_name.clone_into(&mut entry.node);
+    }
     Ok(next)
 }

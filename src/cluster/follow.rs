@@ -192,6 +192,23 @@ impl Follower {
         verified
     }
 
+    /// Takes a new producer ID if another node sends under the present one: this directory is a copy of that node's, or
+    /// the node got another name. Returns the seq after which all records are sent again. `new_id` has random bits.
+    pub fn on_other_node(
+        &mut self,
+        state: &StreamState,
+        log: &impl OwnLog,
+        node_name: &str,
+        new_id: ProducerId,
+    ) -> Option<u64> {
+        state.producers.get(&self.producer.id).filter(|entry| !entry.is_of(node_name))?;
+        // Those records are equal that this directory has compared with the stream.
+        let compared = self.producer.returned_seq.max(self.producer.base_seq - 1);
+        let verified = compared.min(self.returned(state)).min(log.last_seq());
+        self.take_new_id(new_id, verified, state.clock_ms);
+        Some(verified)
+    }
+
     /// Takes a new producer ID. Nothing is sent until the caller has saved the file `producer` and has set `is_saved`.
     pub fn take_new_id(&mut self, id: ProducerId, verified_seq: u64, clock_ms: i64) {
         self.producer.replace(id, verified_seq, clock_ms);

@@ -10,9 +10,11 @@ use std::{fs, io};
 use tokio::runtime::Builder;
 
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
-use super::message::RecordIdentity;
-use super::message::{Encoder, dedup_key};
+use super::identity::random_bits;
+use super::message::Sender;
+use super::message::{Encoder, RecordIdentity, dedup_key};
 use super::nodes::Nodes;
+use super::operate::{PresentEra, present_era};
 use super::order::{ORDERS_PER_POSITION, Positions};
 use super::positions::POSITIONS_FILE;
 use super::producer::{Producer, ProducerId};
@@ -21,7 +23,7 @@ use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
 use super::state::{ProducerEntry, SavedState};
-use super::stream::{CONTROL, ClusterStream};
+use super::stream::ClusterStream;
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;
 use crate::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, SeqRange};
@@ -34,12 +36,12 @@ use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_nam
 use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
 use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
 use crate::visitors::live::ProfileTable;
-use crate::{clock, ids, storage};
+use crate::{clock, storage};
 
 /// The settings of a new era.
 pub(crate) struct NewEra {
-    /// The data directory of a stopped server or node.
-    pub(crate) from: PathBuf,
+    /// The data directory of a stopped server or node. `None`: the era begins without visitors.
+    pub(crate) from: Option<PathBuf>,
     /// The file to write.
     pub(crate) output: PathBuf,
     pub(crate) secret: [u8; 32],
@@ -73,30 +75,39 @@ struct Beginning {
     window: Vec<(u128, i64)>,
 }
 
-/// Begins an era.
+/// Begins an era. `confirm` gets the era that it replaces, and refuses by an error.
 ///
 /// # Errors
 /// The cause, and the remedy. The stream has no new era then.
-pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
+pub(crate) fn begin(
+    settings: &NewEra,
+    confirm: &mut dyn FnMut(&PresentEra) -> Result<(), String>,
+) -> Result<Founded, String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start an event loop: {error}"))?;
     let keys = ClusterKeys::derive(&settings.secret);
     let (stream, created_ms) = runtime.block_on(async {
         let client = settings.nats.connect_once().await?;
         servers::check_version(&client.server_info())?;
-        let stream = ClusterStream::new(client, &settings.cluster, CONTROL);
+        let stream = ClusterStream::new(client, &settings.cluster, Sender::Control);
+        confirm(&present_era(&stream, directory_era(settings)?).await?)?;
         let created_ms = stream.create(&settings.cluster, settings.replicas, settings.max_bytes).await?;
         Ok::<_, String>((stream, created_ms))
     })?;
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
-    let lock_error = |error| format!("{}: {error}", settings.from.display());
-    let log = LockedLog::lock(&settings.from, Arc::clone(&disk)).map_err(lock_error)?;
-    let range = log.seq_range().map_err(lock_error)?;
-    let beginning = beginning(settings, &keys, &disk, &log, range)?;
+    let (beginning, _lock) = match &settings.from {
+        Some(from) => {
+            let lock_error = |error| format!("{}: {error}", from.display());
+            let log = LockedLog::lock(from, Arc::clone(&disk)).map_err(lock_error)?;
+            let range = log.seq_range().map_err(lock_error)?;
+            (beginning(settings, from, &keys, &disk, &log, range)?, Some(log))
+        }
+        None => (Beginning::empty(&keys, settings.cost_max), None),
+    };
     let name = settings.output.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.ok_or_else(|| format!("{}: the path has no file name", settings.output.display()))?;
     let mut era = Era {
-        id: random_era_id(),
+        id: EraId(random_bits()),
         created_ms,
         checkpoint: Some(EraCheckpoint { name, hash: String::new() }),
         cost_max: settings.cost_max,
@@ -112,12 +123,12 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
         let read = digest_file(&settings.output);
         checkpoint.hash = read.map_err(|error| format!("{}: {error}", settings.output.display()))?;
     }
-    if let Some(producer) = producer {
+    if let Some((producer, from)) = producer.zip(settings.from.as_deref()) {
         // The new era contains the log as it is. Otherwise the node of this directory would send all records
         // after an erased one again.
         let positions = Positions::of_seqs(producer.returned_seq);
         for (name, bytes) in [(POSITIONS_FILE, positions.to_bytes()), (PRODUCER_FILE, producer.to_bytes())] {
-            let path = settings.from.join(name);
+            let path = from.join(name);
             storage::write_data_file(&path, &bytes)
                 .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
@@ -133,22 +144,44 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     Ok(Founded { era: format!("{:032x}", u128::from_be_bytes(era.id.0)), position, visitors })
 }
 
-fn random_era_id() -> EraId {
-    let [low, high] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
-    EraId(std::array::from_fn(|i| if i < 8 { low[i] } else { high[i - 8] }))
+/// Returns the era of the newest checkpoint of the directory. `None` for that of a server that was alone.
+fn directory_era(settings: &NewEra) -> Result<Option<Era>, String> {
+    let Some(from) = &settings.from else { return Ok(None) };
+    let directory = CheckpointDirectory::new(Arc::new(RealDisk), from);
+    let newest = newest_own(&directory, &ClusterKeys::derive(&settings.secret))?;
+    Ok(newest.map(|(_, saved)| saved.era))
+}
+
+impl Beginning {
+    /// Returns the beginning of a cluster without visitors.
+    fn empty(keys: &ClusterKeys, cost_max: u64) -> Self {
+        let (profiles, _) = ProfileTable::new(keys.table, cost_max);
+        Self {
+            profiles,
+            visitors: 0,
+            log_id: LogId::random(),
+            producer: None,
+            base_position: 1,
+            clock_ms: 0,
+            producers: BTreeMap::new(),
+            nodes: Nodes::default(),
+            window: Vec::new(),
+        }
+    }
 }
 
 /// Returns the table and the state of a directory: those of the newest checkpoint of a node, or the fold of
 /// the log of a server that was alone.
 fn beginning(
     settings: &NewEra,
+    from: &Path,
     keys: &ClusterKeys,
     disk: &Arc<dyn Disk>,
     log: &LockedLog,
     range: SeqRange,
 ) -> Result<Beginning, String> {
     let log_id = range.log_id.unwrap_or_else(LogId::random);
-    let directory = CheckpointDirectory::new(Arc::clone(disk), &settings.from);
+    let directory = CheckpointDirectory::new(Arc::clone(disk), from);
     if let Some((reader, saved)) = newest_own(&directory, keys)? {
         let ties = all_ties(&reader).map_err(|error| error.to_string())?;
         let LoadedFold { table, state } =
@@ -173,7 +206,7 @@ fn beginning(
         return Err(format!(
             "the log in {} begins at seq {}, because retention has deleted earlier records; this release founds a cluster only from a \
              directory whose log is complete, or from an empty one",
-            settings.from.display(),
+            from.display(),
             range.first
         ));
     }
@@ -185,7 +218,7 @@ fn beginning(
         window: DedupWindow::new(usize::try_from(settings.duplicates_max).unwrap_or(usize::MAX), 0),
         clock_ms: 0,
     };
-    let reader = LogReader::open(Arc::clone(disk), &settings.from, 0).map_err(|error| error.to_string())?;
+    let reader = LogReader::open(Arc::clone(disk), from, 0).map_err(|error| error.to_string())?;
     let mut reader = reader.with_durable_seq(range.last);
     while let Some(item) = reader.read_next().map_err(|error| error.to_string())? {
         if let LogItem::Records(records) = item {

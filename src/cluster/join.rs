@@ -1,19 +1,25 @@
-//! The rule that decides whether a node is ready. A starting node waits until it has read to the end of the
-//! stream. Later a setting can limit the lag.
+//! The rule that decides whether a node is ready. A starting node waits until it has read to the end of the stream and is
+//! the member of its name: no time limit ends this. Later a setting can limit the lag.
 //!
-//! A node that is alone is always ready: the end of the stream is unknown, and the node serves, records and
-//! acknowledges.
+//! The exception: if no NATS server can be reached for 10 s, a node that has joined before is ready with the profiles that
+//! it has, unless they are too old (`--start-alone`). A ready node that loses the stream stays ready.
 
+use super::members::Standing;
 pub use crate::metrics::cluster::NotReady;
 
 /// Lag with which a start is complete, in ms. The end of a busy stream moves on while the node reads.
 pub const JOINED_LAG_MS_MAX: i64 = 1_000;
+/// Time without a NATS server after which a node can be ready alone, in ms. A change of the leader takes 4 to 9 s.
+pub const UNREACHABLE_MS: i64 = 10_000;
 
 /// The progress of a node in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// True if the node does not read the stream.
-    pub is_alone: bool,
+    pub standing: Standing,
+    /// True if a NATS server has answered on the present connection.
+    pub is_reachable: bool,
+    /// True if the node reads the stream.
+    pub is_following: bool,
     /// True if the node has read to the end that the stream had at the connection.
     pub is_caught_up: bool,
     /// The time of the last message of the stream minus that of the last processed one, in ms.
@@ -23,44 +29,56 @@ pub struct Progress {
 /// Decides whether a node is ready.
 #[derive(Debug)]
 pub struct Readiness {
-    join_timeout_ms: i64,
+    /// True if the profiles of the start are recent, and of a node that has joined before.
+    may_start_alone: bool,
     /// `None`: no lag is too long.
     lag_ms_max: Option<i64>,
-    /// The time of the first look, in ms of a monotonic clock.
-    begun_ms: Option<i64>,
-    /// True after the node has read to the end of the stream once, or after the time limit.
+    /// The time of the first look without a reachable server, in ms of a monotonic clock.
+    unreachable_since_ms: Option<i64>,
+    /// True after the node has read to the end of the stream with the present profiles.
     has_joined: bool,
 }
 
 impl Readiness {
-    /// Creates the rule of a start. `join_timeout_ms` counts from the first look.
-    pub fn new(join_timeout_ms: i64, lag_ms_max: Option<i64>) -> Self {
-        Self { join_timeout_ms, lag_ms_max, begun_ms: None, has_joined: false }
+    /// Creates the rule of a start.
+    pub fn new(may_start_alone: bool, lag_ms_max: Option<i64>) -> Self {
+        Self { may_start_alone, lag_ms_max, unreachable_since_ms: None, has_joined: false }
     }
 
     /// Returns why the node is not ready. `None`: it is ready.
     pub fn look(&mut self, progress: Progress, now_ms: i64) -> Option<NotReady> {
-        let begun_ms = *self.begun_ms.get_or_insert(now_ms);
-        // Also for a node that is alone: the time limit is over only once.
-        self.has_joined |= now_ms - begun_ms >= self.join_timeout_ms;
-        if progress.is_alone {
-            return None;
+        self.unreachable_since_ms = match progress.is_reachable {
+            true => None,
+            false => self.unreachable_since_ms.or(Some(now_ms)),
+        };
+        match progress.standing {
+            Standing::Replaced => return Some(NotReady::Replaced),
+            Standing::NameInUse => return Some(NotReady::NameInUse),
+            Standing::Member => {
+                self.has_joined |= progress.is_caught_up && progress.lag_ms <= JOINED_LAG_MS_MAX;
+            }
+            Standing::Applicant => {}
         }
-        self.has_joined |= progress.is_caught_up && progress.lag_ms <= JOINED_LAG_MS_MAX;
         if !self.has_joined {
-            return Some(NotReady::Joining);
+            return (!self.is_alone_for_long(now_ms)).then_some(NotReady::Joining);
         }
-        self.lag_ms_max.filter(|max| progress.lag_ms > *max).map(|_| NotReady::Lagging)
+        let is_late = |max: &i64| progress.is_following && progress.lag_ms > *max;
+        self.lag_ms_max.filter(is_late).map(|_| NotReady::Lagging)
     }
 
-    /// Returns whether the start is complete.
-    pub fn has_joined(&self) -> bool {
-        self.has_joined
+    fn is_alone_for_long(&self, now_ms: i64) -> bool {
+        let since_ms = self.unreachable_since_ms.filter(|_| self.may_start_alone);
+        since_ms.is_some_and(|since_ms| now_ms - since_ms >= UNREACHABLE_MS)
     }
 
-    /// Returns the end of the time limit, in ms of the same clock. `None` after the start is complete.
+    /// Notes that the profiles were replaced by earlier ones.
+    pub fn on_loaded(&mut self) {
+        self.has_joined = false;
+    }
+
+    /// Returns when the node is ready alone at the earliest, in ms of the same clock. `None` if it will not be.
     pub fn deadline_ms(&self) -> Option<i64> {
-        let begun_ms = self.begun_ms.filter(|_| !self.has_joined)?;
-        begun_ms.checked_add(self.join_timeout_ms)
+        let since_ms = self.unreachable_since_ms.filter(|_| self.may_start_alone && !self.has_joined)?;
+        Some(since_ms + UNREACHABLE_MS)
     }
 }

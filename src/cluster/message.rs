@@ -2,9 +2,14 @@
 //!
 //! # Purpose
 //!
-//! A message is a run of consecutive records of one log, a heartbeat, the declaration of an era, or a list of
-//! forgotten nodes. A node sends runs and heartbeats. The operator's commands send the others. Every node
-//! reads all messages in the order of the stream. The stream drops a message after `max_age`.
+//! A message is a run of consecutive records of one log, a heartbeat, the declaration of an era, the removal of a
+//! member, or a request for the status of all nodes. A node sends runs and heartbeats. The operator's commands send the
+//! others. Every node reads all messages in the order of the stream. The stream drops a message after `max_age`.
+//!
+//! # Senders
+//!
+//! The subject of a message names its sender: `plx.CLUSTER.log.NODE` or `plx.CLUSTER.control`. The NATS servers let each
+//! user publish at its own subject only. So a kind that its sender may not send has no effect: [`Kind::is_allowed`].
 //!
 //! # Layout
 //!
@@ -13,11 +18,11 @@
 //! ```text
 //! OFFSET  SIZE  FIELD         MEANING
 //! 0       8     magic         FF 50 4C 58 4D 45 53 53 ("\xFFPLXMESS")
-//! 8       2     format        message format, 1. Each value implies one layout of records, that of log/format.rs
-//! 10      2     kind          1 run, 2 heartbeat, 3 forget, 4 era
+//! 8       2     format        message format, 2. Each value implies one layout of records, that of log/format.rs
+//! 10      2     kind          1 run, 2 heartbeat, 3 forget, 4 era, 5 status request
 //! 12      4     count         of records; 0 in a message that is no run
 //! 16      16    era
-//! 32      16    producer ID   0 in messages of kinds 3 and 4
+//! 32      16    producer ID   0 in messages of kinds 3, 4 and 5
 //! 48      8     base seq      the first seq that is sent under the producer ID
 //! 56      8     first         the seq of the first record
 //! 64      8     sent_ms       clock of the sender, milliseconds since 1970
@@ -30,17 +35,17 @@
 //! The payload of a run is its records, one after the other, as a segment has them. The key of a record is
 //! zero if it follows from site and message ID, because a hash does not compress. The reader computes it:
 //! [`RunRecord::key`]. The payload of an era is the JSON of [`super::era::Era`], those of heartbeats and
-//! forgotten nodes are [`super::payloads::Heartbeat`] and [`super::payloads::Forget`].
+//! removed members are [`super::payloads::Heartbeat`] and [`super::payloads::Forget`]. That of a status request is `{}`.
 //!
 //! # Checks on reading, in this order
 //!
 //! Magic, length, checksum, format, kind, count and raw bytes, zstd frame, hash, records. A message that
-//! fails one has no effect, on every node alike. The unknown format is the exception: the node stops before
-//! the message, because a later release understands it.
+//! fails one has no effect, on every node alike. So a sender with an unknown format stops nobody but itself.
 //!
 //! # Changes of a version
 //!
-//! Another layout of messages or of records takes another format. A reader stops at a format that it does not know.
+//! Another layout of messages or of records takes another format, and another fold version of the era. All nodes of an
+//! era have its fold version, so they agree on the messages that have no effect.
 //!
 //! **The smallest message in hex** is `tests/golden/smallest.message.hex`, a golden test: one page event.
 
@@ -55,7 +60,7 @@ use crate::record::Record;
 /// First bytes of a message.
 const MAGIC: [u8; 8] = *b"\xFFPLXMESS";
 /// The format that this release writes and reads.
-pub const FORMAT: u16 = 1;
+pub const FORMAT: u16 = 2;
 /// Length of the fixed part.
 pub const HEADER_BYTES: usize = 88;
 /// Bytes of records in a run before compression, unless a single record is longer. 256 KiB batches compress to
@@ -78,10 +83,41 @@ pub enum Kind {
     Run = 1,
     /// The facts about a node.
     Heartbeat = 2,
-    /// The nodes that will not return.
+    /// The removal of a member.
     Forget = 3,
     /// The declaration of an era.
     Era = 4,
+    /// The request that each node sends a heartbeat at once.
+    StatusRequest = 5,
+}
+
+impl Kind {
+    /// Returns whether a sender may send messages of this kind.
+    pub fn is_allowed(self, sender: &Sender) -> bool {
+        match self {
+            Self::Run | Self::Heartbeat => matches!(sender, Sender::Node(_)),
+            Self::Forget | Self::Era | Self::StatusRequest => *sender == Sender::Control,
+        }
+    }
+}
+
+/// The sender of a message, as its subject says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sender {
+    /// The operator's commands.
+    Control,
+    /// A node, by its name.
+    Node(String),
+}
+
+impl Sender {
+    /// Returns the end of the subject, which the chain covers. A node's differs from that of the operator for each name.
+    pub fn subject_end(&self) -> String {
+        match self {
+            Self::Control => "control".to_owned(),
+            Self::Node(name) => format!("log.{name}"),
+        }
+    }
 }
 
 /// The fixed part of a message without magic, format, sizes and checksums.
@@ -106,6 +142,7 @@ pub struct StreamMessage<B> {
     pub position: u64,
     /// The stream's clock when it appended the message, in milliseconds since 1970.
     pub stream_ms: i64,
+    pub sender: Sender,
     /// The encoded message.
     pub bytes: B,
 }
@@ -121,8 +158,8 @@ pub struct Message {
 /// An error while decoding a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// A later release wrote the message.
-    #[error("message format {0} is not supported; use the release of the other nodes")]
+    /// Another release wrote the message.
+    #[error("message format {0} is not supported; the sender needs the release of the other nodes")]
     UnsupportedFormat(u16),
     /// The message is damaged or not ours.
     #[error("the message is malformed: {0}")]
@@ -200,6 +237,7 @@ impl Decoder {
             2 => Kind::Heartbeat,
             3 => Kind::Forget,
             4 => Kind::Era,
+            5 => Kind::StatusRequest,
             _ => return Err(malformed("unknown kind")),
         };
         let raw_bytes = u32_at(header, 80) as usize;

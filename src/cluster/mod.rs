@@ -16,8 +16,10 @@
 //! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
 //! | decides when a node that lacks messages is ready | [`join`] |
+//! | says which process of a name is the member | [`members`] |
+//! | specifies the file `node` | [`identity`] |
 //! | compares tables | [`audit`] |
-//! | knows the nodes, lists erasures | [`nodes`] |
+//! | knows the logs, lists erasures | [`nodes`] |
 //! | specifies the payloads of heartbeats | [`payloads`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
@@ -46,7 +48,9 @@ pub(crate) mod erasing;
 pub mod filter;
 pub mod follow;
 pub mod forward;
+pub mod identity;
 pub mod join;
+pub mod members;
 pub mod message;
 pub mod nodes;
 pub mod order;
@@ -64,6 +68,7 @@ pub(crate) mod node;
 pub mod old_records;
 pub(crate) mod operate;
 mod positions;
+mod replaced;
 pub(crate) mod restore;
 mod secret;
 pub(crate) mod servers;

@@ -14,6 +14,7 @@ mod checkpoints;
 mod erasures;
 mod follow;
 mod heartbeat;
+mod standing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +25,10 @@ use super::acknowledge::WaitingRequests;
 use super::erasing::{ErasureLink, read_erased};
 use super::follow::{Follower, Head, OwnLog, ReturnHistory};
 use super::forward::{Forwarder, fill_run};
+use super::identity::{Identity, random_bits};
 use super::join::{NotReady, Progress, Readiness};
 use super::link::{Command, StreamEnd, WriterLink};
+use super::members::{Membership, Standing};
 use super::message::{Decoder, Encoder, Header, Kind};
 use super::own_log::OwnRecords;
 use super::positions::PositionsFile;
@@ -56,8 +59,7 @@ const LOOK_MS: i64 = 500;
 /// The settings and the parts of a node.
 pub(crate) struct NodeParts {
     pub(crate) directory: PathBuf,
-    /// The name of the node.
-    pub(crate) name: String,
+    pub(crate) identity: Identity,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) keys: ClusterKeys,
     pub(crate) producer: Producer,
@@ -93,13 +95,19 @@ enum Phase {
 /// A node of a cluster.
 pub(crate) struct Node {
     directory: PathBuf,
-    name: String,
     disk: Arc<dyn Disk>,
     keys: ClusterKeys,
     link: WriterLink,
     metrics: Arc<ClusterMetrics>,
     connection: u64,
     phase: Phase,
+    /// True if a NATS server has answered on the present connection.
+    is_reachable: bool,
+    membership: Membership,
+    standing: Standing,
+    forbidden: standing::ForbiddenMessages,
+    /// True if the loaded state knows the log of this directory, and not its instance as a member.
+    was_removed: bool,
     /// `None` before the first message of the era was read.
     state: Option<StreamState>,
     /// The content of a file of `new-era` that waits for the message of its era.
@@ -149,16 +157,20 @@ impl Node {
         let follower = Follower::new(producer, is_producer_saved);
         let returned = returned_of(&follower.producer, state.as_ref(), unfounded.as_ref());
         let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
-        Ok(Self {
+        let node = Self {
             erasures: erasures::Erasures::new(parts.erasures, read_erased(&directory)),
             directory,
-            name: parts.name,
             disk,
             keys,
             link: parts.link,
             metrics: parts.metrics,
             connection: 0,
             phase: Phase::Disconnected,
+            is_reachable: false,
+            membership: Membership::new(parts.identity),
+            standing: Standing::Applicant,
+            forbidden: standing::ForbiddenMessages::default(),
+            was_removed: false,
             state,
             unfounded,
             candidates: Vec::new(),
@@ -181,7 +193,9 @@ impl Node {
             is_recovered: false,
             head: None,
             sent_before: returned,
-        })
+        };
+        node.publish_refusal();
+        Ok(node)
     }
 
     /// Returns the last own seq that has returned. Recovery passes the records after it.
@@ -244,6 +258,7 @@ impl Node {
         has_more |= self.forward(clock);
         self.send_heartbeat_if_due(clock);
         self.save_producer_if_due(clock.now_ms());
+        self.end_if_replaced();
         self.publish_metrics(clock);
         self.publish_readiness(clock);
         if has_more {
@@ -286,7 +301,8 @@ impl Node {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else {
             return Ok(false);
         };
-        if !self.follower.may_forward() || !self.erasures.is_idle() {
+        let has_name = matches!(self.standing, Standing::Member | Standing::Replaced);
+        if !has_name || !self.follower.may_forward() || !self.erasures.is_idle() {
             return Ok(false);
         }
         let now_ms = monotonic_ms(clock);
@@ -348,8 +364,7 @@ impl Node {
     }
 
     fn random_id() -> ProducerId {
-        let [low, high] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
-        ProducerId(std::array::from_fn(|i| if i < 8 { low[i] } else { high[i - 8] }))
+        ProducerId(random_bits())
     }
 
     /// Returns the seq up to which retention may delete records.
@@ -402,21 +417,16 @@ impl Node {
         self.metrics.set_not_ready(not_ready);
     }
 
-    /// Returns why a node in this state is not ready. Logs if it has become ready without the end of the stream.
+    /// Returns why a node in this state is not ready.
     fn decide_readiness(&mut self, state: ClusterState, clock: &dyn Clock) -> Option<NotReady> {
-        let lag_ms = self.lag_ms();
-        let (is_alone, is_caught_up) = (state == ClusterState::Alone, self.is_caught_up());
-        let had_joined = self.readiness.has_joined();
-        let not_ready = self.readiness.look(Progress { is_alone, is_caught_up, lag_ms }, monotonic_ms(clock));
-        if self.readiness.has_joined() && !had_joined && !is_caught_up {
-            tracing::warn!(
-                position = self.position(),
-                head_position = self.end.last,
-                lag_ms,
-                "--join-timeout is over before this node has read the stream to its end; its profiles are stale"
-            );
-        }
-        not_ready
+        let progress = Progress {
+            standing: self.standing,
+            is_reachable: self.is_reachable,
+            is_following: state != ClusterState::Alone,
+            is_caught_up: self.is_caught_up(),
+            lag_ms: self.lag_ms(),
+        };
+        self.readiness.look(progress, monotonic_ms(clock))
     }
 
     fn publish_metrics(&self, clock: &dyn Clock) {

@@ -15,7 +15,7 @@ use crate::visitors::erasure::{Eraser, ErasureError};
 /// sends under a later producer ID are others, and do not count.
 pub fn first_allowed_seq(producer: &Producer, nodes: &Nodes) -> u64 {
     let ids = producer.predecessors.iter().map(|one| one.id).chain([producer.id]);
-    let told = ids.filter_map(|id| Some(nodes.entries.get(&id)?.first_seq.min(producer.seqs_of(id)?.end)));
+    let told = ids.filter_map(|id| Some(nodes.logs.get(&id)?.first_seq.min(producer.seqs_of(id)?.end)));
     told.max().unwrap_or(0)
 }
 

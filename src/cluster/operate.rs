@@ -1,20 +1,21 @@
-//! The operator's view of a running cluster: the nodes with their newest heartbeats, and `parallax cluster forget`.
+//! The operator's view of a running cluster: the members with their present positions, and `parallax cluster forget`.
 //!
-//! The command is no node and has no state. It reads the last message of each node, and the heartbeats of the
-//! last seconds.
+//! The command is no node and has no state. It sends a status request, which each node answers with a heartbeat. If its user
+//! may not send, it shows the last heartbeats.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::era::Era;
 use super::link::MessageBytes;
-use super::message::{Decoder, Encoder, Kind, Message, StreamMessage};
-use super::nodes::REACHABLE_MS;
-use super::payloads::{Forget, Heartbeat, Hex};
-use super::stream::{CONTROL, ClusterStream, StreamInfo};
+use super::members::REACHABLE_MS;
+use super::message::{Decoder, Encoder, Header, Kind, Message, Sender, StreamMessage};
+use super::payloads::{Forget, Heartbeat, Hex, MemberSummary, STATUS_REQUEST, control_header};
+use super::stream::{ClusterStream, StreamInfo};
 use crate::clock;
 use crate::nats::connect::NatsSettings;
 
@@ -22,6 +23,9 @@ use crate::nats::connect::NatsSettings;
 const HEARTBEATS_SPAN: Duration = Duration::from_secs(25);
 /// Time limit of reading them. On a busy stream, the nodes whose heartbeats were not reached are shown without.
 const HEARTBEATS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for which nodes can answer a status request. A node that catches up answers later, and is shown with an earlier
+/// heartbeat.
+const ANSWERS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The state of the stream, for `cluster status`.
 #[derive(Debug)]
@@ -35,23 +39,45 @@ pub(crate) struct StreamStatus {
     pub(crate) nodes: Vec<NodeStatus>,
 }
 
-/// The newest message of a node, and its newest heartbeat.
+/// A node: a member, or the sender of messages that the stream has.
 #[derive(Debug)]
 pub(crate) struct NodeStatus {
     pub(crate) name: String,
-    producer: Hex,
+    /// The instance of the member. `None` for a node that is no member.
+    pub(crate) member: Option<Hex>,
     /// Time since the newest message of the node.
     pub(crate) silent_ms: i64,
-    /// `None` if none was sent lately.
-    pub(crate) heartbeat: Option<Heartbeat>,
+    pub(crate) heartbeat: Option<HeardHeartbeat>,
+}
+
+/// A heartbeat that was read lately.
+#[derive(Debug)]
+pub(crate) struct HeardHeartbeat {
+    pub(crate) heartbeat: Heartbeat,
+    /// The number of messages that the node had not read when it sent the heartbeat.
+    pub(crate) behind: u64,
+    position: u64,
+}
+
+/// The era that a new one replaces, and the nodes that would lose it.
+#[derive(Debug)]
+pub(crate) struct PresentEra {
+    /// The ID of the era, in hex: that of the stream, else that of the data directory.
+    pub(crate) id: Option<String>,
+    /// True if the stream has the era.
+    pub(crate) is_in_stream: bool,
+    pub(crate) nodes: Vec<NodeStatus>,
 }
 
 impl StreamStatus {
     /// Returns the newest position at which all nodes with a recent heartbeat have a mark, and the names of
     /// the nodes for each pair of chain and digest there. `None` if fewer than two nodes have a common mark.
     pub(crate) fn digests(&self) -> Option<(u64, BTreeMap<String, Vec<&str>>)> {
-        let heard: Vec<(&str, &Heartbeat)> =
-            self.nodes.iter().filter_map(|node| Some((&*node.name, node.heartbeat.as_ref()?))).collect();
+        let heard: Vec<(&str, &Heartbeat)> = self
+            .nodes
+            .iter()
+            .filter_map(|node| Some((&*node.name, &node.heartbeat.as_ref()?.heartbeat)))
+            .collect();
         let (_, first) = heard.first().filter(|_| heard.len() > 1)?;
         let mark_at =
             |beat: &Heartbeat, position| beat.marks.iter().find(|mark| mark.position == position).copied();
@@ -82,78 +108,155 @@ pub(crate) fn status(nats: &NatsSettings, cluster_name: &str) -> Result<StreamSt
     run(async {
         let client = nats.connect_once().await?;
         let server_version = client.server_info().version;
-        let stream = ClusterStream::new(client, cluster_name, CONTROL);
+        let stream = ClusterStream::new(client, cluster_name, Sender::Control);
         let StreamInfo { head, era: published, replicas, .. } = stream.info().await?;
         let era_position = published.as_ref().map_or(0, |published| published.position);
-        let nodes = nodes(&stream, head.last).await?;
         let era = published.map(|published| published.era);
-        let first = head.first;
-        let last = head.last;
-        Ok(StreamStatus { era, era_position, first, last, replicas, server_version, nodes })
+        let mut nodes = Nodes::read(&stream, head.last).await?;
+        if let Some(era) = &era {
+            nodes.ask(&stream, era).await?;
+        }
+        let last = nodes.last_position.max(head.last);
+        let nodes = nodes.list();
+        Ok(StreamStatus { era, era_position, first: head.first, last, replicas, server_version, nodes })
     })
 }
 
-/// Returns the nodes that have a message in the stream.
-async fn nodes(stream: &ClusterStream, last_position: u64) -> Result<Vec<NodeStatus>, String> {
-    let mut decoder = Decoder::new().map_err(|error| format!("cannot decode messages: {error}"))?;
-    let mut nodes = Vec::new();
-    let mut newest_ms = i64::MIN;
-    for (name, message) in stream.last_of_each_node().await? {
-        let Ok(decoded) = decoder.decode(&message.bytes) else { continue };
-        newest_ms = newest_ms.max(message.stream_ms);
-        let producer = Hex(decoded.header.producer_id.0);
+/// Returns the era of a stream, or of a directory if the stream has none.
+///
+/// # Errors
+/// The stream cannot be read.
+pub(crate) async fn present_era(
+    stream: &ClusterStream,
+    directory_era: Option<Era>,
+) -> Result<PresentEra, String> {
+    let info = stream.info().await.ok();
+    let nodes = match &info {
+        Some(info) => Nodes::read(stream, info.head.last).await?.list(),
+        None => Vec::new(),
+    };
+    let in_stream = info.and_then(|info| info.era).map(|published| published.era);
+    let is_in_stream = in_stream.is_some();
+    let era = in_stream.or(directory_era);
+    let id = era.map(|era| format!("{:032x}", u128::from_be_bytes(era.id.0)));
+    Ok(PresentEra { id, is_in_stream, nodes })
+}
+
+/// The nodes of a stream, as they are read from it.
+struct Nodes {
+    decoder: Decoder,
+    nodes: BTreeMap<String, NodeStatus>,
+    last_position: u64,
+}
+
+impl Nodes {
+    /// Reads the newest message of each node, and the heartbeats of the last seconds.
+    async fn read(stream: &ClusterStream, last_position: u64) -> Result<Self, String> {
+        let decoder = Decoder::new().map_err(|error| format!("cannot decode messages: {error}"))?;
+        let mut nodes = Self { decoder, nodes: BTreeMap::new(), last_position };
+        let mut newest_ms = i64::MIN;
+        for (_, message) in stream.last_of_each_node().await? {
+            newest_ms = newest_ms.max(message.stream_ms);
+            nodes.note(&message);
+        }
+        if !nodes.nodes.is_empty() {
+            let since_ms = newest_ms.saturating_sub(HEARTBEATS_SPAN.as_millis() as i64);
+            let mut note = |message| nodes.note(&message);
+            // Without an answer in time, the nodes are shown without these heartbeats.
+            let reading = stream.visit_since(since_ms, last_position, &mut note);
+            timeout(HEARTBEATS_TIMEOUT, reading).await.unwrap_or(Ok(()))?;
+        }
+        Ok(nodes)
+    }
+
+    /// Asks all nodes for a heartbeat, and reads the answers.
+    async fn ask(&mut self, stream: &ClusterStream, era: &Era) -> Result<(), String> {
+        let header = control_header(Kind::StatusRequest, era.id, clock::now_ms());
+        // A user without the permission to send gets no acknowledgement.
+        let Ok(position) = append(stream, &header, STATUS_REQUEST).await else { return Ok(()) };
+        let answers = async {
+            let mut messages = stream.read(position).await?;
+            while !self.has_answers_after(position)
+                && let Some(Ok(message)) = messages.next().await
+            {
+                stream.received(&message).iter().for_each(|message| self.note(message));
+            }
+            Ok::<_, String>(())
+        };
+        timeout(ANSWERS_TIMEOUT, answers).await.unwrap_or(Ok(()))
+    }
+
+    /// Returns whether each node that was heard lately has sent a heartbeat after a position.
+    fn has_answers_after(&self, position: u64) -> bool {
+        let is_missing = |node: &NodeStatus| {
+            let has_answered = node.heartbeat.as_ref().is_some_and(|heard| heard.position > position);
+            node.silent_ms < REACHABLE_MS && !has_answered
+        };
+        !self.nodes.values().any(is_missing)
+    }
+
+    /// Notes a message of a node.
+    fn note(&mut self, message: &StreamMessage<MessageBytes>) {
+        self.last_position = self.last_position.max(message.position);
+        let (Sender::Node(name), Ok(decoded)) = (&message.sender, self.decoder.decode(&message.bytes)) else {
+            return;
+        };
         let silent_ms = clock::now_ms().saturating_sub(message.stream_ms).max(0);
-        nodes.push(NodeStatus { name, producer, silent_ms, heartbeat: heartbeat_of(&decoded) });
+        let new = || NodeStatus { name: name.clone(), member: None, silent_ms, heartbeat: None };
+        let node = self.nodes.entry(name.clone()).or_insert_with(new);
+        node.silent_ms = node.silent_ms.min(silent_ms);
+        if let Some(heartbeat) = heartbeat_of(&decoded).filter(|heartbeat| heartbeat.node == *name) {
+            let behind = (message.position - 1).saturating_sub(heartbeat.position);
+            node.heartbeat = Some(HeardHeartbeat { heartbeat, behind, position: message.position });
+        }
     }
-    if !nodes.is_empty() {
-        // Without an answer in time, the nodes are shown without these heartbeats.
-        let reading = read_heartbeats(stream, newest_ms, last_position, &mut decoder, &mut nodes);
-        timeout(HEARTBEATS_TIMEOUT, reading).await.unwrap_or(Ok(()))?;
+
+    /// Returns all nodes. The members are those of the newest heartbeat.
+    fn list(mut self) -> Vec<NodeStatus> {
+        let newest = self.nodes.values().filter_map(|node| node.heartbeat.as_ref());
+        let newest = newest.max_by_key(|heard| heard.position);
+        let members: Vec<MemberSummary> =
+            newest.map_or_else(Vec::new, |heard| heard.heartbeat.members.clone());
+        for member in members {
+            let silent_ms = clock::now_ms().saturating_sub(member.heard_ms).max(0);
+            let name = member.name.clone();
+            let new = || NodeStatus { name, member: None, silent_ms, heartbeat: None };
+            self.nodes.entry(member.name).or_insert_with(new).member = Some(member.instance);
+        }
+        self.nodes.into_values().collect()
     }
-    Ok(nodes)
 }
 
 fn heartbeat_of(message: &Message) -> Option<Heartbeat> {
     serde_json::from_slice(&message.payload).ok().filter(|_| message.header.kind == Kind::Heartbeat)
 }
 
-/// Reads the newest heartbeats up to the position `last_position`.
-async fn read_heartbeats(
-    stream: &ClusterStream,
-    newest_message_ms: i64,
-    last_position: u64,
-    decoder: &mut Decoder,
-    nodes: &mut [NodeStatus],
-) -> Result<(), String> {
-    let since_ms = newest_message_ms.saturating_sub(HEARTBEATS_SPAN.as_millis() as i64);
-    let mut note = |message: StreamMessage<MessageBytes>| {
-        let beat = decoder.decode(&message.bytes).ok().and_then(|decoded| heartbeat_of(&decoded));
-        if let Some(beat) = beat
-            && let Some(node) = nodes.iter_mut().find(|node| node.name == beat.node)
-        {
-            node.heartbeat = Some(beat);
-        }
-    };
-    stream.visit_since(since_ms, last_position, &mut note).await
+/// Appends a message of the operator. Returns its position.
+async fn append(stream: &ClusterStream, header: &Header, payload: &[u8]) -> Result<u64, String> {
+    let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(header, payload));
+    let bytes = bytes.map_err(|error| format!("cannot encode the message: {error}"))?;
+    let appended = stream.append(bytes).await?.await;
+    appended.map(|appended| appended.sequence).map_err(|error| format!("cannot append the message: {error}"))
 }
 
-/// Appends the message that forgets a node. Returns its position.
+/// Appends the message that removes a member. Returns its position.
 ///
 /// # Errors
-/// The stream has no message of the node, the node still sends, or the servers refuse the message.
+/// The cluster has no such member, the node still sends, or the servers refuse the message.
 pub(crate) fn forget(nats: &NatsSettings, cluster_name: &str, node_name: &str) -> Result<u64, String> {
     run(async {
         let client = nats.connect_once().await?;
-        let stream = ClusterStream::new(client, cluster_name, CONTROL);
+        let stream = ClusterStream::new(client, cluster_name, Sender::Control);
         let StreamInfo { head, era, .. } = stream.info().await?;
-        let era = era.ok_or("the stream has no era, so it has no node to forget")?.era;
-        let nodes = nodes(&stream, head.last).await?;
-        let Some(node) = nodes.iter().find(|node| node.name == node_name) else {
-            let names: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();
-            return Err(format!(
-                "the stream has no message of a node {node_name}; it has those of {}",
-                names.join(", ")
-            ));
+        let era = era.ok_or("the stream has no era, so it has no member to remove")?.era;
+        let nodes = Nodes::read(&stream, head.last).await?.list();
+        let members = || nodes.iter().filter(|node| node.member.is_some());
+        let Some(node) = members().find(|node| node.name == node_name) else {
+            let names: Vec<&str> = members().map(|node| &*node.name).collect();
+            return Err(match names.is_empty() {
+                true => "no node has reported the members lately; start one, then try again".to_owned(),
+                false => format!("the cluster has no member {node_name}; it has {}", names.join(", ")),
+            });
         };
         if node.silent_ms < REACHABLE_MS {
             return Err(format!(
@@ -162,14 +265,7 @@ pub(crate) fn forget(nats: &NatsSettings, cluster_name: &str, node_name: &str) -
                 REACHABLE_MS / 1_000
             ));
         }
-        let predecessors = node.heartbeat.iter().flat_map(|beat| beat.predecessors.iter().copied());
-        let forget = Forget { producers: [node.producer].into_iter().chain(predecessors).collect() };
-        let (header, payload) = forget.to_message(era.id, clock::now_ms());
-        let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
-        let bytes = bytes.map_err(|error| format!("cannot encode the message: {error}"))?;
-        let appended = stream.append(bytes).await?.await;
-        appended
-            .map(|appended| appended.sequence)
-            .map_err(|error| format!("cannot append the message: {error}"))
+        let (header, payload) = Forget { node: node_name.to_owned() }.to_message(era.id, clock::now_ms());
+        append(&stream, &header, &payload).await
     })
 }

@@ -140,6 +140,15 @@ impl Positions {
         }
     }
 
+    /// Returns the first seq from which on all records have at least this order. Those after `returned_seq` have.
+    pub fn first_seq_from(&self, least_order: u64, returned_seq: u64) -> u64 {
+        if least_order == 0 {
+            return 0;
+        }
+        let below = self.entries.partition_point(|entry| order(entry.position, 0) < least_order);
+        self.entries.get(below).map_or(returned_seq + 1, |entry| entry.first_seq)
+    }
+
     /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned
     /// can be in a message after `global_position`, and before that of the heartbeat.
     pub fn oldest(&self, first_seq: u64, returned_seq: u64, global_position: u64) -> u64 {

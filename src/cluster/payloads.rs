@@ -1,4 +1,4 @@
-//! The payloads of the messages about nodes: the heartbeat, and the message that forgets nodes.
+//! The payloads of the messages about nodes: the heartbeat, the removal of a member, and the status request.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -32,13 +32,15 @@ impl<'d> Deserialize<'d> for Hex {
 pub struct Heartbeat {
     /// The name of the node.
     pub node: String,
+    /// The instance of its data directory.
+    pub instance: Hex,
+    /// The session of its process.
+    pub session: Hex,
     /// The position of the sender's state.
     #[serde(with = "text")]
     pub position: u64,
     /// The newest marks of the sender, ascending.
     pub marks: Vec<Mark>,
-    /// The producer IDs that the directory of the sender used before.
-    pub predecessors: Vec<Hex>,
     /// The position up to which the sender has done all erasures.
     #[serde(with = "text")]
     pub erased_to: u64,
@@ -48,6 +50,22 @@ pub struct Heartbeat {
     /// The first seq of the log of the sender.
     #[serde(with = "text")]
     pub first_seq: u64,
+    /// The number of own records that the stream has not returned to the sender.
+    #[serde(with = "text")]
+    pub unreturned: u64,
+    /// The members in the sender's state, for `parallax cluster status`.
+    pub members: Vec<MemberSummary>,
+}
+
+/// A member, as the state of a heartbeat's sender has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MemberSummary {
+    pub name: String,
+    pub instance: Hex,
+    /// The state's clock at the newest heartbeat of the member, in milliseconds since 1970.
+    #[serde(with = "text")]
+    pub heard_ms: i64,
 }
 
 impl Heartbeat {
@@ -73,23 +91,29 @@ pub struct Mark {
     pub digest: Hex,
 }
 
-/// The payload of a message that forgets nodes.
+/// The payload of a message that removes a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Forget {
-    /// The producer IDs that will not return.
-    pub producers: Vec<Hex>,
+    /// The name of the member.
+    pub node: String,
 }
 
 impl Forget {
     /// Returns the header and the payload of the message.
     ///
     /// # Panics
-    /// Never: the IDs are texts.
+    /// Never: the name is a text.
     pub fn to_message(&self, era_id: EraId, sent_ms: i64) -> (Header, Vec<u8>) {
-        let producer_id = ProducerId([0; 16]);
-        let header =
-            Header { kind: Kind::Forget, era: era_id, producer_id, base_seq: 0, first: 0, sent_ms, count: 0 };
-        (header, serde_json::to_vec(self).expect("texts are JSON"))
+        (control_header(Kind::Forget, era_id, sent_ms), serde_json::to_vec(self).expect("texts are JSON"))
     }
 }
+
+/// Returns the header of an operator's message to the present era.
+pub fn control_header(kind: Kind, era_id: EraId, sent_ms: i64) -> Header {
+    let producer_id = ProducerId([0; 16]);
+    Header { kind, era: era_id, producer_id, base_seq: 0, first: 0, sent_ms, count: 0 }
+}
+
+/// The payload of a status request.
+pub const STATUS_REQUEST: &[u8] = b"{}";

@@ -41,6 +41,12 @@ impl Orders {
         Arc::new(move |seq| orders.order_of(seq))
     }
 
+    /// Returns the first seq from which on all records have at least this order.
+    pub(crate) fn first_seq_from(&self, least_order: u64) -> u64 {
+        let state = self.lock();
+        state.positions.first_seq_from(least_order, state.returned)
+    }
+
     /// Returns the order below which the log has no record, at a global position of the state.
     pub(crate) fn oldest(&self, first_seq: u64, global_position: u64) -> u64 {
         let state = self.lock();

@@ -162,7 +162,7 @@ fn own_checkpoints(
                 checkpoint_name(number),
                 CheckpointError::EarlierFold
             )),
-            Ok((reader, bytes)) if !bytes.is_empty() => match saved::decode(&bytes) {
+            Ok((reader, bytes)) if !bytes.is_empty() => match decode_state(&checkpoint_name(number), &bytes)? {
                 Some(saved) => found.push(Found { reader, saved, number: Some(number) }),
                 None => {
                     warnings.push(format!("{}: its section `stream` is invalid", checkpoint_name(number)))
@@ -193,6 +193,21 @@ pub(crate) fn newest_own(
     Ok(Some((reader, saved)))
 }
 
+/// Decodes the state of the file `name`. `None`: it is damaged, or of a server that is alone.
+///
+/// # Errors
+/// Another release wrote it.
+fn decode_state(name: &str, bytes: &[u8]) -> Result<Option<SavedState>, String> {
+    match saved::other_version(bytes) {
+        Some(version) => Err(format!(
+            "{name}: the state of the node has version {version}, and this release reads version {}; start with an empty data directory \
+             and the checkpoint of a node of this release, or found the cluster again with `parallax cluster found`",
+            saved::VERSION
+        )),
+        None => Ok(saved::decode(bytes)),
+    }
+}
+
 /// Reads a checkpoint that the operator names.
 fn read_file(path: &Path) -> Result<Found, String> {
     let name = path.display();
@@ -202,7 +217,7 @@ fn read_file(path: &Path) -> Result<Found, String> {
         return Err(format!("--bootstrap {name}: {}", CheckpointError::EarlierFold));
     }
     let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;
-    let saved = saved::decode(&bytes).ok_or_else(|| {
+    let saved = decode_state(&format!("--bootstrap {name}"), &bytes)?.ok_or_else(|| {
         format!("--bootstrap {name}: it is the checkpoint of a server that is alone; make a file with `parallax cluster new-era`")
     })?;
     Ok(Found { reader, saved, number: None })

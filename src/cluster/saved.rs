@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD           MEANING
-//! 0       4     version         1
+//! 0       4     version         2
 //! 4       8     position        messages 1 to this one are processed; 0 in the file of `new-era`, before its message exists
 //! 12      16    chain           hash over these messages
 //! 28      16    previous chain  the same without the last one
@@ -14,8 +14,10 @@
 //! 56      n     era             JSON, as in the message of an era
 //! ..      4     producers       their number
 //! ..            PRODUCER        ascending by ID
-//! ..      4     nodes           their number
-//! ..            NODE            ascending by ID
+//! ..      4     members         their number, at most 256
+//! ..            MEMBER          ascending by name
+//! ..      4     logs            their number
+//! ..            LOG             ascending by ID
 //! ..      4     erasures        their number
 //! ..            ERASURE         ascending by position
 //! ..      8     window          number of keys
@@ -31,18 +33,26 @@
 //! 45      16    key             of that record
 //! 61      16    running hash    over all accepted records
 //! 77      8     marked          time of the newest mark, milliseconds
-//! 85      4     marks           their number, at most 1,024
-//! 89      24    MARK            seq (8), hash (16); ascending
+//! 85      4     name length     n
+//! 89      n     name            of the node that sends under the ID; empty before its first accepted run
+//! ..      4     marks           their number, at most 1,024
+//! ..      24    MARK            seq (8), hash (16); ascending
 //!
-//! NODE
+//! MEMBER
+//! 0       4     name length     n
+//! 4       n     name
+//! ..      16    instance        of the data directory
+//! ..      16    session         of the process
+//! ..      8     since           the position of the heartbeat with which the session began
+//! ..      8     heard           the state's clock at the newest heartbeat, milliseconds
+//! ..      16    producer ID     under which the member sends
+//! ..      8     erased to       the position up to which the member has done all erasures
+//! ..      8     oldest          the order below which the member has no records
+//!
+//! LOG
 //! 0       16    producer ID
-//! 16      1     flags           1 superseded, 2 forgotten
-//! 17      8     heard           the state's clock at the newest heartbeat, milliseconds
-//! 25      8     erased to       the position up to which the node has done all erasures
-//! 33      8     oldest          the order below which the node has no records
-//! 41      8     first seq       the seq below which the log of the producer has no records
-//! 49      4     name length     n
-//! 53      n     name
+//! 16      8     heard           the state's clock at the newest heartbeat, or at the first run, milliseconds
+//! 24      8     first seq       the seq below which the log of the producer has no records
 //!
 //! ERASURE
 //! 0       16    key of the tombstone
@@ -61,12 +71,15 @@
 use std::collections::BTreeMap;
 
 use super::era::Era;
+use super::identity::{InstanceId, SessionId};
+use super::members::{MEMBERS_MAX, Member, Members};
 use super::message::RecordIdentity;
-use super::nodes::{Erasure, NodeEntry, Nodes};
+use super::nodes::{Erasure, LogEntry, Nodes};
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, SEQ_MARKS_MAX, SavedState, SeqMark};
 
-const VERSION: u32 = 1;
+/// The version that this release writes and reads.
+pub const VERSION: u32 = 2;
 /// Longest JSON of an era. A longer one is damage.
 const ERA_BYTES_MAX: usize = 64 << 10;
 /// Longest name of a node, and longest payload of a tombstone. A longer one is damage.
@@ -110,6 +123,7 @@ fn encode_producer(id: ProducerId, entry: &ProducerEntry, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&last.key.to_le_bytes());
     bytes.extend_from_slice(&entry.running_hash.to_le_bytes());
     bytes.extend_from_slice(&entry.marked_ms.to_le_bytes());
+    encode_text(&entry.node, bytes);
     bytes.extend_from_slice(&(entry.marks.len() as u32).to_le_bytes());
     for mark in &entry.marks {
         bytes.extend_from_slice(&mark.seq.to_le_bytes());
@@ -117,20 +131,28 @@ fn encode_producer(id: ProducerId, entry: &ProducerEntry, bytes: &mut Vec<u8>) {
     }
 }
 
+fn encode_text(text: &str, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+}
+
 fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
-    let encode_text = |text: &str, bytes: &mut Vec<u8>| {
-        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(text.as_bytes());
-    };
-    bytes.extend_from_slice(&(nodes.entries.len() as u32).to_le_bytes());
-    for (id, entry) in &nodes.entries {
+    bytes.extend_from_slice(&(nodes.members.0.len() as u32).to_le_bytes());
+    for (name, member) in &nodes.members.0 {
+        encode_text(name, bytes);
+        bytes.extend_from_slice(&member.instance.0);
+        bytes.extend_from_slice(&member.session.0);
+        bytes.extend_from_slice(&member.since.to_le_bytes());
+        bytes.extend_from_slice(&member.heard_ms.to_le_bytes());
+        bytes.extend_from_slice(&member.producer.0);
+        bytes.extend_from_slice(&member.erased_to.to_le_bytes());
+        bytes.extend_from_slice(&member.oldest.to_le_bytes());
+    }
+    bytes.extend_from_slice(&(nodes.logs.len() as u32).to_le_bytes());
+    for (id, entry) in &nodes.logs {
         bytes.extend_from_slice(&id.0);
-        bytes.push(u8::from(entry.is_superseded) | u8::from(entry.is_forgotten) << 1);
         bytes.extend_from_slice(&entry.heard_ms.to_le_bytes());
-        bytes.extend_from_slice(&entry.erased_to.to_le_bytes());
-        bytes.extend_from_slice(&entry.oldest.to_le_bytes());
         bytes.extend_from_slice(&entry.first_seq.to_le_bytes());
-        encode_text(&entry.name, bytes);
     }
     bytes.extend_from_slice(&(nodes.erasures.len() as u32).to_le_bytes());
     for erasure in &nodes.erasures {
@@ -141,6 +163,12 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
         encode_text(&erasure.site, bytes);
         encode_text(&erasure.payload, bytes);
     }
+}
+
+/// Returns the version of an encoded state if this release does not read it. `None` for the empty section of a server that
+/// is alone.
+pub fn other_version(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(Input(bytes).take()?)).filter(|version| *version != VERSION)
 }
 
 /// Decodes a state. Returns `None` if a check fails.
@@ -183,6 +211,7 @@ fn decode_producer(input: &mut Input<'_>) -> Option<(ProducerId, ProducerEntry)>
     };
     let running_hash = u128::from_le_bytes(input.take()?);
     let marked_ms = i64::from_le_bytes(input.take()?);
+    let node = input.text()?;
     let marks = u32::from_le_bytes(input.take()?) as usize;
     if marks > SEQ_MARKS_MAX || has_last > 1 {
         return None;
@@ -192,12 +221,17 @@ fn decode_producer(input: &mut Input<'_>) -> Option<(ProducerId, ProducerEntry)>
     };
     let marks = (0..marks).map(|_| mark(input)).collect::<Option<Vec<_>>>()?;
     let last = (has_last == 1).then_some(last);
-    Some((id, ProducerEntry { base_seq, next, last, running_hash, marked_ms, marks }))
+    Some((id, ProducerEntry { node, base_seq, next, last, running_hash, marked_ms, marks }))
 }
 
 fn decode_nodes(input: &mut Input<'_>) -> Option<Nodes> {
-    let entries = u32::from_le_bytes(input.take()?);
-    let entries = (0..entries).map(|_| decode_node(input)).collect::<Option<BTreeMap<_, _>>>()?;
+    let members = u32::from_le_bytes(input.take()?) as usize;
+    if members > MEMBERS_MAX {
+        return None;
+    }
+    let members = (0..members).map(|_| decode_member(input)).collect::<Option<BTreeMap<_, _>>>()?;
+    let logs = u32::from_le_bytes(input.take()?);
+    let logs = (0..logs).map(|_| decode_log(input)).collect::<Option<BTreeMap<_, _>>>()?;
     let erasures = u32::from_le_bytes(input.take()?);
     let erasure = |input: &mut Input<'_>| {
         let (id, position) = (u128::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
@@ -205,19 +239,22 @@ fn decode_nodes(input: &mut Input<'_>) -> Option<Nodes> {
         Some(Erasure { id, position, order, erased_ms, site: input.text()?, payload: input.text()? })
     };
     let erasures = (0..erasures).map(|_| erasure(input)).collect::<Option<Vec<_>>>()?;
-    Some(Nodes { entries, erasures })
+    Some(Nodes { members: Members(members), logs, erasures })
 }
 
-fn decode_node(input: &mut Input<'_>) -> Option<(ProducerId, NodeEntry)> {
-    let id = ProducerId(input.take()?);
-    let [flags] = input.take()?;
-    let heard_ms = i64::from_le_bytes(input.take()?);
-    let (erased_to, oldest) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
-    let first_seq = u64::from_le_bytes(input.take()?);
-    let (is_superseded, is_forgotten) = (flags & 1 != 0, flags & 2 != 0);
+fn decode_member(input: &mut Input<'_>) -> Option<(String, Member)> {
     let name = input.text()?;
-    let entry = NodeEntry { name, heard_ms, erased_to, oldest, first_seq, is_superseded, is_forgotten };
-    (flags < 4).then_some((id, entry))
+    let (instance, session) = (InstanceId(input.take()?), SessionId(input.take()?));
+    let (since, heard_ms) = (u64::from_le_bytes(input.take()?), i64::from_le_bytes(input.take()?));
+    let producer = ProducerId(input.take()?);
+    let (erased_to, oldest) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+    Some((name, Member { instance, session, since, heard_ms, producer, erased_to, oldest }))
+}
+
+fn decode_log(input: &mut Input<'_>) -> Option<(ProducerId, LogEntry)> {
+    let id = ProducerId(input.take()?);
+    let (heard_ms, first_seq) = (i64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+    Some((id, LogEntry { heard_ms, first_seq }))
 }
 
 /// The bytes that are not decoded yet.

@@ -17,9 +17,11 @@ use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
+use super::era::EraId;
 use super::link::{Command, EventKind, RECEIVED_BYTES_MAX, ThreadLink};
+use super::message::Sender;
 use super::servers;
-use super::stream::{ClusterStream, received};
+use super::stream::ClusterStream;
 use crate::nats::connect::NatsSettings;
 use crate::nats::thread::RenewalRequests;
 
@@ -101,6 +103,8 @@ struct Session<'a> {
     /// The appended messages whose acknowledgements are awaited.
     appends: JoinSet<bool>,
     watch: DeliveryWatch,
+    /// The era of the stream at the connection.
+    era: Option<EraId>,
     /// The attempts to connect with the renewed files.
     renewing: JoinSet<Result<Client, String>>,
 }
@@ -112,7 +116,8 @@ impl<'a> Session<'a> {
         connection_number: u64,
         link: &'a mut ThreadLink,
     ) -> Self {
-        let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
+        let sender = Sender::Node(settings.node.clone());
+        let stream = ClusterStream::new(client.clone(), &settings.cluster, sender);
         let messages = None;
         let appends = JoinSet::new();
         let watch = DeliveryWatch::default();
@@ -126,6 +131,7 @@ impl<'a> Session<'a> {
             messages,
             appends,
             watch,
+            era: None,
             renewing,
         }
     }
@@ -177,6 +183,7 @@ impl<'a> Session<'a> {
         let info = self.stream.info().await?;
         self.send(EventKind::End(info.end()));
         info.clock.check()?;
+        self.era = info.era.as_ref().map(|published| published.era.id);
         self.send(EventKind::Connected(info.head, info.era));
         Ok(())
     }
@@ -215,7 +222,7 @@ impl<'a> Session<'a> {
     async fn on_message(&mut self, message: Option<Result<Message, OrderedError>>) -> Result<(), String> {
         let message = message.ok_or("the consumer of the stream has ended")?;
         let message = message.map_err(|error| format!("cannot read the stream: {error}"))?;
-        let message = received(&message).ok_or("a message lacks its position")?;
+        let message = self.stream.received(&message).ok_or("a message lacks its position")?;
         self.watch.position = message.position;
         let bytes = message.bytes.len().clamp(1, RECEIVED_BYTES_MAX) as u32;
         let permit = self.link.room.clone().acquire_many_owned(bytes).await.map_err(|_| STOPPING)?;
@@ -226,6 +233,10 @@ impl<'a> Session<'a> {
     async fn look_at_end(&mut self) -> Result<(), String> {
         let info = self.stream.info().await?;
         self.send(EventKind::End(info.end()));
+        // The message of an era that a later release began can have an unknown format.
+        if info.era.map(|published| published.era.id) != self.era {
+            return Err("the stream has another era".to_owned());
+        }
         if self.watch.look(info.head.last) {
             return Ok(());
         }

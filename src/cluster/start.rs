@@ -9,14 +9,18 @@ use tokio::time::timeout;
 
 use super::era::FOLD_VERSION;
 use super::erasing::{self, ErasureProgress, ErasureThread};
+use super::identity::Identity;
 use super::join::Readiness;
 use super::link::{UnboundThreadLink, link};
+use super::message::Sender;
 use super::node::{Node, NodeParts};
 use super::positions::{Orders, PositionsFile};
+use super::replaced;
 use super::restore::{NodeRestoreError, RestoredNode, load_producer, restore};
 use super::secret::ClusterKeys;
 use super::servers;
 use super::session::{self, SessionSettings};
+use super::state::SavedState;
 use super::stream::ClusterStream;
 use crate::clock;
 use crate::config::cluster::{ClusterConfig, TimeSpan, read_secret, server_addresses};
@@ -34,6 +38,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) struct StartingNode {
     pub(crate) keys: ClusterKeys,
     pub(crate) restored: RestoredNode,
+    identity: Identity,
     settings: SessionSettings,
 }
 
@@ -83,6 +88,8 @@ impl StartingNode {
         let secret = secret.ok_or_else(|| "--cluster needs --cluster-secret FILE".to_owned())?;
         let keys = ClusterKeys::derive(&read_secret(secret)?);
         let settings = session_settings(config, servers_text)?;
+        replaced::check(data_directory, config.take_over)?;
+        let identity = Identity::open(data_directory, &settings.node)?;
         if !servers::check_sync(&config.cluster_monitor)? {
             tracing::warn!(
                 "cannot verify that the NATS servers sync each message; set --cluster-monitor to the monitoring addresses of all of them"
@@ -97,7 +104,7 @@ impl StartingNode {
             &keys,
             report_progress,
         )?;
-        Ok(Self { keys, restored, settings })
+        Ok(Self { keys, restored, identity, settings })
     }
 
     /// Creates the node. `cost_max` is the setting of this node. The caller takes the table out of `restored` before.
@@ -116,7 +123,9 @@ impl StartingNode {
         let (producer, is_producer_saved) = load_producer(data_directory, log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
-        metrics.set_state(ClusterState::Joining, "", Some(NotReady::Joining), clock::now_ms());
+        let now_ms = clock::now_ms();
+        metrics.set_state(ClusterState::Joining, "", Some(NotReady::Joining), now_ms);
+        let readiness = readiness(config, &self.identity, self.restored.saved.as_ref(), now_ms);
         let positions = PositionsFile::open(data_directory);
         let orders = positions.orders();
         let (erasure_link, erasures) =
@@ -124,7 +133,7 @@ impl StartingNode {
         let erased = erasure_link.progress.clone();
         let node = Node::new(NodeParts {
             directory: data_directory.to_owned(),
-            name: self.settings.node.clone(),
+            identity: self.identity,
             disk,
             keys: self.keys,
             producer,
@@ -132,7 +141,7 @@ impl StartingNode {
             last_seq,
             saved: self.restored.saved,
             return_timeout: config.return_timeout.0,
-            readiness: readiness(config),
+            readiness,
             cost_max,
             link: writer_link,
             positions,
@@ -144,9 +153,16 @@ impl StartingNode {
     }
 }
 
-fn readiness(config: &ClusterConfig) -> Readiness {
+fn readiness(
+    config: &ClusterConfig,
+    identity: &Identity,
+    saved: Option<&SavedState>,
+    now_ms: i64,
+) -> Readiness {
     let milliseconds = |span: TimeSpan| i64::try_from(span.0.as_millis()).unwrap_or(i64::MAX);
-    Readiness::new(milliseconds(config.join_timeout), config.ready_lag.map(milliseconds))
+    let is_recent = |saved: &SavedState| now_ms - saved.clock_ms <= milliseconds(config.start_alone);
+    let may_start_alone = identity.has_joined && saved.is_some_and(is_recent);
+    Readiness::new(may_start_alone, config.ready_lag.map(milliseconds))
 }
 
 fn session_settings(config: &ClusterConfig, servers_text: &str) -> Result<SessionSettings, String> {
@@ -172,7 +188,7 @@ fn check_stream(settings: &SessionSettings, keys: &ClusterKeys) -> Result<(), St
             }
         };
         servers::check_version(&client.server_info())?;
-        let stream = ClusterStream::new(client, &settings.cluster, &settings.node);
+        let stream = ClusterStream::new(client, &settings.cluster, Sender::Node(settings.node.clone()));
         let Some(published) = stream.info().await.ok().and_then(|info| info.era) else { return Ok(()) };
         if published.era.secret_check != keys.secret_check {
             return Err(

@@ -35,6 +35,9 @@ pub struct SeqMark {
 /// The progress of one producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerEntry {
+    /// The name of the node that sends under the ID. Empty before its first accepted run: the log is that of a server
+    /// which was alone.
+    pub node: String,
     pub base_seq: u64,
     /// The first seq that is not accepted yet.
     pub next: u64,
@@ -51,7 +54,20 @@ pub struct ProducerEntry {
 impl ProducerEntry {
     /// Creates the entry of a producer without an accepted record.
     pub fn new(base_seq: u64) -> Self {
-        Self { base_seq, next: base_seq, last: None, running_hash: 0, marked_ms: i64::MIN, marks: Vec::new() }
+        Self {
+            node: String::new(),
+            base_seq,
+            next: base_seq,
+            last: None,
+            running_hash: 0,
+            marked_ms: i64::MIN,
+            marks: Vec::new(),
+        }
+    }
+
+    /// Returns whether a node may send under the ID.
+    pub fn is_of(&self, node_name: &str) -> bool {
+        self.node.is_empty() || self.node == node_name
     }
 
     /// Adds an accepted record to the hash.
@@ -226,10 +242,11 @@ fn window_of(era: &Era, hash_seed: u64) -> DedupWindow {
     DedupWindow::new(usize::try_from(era.duplicates_max).unwrap_or(usize::MAX), hash_seed)
 }
 
-/// Returns the chain after a message. It covers the stream time: a message that is appended again after the
-/// stream lost its end has another one, so a node needs to read one message only to find that it follows
-/// another stream.
+/// Returns the chain after a message. It covers the sender, because a kind has an effect from its sender only. It
+/// covers the stream time: a message that is appended again after the stream lost its end has another one, so a node
+/// needs to read one message only to find that it follows another stream.
 pub fn next_chain(chain: &Chain, message: &StreamMessage<impl AsRef<[u8]>>) -> Chain {
     let (position, time) = (message.position.to_le_bytes(), message.stream_ms.to_le_bytes());
-    array_at(&digest(&[chain, &position, &time, message.bytes.as_ref()]), 0)
+    let sender = message.sender.subject_end();
+    array_at(&digest(&[chain, &position, &time, sender.as_bytes(), &[0], message.bytes.as_ref()]), 0)
 }

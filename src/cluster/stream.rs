@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use super::era::Era;
 use super::follow::Head;
 use super::link::{MessageBytes, PublishedEra, StreamEnd};
-use super::message::StreamMessage;
+use super::message::{Sender, StreamMessage};
 use super::skew::ClockReading;
 use crate::clock;
 use crate::nats::leader;
@@ -41,8 +41,6 @@ pub(crate) const MAX_AGE: Duration = Duration::from_secs(72 * 3_600);
 /// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9
 /// s; the forwarder sends again meanwhile.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// The part of the subject that the operator's messages have in place of a node's name.
-pub(super) const CONTROL: &str = "control";
 /// Name of the era in the metadata of the stream.
 const ERA_KEY: &str = "parallax_era";
 
@@ -50,7 +48,9 @@ const ERA_KEY: &str = "parallax_era";
 pub(crate) struct ClusterStream {
     context: Context,
     name: String,
-    subject: String,
+    /// The subjects of all senders begin with it.
+    prefix: String,
+    sender: Sender,
 }
 
 /// The present state of a stream.
@@ -86,15 +86,22 @@ struct EraMetadata {
 }
 
 impl ClusterStream {
-    /// Uses the stream of the cluster `cluster_name`. `sender_name` is the name of the node, or `control` for the operator.
-    pub(crate) fn new(client: Client, cluster_name: &str, sender_name: &str) -> Self {
+    /// Uses the stream of the cluster `cluster_name`, and sends messages as `sender`.
+    pub(crate) fn new(client: Client, cluster_name: &str, sender: Sender) -> Self {
         let context =
             ContextBuilder::new().timeout(REQUEST_TIMEOUT).ack_timeout(REQUEST_TIMEOUT).build(client);
-        Self {
-            context,
-            name: format!("PLX_{cluster_name}"),
-            subject: format!("plx.{cluster_name}.log.{sender_name}"),
-        }
+        Self { context, name: format!("PLX_{cluster_name}"), prefix: format!("plx.{cluster_name}."), sender }
+    }
+
+    /// Returns the sender of a message, by its subject. The stream has no other subjects.
+    fn sender_of(&self, subject: &str) -> Sender {
+        let end = subject.strip_prefix(&self.prefix).unwrap_or(subject);
+        let name = end.strip_prefix("log.").map(|name| Sender::Node(name.to_owned()));
+        name.unwrap_or(Sender::Control)
+    }
+
+    fn subject(&self) -> String {
+        format!("{}{}", self.prefix, self.sender.subject_end())
     }
 
     /// Returns the answer of the stream's leader.
@@ -142,7 +149,7 @@ impl ClusterStream {
         let failed = |error: &dyn std::fmt::Display| format!("cannot read the message {position}: {error}");
         let stream = self.context.get_stream_no_info(&self.name).await.map_err(|error| failed(&error))?;
         match stream.get_raw_message(position).await {
-            Ok(message) => Ok(Some(raw(message))),
+            Ok(message) => Ok(Some(self.raw(message))),
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
             Err(error) => Err(failed(&error)),
         }
@@ -171,7 +178,7 @@ impl ClusterStream {
         let mut messages = self.consume(DeliverPolicy::ByStartTime { start_time }).await?;
         while let Some(message) = messages.next().await {
             let message = message.map_err(|error| self.failed_read(&error))?;
-            let Some(message) = received(&message) else { return Ok(()) };
+            let Some(message) = self.received(&message) else { return Ok(()) };
             let is_last = message.position >= last_position;
             visit(message);
             if is_last {
@@ -198,18 +205,16 @@ impl ClusterStream {
     ) -> Result<Vec<(String, StreamMessage<MessageBytes>)>, String> {
         let failed = |error: &dyn std::fmt::Display| self.failed_read(error);
         let stream = self.context.get_stream(&self.name).await.map_err(|error| failed(&error))?;
-        let prefix = self.subject.strip_suffix(CONTROL).unwrap_or(&self.subject);
+        let prefix = format!("{}log.", self.prefix);
         let subjects =
             stream.info_with_subjects(format!("{prefix}*")).await.map_err(|error| failed(&error))?;
         let subjects: Vec<_> = subjects.collect().await;
         let mut last = Vec::new();
         for subject in subjects {
             let (subject, _) = subject.map_err(|error| failed(&error))?;
-            let name = subject.strip_prefix(prefix).unwrap_or_default().to_owned();
-            if name != CONTROL {
-                let message = stream.get_last_raw_message_by_subject(&subject).await;
-                last.push((name, raw(message.map_err(|error| failed(&error))?)));
-            }
+            let name = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
+            let message = stream.get_last_raw_message_by_subject(&subject).await;
+            last.push((name, self.raw(message.map_err(|error| failed(&error))?)));
         }
         Ok(last)
     }
@@ -219,7 +224,7 @@ impl ClusterStream {
     /// # Errors
     /// The connection is lost.
     pub(crate) async fn append(&self, bytes: Vec<u8>) -> Result<PublishAckFuture, String> {
-        self.context.publish(self.subject.clone(), bytes.into()).await.map_err(|error| error.to_string())
+        self.context.publish(self.subject(), bytes.into()).await.map_err(|error| error.to_string())
     }
 
     /// Appends the first message of an era. Returns its position. A new stream has no leader yet, so this tries again.
@@ -234,7 +239,7 @@ impl ClusterStream {
         };
         let appended = leader::until_stored(leader::pause, is_refused, async || {
             let message = PublishMessage::build().payload(bytes.clone().into()).message_id(&id);
-            self.context.send_publish(self.subject.clone(), message).await?.await
+            self.context.send_publish(self.subject(), message).await?.await
         });
         match appended.await {
             Ok(appended) => Ok(appended.sequence),
@@ -258,7 +263,7 @@ impl ClusterStream {
         }
         let config = Config {
             name: self.name.clone(),
-            subjects: vec![format!("plx.{cluster_name}.log.*")],
+            subjects: vec![format!("plx.{cluster_name}.log.*"), format!("plx.{cluster_name}.control")],
             num_replicas: replica_count,
             storage: StorageType::File,
             retention: RetentionPolicy::Limits,
@@ -298,30 +303,34 @@ impl ClusterStream {
     }
 }
 
+impl ClusterStream {
+    /// Converts a message of the consumer. `None` if it lacks its position.
+    pub(crate) fn received(&self, message: &jetstream::Message) -> Option<StreamMessage<MessageBytes>> {
+        let info = message.info().ok()?;
+        Some(StreamMessage {
+            position: info.stream_sequence,
+            stream_ms: milliseconds(info.published.unix_timestamp_nanos()),
+            sender: self.sender_of(&message.subject),
+            bytes: message.payload.clone(),
+        })
+    }
+
+    fn raw(&self, message: jetstream::message::StreamMessage) -> StreamMessage<MessageBytes> {
+        StreamMessage {
+            position: message.sequence,
+            stream_ms: milliseconds(message.time.unix_timestamp_nanos()),
+            sender: self.sender_of(&message.subject),
+            bytes: message.payload,
+        }
+    }
+}
+
 /// Tells whether no leader answered a change of a stream's configuration.
 fn is_unanswered(error: &CreateStreamError) -> bool {
     match error.kind() {
         CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable => true,
         CreateStreamErrorKind::JetStream(error) => error.error_code() == ErrorCode::CLUSTER_NOT_AVAILABLE,
         _ => false,
-    }
-}
-
-/// Converts a message of the consumer. `None` if it lacks its position.
-pub(crate) fn received(message: &jetstream::Message) -> Option<StreamMessage<MessageBytes>> {
-    let info = message.info().ok()?;
-    Some(StreamMessage {
-        position: info.stream_sequence,
-        stream_ms: milliseconds(info.published.unix_timestamp_nanos()),
-        bytes: message.payload.clone(),
-    })
-}
-
-fn raw(message: jetstream::message::StreamMessage) -> StreamMessage<MessageBytes> {
-    StreamMessage {
-        position: message.sequence,
-        stream_ms: milliseconds(message.time.unix_timestamp_nanos()),
-        bytes: message.payload,
     }
 }
 

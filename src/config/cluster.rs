@@ -123,11 +123,15 @@ pub struct ClusterConfig {
     /// a unit (ms, s). Then it is acknowledged from the own disk with "visible":false.
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "50ms", value_parser = TimeSpan::parse)]
     pub return_timeout: TimeSpan,
-    /// Longest time that a start waits until this node has read the stream to its end, with a unit (s, m).
-    /// Until then /readyz is 503 with the status joining. Then the node is ready with the profiles that it
-    /// has.
-    #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
-    pub join_timeout: TimeSpan,
+    /// Greatest age of the profiles with which this node may start while no NATS server can be reached, with a unit
+    /// (s, m, h). After 10 s without a server it is then ready. With older profiles /readyz is 503, and the answers to
+    /// visitors are the default variants, until it has read the stream to its end.
+    #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "15m", value_parser = TimeSpan::parse)]
+    pub start_alone: TimeSpan,
+    /// Start this node although another process has taken its name over, and take the name back. Needed once, if
+    /// the data directory has the file `replaced`.
+    #[arg(long, help_heading = CLUSTER)]
+    pub take_over: bool,
     /// Greatest lag, with a unit (s, m). The lag is the time of the last message of the stream minus the time
     /// of the last message in the profiles. Above this value /readyz is 503 with the status lagging [default:
     /// no limit].

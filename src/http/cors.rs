@@ -77,7 +77,7 @@ impl<'a> Cors<'a> {
 }
 
 const EXPOSED_HEADERS: &[u8] = b"Access-Control-Expose-Headers: ETag, X-Request-Id, X-Version, \
-X-Variants, X-Experiments, X-Dropped, Server-Timing, Retry-After\r\n";
+X-Variants, X-Experiments, Parallax-Stale, X-Dropped, Server-Timing, Retry-After\r\n";
 
 /// Returns whether `origin` matches one of the patterns. A pattern is an origin, optionally with one `*` in
 /// place of labels or of a port.

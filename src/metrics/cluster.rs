@@ -1,7 +1,9 @@
 //! The metrics of a node of a cluster. The log writer writes them; the admin address reads them.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::node_gate::{EventRefusal, NodeGate};
 
 /// The relation of a node to the stream.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +22,12 @@ pub(crate) enum ClusterState {
 /// The reason for which a node that serves a site is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotReady {
-    /// The start waits until the node has read the stream.
+    /// The node has not read to the end of the stream yet.
     Joining,
+    /// Another machine has the name of this node.
+    NameInUse,
+    /// Another process has taken the name of this node over. This one ends.
+    Replaced,
     /// The lag exceeds the setting.
     Lagging,
 }
@@ -45,6 +51,9 @@ pub(crate) struct ClusterMetrics {
     status: Mutex<NodeStatus>,
     /// True if the status has a reason for which the node is not ready. A request reads it without the lock.
     is_unready: AtomicBool,
+    gate: Arc<NodeGate>,
+    /// True after another process has taken the name over and the stream has all records of this one. The process ends.
+    pub(crate) is_replaced: AtomicBool,
     era: Mutex<String>,
     pub(crate) position: AtomicU64,
     pub(crate) head_position: AtomicU64,
@@ -56,6 +65,7 @@ pub(crate) struct ClusterMetrics {
     pub(crate) gap_skips: AtomicU64,
     pub(crate) duplicate_skips: AtomicU64,
     pub(crate) malformed_messages: AtomicU64,
+    pub(crate) forbidden_messages: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) publish_errors: AtomicU64,
     pub(crate) new_producer_ids: AtomicU64,
@@ -79,6 +89,11 @@ impl ClusterMetrics {
         self.is_unready.load(Ordering::Relaxed)
     }
 
+    /// Returns the gate, through which the handlers of requests see the status.
+    pub(crate) fn gate(&self) -> Arc<NodeGate> {
+        Arc::clone(&self.gate)
+    }
+
     /// Returns the state.
     pub(crate) fn state(&self) -> ClusterState {
         self.lock_status().state
@@ -99,17 +114,26 @@ impl ClusterMetrics {
         }
         let has_other_reason = status.reason != reason;
         status.state = state;
-        status.not_ready = not_ready;
-        self.is_unready.store(not_ready.is_some(), Ordering::Relaxed);
+        self.store_not_ready(&mut status, not_ready);
         reason.clone_into(&mut status.reason);
         is_new || has_other_reason
     }
 
     /// Sets the reason for which the node is not ready. The state has not changed.
     pub(crate) fn set_not_ready(&self, not_ready: Option<NotReady>) {
-        let mut status = self.lock_status();
+        self.store_not_ready(&mut self.lock_status(), not_ready);
+    }
+
+    /// Sets the reason, and opens or closes the gate in the same moment for each reader of the status.
+    fn store_not_ready(&self, status: &mut NodeStatus, not_ready: Option<NotReady>) {
         status.not_ready = not_ready;
         self.is_unready.store(not_ready.is_some(), Ordering::Relaxed);
+        self.gate.set_decides(matches!(not_ready, None | Some(NotReady::Lagging)));
+    }
+
+    /// Sets whether the node acknowledges events.
+    pub(crate) fn set_event_refusal(&self, refusal: Option<EventRefusal>) {
+        self.gate.set_refusal(refusal);
     }
 
     fn lock_status(&self) -> MutexGuard<'_, NodeStatus> {

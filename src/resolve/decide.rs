@@ -54,7 +54,7 @@ impl DecisionBuffers {
         forced_variants: Option<&ForcedVariants<'_>>,
     ) -> Choice {
         let forced_variant = |zone: u8| forced_variants.and_then(|variants| variants.variant(zone));
-        if visitor.agent.is_crawler {
+        if visitor.gets_baseline() {
             return choose_zones(page, |index, _| forced_variant(index).unwrap_or(DEFAULT_VARIANT));
         }
         self.url.parse(visitor.url.filter(|_| site.sees_url));

@@ -44,6 +44,8 @@ pub(crate) fn explain(
             ("forced", Vec::new())
         } else if visitor.agent.is_crawler {
             ("crawler", Vec::new())
+        } else if visitor.is_stale {
+            ("stale", Vec::new())
         } else {
             explainer.explain_zone(zone)
         };

@@ -42,12 +42,19 @@ pub(crate) struct Visitor<'a> {
     /// True if the visitor is on the site at `now_ms`, which counts as a visit. False for statistics, which count
     /// recorded visits only.
     pub is_present: bool,
+    /// True if the server lacks events of the visitor, so that it must not decide.
+    pub is_stale: bool,
 }
 
 impl<'a> Visitor<'a> {
     /// Returns the ID that experiments hash.
     pub(crate) fn id(&self) -> Option<&'a str> {
         self.anon_id.or(self.user_id)
+    }
+
+    /// Returns whether the visitor gets the default variants, whatever the rules say.
+    pub(crate) fn gets_baseline(&self) -> bool {
+        self.agent.is_crawler || self.is_stale
     }
 }
 

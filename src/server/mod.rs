@@ -123,6 +123,18 @@ pub struct UnsyncedRecords {
     last_seq: u64,
 }
 
+/// The reason for which a server that was running ends with an error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StopError {
+    #[error(transparent)]
+    Unsynced(#[from] UnsyncedRecords),
+    /// The stream has all its records, and the next start needs another setting.
+    #[error(
+        "another process has taken the name of this node over; give this node another --node, or stop the other one and start this one with --take-over"
+    )]
+    Replaced,
+}
+
 /// Starts a server that listens on `passed_sockets`, and binds the addresses that have none.
 ///
 /// # Errors
@@ -238,7 +250,8 @@ fn profiled_handler_factory(
 ) -> impl FnOnce() -> Handler + Send + use<> {
     let make_handler = handler_factory(settings, current_catalog, user_agent_parser);
     let profiles = event_log.profiles.clone();
-    move || make_handler().with_profiles(profiles.reader())
+    let gate = event_log.node_gate();
+    move || make_handler().with_profiles(profiles.reader()).with_node_gate(gate)
 }
 
 /// Collects the sources of the metrics that exist only after the log is read.
@@ -402,8 +415,8 @@ impl RunningServer {
     /// files of the connections to NATS again. Other signals do nothing, unless they report a fault of the program.
     ///
     /// # Errors
-    /// Acknowledged records may be lost, because the disk failed until the end.
-    pub fn serve_until_signal(mut self) -> Result<(), UnsyncedRecords> {
+    /// Acknowledged records may be lost, because the disk failed until the end. Or another process is the node now.
+    pub fn serve_until_signal(mut self) -> Result<(), StopError> {
         let signals = &mut self.signals;
         let signals_before_stop = signals.forever().take_while(|signal| !is_stop(*signal));
         for _ in signals_before_stop.filter(|signal| *signal == SIGHUP) {
@@ -426,6 +439,7 @@ impl RunningServer {
         }
         // 3. Stop the log.
         let open = self.lifecycle.open_connections();
+        let is_replaced = self.event_log.is_replaced();
         let stopped = self.event_log.stop(SHUTDOWN_TIMEOUT.saturating_sub(time_spent()));
         // 4. Stop the admin address.
         self.admin_shutdown.iter().for_each(AdminShutdown::run);
@@ -433,7 +447,8 @@ impl RunningServer {
             0 => tracing::info!("stopped"),
             _ => tracing::warn!(open_connections = open, "stopped with open connections"),
         }
-        stopped
+        stopped?;
+        if is_replaced { Err(StopError::Replaced) } else { Ok(()) }
     }
 }
 

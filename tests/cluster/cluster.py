@@ -1,6 +1,7 @@
 """Nodes and three NATS servers on loopback."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ class Cluster:
     """Three NATS servers. `more` is added to their configuration."""
 
     def __init__(self, server, stack, more=""):
-        self.server, self.stack, self.nodes = server, stack, []
+        self.server, self.stack, self.nodes, self.era_id = server, stack, [], None
         self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (self.directory / "nats").mkdir()
         program = nats.install(TARGET / "cluster/venv", HERE / "requirements.txt")
@@ -45,9 +46,13 @@ class Cluster:
         return done.stdout
 
     def begin_era(self, data=None, *flags):
-        """Begins an era with the content of a data directory. All nodes have its file as --bootstrap, and need a restart."""
-        self.command("cluster", "new-era", "--from", data or self.directory / "empty", "-o", self.era, "--max-bytes", "2GiB",
-                     "--cluster", self.url, "--cluster-secret", self.secret, *flags)
+        """Founds the cluster, or begins another era, with the content of a data directory. All nodes have its file as --bootstrap, and need a restart."""
+        words = ["found", *(["--from", data] if data else [])]
+        if self.era_id:
+            words = ["new-era", "--from", data or self.directory / "empty", "--replace", self.era_id[:8], "--force"]
+        output = self.command("cluster", *words, "-o", self.era, "--max-bytes", "2GiB", "--cluster", self.url,
+                              "--cluster-secret", self.secret, *flags)
+        self.era_id = re.search("era ([0-9a-f]{32})", output)[1]
 
     def alone(self, name, *flags):
         """Starts a server without a cluster."""

@@ -19,7 +19,6 @@ use crate::metrics::cluster::ClusterState;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::ties::known::OrderRules;
 
 /// A state from which a node may continue.
 pub(super) struct Candidate {
@@ -88,8 +87,8 @@ impl Node {
         }
         let is_loaded = self.load_state(candidate.source, message, profiles);
         if let Some(state) = self.state.as_ref().filter(|_| is_loaded) {
-            let (base_position, floor) = (state.era.base_position, state.nodes.floor(state.clock_ms));
-            profiles.set_orders(OrderRules { base_position, floor });
+            profiles.set_orders(self.order_rules(state));
+            self.readiness.on_loaded();
             self.compare_loaded();
         }
         is_loaded

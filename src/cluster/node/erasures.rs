@@ -16,7 +16,6 @@ use crate::cluster::order::order;
 use crate::cluster::seal;
 use crate::record::RecordKind;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::ties::known::OrderRules;
 
 /// The erasures that a node knows.
 pub(super) struct Erasures {
@@ -169,7 +168,10 @@ impl Node {
     pub(super) fn void_old_records(&mut self) {
         let Some(state) = &self.state else { return };
         self.log.refresh_first_seq();
-        let first_allowed = first_allowed_seq(&self.follower.producer, &state.nodes);
+        let mut first_allowed = first_allowed_seq(&self.follower.producer, &state.nodes);
+        if self.was_removed {
+            first_allowed = first_allowed.max(self.positions.orders().first_seq_from(state.nodes.floor()));
+        }
         if let Some(command) = self.erasures.old_records.begin(self.log.first_seq(), first_allowed) {
             let _ = self.erasures.link.commands.send(command);
         }
@@ -205,14 +207,14 @@ impl Node {
         }
     }
 
-    /// Publishes the erasures that a known node has not confirmed. The ties of a visitor whose erasure has
+    /// Publishes the erasures that a member has not confirmed. The ties of a visitor whose erasure has
     /// left the list are dropped.
     pub(super) fn publish_erasures(&mut self, profiles: &ProfileTable) {
         let Some(state) = &self.state else { return };
         let nodes = &state.nodes;
         let mut pending = HashMap::new();
         for erasure in &nodes.erasures {
-            let late = nodes.unconfirmed(erasure, state.clock_ms);
+            let late = nodes.unconfirmed(erasure);
             if !late.is_empty() {
                 pending.insert(erasure.id, late);
             }
@@ -231,7 +233,6 @@ impl Node {
             is_needed
         });
         self.erasures.link.progress.set_pending(pending);
-        let (base_position, floor) = (state.era.base_position, nodes.floor(state.clock_ms));
-        profiles.set_orders(OrderRules { base_position, floor });
+        profiles.set_orders(self.order_rules(state));
     }
 }

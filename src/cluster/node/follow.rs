@@ -12,7 +12,7 @@ use crate::cluster::filter::{AcceptedRun, NoEffect, Step, step};
 use crate::cluster::follow::{Comparison, Head, OwnLog, is_same_stream, known_seq, verified_seq};
 use crate::cluster::forward::Forwarder;
 use crate::cluster::link::{Command, EventKind, MessageBytes, PublishedEra};
-use crate::cluster::message::StreamMessage;
+use crate::cluster::message::{Sender, StreamMessage};
 use crate::cluster::seal;
 use crate::cluster::state::StreamState;
 use crate::ids;
@@ -49,6 +49,7 @@ impl Node {
     }
 
     fn on_disconnected(&mut self, reason: &str, clock: &dyn Clock) {
+        self.is_reachable = false;
         self.connection = self.connection.max(1);
         if self.phase != Phase::Stopped {
             self.phase = Phase::Disconnected;
@@ -65,6 +66,7 @@ impl Node {
     }
 
     fn on_connected(&mut self, head: &Head, published_era: Option<PublishedEra>, clock: &dyn Clock) {
+        self.is_reachable = true;
         if self.phase == Phase::Stopped {
             return;
         }
@@ -73,7 +75,7 @@ impl Node {
         self.head = Some(*head);
         let Some(published) = published_era else {
             return self.wait_for_operator(
-                "the stream has no era; found the cluster with `parallax cluster new-era`",
+                "the stream has no era; found the cluster with `parallax cluster found`",
                 clock,
             );
         };
@@ -218,13 +220,15 @@ impl Node {
             Some(verified) => self.on_new_producer(verified),
             None => self.forwarder = Forwarder::new(self.follower.returned(state)),
         }
+        self.membership.on_loaded();
+        self.note_removal();
         self.positions.rewind(global_position);
         self.positions.delete_after(self.log.last_seq());
         self.positions.set_returned(self.returned());
         self.begin_unread_erasures();
     }
 
-    fn on_new_producer(&mut self, verified_seq: u64) {
+    pub(super) fn on_new_producer(&mut self, verified_seq: u64) {
         self.metrics.new_producer_ids.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(
             after_seq = verified_seq,
@@ -248,16 +252,12 @@ impl Node {
         self.last_message_ms = Some(message.stream_ms);
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
-            Step::NoEffect(reason) => self.count(reason),
+            Step::NoEffect(reason) => self.on_no_effect(reason, message, clock),
             Step::Heartbeat(_, heartbeat) => self.on_heartbeat(&heartbeat, profiles, clock),
-            Step::Forget(_) => self.check_forgotten(clock),
+            Step::Forget(forget) => self.on_forget(&forget.node, profiles, clock),
+            Step::StatusRequest => self.hasten_heartbeat(),
             Step::NewEra(era) => {
                 return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);
-            }
-            Step::UnsupportedFormat(format) => {
-                let reason =
-                    format!("message format {format} is not supported; use the release of the other nodes");
-                return self.stop(&reason, clock);
             }
             Step::WrongPosition => {
                 let reason = format!(
@@ -271,16 +271,28 @@ impl Node {
         self.check_position(clock);
     }
 
-    fn count(&self, reason: NoEffect) {
+    fn on_no_effect(&mut self, reason: NoEffect, message: &StreamMessage<MessageBytes>, clock: &dyn Clock) {
+        let metrics = &self.metrics;
+        let is_own = message.sender == Sender::Node(self.membership.identity.name.clone());
         let counter = match reason {
-            NoEffect::Gap => &self.metrics.gap_skips,
-            NoEffect::Repeated => &self.metrics.duplicate_skips,
-            NoEffect::SameEra => return,
+            NoEffect::Gap => &metrics.gap_skips,
+            NoEffect::Repeated => &metrics.duplicate_skips,
+            NoEffect::SameEra | NoEffect::EarlierSession => return,
+            // The own name is in use, or the own producer ID is another node's.
+            NoEffect::NameInUse | NoEffect::OtherNode | NoEffect::TooManyMembers if is_own => {
+                self.leave_producer_of_other_node();
+                return self.look_at_standing(clock);
+            }
+            NoEffect::NameInUse => return,
             NoEffect::Malformed
-            | NoEffect::Forgotten
             | NoEffect::OtherEra
             | NoEffect::TooManyProducers
-            | NoEffect::OtherBaseSeq => &self.metrics.malformed_messages,
+            | NoEffect::TooManyMembers
+            | NoEffect::OtherBaseSeq => &metrics.malformed_messages,
+            NoEffect::Forbidden(_) | NoEffect::OtherNode | NoEffect::UnsupportedFormat(_) => {
+                self.report_forbidden(reason, message, clock);
+                &self.metrics.forbidden_messages
+            }
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -392,9 +404,11 @@ impl Node {
         }
         if self.follower.is_caught_up {
             self.set_state(ClusterState::Connected, "", clock);
+            self.leave_producer_of_other_node();
             self.void_old_records();
             self.hasten_heartbeat();
-            self.check_forgotten(clock);
+            self.look_at_standing(clock);
+            self.stop_if_away_too_long(clock);
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
-use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Marks, is_forgotten};
+use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Marks};
 use crate::cluster::follow::OwnLog;
 use crate::cluster::link::{Command, StreamEnd};
-use crate::cluster::payloads::{Heartbeat, Hex};
+use crate::cluster::members::Standing;
+use crate::cluster::payloads::{Heartbeat, Hex, MemberSummary};
 use crate::cluster::skew::is_skewed;
 use crate::visitors::live::ProfileTable;
 
@@ -33,14 +34,25 @@ impl Node {
         }
         self.heartbeats.due_ms = now_ms + HEARTBEAT_INTERVAL_MS;
         let producer = &self.follower.producer;
+        let identity = &self.membership.identity;
+        let members = state.nodes.members.0.iter();
         let heartbeat = Heartbeat {
-            node: self.name.clone(),
+            node: identity.name.clone(),
+            instance: Hex(identity.instance.0),
+            session: Hex(identity.session.0),
             position: state.position,
             marks: self.heartbeats.marks.newest(),
-            predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
             erased_to: self.erasures.erased_to(state.position),
             oldest: self.positions.orders().oldest(self.log.first_seq(), state.global_position()),
             first_seq: self.log.first_seq(),
+            unreturned: self.log.last_seq().saturating_sub(self.follower.returned(state)),
+            members: members
+                .map(|(name, member)| MemberSummary {
+                    name: name.clone(),
+                    instance: Hex(member.instance.0),
+                    heard_ms: member.heard_ms,
+                })
+                .collect(),
         };
         let (header, payload) = heartbeat.to_message(state.era.id, producer, clock.now_ms());
         match self.encoder.encode(&header, &payload) {
@@ -57,7 +69,8 @@ impl Node {
     }
 
     fn may_send_heartbeat(&self) -> bool {
-        self.phase == Phase::Following && self.follower.may_forward() && self.erasures.old_records.is_idle()
+        let is_following = self.phase == Phase::Following && self.standing != Standing::Replaced;
+        is_following && self.follower.may_forward() && self.erasures.old_records.is_idle()
     }
 
     /// Sends the next heartbeat at once, for example because the node has reached the end of the stream.
@@ -74,6 +87,9 @@ impl Node {
         self.heartbeats.marks.push(state.position, state.chain, profiles.digest());
         self.publish_nodes(clock.now_ms());
         self.publish_erasures(profiles);
+        if heartbeat.node == self.membership.identity.name {
+            self.look_at_standing(clock);
+        }
     }
 
     fn report_difference(&mut self, node_name: &str, difference: Difference) {
@@ -117,23 +133,12 @@ impl Node {
         }
     }
 
-    /// Publishes the known nodes. Called with each heartbeat, because the clock of the state moves with messages only.
-    fn publish_nodes(&self, now_ms: i64) {
+    /// Publishes the members. Called with each heartbeat, because the clock of the state moves with messages only.
+    pub(super) fn publish_nodes(&self, now_ms: i64) {
         let Some(state) = &self.state else { return };
-        let known = state.nodes.known(state.clock_ms).count() as u64;
-        let unreachable = state.nodes.unreachable(state.clock_ms);
-        self.metrics.known_nodes.store(known, Ordering::Relaxed);
+        let members = &state.nodes.members;
+        let unreachable = members.unreachable(state.clock_ms);
+        self.metrics.known_nodes.store(members.0.len() as u64, Ordering::Relaxed);
         self.metrics.set_unreachable(unreachable.into_iter().map(str::to_owned).collect(), now_ms);
-    }
-
-    /// Stops the node if the cluster has forgotten it.
-    pub(super) fn check_forgotten(&mut self, clock: &dyn Clock) {
-        let is_gone = self.state.as_ref().is_some_and(|state| is_forgotten(&self.follower.producer, state));
-        if is_gone && self.phase == Phase::Following {
-            self.stop(
-                "the cluster has forgotten this node, and visitors may have been erased meanwhile; start it with an empty data directory",
-                clock,
-            );
-        }
     }
 }
