@@ -13,6 +13,8 @@
 //! * A restored disk has lost records that were under way. The log does not have them, so their seqs tell nothing. If such a record takes
 //!   effect after a tombstone, and it was received before it, its owner is compared too. A copied machine keeps the IDs of its original,
 //!   and its later records are not compared.
+//! * A replaced disk has lost records that were under way too. The new instance does not have their producer ID. The state says that the ID
+//!   belongs to its name, so it compares their owners in the same way.
 //!
 //! A note is durable before the first record of its erasure becomes void, and it has the extent of the
 //! erasure. So a start repeats an erasure that a crash has interrupted for the same records, and not for
@@ -231,14 +233,17 @@ pub enum Absence {
 }
 
 /// Returns why the own log does not have an accepted record. `None` if it has it, or if the record was sent
-/// under no ID of this directory.
+/// under no ID of this directory, and by no earlier disk of this node: `node_name` is the own name, and `sender_name` that
+/// of the node to which the ID belongs.
 pub fn absence(
     producer: &Producer,
-    id: ProducerId,
+    (id, sender_name): (ProducerId, &str),
     record: &RunRecord<'_>,
-    log: &impl OwnLog,
+    (log, node_name): (&impl OwnLog, &str),
 ) -> Option<Absence> {
-    let own_seqs = producer.seqs_of(id)?;
+    let Some(own_seqs) = producer.seqs_of(id) else {
+        return (sender_name == node_name).then_some(Absence::Lost);
+    };
     if !own_seqs.contains(&record.seq) || record.seq > log.last_seq() {
         return Some(Absence::Lost);
     }

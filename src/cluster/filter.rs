@@ -219,6 +219,9 @@ fn apply(
         }
         let at = (state.position, state.order(0));
         state.nodes.on_heartbeat(id, &heartbeat, at, clock_ms)?;
+        if let Some(entry) = state.producers.get_mut(&id) {
+            node.clone_into(&mut entry.node);
+        }
         // With each heartbeat and not with each message, because this visits all entries.
         for silent in state.nodes.remove_silent(clock_ms) {
             state.producers.remove(&silent);

@@ -112,12 +112,14 @@ impl Member {
     }
 }
 
-/// The standing of a process among the members.
+/// The standing of a process among the members. Its records take effect with each standing, because they are under its own
+/// producer ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The process is no member yet, or was removed. It sends heartbeats and no records.
+    /// The process is no member yet, or was removed.
     Applicant,
-    /// Another instance has the name, and was heard within 30 s.
+    /// Another instance has the name, and was heard within 30 s. The process acknowledges no event, and sends those that it
+    /// has acknowledged before.
     NameInUse,
     /// The process is the member of its name.
     Member,

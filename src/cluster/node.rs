@@ -255,8 +255,8 @@ impl Node {
         }
         self.expire_waiting(monotonic_ms(clock));
         self.take_done_erasures();
-        has_more |= self.forward(clock);
         self.send_heartbeat_if_due(clock);
+        has_more |= self.forward(clock);
         self.save_producer_if_due(clock.now_ms());
         self.end_if_replaced();
         self.publish_metrics(clock);
@@ -301,8 +301,7 @@ impl Node {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else {
             return Ok(false);
         };
-        let has_name = matches!(self.standing, Standing::Member | Standing::Replaced);
-        if !has_name || !self.follower.may_forward() || !self.erasures.is_idle() {
+        if !self.follower.may_forward() || !self.erasures.is_idle() {
             return Ok(false);
         }
         let now_ms = monotonic_ms(clock);

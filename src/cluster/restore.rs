@@ -162,7 +162,8 @@ fn own_checkpoints(
                 checkpoint_name(number),
                 CheckpointError::EarlierFold
             )),
-            Ok((reader, bytes)) if !bytes.is_empty() => match decode_state(&checkpoint_name(number), &bytes)? {
+            Ok((reader, bytes)) if !bytes.is_empty() => match decode_state(&checkpoint_name(number), &bytes)?
+            {
                 Some(saved) => found.push(Found { reader, saved, number: Some(number) }),
                 None => {
                     warnings.push(format!("{}: its section `stream` is invalid", checkpoint_name(number)))

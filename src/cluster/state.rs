@@ -153,6 +153,11 @@ impl StreamState {
         self.producers.get(&id).map_or(base_seq, |entry| entry.next)
     }
 
+    /// Returns the name of the node that sends under a producer ID. Empty if none has.
+    pub fn node_of(&self, id: ProducerId) -> &str {
+        self.producers.get(&id).map_or("", |entry| &entry.node)
+    }
+
     /// Moves the clock of the state and of its window. A window has a time before its first key only after this.
     pub(super) fn advance_clock(&mut self, time_ms: i64) {
         self.clock_ms = self.clock_ms.max(time_ms);

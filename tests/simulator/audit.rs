@@ -1,15 +1,13 @@
-//! Heartbeats, known nodes, digests, and the list of erasures.
+//! Heartbeats, logs, digests, and the list of erasures.
 
-use parallax::testing::cluster::audit::{Difference, MARKS_KEPT, MARKS_SENT, Marks, is_forgotten};
+use parallax::testing::cluster::audit::{Difference, MARKS_KEPT, MARKS_SENT, Marks, was_away_too_long};
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::filter::{NoEffect, Step};
-use parallax::testing::cluster::message::StreamMessage;
-use parallax::testing::cluster::nodes::{
-    ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS,
-};
+use parallax::testing::cluster::message::{Sender, StreamMessage};
+use parallax::testing::cluster::nodes::{ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, SILENCE_MS_MAX};
 use parallax::testing::cluster::old_records::first_allowed_seq;
 use parallax::testing::cluster::order::order;
-use parallax::testing::cluster::payloads::{Forget, Heartbeat, Hex, Mark};
+use parallax::testing::cluster::payloads::{Forget, Heartbeat, Hex, Mark, MemberSummary};
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
 use parallax::testing::cluster::seal::{SealKey, open, owner, payload_again, payloads};
@@ -18,7 +16,7 @@ use parallax::testing::log::{LogId, VisitorIds};
 use parallax::testing::record::{IdTag, Record, RecordKind};
 use parallax::testing::visitors::store::table::Key;
 
-use crate::rules::{Cluster, NOW_MS, id, record};
+use crate::rules::{Cluster, NOW_MS, id, node, record};
 
 fn producer(number: u8, predecessors: &[u8]) -> Producer {
     let predecessor = |number: &u8| Predecessor { id: id(*number), base_seq: 1, changed_ms: NOW_MS };
@@ -26,37 +24,36 @@ fn producer(number: u8, predecessors: &[u8]) -> Producer {
     Producer { predecessors, ..Producer::first(LogId([number; 16])) }
 }
 
-fn heartbeat(name: &str, erased_to: u64, oldest: u64) -> Heartbeat {
+/// Returns the heartbeat of a node whose instance and session have the byte of its name.
+pub fn heartbeat(name: &str, erased_to: u64, oldest: u64) -> Heartbeat {
+    let bits = Hex([name.as_bytes()[0]; 16]);
     Heartbeat {
         node: name.to_owned(),
+        instance: bits,
+        session: bits,
         position: 7,
         marks: vec![Mark { position: 3, chain: Hex([1; 16]), digest: Hex([2; 16]) }],
-        predecessors: Vec::new(),
         erased_to,
         oldest,
         first_seq: 1,
+        unreturned: 3,
+        members: vec![MemberSummary { name: name.to_owned(), instance: bits, heard_ms: NOW_MS }],
     }
 }
 
 impl Cluster {
     /// Appends a heartbeat of a node at a time.
-    fn beat(&mut self, from: &Producer, heartbeat: &Heartbeat, now_ms: i64) -> Step {
-        let names = from.predecessors.iter().map(|one| Hex(one.id.0)).collect();
-        let heartbeat = Heartbeat { predecessors: names, ..heartbeat.clone() };
+    pub fn beat(&mut self, from: &Producer, heartbeat: &Heartbeat, now_ms: i64) -> Step {
         let (header, payload) = heartbeat.to_message(self.state.era.id, from, now_ms);
         let bytes = self.encoder.encode(&header, &payload).expect("memory");
-        self.step(bytes, now_ms)
+        self.step_from(node(&heartbeat.node), bytes, now_ms)
     }
 
-    fn forget(&mut self, numbers: &[u8], now_ms: i64) -> Step {
-        let forget = Forget { producers: numbers.iter().map(|number| Hex([*number; 16])).collect() };
+    pub fn forget(&mut self, name: &str, now_ms: i64) -> Step {
+        let forget = Forget { node: name.to_owned() };
         let (header, payload) = forget.to_message(self.state.era.id, now_ms);
         let bytes = self.encoder.encode(&header, &payload).expect("memory");
-        self.step(bytes, now_ms)
-    }
-
-    fn known(&self) -> Vec<u8> {
-        self.state.nodes.known(self.state.clock_ms).map(|(id, _)| id.0[0]).collect()
+        self.step_from(Sender::Control, bytes, now_ms)
     }
 }
 
@@ -78,9 +75,10 @@ fn a_heartbeat_survives_its_message_and_changes_the_state() {
     let (own, sent) = (producer(1, &[]), heartbeat("a", 5, 90));
     let Step::Heartbeat(from, read) = cluster.beat(&own, &sent, NOW_MS + 5) else { panic!("a heartbeat") };
     assert_eq!((from, &read), (id(1), &sent));
-    let entry = &cluster.state.nodes.entries[&id(1)];
-    assert_eq!((entry.name.as_str(), entry.erased_to, entry.oldest), ("a", 5, 90));
-    assert_eq!((entry.heard_ms, cluster.state.position), (NOW_MS + 5, 2));
+    let member = &cluster.state.nodes.members.0["a"];
+    assert_eq!((member.producer, member.erased_to, member.oldest), (id(1), 5, 90));
+    assert_eq!((member.since, member.heard_ms, cluster.state.position), (2, NOW_MS + 5, 2));
+    assert_eq!(cluster.state.nodes.logs[&id(1)].first_seq, 1);
     assert!(cluster.state.producers.is_empty(), "a heartbeat accepts no record");
     let (header, _) = sent.to_message(cluster.state.era.id, &own, NOW_MS);
     let bytes = cluster.encoder.encode(&header, b"{\"node\":1}").expect("memory");
@@ -88,71 +86,30 @@ fn a_heartbeat_survives_its_message_and_changes_the_state() {
 }
 
 #[test]
-fn a_producer_is_a_known_node_until_it_is_forgotten_or_superseded_and_silent() {
-    let mut cluster = Cluster::new();
-    cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
-    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, 0), NOW_MS);
-    assert_eq!(cluster.known(), [1, 2], "a run and a heartbeat make a known node");
-    cluster.beat(&producer(3, &[2]), &heartbeat("b", 0, 0), NOW_MS + 1);
-    assert_eq!(cluster.known(), [1, 2, 3], "a copied machine may be alive");
-    cluster.beat(&producer(3, &[2]), &heartbeat("b", 0, 0), NOW_MS + SUPERSEDED_MS - 1);
-    assert_eq!(cluster.known(), [1, 2, 3]);
-    cluster.beat(&producer(3, &[2]), &heartbeat("b", 0, 0), NOW_MS + SUPERSEDED_MS);
-    assert_eq!(cluster.known(), [1, 3]);
-    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, 0), NOW_MS + SUPERSEDED_MS + 1);
-    assert_eq!(cluster.known(), [1, 2, 3], "the original is back");
-    cluster.forget(&[1], NOW_MS + SUPERSEDED_MS + 2);
-    assert_eq!(cluster.known(), [2, 3]);
-}
-
-#[test]
-fn the_messages_of_a_forgotten_node_have_no_effect() {
-    let mut cluster = Cluster::new();
-    cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
-    assert!(matches!(cluster.forget(&[1, 5], NOW_MS), Step::Forget(_)));
-    let run = cluster.message(id(1), 1, 2, &[record(2, 2)]);
-    assert!(matches!(cluster.step(run, NOW_MS), Step::NoEffect(NoEffect::Forgotten)));
-    let beat = cluster.beat(&producer(5, &[]), &heartbeat("e", 0, 0), NOW_MS);
-    assert!(matches!(beat, Step::NoEffect(NoEffect::Forgotten)), "also before its first message");
-    assert!(is_forgotten(&producer(1, &[]), &cluster.state));
-    assert!(is_forgotten(&producer(9, &[8, 1]), &cluster.state), "it has the log of a forgotten one");
-    assert!(!is_forgotten(&producer(9, &[8]), &cluster.state));
-}
-
-#[test]
-fn an_entry_leaves_the_state_after_30_days_of_silence() {
+fn a_log_leaves_the_state_after_30_days_of_silence_unless_a_member_sends_under_it() {
     let mut cluster = Cluster::new();
     cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
     cluster.fold(id(2), 1, &[record(2, 2)], NOW_MS);
-    cluster.forget(&[1], NOW_MS);
+    cluster.beat(&producer(2, &[]), &heartbeat("a", 0, 0), NOW_MS);
     // The clock of the state moves with the greatest time of sender and stream.
     cluster.state.clock_ms = NOW_MS + SILENCE_MS_MAX - 1;
     cluster.beat(&producer(3, &[]), &heartbeat("c", 0, 0), NOW_MS);
-    assert!(cluster.state.nodes.is_forgotten(id(1)));
+    assert!(cluster.state.producers.contains_key(&id(1)));
     cluster.state.clock_ms = NOW_MS + SILENCE_MS_MAX;
     cluster.beat(&producer(3, &[]), &heartbeat("c", 0, 0), NOW_MS);
-    assert_eq!(cluster.state.producers.keys().collect::<Vec<_>>(), [&id(2)], "a known node stays");
+    assert_eq!(cluster.state.producers.keys().collect::<Vec<_>>(), [&id(2)], "the log of a member stays");
+    assert_eq!(cluster.state.nodes.logs.keys().collect::<Vec<_>>(), [&id(2), &id(3)]);
     let away = Producer { returned_seq: 1, returned_ms: NOW_MS - 1, ..producer(1, &[]) };
-    assert!(is_forgotten(&away, &cluster.state), "its entry has left the state");
+    assert!(was_away_too_long(&away, &cluster.state), "its entry has left the state");
     let recent = Producer { returned_ms: NOW_MS, ..away };
-    assert!(!is_forgotten(&recent, &cluster.state), "the stream has lost its messages");
+    assert!(!was_away_too_long(&recent, &cluster.state), "the stream has lost its messages");
 }
 
 #[test]
-fn a_node_is_reachable_for_30_s_after_its_heartbeat() {
+fn an_erasure_leaves_the_list_when_each_member_has_confirmed_it() {
     let mut cluster = Cluster::new();
-    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, 0), NOW_MS);
-    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, 0), NOW_MS + 1);
-    let nodes = &cluster.state.nodes;
-    assert_eq!(nodes.unreachable(NOW_MS + REACHABLE_MS - 1), [""; 0]);
-    assert_eq!(nodes.unreachable(NOW_MS + REACHABLE_MS), ["a"]);
-}
-
-#[test]
-fn an_erasure_leaves_the_list_when_each_known_node_has_confirmed_it() {
-    let mut cluster = Cluster::new();
-    for number in 1..=3 {
-        cluster.beat(&producer(number, &[]), &heartbeat("x", 0, 0), NOW_MS);
+    for (number, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        cluster.beat(&producer(number, &[]), &heartbeat(name, 0, 0), NOW_MS);
     }
     cluster.fold(id(1), 1, &[tombstone(77), tombstone(77), tombstone(79)], NOW_MS);
     let ids = |cluster: &Cluster| cluster.state.nodes.erasures.iter().map(|one| one.id).collect::<Vec<_>>();
@@ -164,17 +121,20 @@ fn an_erasure_leaves_the_list_when_each_known_node_has_confirmed_it() {
     assert_eq!(ids(&cluster).len(), 2, "one node has not confirmed");
     let saved = cluster.state.save();
     assert_eq!(saved::decode(&saved::encode(&saved)).as_ref(), Some(&saved), "checkpoints have the list");
-    let message = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
+    let message = StreamMessage { position: 1, stream_ms: NOW_MS, sender: Sender::Control, bytes: [0; 0] };
     let founded = saved.founded(Era { id: EraId([9; 16]), ..saved.era.clone() }, &message).nodes;
     assert!(founded.erasures.iter().all(|one| one.position == 1), "positions are of the new era");
-    assert!(founded.entries.values().all(|entry| entry.erased_to == 0), "each node confirms again");
+    assert!(
+        founded.members.0.values().all(|one| (one.erased_to, one.since) == (0, 1)),
+        "each node confirms again"
+    );
     let unconfirmed = |cluster: &Cluster| {
         let nodes = &cluster.state.nodes;
-        nodes.erasures.iter().map(|one| nodes.unconfirmed(one, NOW_MS)).collect::<Vec<_>>()
+        nodes.erasures.iter().map(|one| nodes.unconfirmed(one)).collect::<Vec<_>>()
     };
     assert_eq!(unconfirmed(&cluster), [["b"], ["b"]]);
-    cluster.forget(&[2], NOW_MS);
-    assert_eq!(unconfirmed(&cluster), [[""; 0], [""; 0]], "a forgotten node need not confirm");
+    cluster.forget("b", NOW_MS);
+    assert_eq!(unconfirmed(&cluster), [[""; 0], [""; 0]], "a removed member need not confirm");
 }
 
 #[test]
@@ -223,14 +183,14 @@ fn the_list_keeps_9000_confirmed_erasures() {
 fn the_floor_is_the_least_oldest_order_and_never_falls() {
     let mut cluster = Cluster::new();
     cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
-    assert_eq!(cluster.state.nodes.floor(NOW_MS), 0, "a node without a heartbeat");
+    assert_eq!(cluster.state.nodes.floor(), 0, "no member");
     cluster.beat(&producer(1, &[]), &heartbeat("a", 0, order(1, 4)), NOW_MS);
     cluster.beat(&producer(2, &[]), &heartbeat("b", 0, u64::MAX), NOW_MS);
-    assert_eq!(cluster.state.nodes.floor(NOW_MS), order(1, 4));
+    assert_eq!(cluster.state.nodes.floor(), order(1, 4));
     cluster.beat(&producer(1, &[]), &heartbeat("a", 0, order(1, 2)), NOW_MS);
-    assert_eq!(cluster.state.nodes.floor(NOW_MS), order(1, 4), "a lower value has no effect");
+    assert_eq!(cluster.state.nodes.floor(), order(1, 4), "a lower value has no effect");
     cluster.beat(&producer(1, &[]), &heartbeat("a", 0, u64::MAX), NOW_MS);
-    assert_eq!(cluster.state.nodes.floor(NOW_MS), order(4, 0), "the heartbeat of a node without records");
+    assert_eq!(cluster.state.nodes.floor(), order(4, 0), "the heartbeat of a node without records");
 }
 
 #[test]
@@ -259,7 +219,7 @@ fn a_restored_log_may_not_begin_before_the_first_seq_of_its_heartbeats() {
 fn heartbeats_beyond_4096_producer_ids_have_no_effect() {
     let mut cluster = Cluster::new();
     for number in 0..PRODUCERS_MAX as u128 {
-        cluster.state.nodes.entries.insert(ProducerId(number.to_be_bytes()), Default::default());
+        cluster.state.nodes.logs.insert(ProducerId(number.to_be_bytes()), Default::default());
     }
     let beat = cluster.beat(&producer(77, &[]), &heartbeat("x", 0, 0), NOW_MS);
     assert!(matches!(beat, Step::NoEffect(NoEffect::TooManyProducers)), "{beat:?}");

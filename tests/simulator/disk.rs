@@ -58,6 +58,10 @@ pub struct Disk {
     pub checkpoints: Vec<Checkpoint>,
     /// The file `erased`: the erasures by the numbers of their tombstones, and their anonymous IDs.
     pub erased: NotedErasures<u8>,
+    /// The file `node`.
+    pub node_file: Option<String>,
+    /// True if the file `replaced` exists.
+    pub is_replaced: bool,
 }
 
 /// A crash during an erasure.
@@ -80,6 +84,8 @@ impl Disk {
             earlier_producer: None,
             checkpoints: Vec::new(),
             erased: NotedErasures::default(),
+            node_file: None,
+            is_replaced: false,
         }
     }
 

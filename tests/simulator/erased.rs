@@ -98,13 +98,17 @@ fn the_own_log_does_not_have_damaged_and_lost_records() {
     let own = producer(3, &[(1, 1)]);
     let mut bytes = Vec::new();
     assert!(push_record(&mut bytes, &record(1, 2)));
-    let of = |name, seq| absence(&own, id(name), &RunRecord { seq, ..run_record(&bytes) }, &log);
+    let from = |name, seq, node| {
+        absence(&own, (id(name), node), &RunRecord { seq, ..run_record(&bytes) }, (&log, "a"))
+    };
+    let of = |name, seq| from(name, seq, if name == 5 { "b" } else { "a" });
     assert_eq!(of(1, 1), None, "the log has it");
     assert_eq!(of(1, 2), Some(Absence::Unreadable));
     assert_eq!(of(1, 3), Some(Absence::Lost), "the present ID carries this seq");
     assert_eq!(of(99, 3), Some(Absence::Lost), "the log has another record");
     assert_eq!(of(99, 4), Some(Absence::Lost), "after the end of the log");
     assert_eq!(of(5, 2), None, "of another node");
+    assert_eq!(from(5, 2, "a"), Some(Absence::Lost), "of an earlier disk of this node");
 }
 
 #[test]

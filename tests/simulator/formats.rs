@@ -6,7 +6,8 @@ use parallax::testing::checksum::crc32c;
 use parallax::testing::cluster::era::{Era, EraCheckpoint, EraId};
 use parallax::testing::cluster::filter::{NoEffect, Step, step};
 use parallax::testing::cluster::message::{
-    Decoder, Encoder, Header, Kind, MessageError, RAW_BYTES_MAX, StreamMessage, dedup_key, push_record,
+    Decoder, Encoder, Header, Kind, MessageError, RAW_BYTES_MAX, Sender, StreamMessage, dedup_key,
+    push_record,
 };
 use parallax::testing::cluster::producer::{PREDECESSOR_MS, PREDECESSORS_MAX, Producer, ProducerId};
 use parallax::testing::cluster::state::StreamState;
@@ -55,6 +56,11 @@ fn run_of(records: &[Record<'_>]) -> Vec<u8> {
 
 fn decode(bytes: &[u8]) -> Result<parallax::testing::cluster::message::Message, MessageError> {
     Decoder::new().expect("memory").decode(bytes)
+}
+
+/// Returns a message of the node `a`.
+fn message<B>(position: u64, bytes: B) -> StreamMessage<B> {
+    StreamMessage { position, stream_ms: NOW_MS, sender: Sender::Node("a".to_owned()), bytes }
 }
 
 fn era() -> Era {
@@ -133,7 +139,9 @@ fn forged(at: usize, value: &[u8]) -> Vec<u8> {
 #[test]
 fn a_header_with_a_right_checksum_and_a_wrong_number_is_refused() {
     let malformed = |bytes: &[u8]| matches!(decode(bytes), Err(MessageError::Malformed(_)));
-    assert_eq!(decode(&forged(8, &[2, 0])), Err(MessageError::UnsupportedFormat(2)));
+    for format in [1, 3] {
+        assert_eq!(decode(&forged(8, &[format, 0])), Err(MessageError::UnsupportedFormat(format.into())));
+    }
     assert!(malformed(&forged(10, &[9, 0])), "unknown kind");
     assert!(malformed(&forged(10, &[4, 0])), "an era with records");
     assert!(malformed(&forged(12, &[0; 4])), "a run without records");
@@ -146,10 +154,9 @@ fn a_header_with_a_right_checksum_and_a_wrong_number_is_refused() {
 
 #[test]
 fn a_run_with_another_number_of_records_has_no_effect() {
-    let founded = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
-    let mut state = StreamState::founded(era(), &founded, 0);
+    let mut state = StreamState::founded(era(), &message(1, [0; 0]), 0);
     let chain = state.chain;
-    let message = StreamMessage { position: 2, stream_ms: NOW_MS, bytes: forged(12, &2u32.to_le_bytes()) };
+    let message = message(2, forged(12, &2u32.to_le_bytes()));
     let stepped = step(&mut state, &mut Decoder::new().expect("memory"), &message);
     assert!(matches!(stepped, Step::NoEffect(NoEffect::Malformed)), "{stepped:?}");
     assert_eq!((state.position, state.producers.len()), (2, 0));
@@ -157,16 +164,15 @@ fn a_run_with_another_number_of_records_has_no_effect() {
 }
 
 #[test]
-fn a_message_of_a_later_release_stops_the_node_before_it() {
-    let founded = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
-    let mut state = StreamState::founded(era(), &founded, 0);
-    let before = state.save();
-    let message = StreamMessage { position: 2, stream_ms: NOW_MS, bytes: forged(8, &[2, 0]) };
+fn a_message_in_an_unknown_format_has_no_effect() {
+    let mut state = StreamState::founded(era(), &message(1, [0; 0]), 0);
     let mut decoder = Decoder::new().expect("memory");
-    assert!(matches!(step(&mut state, &mut decoder, &message), Step::UnsupportedFormat(2)));
-    let skipped = StreamMessage { position: 3, ..message };
-    assert!(matches!(step(&mut state, &mut decoder, &skipped), Step::WrongPosition));
-    assert_eq!(state.save(), before);
+    let stepped = step(&mut state, &mut decoder, &message(2, forged(8, &[3, 0])));
+    assert!(matches!(stepped, Step::NoEffect(NoEffect::UnsupportedFormat(3))), "{stepped:?}");
+    assert!(matches!(step(&mut state, &mut decoder, &message(3, run_of(&[page()]))), Step::Accepted(_)));
+    let skipped = step(&mut state, &mut decoder, &message(5, run_of(&[page()])));
+    assert!(matches!(skipped, Step::WrongPosition));
+    assert_eq!(state.position, 3);
 }
 
 #[test]

@@ -68,10 +68,32 @@ pub enum Mutant {
     ForgetsErasures,
     /// The file `erased` is written after the records are void.
     NotesErasuresLate,
+    /// M1: another instance takes a name although the present one was heard.
+    TakesNameAtOnce,
+    /// M3: a late heartbeat of an earlier session takes the name back.
+    AcceptsEarlierSession,
+    /// A process that was replaced goes on.
+    IgnoresReplacement,
+    /// A node that has never joined acknowledges events.
+    AcknowledgesUnjoined,
+    /// A message counts as one of the operator, whoever sent it.
+    TrustsEverySender,
+    /// A node may send under the producer ID of another one.
+    AcceptsForeignProducers,
+    /// A copy under another name keeps the producer ID of its original.
+    KeepsForeignProducer,
+    /// A message in an unknown format stops its readers.
+    StopsAtUnknownFormat,
+    /// A removed member never becomes one again.
+    BansRemovedMembers,
+    /// A record that was under way when its disk was replaced gets no second tombstone.
+    IgnoresEarlierDisk,
+    /// A node is ready before it has read to the end of the stream.
+    ReadyBeforeCaughtUp,
 }
 
 /// All mutants.
-pub const MUTANTS: [Mutant; 31] = [
+pub const MUTANTS: [Mutant; 42] = [
     Mutant::FoldsOwnOnArrival,
     Mutant::UsesLocalClock,
     Mutant::SkipsChain,
@@ -103,4 +125,15 @@ pub const MUTANTS: [Mutant; 31] = [
     Mutant::TrustsLoadedOrder,
     Mutant::ForgetsErasures,
     Mutant::NotesErasuresLate,
+    Mutant::TakesNameAtOnce,
+    Mutant::AcceptsEarlierSession,
+    Mutant::IgnoresReplacement,
+    Mutant::AcknowledgesUnjoined,
+    Mutant::TrustsEverySender,
+    Mutant::AcceptsForeignProducers,
+    Mutant::KeepsForeignProducer,
+    Mutant::StopsAtUnknownFormat,
+    Mutant::BansRemovedMembers,
+    Mutant::IgnoresEarlierDisk,
+    Mutant::ReadyBeforeCaughtUp,
 ];

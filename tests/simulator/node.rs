@@ -1,6 +1,7 @@
 //! A node: drives the rules in the order in which the server will, over a simulated disk and stream.
 
 mod duties;
+mod standing;
 
 use std::rc::Rc;
 
@@ -12,11 +13,14 @@ use parallax::testing::cluster::follow::{
     Comparison, Follower, OwnLog, ReturnHistory, is_same_stream, known_seq,
 };
 use parallax::testing::cluster::forward::{Forwarder, fill_run};
+use parallax::testing::cluster::identity::Identity;
+use parallax::testing::cluster::join::Readiness;
+use parallax::testing::cluster::members::{Membership, Standing};
 use parallax::testing::cluster::message::{Header, Kind};
 use parallax::testing::cluster::producer::{Producer, ProducerId};
 use parallax::testing::cluster::state::{ChainPosition, StreamState, next_chain};
 
-use parallax::testing::log::DedupWindow;
+use parallax::testing::log::{DedupWindow, LogId};
 use parallax::testing::record::Record;
 
 use crate::base::Base;
@@ -35,7 +39,7 @@ const PUBLISH_TIMEOUT_MS: i64 = 2_000;
 /// It stands for a day.
 pub const RETAINED_MS: i64 = 8_000;
 
-/// A node of the cluster. A copied machine is another node with the same name.
+/// A node of the cluster. A copied machine is another node, with the same name or with another one.
 pub struct Node {
     pub name: usize,
     pub disk: Disk,
@@ -54,6 +58,17 @@ pub struct Running {
     waiting: WaitingRequests<u32>,
     pub returned: ReturnHistory,
     marks: Marks,
+    membership: Membership,
+    pub standing: Standing,
+    readiness: Readiness,
+    /// The time of the newest own heartbeat that took effect, by the clock of the state.
+    heard_ms: i64,
+    /// When the next heartbeat is due.
+    heartbeat_due_ms: i64,
+    /// The end of the stream when the process started.
+    end_at_start: u64,
+    /// The mutant that stops at a message in an unknown format.
+    is_stopped: bool,
     /// When each message under way fails if it is not acknowledged, with its connection.
     deadlines: Vec<i64>,
     /// The mutant A11: the last seq that the engine acknowledged.
@@ -96,6 +111,9 @@ impl Node {
 
     /// Starts the node from its newest checkpoint, or from the beginning of the era.
     pub fn boot(&mut self, world: &mut Around<'_>) {
+        if self.disk.is_replaced {
+            return;
+        }
         self.disk.durable = self.disk.end();
         if world.is(Mutant::ForgetsErasures) {
             self.disk.erased = NotedErasures::default();
@@ -103,7 +121,8 @@ impl Node {
         let stored = self.disk.producer();
         let is_saved = stored.is_some();
         let producer = stored.unwrap_or_else(|| Producer::first(self.disk.log_id));
-        if self.load(Follower::new(producer, is_saved), world) {
+        let membership = self.identify(world);
+        if self.load(Follower::new(producer, is_saved), membership, world) {
             let running = self.running.as_mut().expect("it was started");
             self.disk.save_producer(&running.follower.producer);
             running.follower.is_saved = true;
@@ -112,7 +131,7 @@ impl Node {
 
     /// Loads the newest checkpoint, or the one with which the era begins. Returns whether the follower took a
     /// new producer ID.
-    fn load(&mut self, mut follower: Follower, world: &mut Around<'_>) -> bool {
+    fn load(&mut self, mut follower: Follower, mut membership: Membership, world: &mut Around<'_>) -> bool {
         let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
         let (state, base) = (newest.state.restore(0), newest.base.clone());
         let new_id = world.new_id(self.name);
@@ -134,7 +153,15 @@ impl Node {
             self.disk.end(),
             follower.producer
         );
+        membership.on_loaded();
         self.running = Some(Running {
+            membership,
+            standing: Standing::Applicant,
+            readiness: Readiness::new(false, None),
+            heard_ms: i64::MIN,
+            heartbeat_due_ms: 0,
+            end_at_start: world.stream.head().last,
+            is_stopped: false,
             forwarder: Forwarder::new(returned),
             waiting: WaitingRequests::new(RETURN_TIMEOUT_MS),
             returned: ReturnHistory::new(RETAINED_MS),
@@ -161,8 +188,18 @@ impl Node {
         running.deadlines.drain(..).for_each(|_| running.forwarder.on_failed(returned));
         let was_caught_up = running.follower.is_caught_up;
         running.follower.on_connected(&world.stream.head());
+        running.end_at_start = running.end_at_start.min(world.stream.head().last);
         running.follower.is_caught_up = was_caught_up && world.is(Mutant::StaysCaughtUp);
         running.follower.is_chain_checked = world.is(Mutant::SkipsChainCheck);
+    }
+
+    /// Replaces the disk by an empty one. Returns the events of the records that can be lost: those that had not returned
+    /// for as long as the stream can lose its end.
+    pub fn lose_disk(&mut self, log_id: LogId) -> Vec<u32> {
+        let kept = self.running.take().map_or(0, |mut running| running.returned.deletable_seq());
+        let lost = self.disk.log.iter().skip(kept as usize).map(|entry| entry.event).collect();
+        self.disk = Disk::new(log_id);
+        lost
     }
 
     pub fn disconnect(&mut self) {
@@ -213,6 +250,7 @@ impl Node {
 
     /// Acknowledges requests that have waited too long, and fails publications without an answer.
     pub fn tick(&mut self, world: &mut Around<'_>) {
+        self.end_if_replaced(world);
         let Some(running) = &mut self.running else { return };
         if self.is_connected && running.follower.is_caught_up {
             running.returned.note(running.follower.returned(&running.state), world.now_ms);
@@ -247,6 +285,10 @@ impl Node {
         if !running.follower.may_forward() && !world.is(Mutant::SendsBeforeCaughtUp) {
             return None;
         }
+        if let Some(heartbeat) = self.due_heartbeat(world) {
+            return Some(heartbeat);
+        }
+        let running = self.running.as_mut()?;
         let durable =
             if world.is(Mutant::SendsVolatileRecords) { self.disk.end() } else { self.disk.durable };
         let returned = running.follower.returned(&running.state).max(running.acknowledged);
@@ -274,7 +316,8 @@ impl Node {
         running.forwarder.on_sent(last, returned, now_ms);
         running.deadlines.push(world.now_ms + PUBLISH_TIMEOUT_MS);
         trace!("{}: sends {first}..={last} under {:?}", self.name, header.producer_id);
-        Some(InTransit { bytes, node: usize::MAX, connection: self.connection, last })
+        let sender = self.sender();
+        Some(InTransit { bytes, sender, node: usize::MAX, connection: self.connection, last })
     }
 
     /// Notes that the engine has acknowledged a message of this connection.
@@ -301,7 +344,7 @@ impl Node {
             return true;
         }
         let running = self.running.as_mut().expect("it runs");
-        let next = world.stream.at(running.state.position + 1).cloned();
+        let next = world.stream.at(running.state.position + 1).filter(|_| !running.is_stopped).cloned();
         let is_message = next.is_some();
         if let Some(message) = next {
             self.process(&message, world);
@@ -334,7 +377,7 @@ impl Node {
     /// Loads another state. The producer ID remains, whether it is saved or not. Requests that wait keep waiting.
     fn reload(&mut self, world: &mut Around<'_>) {
         let before = self.running.take().expect("it runs");
-        self.load(before.follower, world);
+        self.load(before.follower, before.membership, world);
         self.running.as_mut().expect("it was started").waiting = before.waiting;
     }
 
@@ -347,7 +390,8 @@ impl Node {
         if world.is(Mutant::HasNoWindow) {
             running.state.window = DedupWindow::new(1, 0);
         }
-        let stepped = step(&mut running.state, &mut world.codec.decoder, message);
+        let seen = running.as_seen_by(world, message);
+        let stepped = step(&mut running.state, &mut world.codec.decoder, &seen);
         trace!("{}: reads {}: {stepped:?}", self.name, message.position);
         if world.is(Mutant::ChainOmitsTime) && running.state.position == message.position {
             let timeless = Message { stream_ms: 0, ..message.clone() };
@@ -363,22 +407,33 @@ impl Node {
                     (running.state.chain, running.state.previous_chain) = (chain, previous_chain);
                 }
                 assert_ne!(reason, NoEffect::Malformed, "the simulation sends no malformed message");
+                running.is_stopped |= world.is(Mutant::StopsAtUnknownFormat)
+                    && matches!(reason, NoEffect::UnsupportedFormat(_));
+                if message.sender == self.sender() {
+                    self.leave_producer_of_other_node(world);
+                    self.look_at_standing(world);
+                }
             }
             Step::Heartbeat(_, heartbeat) => {
                 let difference = running.marks.first_difference(&heartbeat.marks);
                 world.facts.note_difference(difference);
                 running.marks.push(message.position, running.state.chain, running.base.digest());
+                if message.sender == self.sender() {
+                    self.on_own_heartbeat(&heartbeat, world);
+                }
             }
-            Step::Forget(_) => panic!("the simulation forgets no node"),
+            Step::Forget(_) => self.look_at_standing(world),
+            Step::StatusRequest => panic!("no operator asks"),
             Step::NewEra(_) => {
                 self.disk.checkpoints.clear();
                 self.reload(world);
             }
-            Step::UnsupportedFormat(_) | Step::WrongPosition => panic!("{stepped:?}"),
+            Step::WrongPosition => panic!("{stepped:?}"),
         }
     }
 
     fn accept(&mut self, mut run: AcceptedRun, world: &mut Around<'_>) {
+        let node_name = self.node_name();
         let running = self.running.as_mut().expect("it runs");
         let profiles_max = match world.is(Mutant::EvictsByOwnBound) {
             true => world.profiles_max - self.name % 2,
@@ -401,8 +456,11 @@ impl Node {
             }
             let is_erased = |anon: &u8| running.base.is_erased(*anon);
             returned_erased.extend(self.disk.erased.on_accepted(&record, is_effective, is_erased));
-            let absence = absence(&running.follower.producer, producer_id, &record, &self.disk);
-            let absence = absence.filter(|absence| is_effective && !world.ignores(*absence));
+            let sender = (producer_id, running.state.node_of(producer_id));
+            let absence = absence(&running.follower.producer, sender, &record, (&self.disk, &node_name));
+            let is_of_earlier_disk = running.follower.producer.seqs_of(producer_id).is_none();
+            let is_ignored = is_of_earlier_disk && world.is(Mutant::IgnoresEarlierDisk);
+            let absence = absence.filter(|absence| is_effective && !is_ignored && !world.ignores(*absence));
             let content = event.filter(|event| event.action != Action::Tombstone);
             if let (Some(absence), Some(event)) = (absence, content) {
                 let mut owners = self.disk.erased.candidates(&record, absence);
@@ -480,15 +538,23 @@ impl Node {
             world.facts.new_ids += 1;
             running.forwarder = Forwarder::new(verified);
         }
+        if running.follower.is_caught_up && running.standing == Standing::Applicant {
+            self.leave_producer_of_other_node(world);
+            self.look_at_standing(world);
+        }
     }
 
     /// Returns whether the node has read the whole stream and all its records have returned.
     pub fn is_settled(&self, stream: &Stream) -> bool {
         self.running.as_ref().is_some_and(|running| {
             let follower = &running.follower;
-            running.state.position == stream.head().last
-                && follower.is_caught_up
-                && follower.returned(&running.state) == self.disk.end()
+            let has_read = running.state.position == stream.head().last && follower.is_caught_up;
+            match running.standing {
+                Standing::Member | Standing::NameInUse => {
+                    has_read && follower.returned(&running.state) == self.disk.end()
+                }
+                Standing::Applicant | Standing::Replaced => false,
+            }
         })
     }
 }

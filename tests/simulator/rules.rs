@@ -10,7 +10,7 @@ use parallax::testing::cluster::follow::{
 use parallax::testing::cluster::forward::{Forwarder, IN_FLIGHT_MAX, RETURN_TIMEOUT_MS, fill_run};
 use parallax::testing::cluster::message::RecordIdentity;
 use parallax::testing::cluster::message::{
-    Decoder, Encoder, Header, Kind, RUN_BYTES_MAX, RunRecord, StreamMessage, dedup_key, push_record,
+    Decoder, Encoder, Header, Kind, RUN_BYTES_MAX, RunRecord, Sender, StreamMessage, dedup_key, push_record,
 };
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::state::{
@@ -25,6 +25,10 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub fn id(number: u8) -> ProducerId {
     ProducerId([number; 16])
+}
+
+pub fn node(name: &str) -> Sender {
+    Sender::Node(name.to_owned())
 }
 
 pub fn producer(own: u64, predecessors: &[(u8, u64)]) -> Producer {
@@ -59,7 +63,7 @@ pub fn record(number: u64, bytes: usize) -> Vec<u8> {
 pub struct Log(pub Vec<Option<Vec<u8>>>);
 
 impl Log {
-    fn new(numbers: impl Iterator<Item = u64>) -> Self {
+    pub fn new(numbers: impl Iterator<Item = u64>) -> Self {
         Self(numbers.map(|number| Some(record(number, 2))).collect())
     }
 }
@@ -97,7 +101,8 @@ impl Cluster {
             base_position: 0,
             secret_check: EraId([2; 16]),
         };
-        let founded = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
+        let founded =
+            StreamMessage { position: 1, stream_ms: NOW_MS, sender: Sender::Control, bytes: [0; 0] };
         Self {
             state: StreamState::founded(era, &founded, 0),
             encoder: Encoder::new().expect("memory"),
@@ -126,8 +131,13 @@ impl Cluster {
         self.encoder.encode(&header, &payload).expect("memory")
     }
 
+    /// Processes a message of the node `a`.
     pub fn step(&mut self, bytes: Vec<u8>, stream_ms: i64) -> Step {
-        let message = StreamMessage { position: self.state.position + 1, stream_ms, bytes };
+        self.step_from(node("a"), bytes, stream_ms)
+    }
+
+    pub fn step_from(&mut self, sender: Sender, bytes: Vec<u8>, stream_ms: i64) -> Step {
+        let message = StreamMessage { position: self.state.position + 1, stream_ms, sender, bytes };
         step(&mut self.state, &mut self.decoder, &message)
     }
 
@@ -204,11 +214,13 @@ fn the_chain_differs_if_a_message_is_appended_again() {
     cluster.step(bytes.clone(), NOW_MS);
     let after = cluster.state.chain_position();
     let head = Head { created_ms: NOW_MS, first: 1, last: 2 };
-    let message = StreamMessage { position: 2, stream_ms: NOW_MS, bytes };
+    let message = StreamMessage { position: 2, stream_ms: NOW_MS, sender: node("a"), bytes };
     assert!(is_same_stream(&after, &head, Some(&message)));
     assert!(!is_same_stream(&before, &head, Some(&message)));
-    let again = StreamMessage { stream_ms: NOW_MS + 1, ..message };
+    let again = StreamMessage { stream_ms: NOW_MS + 1, ..message.clone() };
     assert!(!is_same_stream(&after, &head, Some(&again)));
+    let other = StreamMessage { sender: node("b"), ..message };
+    assert!(!is_same_stream(&after, &head, Some(&other)), "of another sender");
     let none = None::<&StreamMessage<Vec<u8>>>;
     assert!(!is_same_stream(&after, &head, none), "the stream has other messages");
     let expired = Head { first: 3, ..head };

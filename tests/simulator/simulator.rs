@@ -21,6 +21,7 @@ mod event;
 mod fold_inputs;
 mod formats;
 mod histories;
+mod members;
 mod mutant;
 mod node;
 mod orders;

@@ -3,13 +3,14 @@
 use std::rc::Rc;
 
 use parallax::testing::cluster::follow::Head;
-use parallax::testing::cluster::message::StreamMessage;
+use parallax::testing::cluster::message::{Sender, StreamMessage};
 
 pub type Message = StreamMessage<Rc<[u8]>>;
 
 /// A published message on its way to the stream.
 pub struct InTransit {
     pub bytes: Rc<[u8]>,
+    pub sender: Sender,
     /// The sender, and the connection on which it waits for the acknowledgement.
     pub node: usize,
     pub connection: u32,
@@ -40,9 +41,9 @@ impl Stream {
     }
 
     /// Appends a message and returns it.
-    pub fn append(&mut self, bytes: Rc<[u8]>, now_ms: i64) -> &Message {
+    pub fn append(&mut self, sender: Sender, bytes: Rc<[u8]>, now_ms: i64) -> &Message {
         let position = self.messages.len() as u64 + 1;
-        self.messages.push(Message { position, stream_ms: now_ms + self.ahead_ms, bytes });
+        self.messages.push(Message { position, stream_ms: now_ms + self.ahead_ms, sender, bytes });
         self.appended_ms.push(now_ms);
         self.messages.last().expect("it was appended")
     }

@@ -1,13 +1,14 @@
 //! The world: nodes, clients and the stream, with a random action in each step, and the checks after
 //! everything has healed.
 
+mod attacks;
 mod checks;
 mod facts;
 mod script;
 
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::follow::{deletable_seq, is_same_stream};
-use parallax::testing::cluster::message::{Decoder, Encoder};
+use parallax::testing::cluster::message::{Decoder, Encoder, Sender};
 use parallax::testing::log::LogId;
 
 use crate::dice::Dice;
@@ -69,6 +70,8 @@ pub struct World<'c> {
     has_real: bool,
     eras: u32,
     has_copy: bool,
+    /// True after a disk was replaced. A jump of the clock then shortens the time in which its messages are expected.
+    has_lost_disk: bool,
     may_interrupt: bool,
 }
 
@@ -114,6 +117,7 @@ impl<'c> World<'c> {
             has_real,
             eras: 1,
             has_copy: false,
+            has_lost_disk: false,
             may_interrupt: seed % 4 == 3,
         };
         for name in 0..NODES {
@@ -150,11 +154,19 @@ impl<'c> World<'c> {
         for _ in 0..STEPS {
             self.now_ms += STEP_MS;
             self.act();
+            let node = self.dice.below(self.nodes.len());
+            self.with_node(node, |node, around| node.answer(around));
             if self.facts.invisible > 0 {
                 return Err("a receipt says visible, and the table has no such event".to_owned());
             }
             if self.facts.sent_early > 0 {
                 return Err("a message was sent before the node had caught up".to_owned());
+            }
+            if self.facts.usurped > 0 {
+                return Err("a machine took the name of another one that was heard".to_owned());
+            }
+            if self.facts.answered_early > 0 {
+                return Err("a node answered a visitor from an old table".to_owned());
             }
             if self.facts.sent_under_volatile_id > 0 {
                 return Err("a message was sent under a producer ID that is not durable".to_owned());
@@ -166,7 +178,7 @@ impl<'c> World<'c> {
 
     fn act(&mut self) {
         type Act<'c> = fn(&mut World<'c>, usize) -> bool;
-        let actions: [(u64, Act<'c>); 15] = [
+        let actions: [(u64, Act<'c>); 18] = [
             (3_000, Self::send_event),
             (3_600, Self::sync),
             (5_200, Self::forward),
@@ -182,6 +194,9 @@ impl<'c> World<'c> {
             (9_675, Self::begin_era),
             (9_800, Self::send_heartbeat),
             (9_805, Self::move_stream_clock),
+            (9_815, Self::replace_disk),
+            (9_835, Self::forget_member),
+            (9_865, Self::forge),
         ];
         let (node, x) = (self.dice.below(self.nodes.len()), self.dice.next_u64() % 10_000);
         self.with_node(node, |node, around| node.tick(around));
@@ -194,7 +209,7 @@ impl<'c> World<'c> {
     }
 
     fn send_event(&mut self, node: usize) -> bool {
-        if self.nodes[node].running.is_none() {
+        if !self.nodes[node].accepts_events(self.mutant) {
             return false;
         }
         let event = self.retried(node).unwrap_or_else(|| self.draw_event());
@@ -263,7 +278,8 @@ impl<'c> World<'c> {
         if x >= 15 {
             self.stream.in_transit.push(message);
         } else if x >= 8 {
-            let doubled = InTransit { bytes: message.bytes.clone(), ..message };
+            let (bytes, sender) = (message.bytes.clone(), message.sender.clone());
+            let doubled = InTransit { bytes, sender, ..message };
             self.stream.in_transit.extend([message, doubled]);
         }
         true
@@ -272,12 +288,16 @@ impl<'c> World<'c> {
     fn send_heartbeat(&mut self, node: usize) -> bool {
         let Some(bytes) = self.with_node(node, |node, around| node.heartbeat(around)) else { return false };
         // No node waits for its acknowledgement.
-        self.stream.in_transit.push(InTransit { bytes, node, connection: u32::MAX, last: 0 });
+        let sender = self.nodes[node].sender();
+        self.stream.in_transit.push(InTransit { bytes, sender, node, connection: u32::MAX, last: 0 });
         true
     }
 
     /// Lets the clock of the stream jump ahead, back or home.
     fn move_stream_clock(&mut self, _: usize) -> bool {
+        if self.has_lost_disk {
+            return false;
+        }
         let day_ms = 24 * 60 * 60 * 1_000;
         self.stream.ahead_ms = *self.dice.pick(&[0, 40 * day_ms, -day_ms]);
         true
@@ -295,7 +315,7 @@ impl<'c> World<'c> {
     fn deliver_at(&mut self, index: usize) {
         let message = self.stream.in_transit.remove(index);
         trace!("{}: delivered at {}, last {}", message.node, self.stream.head().last + 1, message.last);
-        self.stream.append(message.bytes.clone(), self.now_ms);
+        self.stream.append(message.sender.clone(), message.bytes.clone(), self.now_ms);
         if self.nodes[message.node].is_connected {
             self.with_node(message.node, |node, around| node.on_acknowledged(&message, around));
         }
@@ -373,9 +393,10 @@ impl<'c> World<'c> {
         }
         let mut disk = self.nodes[node].disk.clone();
         disk.cut(disk.durable);
-        trace!("{node}: copied as {}", self.nodes.len());
+        let name = if self.dice.below(2) == 0 { self.nodes[node].name } else { self.nodes.len() };
+        trace!("{node}: copied as {} with the name n{name}", self.nodes.len());
         self.facts.is_disturbed = true;
-        self.nodes.push(Node::new(self.nodes[node].name, disk));
+        self.nodes.push(Node::new(name, disk));
         self.with_node(self.nodes.len() - 1, |node, around| node.boot(around));
         true
     }
@@ -472,7 +493,7 @@ fn found(
     let era = era(number, stream.created_ms, is_window_small);
     let (header, payload) = era.to_message(now_ms);
     let bytes = codec.encoder.encode(&header, &payload).expect("memory");
-    let message: Message = stream.append(bytes.into(), now_ms).clone();
+    let message: Message = stream.append(Sender::Control, bytes.into(), now_ms).clone();
     match from {
         None => Checkpoint::founding(era, &message, has_real),
         Some(Checkpoint { state, base }) => Checkpoint { state: state.founded(era, &message), base },

@@ -330,7 +330,10 @@ impl Node {
     /// `effective_seqs` has the seqs that took effect while own records of an erasure were under way.
     fn compare(&mut self, run: &AcceptedRun, effective_seqs: &[u64], clock: &dyn Clock) -> Option<u64> {
         let state = self.state.as_ref()?;
-        let own_seqs = self.follower.producer.seqs_of(run.producer_id())?;
+        let Some(own_seqs) = self.follower.producer.seqs_of(run.producer_id()) else {
+            self.note_absent(run, effective_seqs);
+            return None;
+        };
         if let Err(error) = self.log.load(run.first, run.last()) {
             tracing::error!(%error, "cannot compare returned records with the own log");
         }

@@ -95,14 +95,18 @@ impl Node {
             return None;
         }
         let producer = &running.follower.producer;
+        let identity = &running.membership.identity;
         let heartbeat = Heartbeat {
-            node: format!("n{}", self.name),
+            node: identity.name.clone(),
+            instance: Hex(identity.instance.0),
+            session: Hex(identity.session.0),
             position: running.state.position,
             marks: running.marks.newest(),
-            predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
             erased_to: running.state.position,
             oldest: 0,
             first_seq: 1,
+            unreturned: 0,
+            members: Vec::new(),
         };
         let (header, payload) = heartbeat.to_message(running.state.era.id, producer, world.now_ms);
         Some(world.codec.encoder.encode(&header, &payload).expect("memory").into())

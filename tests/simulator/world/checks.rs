@@ -31,7 +31,8 @@ impl World<'_> {
                 self.deliver_at(0);
             }
             while self.with_node(node, Node::follow) {}
-            if self.nodes.iter().all(|node| node.is_settled(&self.stream)) {
+            let is_done = |node: &Node| node.disk.is_replaced || node.is_settled(&self.stream);
+            if self.nodes.iter().all(is_done) {
                 return Ok(());
             }
         }
@@ -39,6 +40,12 @@ impl World<'_> {
     }
 
     pub(super) fn check(&self) -> Result<Summary, String> {
+        for node in &self.nodes {
+            let mut same = self.nodes.iter().filter(|other| other.name == node.name);
+            if !same.any(|other| other.running.is_some()) {
+                return Err(format!("no process of the name n{} is left", node.name));
+            }
+        }
         let tables: Vec<_> = self.nodes.iter().filter_map(|node| node.running.as_ref()).collect();
         let first = tables[0];
         for other in &tables[1..] {

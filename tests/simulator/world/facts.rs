@@ -15,6 +15,12 @@ pub struct Facts {
     pub new_ids: u32,
     pub chain_mismatches: u32,
     pub sent_under_volatile_id: u32,
+    /// Names that another machine took from one that was heard.
+    pub usurped: u32,
+    /// Processes that ended after another one had taken their name.
+    pub replaced: u32,
+    /// Answers of a ready node whose table lacked messages from before its start.
+    pub answered_early: u32,
     /// Messages that a node sent before it had caught up.
     pub sent_early: u32,
     /// Events that a receipt called visible and that are not in the table.

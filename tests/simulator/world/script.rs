@@ -6,6 +6,21 @@ use crate::node::Node;
 use crate::stream::InTransit;
 
 impl World<'_> {
+    /// Makes all nodes members.
+    pub fn join(&mut self) {
+        for node in 0..self.nodes.len() {
+            self.read(node);
+            // The file `producer` is written first.
+            (0..2).for_each(|_| assert!(self.publish(node, 1)));
+        }
+        (0..self.nodes.len()).for_each(|node| self.read(node));
+    }
+
+    /// Returns the last position of the stream.
+    pub fn end(&self) -> u64 {
+        self.stream.head().last
+    }
+
     /// Records an event of an anonymous ID, and syncs it.
     pub fn record(&mut self, node: usize, action: Action, anon: u8) {
         self.now_ms += STEP_MS;
@@ -17,10 +32,16 @@ impl World<'_> {
         });
     }
 
-    /// Sends the next message, which does not arrive yet.
+    /// Sends the next records, which do not arrive yet. A heartbeat that is due arrives before them.
     pub fn send(&mut self, node: usize, records_max: u64) -> Option<InTransit> {
-        let message = self.with_node(node, |node, around| node.forward(records_max, around))?;
-        Some(InTransit { node, ..message })
+        loop {
+            let message = self.with_node(node, |node, around| node.forward(records_max, around))?;
+            let message = InTransit { node, ..message };
+            if message.last > 0 {
+                return Some(message);
+            }
+            self.arrive(message);
+        }
     }
 
     /// Appends a message to the stream.
