@@ -1,6 +1,6 @@
-//! `parallax cluster`: founds a cluster, begins a new era, shows the state of the stream, and removes members.
+//! `parallax cluster`: makes nkeys, founds a cluster, begins a new era, shows the state of the stream, and removes members.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -16,11 +16,15 @@ use crate::config::cluster::{
 use crate::config::{ByteSize, size_parser};
 use crate::limits::PROFILES_MEMORY_BYTES_DEFAULT;
 use crate::nats::connect::NatsSettings;
+use crate::nats::key;
 
 /// Keys in the duplicate window of an era, if none is given: 24 hours at 115 events per second.
 const DUPLICATES_MAX_DEFAULT: u64 = 10_000_000;
 
 pub(super) const EXAMPLES: &str = "\
+Make the nkey of a node. The output is its public key, for users.conf of the NATS servers:
+  parallax cluster key -o node-a.nk
+
 Found a cluster without visitors, or with the visitors of a stopped server:
   head -c 32 /dev/urandom > secret && chmod 600 secret
   parallax cluster found -o era.checkpoint --cluster nats://nats-1,nats-2,nats-3 --cluster-secret secret
@@ -42,6 +46,11 @@ pub(super) struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClusterAction {
+    /// Make an nkey for a node or an operator.
+    ///
+    /// Writes the seed to a file that only its owner can read, and prints the public key for users.conf of
+    /// the NATS servers. An existing file is refused.
+    Key(KeyArgs),
     /// Found a cluster: create the stream, and write the checkpoint with which all nodes begin.
     ///
     /// Refused if the stream has an era already.
@@ -85,6 +94,13 @@ impl StreamArgs {
         let servers = server_addresses(&self.cluster);
         Ok(NatsSettings { servers, name: "control".to_owned(), files: self.files.clone() })
     }
+}
+
+#[derive(Debug, Args)]
+struct KeyArgs {
+    /// The file to write, for --cluster-nkey. Its mode is 0600.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -156,6 +172,7 @@ struct ForgetArgs {
 
 pub(super) fn cluster(args: &ClusterArgs) -> Result<(), CliError> {
     match &args.action {
+        ClusterAction::Key(args) => make_key(args),
         ClusterAction::Found(args) => begin_era(args.from.clone(), &args.era, &mut refuse_present),
         ClusterAction::NewEra(args) => {
             begin_era(Some(args.from.clone()), &args.era, &mut |present| confirm_replacement(args, present))
@@ -163,6 +180,17 @@ pub(super) fn cluster(args: &ClusterArgs) -> Result<(), CliError> {
         ClusterAction::Status(args) => status(args),
         ClusterAction::Forget(args) => forget(args),
     }
+}
+
+fn make_key(args: &KeyArgs) -> Result<(), CliError> {
+    let path = args.output.display();
+    let made = key::make(&args.output).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => CliError::Input(format!(
+            "{path}: the file exists, and its key may be in use; choose another name, or delete the file"
+        )),
+        _ => CliError::System(format!("cannot write {path}: {error}")),
+    });
+    print_line(&made?)
 }
 
 fn begin_era(

@@ -164,6 +164,7 @@ mod documented;
 // Invented visitors for the demo site.
 mod demo_traffic;
 // The command line: arguments, output and written files.
+mod cluster_key;
 mod command_line;
 // The commands of authors: init, lint, previews, and the warnings of compile.
 mod site_commands;
