@@ -6,6 +6,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::Args;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::settings::SettingsArgs;
 use super::{CliError, demo};
@@ -90,9 +93,11 @@ fn init_logging(format: LogFormat) -> Result<(), CliError> {
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(tracing::Level::INFO);
+    // The NATS client logs each attempt to connect. The tasks that use it log the outcome once.
+    let is_own = filter_fn(|metadata| !metadata.target().starts_with("async_nats"));
     match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => log.finish().with(is_own).init(),
+        LogFormat::Json => log.json().finish().with(is_own).init(),
     }
     Ok(())
 }

@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::connection::State;
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedError};
 use futures_util::StreamExt;
@@ -22,7 +21,7 @@ use super::link::{Command, EventKind, RECEIVED_BYTES_MAX, ThreadLink};
 use super::message::Sender;
 use super::servers;
 use super::stream::ClusterStream;
-use crate::nats::connect::NatsSettings;
+use crate::nats::connect::{NatsSettings, is_lost};
 use crate::nats::thread::RenewalRequests;
 
 /// Pause after a session that failed. If the servers refuse each session at once, a node does not ask them
@@ -74,7 +73,7 @@ pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink, mut ren
             None => {
                 // The files are read now.
                 renewals.take();
-                settings.nats.connect_once().await
+                settings.nats.connect().await
             }
         };
         let ended = match client {
@@ -166,7 +165,7 @@ impl<'a> Session<'a> {
                     _ => {},
                 },
                 _ = end_looks.tick(), if is_reading => self.look_at_end().await?,
-                _ = looks.tick() => if self.client.connection_state() != State::Connected {
+                _ = looks.tick() => if is_lost(&self.client) {
                     return Err("the connection to NATS is lost".to_owned());
                 },
             }
@@ -188,11 +187,13 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Connects with the files as they are now, while the session goes on.
+    /// Connects with the files as they are now, while the session goes on. An attempt that still runs may have
+    /// read earlier files, so it ends.
     fn begin_renewal(&mut self) {
+        self.renewing = JoinSet::new();
         tracing::info!("connecting to NATS with the credentials and certificates as they are now");
         let nats = self.settings.nats.clone();
-        self.renewing.spawn(async move { nats.connect_once().await });
+        self.renewing.spawn(async move { nats.connect().await });
     }
 
     async fn on_command(&mut self, command: Command) -> Result<(), String> {

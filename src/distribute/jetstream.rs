@@ -25,7 +25,7 @@ use super::mirror::Download;
 use super::source::{Removed, Source, SourceState};
 use crate::checksum::FileHash;
 use crate::clock;
-use crate::nats::connect::NatsSettings;
+use crate::nats::connect::{NatsSettings, is_lost};
 use crate::nats::thread::RenewalRequests;
 
 /// Time limit for an answer of JetStream, and between two parts of an object.
@@ -73,6 +73,7 @@ pub(super) struct NatsSource {
 impl NatsSource {
     /// Creates the source. It connects when it is first read.
     pub(super) fn new(settings: NatsSettings, bucket_name: String, renewals: RenewalRequests) -> Self {
+        settings.warn_about_plain_text();
         let objects = BTreeMap::new();
         Self { settings, bucket: bucket_name, client: None, open: None, objects, is_changed: false, renewals }
     }
@@ -92,10 +93,12 @@ impl NatsSource {
         Ok(())
     }
 
-    /// Connects with credentials and certificates as the files have them now. The present client stays if a
-    /// file is unusable.
+    /// Connects with credentials and certificates as the files have them now. The present client stays if no
+    /// server accepts them, or if a file is unusable.
     async fn renew(&mut self) -> Result<(), String> {
-        self.client = Some(self.settings.connect().await?);
+        let connected = self.settings.connect().await;
+        let client = connected.map_err(|error| format!("{error}; the present connection stays"))?;
+        self.client = Some(client);
         self.open = None;
         Ok(())
     }
@@ -176,7 +179,12 @@ impl NatsSource {
 
 impl Source for NatsSource {
     async fn next(&mut self, wait: Duration) -> Result<Option<SourceState>, String> {
-        if self.renewals.take() {
+        if self.client.as_ref().is_some_and(is_lost) {
+            self.client = None;
+            self.open = None;
+        }
+        // A new client reads the files anyway.
+        if self.renewals.take() && self.client.is_some() {
             self.renew().await?;
         }
         self.check_watch().await?;

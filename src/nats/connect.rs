@@ -1,13 +1,17 @@
 //! The connection to the NATS servers.
 //!
-//! A client knows all servers and reconnects for ever, with at most a second between two attempts. It pings
-//! each second: with the default of two minutes, a cut cable is noticed after minutes.
+//! A client knows all servers. It pings each second: with the default of two minutes, a cut cable is noticed
+//! after minutes. It reads the files of credentials and certificates at each attempt to connect, so a withdrawn
+//! key is in use only as long as the file has it.
 
 use std::fs;
+use std::future::ready;
 use std::path::Path;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::connection::State;
+use async_nats::{Auth, AuthError, Client, ConnectOptions, Event};
+use nkeys::KeyPair;
 
 use crate::config::cluster::ConnectionFiles;
 
@@ -31,30 +35,40 @@ pub(crate) struct NatsSettings {
 }
 
 impl NatsSettings {
-    /// Creates a client that connects, and connects again whenever the connection is lost. Returns at once,
-    /// also if no server answers.
+    /// Creates a client that is connected, for a task that makes the next one when [`is_lost`].
+    ///
+    /// When its connection is lost, the client tries each server once, and ends. A client without such a limit
+    /// goes on connecting after its owner has dropped it.
     ///
     /// # Errors
-    /// A file of credentials or certificates is unusable.
+    /// No server accepts the client, or a file is unusable.
     pub(crate) async fn connect(&self) -> Result<Client, String> {
-        self.warn_about_plain_text();
-        let options = self.options()?.retry_on_initial_connect().event_callback(log_event);
-        let connected = options.connect(self.servers.as_slice()).await;
-        connected.map_err(|error| format!("cannot use the settings of the NATS client: {error}"))
+        let options = self.options()?.max_reconnects(self.servers.len()).event_callback(log_event);
+        self.connect_with(options).await
     }
 
-    /// Creates a client that is connected.
+    /// Creates a client that is connected, for a command. It reconnects for ever.
     ///
     /// # Errors
     /// No server accepts the client, or a file is unusable.
     pub(crate) async fn connect_once(&self) -> Result<Client, String> {
-        let connected = self.options()?.connect(self.servers.as_slice()).await;
+        self.connect_with(self.options()?).await
+    }
+
+    async fn connect_with(&self, options: ConnectOptions) -> Result<Client, String> {
+        let connected = options.connect(self.servers.as_slice()).await;
         connected.map_err(|error| format!("cannot connect to {}: {error}", self.servers.join(", ")))
     }
 
     fn options(&self) -> Result<ConnectOptions, String> {
         let files = &self.files;
-        let mut options = ConnectOptions::new()
+        // The client reports an unusable file as a failed signature, without its name.
+        identity(files, &[])?;
+        let identified = files.clone();
+        let mut options = ConnectOptions::with_auth_callback(move |nonce| {
+            ready(identity(&identified, &nonce).map_err(AuthError::new))
+        });
+        options = options
             .name(&self.name)
             .custom_inbox_prefix(format!("_INBOX_{}", self.name))
             .ping_interval(PING_INTERVAL)
@@ -65,13 +79,6 @@ impl NatsSettings {
                 (RECONNECT_PAUSE * 2_u32.pow(doublings)).min(RECONNECT_PAUSE_MAX)
             })
             .require_tls(self.servers.iter().any(|server| server.starts_with("tls://")));
-        if let Some(path) = &files.cluster_creds {
-            let refused = |error| format!("--cluster-creds {}: {error}", path.display());
-            options = options.credentials(&read_text("--cluster-creds", path)?).map_err(refused)?;
-        }
-        if let Some(path) = &files.cluster_nkey {
-            options = options.nkey(read_text("--cluster-nkey", path)?.trim().to_owned());
-        }
         if let Some(path) = &files.cluster_ca {
             options = options.add_root_certificates(path.clone());
         }
@@ -82,7 +89,7 @@ impl NatsSettings {
     }
 
     /// Warns if data would leave this machine in plain text.
-    fn warn_about_plain_text(&self) {
+    pub(crate) fn warn_about_plain_text(&self) {
         let is_loopback = |server: &str| {
             ["nats://127.", "nats://localhost", "nats://[::1]"]
                 .iter()
@@ -96,17 +103,55 @@ impl NatsSettings {
     }
 }
 
+/// Returns whether a client has lost its connection. Its task then drops it and makes another one.
+pub(crate) fn is_lost(client: &Client) -> bool {
+    client.connection_state() != State::Connected
+}
+
+/// Reads the files of the credentials, and signs the random text of a server with them.
+///
+/// # Errors
+/// The flag of a file that is unusable, and the cause. Never a part of the file.
+fn identity(files: &ConnectionFiles, nonce: &[u8]) -> Result<Auth, String> {
+    let mut auth = Auth::new();
+    let (flag, path, seed) = if let Some(path) = &files.cluster_creds {
+        let text = read_text("--cluster-creds", path)?;
+        let [jwt, seed] = credentials(&text).ok_or_else(|| {
+            format!("--cluster-creds {}: expected a JWT and the seed of an nkey", path.display())
+        })?;
+        auth.jwt = Some(jwt.to_owned());
+        ("--cluster-creds", path, seed.to_owned())
+    } else if let Some(path) = &files.cluster_nkey {
+        ("--cluster-nkey", path, read_text("--cluster-nkey", path)?.trim().to_owned())
+    } else {
+        return Ok(auth);
+    };
+    let failed = |error| format!("{flag} {} has no seed of an nkey: {error}", path.display());
+    let key_pair = KeyPair::from_seed(&seed).map_err(failed)?;
+    auth.signature = Some(key_pair.sign(nonce).map_err(failed)?);
+    if auth.jwt.is_none() {
+        auth.nkey = Some(key_pair.public_key());
+    }
+    Ok(auth)
+}
+
+/// Returns the JWT and the seed of a credentials file: the lines after its two `-----BEGIN` lines.
+fn credentials(text: &str) -> Option<[&str; 2]> {
+    let mut lines = text.lines().map(str::trim);
+    let mut next = || {
+        lines.find(|line| line.starts_with("-----BEGIN"))?;
+        lines.find(|line| !line.is_empty())
+    };
+    Some([next()?, next()?])
+}
+
 fn read_text(flag_name: &str, path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("cannot read {flag_name} {}: {error}", path.display()))
 }
 
-/// Logs a change of the connection. No event has a credential.
+/// Logs an error that a server reports, such as a missing permission. The task of a client logs a lost connection.
 async fn log_event(event: Event) {
-    match event {
-        Event::Connected => tracing::info!("connected to NATS"),
-        Event::Disconnected => tracing::warn!("lost the connection to NATS; connecting again"),
-        Event::ClientError(error) => tracing::warn!(%error, "the NATS client reports an error"),
-        Event::ServerError(error) => tracing::warn!(%error, "the NATS server reports an error"),
-        _ => {}
+    if let Event::ServerError(error) = event {
+        tracing::warn!(%error, "the NATS server reports an error");
     }
 }

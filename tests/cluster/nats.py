@@ -149,17 +149,56 @@ def crc16(data):
     return crc.to_bytes(2, "little")
 
 
-def new_nkey(directory, name):
-    """Creates the nkey of a user. Returns the file of its seed, and its public key."""
+# The kinds of nkeys, as the first byte of a public key says them.
+OPERATOR, ACCOUNT, USER = 14 << 3, 0, 20 << 3
+
+
+def new_nkey(directory, name, kind=USER):
+    """Creates an nkey. Returns the file of its seed, and its public key. A file whose name ends in .der has the private key for openssl."""
     key = subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-outform", "DER"], check=True, capture_output=True).stdout
+    Path(directory, f"{name}.der").write_bytes(key)
     public = ["openssl", "pkey", "-inform", "DER", "-pubout", "-outform", "DER"]
     public = subprocess.run(public, input=key, check=True, capture_output=True).stdout
-    seed_prefix, user_prefix = 18 << 3, 20 << 3
+    seed_prefix = 18 << 3
     encode = lambda data: base64.b32encode(data + crc16(data)).decode().rstrip("=")
     path = Path(directory, f"{name}.nk")
-    path.write_text(encode(bytes([seed_prefix | user_prefix >> 5, (user_prefix & 31) << 3]) + key[-32:]) + "\n")
+    path.write_text(encode(bytes([seed_prefix | kind >> 5, (kind & 31) << 3]) + key[-32:]) + "\n")
     os.chmod(path, 0o600)
-    return path, encode(bytes([user_prefix]) + public[-32:])
+    return path, encode(bytes([kind]) + public[-32:])
+
+
+def new_token(directory, issuer, subject, kind, **members):
+    """Returns a JWT of NATS. `issuer` and `subject` are pairs of a name and a public key."""
+    encode = lambda data: base64.urlsafe_b64encode(data).decode().rstrip("=")
+    claims = {"iss": issuer[1], "sub": subject[1], "name": subject[0], "iat": int(time.time()), "jti": subject[0]}
+    parts = {"typ": "JWT", "alg": "ed25519-nkey"}, claims | {"nats": {"type": kind, "version": 2, **members}}
+    text = ".".join(encode(json.dumps(part).encode()) for part in parts)
+    signed = Path(directory, f"{subject[0]}.text")
+    signed.write_text(text)
+    key = ["-inkey", Path(directory, f"{issuer[0]}.der"), "-keyform", "DER"]
+    signature = subprocess.run(["openssl", "pkeyutl", "-sign", "-rawin", *key, "-in", signed], check=True, capture_output=True).stdout
+    return f"{text}.{encode(signature)}"
+
+
+def new_credentials(directory, names):
+    """Creates users of one account. Returns the configuration of a server that trusts its operator, and the credentials file of each user."""
+    keys = {name: new_nkey(directory, name, kind) for name, kind in (("operator", OPERATOR), ("system", ACCOUNT), ("account", ACCOUNT))}
+    pair = lambda name: (name, keys[name][1])
+    limits = {"subs": -1, "data": -1, "payload": -1}
+    of_account = limits | {"imports": -1, "exports": -1, "wildcards": True, "conn": -1, "leaf": -1}
+    storage = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+    tokens = {name: new_token(directory, pair("operator"), pair(name), "account", limits=of_account | (storage if name == "account" else {}))
+              for name in ("system", "account")}
+    preloaded = ", ".join(f"{keys[name][1]}: {token}" for name, token in tokens.items())
+    operator = new_token(directory, pair("operator"), pair("operator"), "operator")
+    files = []
+    for name in names:
+        seed, public = new_nkey(directory, name)
+        token = new_token(directory, pair("account"), (name, public), "user", **limits)
+        files.append(Path(directory, f"{name}.creds"))
+        files[-1].write_text(f"-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n*** Keep the seed secret. ***\n\n"
+                             f"-----BEGIN USER NKEY SEED-----\n{seed.read_text()}------END USER NKEY SEED------\n")
+    return f"operator: {operator}\nsystem_account: {keys['system'][1]}\nresolver: MEMORY\nresolver_preload: {{ {preloaded} }}", files
 
 
 def new_authority(directory, name):

@@ -95,6 +95,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("monoio", &["worker/"]),
     ("listenfd", &["worker/passed_sockets.rs"]),
     ("libc", &["allocator.rs", "server/memory.rs", "server/mod.rs"]),
+    ("nkeys", &["nats/connect.rs", "nats/key.rs"]),
     ("nix", &["clock.rs", "storage/access.rs", "worker/timeouts.rs", "worker/unsent.rs"]),
     ("notify", &["site/catalog/watcher.rs", "site/inotify.rs", "site/source/watcher.rs"]),
     ("object_store", &["distribute/bucket.rs"]),
