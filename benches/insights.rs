@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::testing::insights::{
-    Answer, AnswerCache, ColumnBuilder, Columns, Limits, LogColumns, Query, Question, SiteFacts, Subject,
-    VisitorKey, Zone, answer_cached,
+    Answer, AnswerCache, ColumnBuilder, Columns, CountedLog, Limits, LogColumns, Query, Question, SiteFacts,
+    Subject, VisitorKey, Zone, answer_cached,
 };
 use parallax::testing::record::{Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo};
 use parallax::testing::storage::disk::{Disk, RealDisk};
@@ -71,7 +71,10 @@ fn ask_and_print(sealed: &[&Columns], generator: &Generator, tail_events: u64, q
     let mut ask = |tail_events: u64| {
         let tail = generator.tail(tail_events);
         let files = LogColumns { sealed, tail: Some(&tail) };
-        cpu_us(|| answer_cached(files, &mut cache, 0, query, &site, NOW_MS, &limits).expect("an answer"))
+        cpu_us(|| {
+            answer_cached(files, &mut cache, CountedLog::alone(0), query, &site, NOW_MS, &limits)
+                .expect("an answer")
+        })
     };
     let (_, cold_us) = ask(tail_events);
     let (answer, warm_us) = ask(tail_events + ARRIVED.min(tail_events));

@@ -126,6 +126,7 @@ mod nfc;
 mod percent;
 mod problem;
 mod providers;
+mod scope;
 mod threads;
 mod varint;
 

@@ -19,13 +19,13 @@ use crate::insights::{Cell, write_csv};
 use crate::record::RecordContext;
 use crate::resolve::decide::SiteAudiences;
 use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
+use crate::scope::Scope;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
 use crate::visitors::lookup::ProfileReader;
 use crate::visitors::profile::profile::Profile;
 
-/// The path below `/insights/`.
-pub(super) const NAME: &str = "audiences";
+pub(super) const PATH: &str = "/insights/audiences";
 
 /// Entries of a slice, about a millisecond of work. A slice ends after the shard with this entry.
 const SLICE_ENTRIES: usize = 1_024;
@@ -74,6 +74,7 @@ pub(super) struct AudienceCount {
     profiles: ProfileReader,
     cache: SizeCache,
     representation: Representation,
+    scope: Scope,
     next_shard: usize,
     sizes: Sizes,
     url: PageUrl,
@@ -86,6 +87,7 @@ impl AudienceCount {
         profiles: ProfileReader,
         cache: SizeCache,
         representation: Representation,
+        scope: Scope,
     ) -> Self {
         let counts = vec![(0, 0); snapshot.site().audiences.len()];
         let sizes = Sizes {
@@ -95,7 +97,8 @@ impl AudienceCount {
             profiles: 0,
             counts,
         };
-        Self { snapshot, profiles, cache, representation, next_shard: 0, sizes, url: PageUrl::new() }
+        let url = PageUrl::new();
+        Self { snapshot, profiles, cache, representation, scope, next_shard: 0, sizes, url }
     }
 
     /// Counts the profiles of the next shards. Returns the text after the last ones, or if the sizes are known.
@@ -104,7 +107,7 @@ impl AudienceCount {
         if self.next_shard == 0
             && let Some(sizes) = self.cache.get(site, self.sizes.hash, clock::instant())
         {
-            return Some(Ok(Output::ValidatedText(write(&self.snapshot, &sizes, self.representation))));
+            return Some(Ok(Output::ValidatedText(self.write(&sizes))));
         }
         if !self.count_slice() {
             return None;
@@ -113,7 +116,33 @@ impl AudienceCount {
         let counts = std::mem::take(&mut self.sizes.counts);
         let sizes = Arc::new(Sizes { hash, began, at_ms, profiles, counts });
         self.cache.put(&self.snapshot.site().site, &sizes);
-        Some(Ok(Output::ValidatedText(write(&self.snapshot, &sizes, self.representation))))
+        Some(Ok(Output::ValidatedText(self.write(&sizes))))
+    }
+
+    fn write(&self, sizes: &Sizes) -> String {
+        let audiences = self.snapshot.site().audiences.iter().zip(&sizes.counts);
+        match self.representation {
+            Representation::Csv => {
+                let line = |(key, (at_least, at_most)): (&str, &(u64, u64))| {
+                    vec![
+                        Cell::Text(Some(key.to_owned())),
+                        Cell::Number(*at_least as i64),
+                        Cell::Number(*at_most as i64),
+                    ]
+                };
+                let lines: Vec<_> =
+                    audiences.map(|(audience, counts)| line((audience.key.as_str(), counts))).collect();
+                write_csv(&HEADER, &lines)
+            }
+            Representation::Json => {
+                let audiences = audiences.map(|(audience, (at_least, at_most))| {
+                    let condition: Json = serde_json::from_str(&audience.condition.authored).unwrap_or_default();
+                    json!({ "name": audience.key.as_str(), "condition": condition, "atLeast": at_least, "atMost": at_most })
+                });
+                let at = Some(time::to_text(sizes.at_ms));
+                to_json(at, Some(sizes.profiles), audiences.collect(), self.scope)
+            }
+        }
     }
 
     /// Counts the profiles of the next shards. Returns true after the last one.
@@ -176,37 +205,17 @@ impl Sizes {
     }
 }
 
-fn write(snapshot: &Snapshot, sizes: &Sizes, representation: Representation) -> String {
-    let audiences = snapshot.site().audiences.iter().zip(&sizes.counts);
+/// Returns the answer of a site without a snapshot, which has no audiences.
+pub(super) fn write_unpublished(representation: Representation, scope: Scope) -> String {
     match representation {
-        Representation::Csv => {
-            let line = |(key, (at_least, at_most)): (&str, &(u64, u64))| {
-                vec![
-                    Cell::Text(Some(key.to_owned())),
-                    Cell::Number(*at_least as i64),
-                    Cell::Number(*at_most as i64),
-                ]
-            };
-            let lines: Vec<_> =
-                audiences.map(|(audience, counts)| line((audience.key.as_str(), counts))).collect();
-            write_csv(&HEADER, &lines)
-        }
-        Representation::Json => {
-            let audiences = audiences.map(|(audience, (at_least, at_most))| {
-                let condition: Json = serde_json::from_str(&audience.condition.authored).unwrap_or_default();
-                json!({ "name": audience.key.as_str(), "condition": condition, "atLeast": at_least, "atMost": at_most })
-            });
-            let at = time::to_text(sizes.at_ms);
-            json!({ "at": at, "profiles": sizes.profiles, "audiences": audiences.collect::<Json>() })
-                .to_string()
-        }
+        Representation::Csv => write_csv(&HEADER, &[]),
+        Representation::Json => to_json(None, None, json!([]), scope),
     }
 }
 
-/// Returns the answer of a site without a snapshot, which has no audiences.
-pub(super) fn write_unpublished(representation: Representation) -> String {
-    match representation {
-        Representation::Csv => write_csv(&HEADER, &[]),
-        Representation::Json => json!({ "at": null, "profiles": null, "audiences": [] }).to_string(),
-    }
+fn to_json(at: Option<String>, profile_count: Option<u64>, audiences: Json, scope: Scope) -> String {
+    let members = [("at", json!(at)), ("profiles", json!(profile_count))];
+    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(scope.members());
+    let members = members.chain([("audiences".to_owned(), audiences)]);
+    Json::Object(members.collect()).to_string()
 }

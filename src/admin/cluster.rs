@@ -161,6 +161,8 @@ pub(super) fn add_readiness(metrics: &ClusterMetrics, body: &mut Value) -> Optio
         }
     };
     body["position"] = json!(metrics.position.load(Ordering::Relaxed).to_string());
+    let nodes = Some(number(&metrics.known_nodes)).filter(|nodes| *nodes > 0);
+    body["nodes"] = json!(nodes);
     Some(match not_ready? {
         NotReady::Joining => "joining",
         NotReady::NameInUse => "name_in_use",

@@ -22,6 +22,7 @@ use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subjec
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::log::Queue;
 use crate::problem::{self, Problem};
+use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::ownership::OwnershipSource;
@@ -84,10 +85,11 @@ impl InsightsHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
+        scope: Scope,
         out: &mut Vec<u8>,
     ) -> Poll {
         let mut decoded = Vec::new();
-        let outcome = match self.ask(requests, request, &mut decoded, handler.catalog()) {
+        let outcome = match self.ask(requests, request, scope, &mut decoded, handler.catalog()) {
             Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
             Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
@@ -108,14 +110,15 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        scope: Scope,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         if request.path == records::PATH {
-            return self.ask_for_records(requests, request, param_buffer, catalog);
+            return self.ask_for_records(requests, request, scope, param_buffer, catalog);
         }
-        if &request.path[PREFIX.len()..] == audiences::NAME {
-            return self.ask_for_audiences(requests, request, catalog);
+        if request.path == audiences::PATH {
+            return self.ask_for_audiences(requests, request, scope, catalog);
         }
         let topic = topic_of(request)?;
         check_is_read(request)?;
@@ -135,7 +138,7 @@ impl InsightsHandler {
         let representation = Representation::of(request);
         let questions = questions_of(topic, &pairs, representation, parse)?;
         let questions: Vec<_> =
-            questions.into_iter().map(|question| self.key(question, &site, now_ms)).collect();
+            questions.into_iter().map(|question| self.key(question, &site, scope, now_ms)).collect();
         let keys: String = questions.iter().map(|(key, _)| &**key).collect();
         let etag_input = format!("{} {representation:?} {keys}", self.salt);
         let seq = self.last_seq();
@@ -147,13 +150,13 @@ impl InsightsHandler {
     }
 
     /// Returns a question after a text with everything that changes its answer, beside the seq.
-    fn key(&self, query: Query, site: &SiteFacts, now_ms: i64) -> (String, SiteQuestion) {
+    fn key(&self, query: Query, site: &SiteFacts, scope: Scope, now_ms: i64) -> (String, SiteQuestion) {
         let comparison = site.zone.comparison(query.range(), now_ms);
         let metrics = self.log.metrics();
         let deleted = metrics.deleted_segments();
         let generation = metrics.generation().now();
-        let key = format!("{site:?} {deleted} {generation} {query:?} {comparison:?} ");
-        (key, SiteQuestion { query, site: site.clone(), now_ms })
+        let key = format!("{site:?} {scope:?} {deleted} {generation} {query:?} {comparison:?} ");
+        (key, SiteQuestion { query, site: site.clone(), now_ms, scope })
     }
 
     /// Returns the seq of the last acknowledged event.
@@ -169,12 +172,13 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        scope: Scope,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         let request = RecordsRequest::parse(request, param_buffer)?;
         self.check_site(&request.site, catalog)?;
-        let reader = request.reader(self.source.clone(), self.log.clone(), self.ack);
+        let reader = request.reader(self.source.clone(), self.log.clone(), self.ack, scope);
         Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))
     }
 
@@ -182,6 +186,7 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        scope: Scope,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         check_is_read(request)?;
@@ -190,11 +195,11 @@ impl InsightsHandler {
         let representation = Representation::of(request);
         let Some(published) = catalog.by_site_id(site) else {
             self.check_site(site, catalog)?;
-            return Ok(FirstStep::Text(audiences::write_unpublished(representation)));
+            return Ok(FirstStep::Text(audiences::write_unpublished(representation, scope)));
         };
         let profiles = self.profiles.reader();
         let mut count =
-            AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation);
+            AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation, scope);
         Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
     }
 

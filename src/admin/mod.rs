@@ -8,6 +8,7 @@ mod audiences;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod console;
+mod head_lines;
 mod health;
 mod insights;
 mod metrics;
@@ -17,6 +18,7 @@ mod past_decision;
 mod query;
 mod records;
 mod representation;
+mod scope_header;
 mod security_headers;
 mod sites;
 pub(crate) mod slow_requests;
@@ -36,8 +38,9 @@ use self::query::check_is_read;
 use self::startup::{DeferredParts, Startup};
 use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Request, RequestMeta};
+use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
+use crate::scope::Scope;
 use crate::site::catalog::files::CurrentFiles;
 use crate::worker::Lifecycle;
 
@@ -154,12 +157,18 @@ impl AdminService {
 
     /// Answers a request for data whose client has access.
     fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        let scope = self.scope_of(request);
         if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
+            let begin = out.len();
             if VisitorHandler::matches_path(request.path) {
-                return visitors.handle(requests, &mut self.handler, request, out);
+                let poll = visitors.handle(requests, &mut self.handler, request, scope, out);
+                scope_header::insert(out, begin, scope);
+                return poll;
             }
             if InsightsHandler::matches_path(request.path) {
-                return insights.handle(requests, &mut self.handler, request, out);
+                let poll = insights.handle(requests, &mut self.handler, request, scope, out);
+                scope_header::insert(out, begin, scope);
+                return poll;
             }
         }
         if request.path == sites::PATH {
@@ -175,6 +184,17 @@ impl AdminService {
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
+        }
+    }
+
+    /// Returns the scope of the answer to a request for recorded data. An erasure is one of all nodes, and its answer names
+    /// those that have not confirmed it.
+    fn scope_of(&self, request: &Request<'_>) -> Scope {
+        let log = self.metrics.scope();
+        match (request.path, request.method) {
+            (visitors::PATH, Method::Delete) => Scope::All,
+            (visitors::PATH | audiences::PATH, _) => log.of_profiles(),
+            _ => log,
         }
     }
 
@@ -211,6 +231,7 @@ impl Service for AdminService {
         };
         let begin = out.len();
         let outcome = insights::write_results(&mut self.handler, &request, &etag_input, results, out);
+        scope_header::insert(out, begin, self.scope_of(&request));
         security_headers::insert(out, begin);
         outcome
     }

@@ -24,6 +24,7 @@ use crate::insights::{Cell, QuestionError, write_csv};
 use crate::log::{Queue, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans};
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, Record, VisitorId};
+use crate::scope::Scope;
 use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
 
 pub(super) const PATH: &str = "/visitors/records";
@@ -80,8 +81,8 @@ impl RecordsRequest {
     }
 
     /// Returns the reader of the page.
-    pub(super) fn reader(self, source: OwnershipSource, queue: Queue, ack: Ack) -> PageReader {
-        PageReader { request: self, source, log: queue, ack }
+    pub(super) fn reader(self, source: OwnershipSource, queue: Queue, ack: Ack, scope: Scope) -> PageReader {
+        PageReader { request: self, source, log: queue, ack, scope }
     }
 }
 
@@ -103,6 +104,7 @@ pub(super) struct PageReader {
     source: OwnershipSource,
     log: Queue,
     ack: Ack,
+    scope: Scope,
 }
 
 impl PageReader {
@@ -114,7 +116,7 @@ impl PageReader {
             let page = self.read_page();
             if attempts == ATTEMPTS_MAX || self.log.metrics().generation().now() == generation {
                 let page = page.map_err(|error| AnswerError::Unreadable(error.to_string()))?;
-                return Ok(Output::UnstoredText(page.write(self.request.representation)));
+                return Ok(Output::UnstoredText(page.write(self.request.representation, self.scope)));
             }
             attempts += 1;
         }
@@ -244,7 +246,7 @@ impl Page {
         }
     }
 
-    fn write(&self, representation: Representation) -> String {
+    fn write(&self, representation: Representation, scope: Scope) -> String {
         match representation {
             Representation::Csv => {
                 let lines: Vec<_> = self.lines.iter().map(|(_, line)| csv_line(line)).collect();
@@ -253,7 +255,9 @@ impl Page {
             Representation::Json => {
                 let records: Vec<&str> = self.lines.iter().map(|(_, line)| line.trim_end()).collect();
                 let next = self.next.map_or("null".to_owned(), |seq| format!("\"{seq}\""));
-                format!("{{\"records\":[{}],\"next\":{next}}}", records.join(","))
+                let scope: String =
+                    scope.members().map(|(name, value)| format!(",\"{name}\":{value}")).collect();
+                format!("{{\"records\":[{}],\"next\":{next}{scope}}}", records.join(","))
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Header fields that every response of the admin address has beside those of the public address. With them no page of
 //! another origin can read, embed or frame it, and the console runs no script but its own files.
 
+use super::head_lines;
+
 /// Complete header lines. With `trusted-types 'none'`, a script that assigns HTML text throws. Strangers
 /// choose paths and event names, so these must only become text nodes.
 const LINES: &[u8] = b"Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -11,9 +13,7 @@ Cross-Origin-Opener-Policy: same-origin\r\n\
 Cross-Origin-Resource-Policy: same-origin\r\n\
 X-Frame-Options: DENY\r\n";
 
-/// Inserts the lines after the status line of the response that begins at `start_offset`. A pending response has no bytes yet.
+/// Inserts the lines into the response that begins at `start_offset`.
 pub(super) fn insert(out: &mut Vec<u8>, start_offset: usize) {
-    let Some(status_end) = out[start_offset..].windows(2).position(|bytes| bytes == b"\r\n") else { return };
-    let at = start_offset + status_end + b"\r\n".len();
-    out.splice(at..at, LINES.iter().copied());
+    head_lines::insert(out, start_offset, LINES);
 }

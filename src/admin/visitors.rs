@@ -26,6 +26,7 @@ use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, VisitorId};
 use crate::resolve::visitor_context::profile_json;
+use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, Eraser, ErasureError};
@@ -36,7 +37,7 @@ use crate::visitors::profile::last_context::LastContext;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Past, Refolder};
 
-const PATH: &str = "/visitors";
+pub(super) const PATH: &str = "/visitors";
 const EXPORT_PATH: &str = "/visitors/export";
 const EXPLAIN_PATH: &str = "/visitors/explain";
 const JSON: &str = "application/json";
@@ -139,9 +140,10 @@ impl VisitorHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
+        scope: Scope,
         out: &mut Vec<u8>,
     ) -> Poll {
-        match self.run_action(requests, request, handler.catalog()) {
+        match self.run_action(requests, request, scope, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
@@ -155,6 +157,7 @@ impl VisitorHandler {
         &'a mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        scope: Scope,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
         let Self { lookup, profiles, files, eraser, counts, decoded, cluster } = self;
@@ -168,7 +171,9 @@ impl VisitorHandler {
         let visitor = query.named_visitor();
         match action {
             Action::Show => {
-                Ok(ActionResult::Json(visitor_json(lookup, &eraser.log, cluster.as_deref(), &query)))
+                let mut body = visitor_json(lookup, &eraser.log, cluster.as_deref(), &query);
+                add_scope(&mut body, scope);
+                Ok(ActionResult::Json(body))
             }
             Action::Erase => {
                 let eraser = eraser.clone();
@@ -203,7 +208,7 @@ impl VisitorHandler {
                     profiles: profiles.reader(),
                     is_in_cluster: cluster.is_some(),
                 };
-                let explain = move || explain_past(&mut refolder, &snapshots, &visitor, seq);
+                let explain = move || explain_past(&mut refolder, &snapshots, &visitor, seq, scope);
                 requests.start_job(explain).map(ActionResult::Pending)
             }
         }
@@ -300,9 +305,10 @@ fn explain_past(
     snapshots: &ServedSnapshots,
     visitor: &NamedVisitor,
     seq: u64,
+    scope: Scope,
 ) -> JobResult {
     let past = refolder.before(visitor.id(), seq).map_err(unreadable)?;
-    let answer = match &past {
+    let mut answer = match &past {
         Past::Lost(cut) => past_decision::explain_lost(seq, cut),
         Past::Found(record, cuts) if past_decision::has_decision(record) => {
             past_decision::explain_record(record, cuts.clone(), snapshots, seq)
@@ -312,7 +318,14 @@ fn explain_past(
             return Err(JobError { kind: problem::INVALID_PARAM, detail });
         }
     };
+    add_scope(&mut answer, scope);
     Ok(json_output(&answer))
+}
+
+fn add_scope(body: &mut Json, scope: Scope) {
+    for (name, value) in scope.members() {
+        body[name] = value;
+    }
 }
 
 /// Reads the parameter `seq`. Only this endpoint has it.

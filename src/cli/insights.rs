@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use super::{CliError, check_has_log, log_read_error, output_error, print_line};
+use super::{CliError, check_has_log, find_scope, log_read_error, output_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
-    Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits, PARAM_NAMES,
-    Query, ScanError, SiteFacts, Subject, Topic, ZONES_PARAM_NAMES, answer_over, load_or_draw_key,
+    Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits,
+    PARAM_NAMES, Query, ScanError, SiteFacts, Subject, Topic, ZONES_PARAM_NAMES, answer_over,
+    load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
 use crate::log::{self, LogError, LogReader};
@@ -128,8 +129,8 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let query = Query::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
         .map_err(|error| CliError::Usage(error.to_string()))?;
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
-    let answer = answer_over(&store.columns(), store.last_seq(), &query, &facts, now_ms, &limits)
-        .map_err(scan_error)?;
+    let log = CountedLog { last_seq: store.last_seq(), scope: find_scope(&args.directory)? };
+    let answer = answer_over(&store.columns(), log, &query, &facts, now_ms, &limits).map_err(scan_error)?;
     let text = render(&answer, args.format);
     match &args.output {
         None => print_line(text.trim_end()),

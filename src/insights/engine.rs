@@ -19,7 +19,7 @@ use super::columns::key::VisitorKey;
 use super::columns::missing::MissingFiles;
 use super::columns::store::{ColumnStore, StoreError};
 use super::query::{Query, answer_cached};
-use super::questions::answer::Answer;
+use super::questions::answer::{Answer, CountedLog};
 use super::questions::limits::{Limits, ScanError};
 use super::questions::question::QuestionError;
 use super::questions::sealed::{AnswerCache, LogColumns};
@@ -29,6 +29,7 @@ use crate::config::Ack;
 use crate::log::Queue;
 use crate::metrics::LatencyHistogram;
 use crate::problem::ProblemKind;
+use crate::scope::Scope;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
@@ -172,6 +173,8 @@ pub(crate) struct SiteQuestion {
     pub query: Query,
     pub site: SiteFacts,
     pub now_ms: i64,
+    /// The part of all events that the log has.
+    pub scope: Scope,
 }
 
 /// A flag that is set when no client waits for the task any more. All clones share one flag.
@@ -418,10 +421,11 @@ impl InsightsThread {
             || abandonment.is_set() || clock::instant().duration_since(started_at) > QUESTION_TIMEOUT;
         self.store.refresh(last_seq, &is_over)?;
         let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
-        let SiteQuestion { query, site, now_ms } = question;
+        let SiteQuestion { query, site, now_ms, scope } = question;
         let Self { store, cache, .. } = self;
         let columns = LogColumns { sealed: &store.sealed(), tail: store.tail() };
-        Ok(answer_cached(columns, cache, store.last_seq(), query, site, *now_ms, &limits)?)
+        let log = CountedLog { last_seq: store.last_seq(), scope: *scope };
+        Ok(answer_cached(columns, cache, log, query, site, *now_ms, &limits)?)
     }
 }
 

@@ -41,7 +41,7 @@ pub use experiment::{
 pub(crate) use query::Topic;
 pub use query::{Query, answer_cached, answer_over};
 pub(crate) use questions::answer::write_csv;
-pub use questions::answer::{Answer, Cell};
+pub use questions::answer::{Answer, Cell, CountedLog};
 pub use questions::calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
 pub use questions::limits::{Limits, ScanError};
 pub(crate) use questions::question::PARAM_NAMES;

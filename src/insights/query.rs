@@ -6,7 +6,7 @@ use super::columns::reader::Columns;
 use super::experiment::{
     ExperimentQuestion, ExperimentsQuestion, KnownSite, answer_experiment, answer_experiments,
 };
-use super::questions::answer::{self, Answer, AnsweredLog};
+use super::questions::answer::{self, Answer, AnsweredLog, CountedLog};
 use super::questions::ask::{Source, ask};
 use super::questions::calendar::Zone;
 use super::questions::limits::{Limits, ScanError};
@@ -75,21 +75,21 @@ impl Query {
     }
 }
 
-/// Answers a question over the columns of all segments, in the order of their seqs. `last_seq` is the last seq of the
-/// columns.
+/// Answers a question over the columns of all segments, in the order of their seqs. `log` has the last seq of
+/// the columns.
 ///
 /// # Errors
 /// Returns an error if a column file is damaged, or if the question takes too much time or memory.
 pub fn answer_over(
     columns: &[&Columns],
-    last_seq: u64,
+    log: CountedLog,
     query: &Query,
     site: &SiteFacts,
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
     let files = LogColumns { sealed: columns, tail: None };
-    answer_from(Source { files, cache: None }, last_seq, query, site, now_ms, limits)
+    answer_from(Source { files, cache: None }, log, query, site, now_ms, limits)
 }
 
 /// Answers a question like [`answer_over`]. Takes the counts over the sealed segments from `cache` if `cache` has them.
@@ -100,18 +100,18 @@ pub fn answer_over(
 pub fn answer_cached(
     columns: LogColumns<'_>,
     cache: &mut AnswerCache,
-    last_seq: u64,
+    log: CountedLog,
     query: &Query,
     site: &SiteFacts,
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
-    answer_from(Source { files: columns, cache: Some(cache) }, last_seq, query, site, now_ms, limits)
+    answer_from(Source { files: columns, cache: Some(cache) }, log, query, site, now_ms, limits)
 }
 
 fn answer_from(
     mut source: Source<'_>,
-    last_seq: u64,
+    log: CountedLog,
     query: &Query,
     site: &SiteFacts,
     now_ms: i64,
@@ -120,22 +120,24 @@ fn answer_from(
     let started_at = clock::instant();
     let files = source.files.all();
     let since_ms = oldest_receipt_ms(&files)?;
-    let log = || {
+    let make_answered_log = || {
         let took_ms = clock::instant().duration_since(started_at).as_millis() as u64;
-        AnsweredLog { seq: last_seq, since_ms, took_ms }
+        AnsweredLog { seq: log.last_seq, scope: log.scope, since_ms, took_ms }
     };
     let mut answer = match query {
         Query::Views(question) => {
             let counted = ask(question, site, &mut source, now_ms, limits)?;
-            answer::write(question, site, &counted, log(), now_ms)
+            answer::write(question, site, &counted, make_answered_log(), now_ms)
         }
         Query::Experiment(question) => {
-            answer_experiment(&files, question, site, now_ms, &limits.for_rows(), &log)?
+            answer_experiment(&files, question, site, now_ms, &limits.for_rows(), &make_answered_log)?
         }
-        Query::Experiments(question) => answer_experiments(&files, question, site, &limits.for_rows(), &log)?,
+        Query::Experiments(question) => {
+            answer_experiments(&files, question, site, &limits.for_rows(), &make_answered_log)?
+        }
         Query::Zones(question) => {
             let counts = count_zones(&files, question, site, limits)?;
-            write_zones(question, site, &counts, log())
+            write_zones(question, site, &counts, make_answered_log())
         }
     };
     let values = match query {

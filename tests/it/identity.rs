@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use parallax::testing::events::export::write_line;
 use parallax::testing::insights::{
-    ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, VisitorKey, Zone, answer_over,
+    ColumnBuilder, Columns, CountedLog, Limits, Query, Question, SiteFacts, Subject, VisitorKey, Zone,
+    answer_over,
 };
 use parallax::testing::limits::USER_ANON_IDS_MAX;
 use parallax::testing::log::{LogItem, LogReader, Request};
@@ -264,7 +265,9 @@ impl History {
         let query = Query::Views(question.expect("valid parameters"));
         let files: Vec<&Columns> = files.iter().collect();
         let limits = Limits { memory_bytes: *dice.pick(&[2_000, 1 << 30]), is_over: &|| false };
-        let answer = answer_over(&files, 9, &query, &site, NOW_MS, &limits).expect("an answer").document;
+        let answer = answer_over(&files, CountedLog::alone(9), &query, &site, NOW_MS, &limits)
+            .expect("an answer")
+            .document;
         let rows = answer["rows"].as_array().expect("rows").iter();
         let number = |row: &Value, name: &str| row[name].as_u64().expect("a number");
         let found = rows.map(|row| {

@@ -28,6 +28,8 @@ mod decisions;
 mod experiment_limits;
 // Experiments: the endpoints of a server, and the command.
 mod experiments_served;
+// The answers over the log of one node of a cluster.
+mod one_node;
 // Parameters that are refused.
 mod parameters;
 // The endpoints of a server, and the command.

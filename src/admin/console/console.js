@@ -7,6 +7,7 @@ import {
   Problem,
   change,
   hasToken,
+  nodesInWords,
   onTokenNeeded,
   pageUrl,
   shiftDate,
@@ -140,6 +141,12 @@ function TokenForm({ reason, onSignedIn }) {
 
 const ABSENT = /^No admin token is configured/;
 
+// Says that the numbers below are those of one node. Nodes join and leave, so their number is asked for again.
+function OneNode() {
+  const { data } = useAnswer('readyz', { accept: 503, every: POLL_MS });
+  return data && html`<p class="dim small">This node only, ${nodesInWords(data.nodes)}: the numbers count the events that this node acknowledged.</p>`;
+}
+
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
   const { page: named, query } = useLocation();
@@ -159,7 +166,7 @@ function Console() {
     <${Header} ...${{ page, query, sites, site, range }} />
     <main id="main" tabindex="-1">
       <h1 class="hidden">${title}</h1>
-      ${isNode && isOfOneLog && html`<p class="dim small">This node only: the numbers count the events that this node acknowledged.</p>`}
+      ${isNode && isOfOneLog && html`<${OneNode} />`}
       ${
         needsNoSite || site
           ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${Page} ...${{ site, query, range, sites: answer, isNode }} />`

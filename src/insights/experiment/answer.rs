@@ -4,7 +4,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::arms::HOLDOUT;
-use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms};
+use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms, withhold_verdicts};
 use super::count::{ArmCount, ExperimentCount, MetricSums, Sums, count_experiment};
 use super::decision::{Facts, decide};
 use super::metrics::Metric;
@@ -46,8 +46,12 @@ pub(crate) fn answer_experiment(
     make_answered_log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
     let count = count_experiment(columns, question, site, limits)?;
-    let compared = compare_arms(question, &count, limits)?;
-    Ok(write_experiment(question, site, &count, &compared, now_ms, make_answered_log()))
+    let mut compared = compare_arms(question, &count, limits)?;
+    let answered_log = make_answered_log();
+    if answered_log.scope.is_part() {
+        withhold_verdicts(&mut compared);
+    }
+    Ok(write_experiment(question, site, &count, &compared, now_ms, answered_log))
 }
 
 fn write_experiment(
@@ -58,7 +62,7 @@ fn write_experiment(
     now_ms: i64,
     answered_log: AnsweredLog,
 ) -> Answer {
-    let split = Split::of(question, count);
+    let split = Split::of(question, count, answered_log.scope);
     let mut document = begin_document(&question.range, site, answered_log);
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);
@@ -282,7 +286,7 @@ fn change_cells(compared_arm: &ComparedArm) -> Vec<Cell> {
     let low = bound(|interval| interval.low);
     let high = bound(|interval| interval.high);
     let numbers = [estimate, low, high, p, compared_arm.p_adjusted];
-    let verdict = Cell::Text(Some(compared_arm.verdict.to_owned()));
+    let verdict = Cell::Text(compared_arm.verdict.map(str::to_owned));
     numbers.map(decimal).into_iter().chain([verdict]).collect()
 }
 

@@ -26,7 +26,8 @@ pub(super) struct ComparedMetric {
 pub(super) struct ComparedArm {
     pub comparison: Comparison,
     pub p_adjusted: Option<f64>,
-    pub verdict: &'static str,
+    /// `None` if the verdict is withheld.
+    pub verdict: Option<&'static str>,
 }
 
 impl TooEarly {
@@ -89,7 +90,7 @@ pub(super) fn compare_arms(
     let compared = question.metrics.iter().zip(results).enumerate().map(|(number, (metric, result))| {
         let against = result.against.iter().map(|comparison| {
             let p_adjusted = if is_secondary(metric) { adjusted.next().flatten() } else { comparison.p };
-            let verdict = verdict(metric, comparison, p_adjusted, question.alpha);
+            let verdict = Some(verdict(metric, comparison, p_adjusted, question.alpha));
             ComparedArm { comparison: *comparison, p_adjusted, verdict }
         });
         let against = against.collect();
@@ -98,6 +99,14 @@ pub(super) fn compare_arms(
         ComparedMetric { result, holdout, against }
     });
     Ok(compared.collect())
+}
+
+/// Removes the verdicts of a comparison over a part of all events. Such events are no sample: if a node has the exposures of an
+/// arm and another node has their goals, a better arm looks worse.
+pub(super) fn withhold_verdicts(compared_metrics: &mut [ComparedMetric]) {
+    for compared_arm in compared_metrics.iter_mut().flat_map(|metric| &mut metric.against) {
+        compared_arm.verdict = None;
+    }
 }
 
 /// Returns the index of the baseline. `key` is the key of the baseline in the question. If it is given, the baseline is

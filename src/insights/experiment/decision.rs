@@ -93,7 +93,7 @@ struct ArmState<'f> {
 
 impl ArmState<'_> {
     fn has_goal(&self, verdict: Verdict) -> bool {
-        self.goal.verdict == verdict.name()
+        self.goal.verdict == Some(verdict.name())
     }
 
     fn is_candidate(&self) -> bool {
@@ -224,14 +224,16 @@ fn arm_state<'f>(facts: &Facts<'f>, index: usize, compared_arm: &'f ComparedArm)
         metrics.map(move |(metric, compared)| (metric, &compared.against[index]))
     };
     let has = |role, verdict: &'static str| {
-        move |(metric, arm): &(&'f Metric, &'f ComparedArm)| metric.role == role && arm.verdict == verdict
+        move |(metric, arm): &(&'f Metric, &'f ComparedArm)| {
+            metric.role == role && arm.verdict == Some(verdict)
+        }
     };
     let harmed = results().find(has(Role::Guardrail, GuardrailVerdict::Harmed.name()));
     ArmState {
         key: &facts.count.arms[compared_arm.comparison.arm].key,
         goal: compared_arm,
         harmed: harmed.map(|(metric, _)| metric.text.as_str()),
-        is_early: compared_arm.verdict == Verdict::TooEarly.name()
+        is_early: compared_arm.verdict == Some(Verdict::TooEarly.name())
             || results().any(|result| has(Role::Guardrail, GuardrailVerdict::TooEarly.name())(&result)),
         has_worse_value: results().any(|result| has(Role::Value, Verdict::Worse.name())(&result)),
     }

@@ -16,6 +16,7 @@ use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_docume
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql::{begin_events, instant, text};
+use crate::scope::Scope;
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 8] =
@@ -51,7 +52,7 @@ pub(crate) fn answer_experiments(
     let mut experiments = Vec::new();
     let mut lines = Vec::new();
     for ((known, places), count) in question.known.iter().zip(&counts) {
-        let numbers = numbers_of(question, known, count);
+        let numbers = numbers_of(question, known, count, answered_log.scope);
         lines.push(line(known, &numbers));
         experiments.push(experiment_json(known, places, numbers));
     }
@@ -65,6 +66,7 @@ fn numbers_of(
     question: &ExperimentsQuestion,
     known_experiment: &KnownExperiment,
     count: &ListedCount,
+    scope: Scope,
 ) -> Numbers {
     let exposed = |number: usize| count.exposed.get(number).copied().unwrap_or_default();
     let (compared, others) = count.arms.names().split_at(count.arms.compared());
@@ -84,7 +86,7 @@ fn numbers_of(
         exposed,
         others: visitors.others,
         both: count.both,
-        alarms: Split::between(&visitors, newest, question.start_ms(known_experiment)).alarms,
+        alarms: Split::between(&visitors, newest, question.start_ms(known_experiment), scope).alarms,
     }
 }
 

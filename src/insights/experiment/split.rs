@@ -1,11 +1,12 @@
-//! Checks whether the visitors are split among the arms as the weights of the phase say, and raises alarms if they are
-//! not.
+//! Checks whether the visitors are split among the arms as the weights of the phase say, and raises alarms: if they are
+//! not, and if other nodes of a cluster have visitors and goals that the count lacks.
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
 use crate::condition::without_residue;
 use crate::insights::statistics::metric::has_too_many_doubtful;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
+use crate::scope::Scope;
 use crate::site::catalog::phases::Phase;
 
 /// The result of the test of the split, and the alarms.
@@ -34,19 +35,19 @@ pub(super) struct Visitors<'c> {
 
 impl Split {
     /// Compares the split in the range of a question with the weights of the phase.
-    pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount) -> Self {
+    pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount, scope: Scope) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
             others: count.other_exposed(),
             both: count.both,
             held_out: count.holdout.exposed,
         };
-        Self::between(&visitors, question.phases(), question.range.start)
+        Self::between(&visitors, question.phases(), question.range.start, scope)
     }
 
     /// Tests the split in a range. `phases` are the phases that overlap the range. `start_ms` is the start of the
-    /// range.
-    pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
+    /// range. `scope` has the events that were counted.
+    pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64, scope: Scope) -> Self {
         let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
         // If the range starts before the first phase, the start of the first phase is no change of the weights.
@@ -70,6 +71,7 @@ impl Split {
             ("both_arms", has_too_many_doubtful(visitors.both, exposed)),
             ("zero_weight", weights.is_some() && has_too_many_doubtful(unplanned, exposed)),
             ("phase_changed", is_changed),
+            ("one_node", scope.is_part()),
         ];
         let alarms = alarms.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect();
         Self { weights, mismatch, reason, alarms }

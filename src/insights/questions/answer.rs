@@ -12,6 +12,7 @@ use super::site::SiteFacts;
 use super::sql;
 use crate::events::time;
 use crate::insights::columns::format::TextColumn;
+use crate::scope::Scope;
 
 /// A cell of a line of CSV or of a table.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,11 +38,29 @@ pub struct Answer {
     pub seq: u64,
 }
 
+/// The log whose events an answer counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedLog {
+    /// The last seq of the columns.
+    pub last_seq: u64,
+    /// The part of all events that the log has.
+    pub scope: Scope,
+}
+
+impl CountedLog {
+    /// Returns the log of a server that is no node of a cluster.
+    pub fn alone(last_seq: u64) -> Self {
+        Self { last_seq, scope: Scope::All }
+    }
+}
+
 /// The facts about the log in an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AnsweredLog {
     /// The last seq of the log that the answer includes.
     pub seq: u64,
+    /// The part of all events that the log has.
+    pub scope: Scope,
     /// The receipt time of the oldest record in the log, in milliseconds.
     pub since_ms: Option<i64>,
     /// The time that the computation of the answer took, in milliseconds.
@@ -75,6 +94,7 @@ pub(crate) fn begin_document(
     document.insert("to".to_owned(), time_json(range.end));
     document.insert("timeZone".to_owned(), json!(site.zone.name));
     document.insert("since".to_owned(), answered_log.since_ms.map_or(Json::Null, time_json));
+    document.extend(answered_log.scope.members());
     document
 }
 

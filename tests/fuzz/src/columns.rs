@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use parallax::testing::checksum::crc32c;
 use parallax::testing::insights::{
-    ColumnBuilder, Columns, Limits, Query, Question, RowFacts, SiteFacts, Subject, VisitorKey, Zone,
-    answer_over,
+    ColumnBuilder, Columns, CountedLog, Limits, Query, Question, RowFacts, SiteFacts, Subject, VisitorKey,
+    Zone, answer_over,
 };
 use parallax::testing::record::{FoldInputBuilder, Record, RecordKind};
 
@@ -51,7 +51,8 @@ fn ask(columns: &Columns, memory_bytes: u64) {
         let question =
             Question::parse(subject, pairs.into_iter(), &Zone::utc(), NOW_MS).expect("valid parameters");
         // A damaged file is an error, not a panic.
-        let _ = answer_over(&[columns], 9, &Query::Views(question), &site, NOW_MS, &limits);
+        let _ =
+            answer_over(&[columns], CountedLog::alone(9), &Query::Views(question), &site, NOW_MS, &limits);
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use parallax::testing::insights::{
-    COLUMN_TEXTS_MAX, Columns, KnownExperiment, Limits, PublishedExperiment, Query, ScanError,
+    COLUMN_TEXTS_MAX, Columns, CountedLog, KnownExperiment, Limits, PublishedExperiment, Query, ScanError,
     UNKNOWN_ARMS_MAX, answer_over,
 };
 use parallax::testing::record::RecordKind;
@@ -144,7 +144,7 @@ fn the_time_is_looked_at_in_each_block_and_before_each_comparison() {
             seen.get() > looks
         };
         let limits = Limits { memory_bytes: MEMORY_BYTES, is_over: &is_over };
-        let answer = answer_over(&files, 9, &query, &site(), START_MS, &limits);
+        let answer = answer_over(&files, CountedLog::alone(9), &query, &site(), START_MS, &limits);
         (matches!(answer, Err(ScanError::TooExpensive)), seen.get())
     };
     let (is_over, looks) = run(usize::MAX);

@@ -1,8 +1,8 @@
 //! Experiments: exposed visitors, and the sums of their metrics.
 
 use parallax::testing::insights::{
-    ColumnBuilder, Columns, ExperimentQuestion, KnownExperiment, Limits, METRICS_MAX, Query, ScanError,
-    SiteFacts, Zone, answer_over,
+    ColumnBuilder, Columns, CountedLog, ExperimentQuestion, KnownExperiment, Limits, METRICS_MAX, Query,
+    ScanError, SiteFacts, Zone, answer_over,
 };
 use parallax::testing::record::RecordKind;
 use serde_json::{Value, json};
@@ -55,7 +55,8 @@ pub(super) fn ask_columns(
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
     let query = Query::Experiment(Box::new(question.clone()));
-    let answer = answer_over(&files, 9, &query, &site(), START_MS + 20 * 24 * HOUR_MS, &limits);
+    let answer =
+        answer_over(&files, CountedLog::alone(9), &query, &site(), START_MS + 20 * 24 * HOUR_MS, &limits);
     answer.map(|answer| answer.document)
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, mpsc};
 
 use parallax::testing::clock::Clock;
 use parallax::testing::insights::{
-    ColumnInstaller, ColumnStore, Columns, Limits, MissingFiles, Query, Question, SiteFacts, Subject, Zone,
-    answer_over,
+    ColumnInstaller, ColumnStore, Columns, CountedLog, Limits, MissingFiles, Query, Question, SiteFacts,
+    Subject, Zone, answer_over,
 };
 use parallax::testing::limits::{COLUMNS_FREE_BYTES_MIN, RETAIN_MS_MIN, RETENTION_INTERVAL_MS};
 use parallax::testing::log::{self, LogClient, LogWriter, Options, Queue, Records, Request};
@@ -125,7 +125,14 @@ fn views(store: &mut ColumnStore, last_seq: u64) -> Result<u64, Box<dyn Error>> 
     let question =
         Question::parse(Subject::Overview, std::iter::empty(), &Zone::utc(), NOW_MS).expect("valid");
     let limits = Limits { memory_bytes: MEMORY_BYTES, is_over: &|| false };
-    let answer = answer_over(&store.columns(), last_seq, &Query::Views(question), &site(), NOW_MS, &limits)?;
+    let answer = answer_over(
+        &store.columns(),
+        CountedLog::alone(last_seq),
+        &Query::Views(question),
+        &site(),
+        NOW_MS,
+        &limits,
+    )?;
     Ok(answer.document["totals"]["views"].as_u64().expect("a number"))
 }
 
@@ -313,7 +320,7 @@ fn a_question_looks_at_its_deadline_after_each_1024_rows() {
         };
         let ask = |is_over: &dyn Fn() -> bool| {
             let limits = Limits { memory_bytes: MEMORY_BYTES, is_over };
-            answer_over(&[&columns], 1, &query, &site(), NOW_MS, &limits)
+            answer_over(&[&columns], CountedLog::alone(1), &query, &site(), NOW_MS, &limits)
         };
         ask(&is_over).expect("an answer");
         // The rows are read once, and counted once.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::testing::insights::{
-    Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, Limits, Query, Question,
-    RowFacts, SiteFacts, Subject, VisitorKey, answer_over,
+    Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, CountedLog, Limits, Query,
+    Question, RowFacts, SiteFacts, Subject, VisitorKey, answer_over,
 };
 use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::{Disk, RealDisk};
@@ -220,8 +220,9 @@ fn an_answer_counts_the_rows_whose_site_is_beyond_the_bound() {
             Question::parse(Subject::Overview, range.into_iter(), &site.zone, 90_000_000).expect("valid");
         let limits = Limits { memory_bytes: 1 << 30, is_over: &|| false };
         let query = Query::Views(question);
-        let document =
-            answer_over(&[&columns], 1, &query, &site, 90_000_000, &limits).expect("an answer").document;
+        let document = answer_over(&[&columns], CountedLog::alone(1), &query, &site, 90_000_000, &limits)
+            .expect("an answer")
+            .document;
         (document["totals"]["views"].as_u64(), document["other"]["site"].as_u64())
     };
     assert_eq!(ask(0), (Some(2), None));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use parallax::testing::insights::{
-    AnswerCache, Columns, Limits, LogColumns, Query, Question, Subject, answer_cached,
+    AnswerCache, Columns, CountedLog, Limits, LogColumns, Query, Question, Subject, answer_cached,
 };
 
 use super::Event;
@@ -24,7 +24,8 @@ fn counts_over_sealed_segments_are_used_again_until_a_segment_is_sealed() {
     let mut ask = |sealed: &[&Columns], tail: &[Event]| {
         let tail = columns(tail, &[]);
         let files = LogColumns { sealed, tail: tail.last() };
-        let answer = answer_cached(files, &mut cache, 9, &query, &site, NOW_MS, &limits).expect("an answer");
+        let answer = answer_cached(files, &mut cache, CountedLog::alone(9), &query, &site, NOW_MS, &limits)
+            .expect("an answer");
         (answer.document["totals"]["views"].as_u64(), cache.hits())
     };
     assert_eq!(ask(&sealed[..2], &events[20..25]), (Some(25), 0));
@@ -59,7 +60,7 @@ proptest! {
                 let question = Question::parse(subject, pairs(), &site.zone, NOW_MS).expect("valid parameters");
                 let query = Query::Views(question.clone());
                 let files = LogColumns { sealed: &sealed, tail: tail.last() };
-                let answer = answer_cached(files, &mut cache, 9, &query, &site, NOW_MS, &limits).expect("an answer");
+                let answer = answer_cached(files, &mut cache, CountedLog::alone(9), &query, &site, NOW_MS, &limits).expect("an answer");
                 (question, answer.document)
             };
             let (_, of) = params.iter().find(|(name, _)| *name == "of").expect("a group");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    Answer, LIMIT_MAX, LIST_BYTES_MAX, Limits, Query, Question, Subject, answer_over,
+    Answer, CountedLog, LIMIT_MAX, LIST_BYTES_MAX, Limits, Query, Question, Subject, answer_over,
 };
 
 use super::Event;
@@ -30,7 +30,8 @@ fn ask(subject: Subject, events: &[Event], memory_bytes: u64) -> Answer {
         Query::Views(Question::parse(subject, params.into_iter(), &site.zone, NOW_MS).expect("valid"));
     let limits = Limits { memory_bytes, is_over: &|| false };
     let files: Vec<_> = files.iter().collect();
-    answer_over(&files, events.len() as u64, &query, &site, NOW_MS, &limits).expect("an answer")
+    answer_over(&files, CountedLog::alone(events.len() as u64), &query, &site, NOW_MS, &limits)
+        .expect("an answer")
 }
 
 fn rows_and_more<'a>(answer: &'a Answer, rows: &str) -> (usize, &'a Value) {

@@ -8,7 +8,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    ColumnBuilder, Columns, Limits, Query, Question, SiteFacts, Subject, Zone, answer_over,
+    ColumnBuilder, Columns, CountedLog, Limits, Query, Question, SiteFacts, Subject, Zone, answer_over,
 };
 use parallax::testing::record::{Device, RecordKind};
 
@@ -477,7 +477,7 @@ proptest! {
         let pairs = || params.iter().map(|(name, value)| (*name, value.as_str()));
         let ask = |subject: Subject| {
             let question = Question::parse(subject, pairs(), &site.zone, NOW_MS).expect("valid parameters");
-            let answer = answer_over(&files, 9, &Query::Views(question.clone()), &site, NOW_MS, &limits).expect("an answer");
+            let answer = answer_over(&files, CountedLog::alone(9), &Query::Views(question.clone()), &site, NOW_MS, &limits).expect("an answer");
             (question, answer.document)
         };
         let (_, of) = params.iter().find(|(name, _)| *name == "of").expect("a group");

@@ -1,8 +1,8 @@
 //! Experiments that the server knows: phases, weights, the split among the arms, published metrics, and the list.
 
 use parallax::testing::insights::{
-    Columns, ExperimentsQuestion, KnownExperiment, Limits, Places, PublishedExperiment, Query, Zone,
-    answer_over,
+    Columns, CountedLog, ExperimentsQuestion, KnownExperiment, Limits, Places, PublishedExperiment, Query,
+    Zone, answer_over,
 };
 use parallax::testing::site::catalog::phases::{Phase, PhaseArm};
 use parallax::testing::site::snapshot::format::{Guardrail, Metrics};
@@ -331,7 +331,8 @@ fn list(known: Vec<(KnownExperiment, Places)>, events: &[Event], memory_bytes: u
     let files = columns(events, 100);
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
-    let answer = answer_over(&files, 9, &Query::Experiments(question), &site(), now_ms, &limits);
+    let answer =
+        answer_over(&files, CountedLog::alone(9), &Query::Experiments(question), &site(), now_ms, &limits);
     answer.expect("an answer").document["experiments"].clone()
 }
 

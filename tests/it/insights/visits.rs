@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    AnswerCache, Columns, Limits, LogColumns, Query, Question, Subject, answer_cached, answer_over,
+    AnswerCache, Columns, CountedLog, Limits, LogColumns, Query, Question, Subject, answer_cached,
+    answer_over,
 };
 use parallax::testing::record::RecordKind;
 
@@ -110,7 +111,8 @@ fn an_event_is_in_the_last_visit_for_thirty_days() {
         let files = columns(&[visit, identify, order], &[2]);
         let files: Vec<&Columns> = files.iter().collect();
         let limits = Limits { memory_bytes: 1 << 30, is_over: &|| false };
-        let answer = answer_over(&files, 9, &Query::Views(question), &site(), NOW_MS, &limits);
+        let answer =
+            answer_over(&files, CountedLog::alone(9), &Query::Views(question), &site(), NOW_MS, &limits);
         rows(&answer.expect("an answer").document)
     };
     for (wait_ms, value) in
@@ -147,7 +149,15 @@ fn orders_by_campaign(users: usize, memory_bytes: u64) -> Vec<(Value, [u64; 4])>
     let sealed: Vec<&Columns> = files[..2].iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
     let files = LogColumns { sealed: &sealed, tail: files.last() };
-    let answer = answer_cached(files, &mut AnswerCache::default(), 9, &query, &site(), NOW_MS, &limits);
+    let answer = answer_cached(
+        files,
+        &mut AnswerCache::default(),
+        CountedLog::alone(9),
+        &query,
+        &site(),
+        NOW_MS,
+        &limits,
+    );
     rows(&answer.expect("an answer").document)
 }
 

@@ -7,8 +7,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    COLUMN_TEXTS_MAX, Columns, Limits, Query, QuestionError, ScanError, SiteFacts, ZONES_LIMIT_MAX, Zone,
-    ZonesQuestion, answer_over,
+    COLUMN_TEXTS_MAX, Columns, CountedLog, Limits, Query, QuestionError, ScanError, SiteFacts,
+    ZONES_LIMIT_MAX, Zone, ZonesQuestion, answer_over,
 };
 use parallax::testing::record::RecordKind;
 use parallax::testing::resolve::published_zones::PublishedZone;
@@ -50,7 +50,7 @@ fn try_ask(
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
     let query = Query::Zones(question.clone());
-    answer_over(&files, 9, &query, &site, NOW_MS, &limits).map(|answer| answer.document)
+    answer_over(&files, CountedLog::alone(9), &query, &site, NOW_MS, &limits).map(|answer| answer.document)
 }
 
 /// The variant of a zone that a page event showed.
