@@ -21,7 +21,7 @@ const ALONE: Scope = Scope::All;
 /// Returns the events of an experiment whose arm `b` is better, and harms nothing.
 fn better_arm() -> Vec<Event> {
     let mut events = exposures(1, &[("cta:default", 500), ("cta:b", 500)]);
-    for (arm, buyers) in [("cta:default", 50), ("cta:b", 150)] {
+    for (arm, buyers) in [("cta:default", 150), ("cta:b", 300)] {
         events.extend(visitors(arm, buyers).into_iter().map(|visitor| order(Some(visitor), None, 2, "10")));
         let refund = |visitor| Event { event: Some("Refund"), ..order(Some(visitor), None, 2, "0") };
         events.extend(visitors(arm, 50).into_iter().map(refund));
