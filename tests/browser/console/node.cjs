@@ -20,9 +20,45 @@ module.exports = async function node(at) {
   const server = await Server.startDemo(places, 'node', flags);
   execFileSync(places.parallax, ['demo-traffic', '--to', server.url, '--visitors', '5'], { stdio: 'ignore' });
   await words(at, false);
-  await words(new ConsoleBench(at.bench, server, at.token), true);
+  const ofNode = new ConsoleBench(at.bench, server, at.token);
+  await words(ofNode, true);
+  await numberOfNodes(ofNode);
+  await experiment(ofNode);
   server.process.kill('SIGKILL');
 };
+
+// The node has read no heartbeat, so it does not know the number. The others are answers of a node in a cluster.
+async function numberOfNodes(at) {
+  for (const [nodes, place] of [[null, 'of an unknown number of nodes'], [1, 'the only one of the cluster'], [3, '1 of 3']]) {
+    const { page, context } = await at.open(`#publishing?site=${SITE}`);
+    if (nodes !== null) {
+      await page.route('**/readyz', async (route) => {
+        const response = await route.fetch();
+        await route.fulfill({ response, json: { ...(await response.json()), nodes } });
+      });
+    }
+    await go(page, `#overview?site=${SITE}`);
+    await settled(page);
+    const sentence = `This node only, ${place}: the numbers count the events that this node acknowledged.`;
+    const found = await page.getByText('This node only').textContent();
+    at.check(`the overview of one of ${nodes} nodes`, found, sentence);
+    await context.close();
+  }
+}
+
+async function experiment(at) {
+  const { page, context } = await at.open(`#experiments?site=${SITE}&key=slow-front`);
+  await settled(page);
+  const decision = await page.locator('.decision').textContent();
+  at.check('the decision on one node names the alarm', decision, 'Cannot be decided, because the result has an alarm (one_node); do not use it.');
+  const alarm = 'Other nodes of the cluster can have events of this experiment that these numbers lack, so there is no verdict.';
+  at.check('the alarm on one node is a sentence', await page.getByText(alarm).count(), 1);
+  const verdicts = await page.locator('table').first().getByText('no verdict', { exact: true }).count();
+  at.check('each metric on one node has no verdict', verdicts > 0, true);
+  const others = await page.getByText(/^(better|worse|harmed|no worse|too early|not told apart)$/).count();
+  at.check('no metric on one node has a verdict', others, 0);
+  await context.close();
+}
 
 // Counts the words on each page.
 async function words(at, isNode) {
