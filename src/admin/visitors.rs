@@ -29,7 +29,7 @@ use crate::resolve::visitor_context::profile_json;
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
-use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, Eraser, ErasureError};
+use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser, ErasureError};
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::lookup::{self, ProfileReader};
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
@@ -181,7 +181,7 @@ impl VisitorHandler {
                 let has_profile = query.find_profile(&lookup.pin()).is_some();
                 let cluster = cluster.clone();
                 let erase = move || match cluster {
-                    Some(cluster) => erase_in_cluster(&*cluster, &visitor, known_ids),
+                    Some(cluster) => erase_in_cluster(&*cluster, &visitor, known_ids, has_profile),
                     None if has_profile => erase_visitor(&eraser, &visitor, known_ids),
                     None => erase_if_known(&eraser, &visitor, known_ids),
                 };
@@ -369,6 +369,7 @@ fn erase_in_cluster(
     cluster: &dyn ClusterErasure,
     visitor: &NamedVisitor,
     known_ids: Vec<(IdKind, String)>,
+    has_profile: bool,
 ) -> JobResult {
     let failed = |error| match error {
         ClusterErasureError::Erasure(error) => failed_erasure(&error),
@@ -377,7 +378,15 @@ fn erase_in_cluster(
             detail: format!("The visitor is not erased on all nodes: {error}."),
         },
     };
-    let erased = cluster.erase(visitor.id(), known_ids).map_err(failed)?;
+    let erased = match cluster.erase(visitor.id(), known_ids) {
+        // A retry: the visitor is erased, and a node that is away has not confirmed it.
+        Err(ClusterErasureError::Unreachable(_) | ClusterErasureError::Alone(_))
+            if !has_profile && let Some(pending) = cluster.pending(visitor.id()) =>
+        {
+            ErasedInCluster { summary: ErasureSummary::default(), pending }
+        }
+        result => result.map_err(failed)?,
+    };
     let mut output = erasure_json(&erased.summary);
     output["pending"] = json!(erased.pending);
     Ok(json_output(&output))

@@ -54,6 +54,12 @@ impl ClusterErasure for ClusterEraser {
         Ok(ErasedInCluster { summary: erased.summary, pending })
     }
 
+    fn pending(&self, visitor_id: VisitorId<'_>) -> Option<Vec<String>> {
+        let ownership = self.eraser.source.open().ok()?;
+        let visitor = ownership.visitor(visitor_id).ok()?;
+        self.progress.pending_of(ownership.erased_ids(&visitor, Vec::new()).owner)
+    }
+
     fn position(&self) -> u64 {
         self.metrics.position.load(Ordering::Relaxed)
     }

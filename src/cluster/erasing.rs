@@ -8,7 +8,7 @@
 //! The thread writes the file `erased` ([`super::erased_file`]). It reads the own records that have not
 //! returned before it makes any void, and notes those of the visitor.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,7 +27,7 @@ use super::seal::{self, SealKey};
 use crate::ids;
 use crate::log::Erasure as StartingErasure;
 use crate::log::{ClusterTombstone, EraseError, ErasureSummary, LogError, LogItem, Tombstone};
-use crate::record::Record;
+use crate::record::{IdTag, Record};
 use crate::storage;
 use crate::threads;
 use crate::visitors::erasure::{Eraser, ErasureError};
@@ -125,8 +125,16 @@ pub(crate) struct ErasureProgress(Arc<(Mutex<ProgressState>, Condvar)>);
 struct ProgressState {
     /// The erasures that this node has done, with their orders.
     done: DoneErasures<(u64, ErasureSummary)>,
-    /// The erasures of the state, with the names of the nodes that have not confirmed.
-    pending: HashMap<u128, Vec<String>>,
+    /// The erasures of the state that a member has not confirmed, by their IDs.
+    pending: HashMap<u128, PendingErasure>,
+}
+
+/// An erasure that a member has not confirmed.
+#[derive(Debug, Clone)]
+pub(crate) struct PendingErasure {
+    pub(crate) owner: Option<IdTag>,
+    /// The names of these members.
+    pub(crate) nodes: Vec<String>,
 }
 
 impl ErasureProgress {
@@ -135,8 +143,8 @@ impl ErasureProgress {
         self.0.1.notify_all();
     }
 
-    /// Sets the erasures that a known node has not confirmed.
-    pub(crate) fn set_pending(&self, pending_erasures: HashMap<u128, Vec<String>>) {
+    /// Sets the erasures that a member has not confirmed.
+    pub(crate) fn set_pending(&self, pending_erasures: HashMap<u128, PendingErasure>) {
         self.change(|state| state.pending = pending_erasures);
     }
 
@@ -157,7 +165,17 @@ impl ErasureProgress {
     pub(crate) fn wait_confirmed(&self, id: u128, limit: Duration) -> Vec<String> {
         let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.1.wait_timeout_while(state, limit, |state| state.pending.contains_key(&id));
-        waited.unwrap_or_else(PoisonError::into_inner).0.pending.get(&id).cloned().unwrap_or_default()
+        let state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.pending.get(&id).map(|pending| pending.nodes.clone()).unwrap_or_default()
+    }
+
+    /// Returns the names of the nodes that have not confirmed an erasure of this owner. `None` if no erasure waits.
+    pub(crate) fn pending_of(&self, owner: IdTag) -> Option<Vec<String>> {
+        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_owner = state.pending.values().filter(|pending| pending.owner == Some(owner)).peekable();
+        of_owner.peek()?;
+        let nodes: BTreeSet<&String> = of_owner.flat_map(|pending| &pending.nodes).collect();
+        Some(nodes.into_iter().cloned().collect())
     }
 }
 

@@ -72,13 +72,13 @@ pub(crate) struct ErasedInCluster {
     expect(dead_code, reason = "only a node of a cluster can fail in these ways")
 )]
 pub(crate) enum ClusterErasureError {
-    /// Known nodes are away. Nothing was erased.
+    /// Members are away. Nothing was erased.
     #[error(
-        "no heartbeat of the nodes {0} has arrived for 30 s, and nothing was erased; start them, or run `parallax cluster forget NODE` if          they will not return"
+        "no heartbeat of the nodes {0} has arrived for 30 s, and this request erased nothing; start them, or run `parallax cluster forget NODE` if          they will not return"
     )]
     Unreachable(String),
     /// This node is not connected with the stream. Nothing was erased.
-    #[error("this node is not connected with the stream ({0}), and nothing was erased")]
+    #[error("this node is not connected with the stream ({0}), and this request erased nothing")]
     Alone(String),
     /// The tombstone is in the own log.
     #[error("the tombstone is recorded, but this node has not finished the erasure in 60 s; it goes on")]
@@ -106,12 +106,16 @@ pub(crate) trait ClusterErasure: Send + Sync {
     /// `profile_ids` are the IDs in the visitor's profile. Call it on a thread that may block.
     ///
     /// # Errors
-    /// A known node is away, or the log fails.
+    /// A member is away, or the log fails.
     fn erase(
         &self,
         visitor_id: VisitorId<'_>,
         profile_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasedInCluster, ClusterErasureError>;
+
+    /// Returns the names of the nodes that have not confirmed an earlier erasure of the visitor. `None` if no erasure of the
+    /// visitor waits, or if that is not known. Call it on a thread that may block.
+    fn pending(&self, visitor_id: VisitorId<'_>) -> Option<Vec<String>>;
 
     /// Returns the last position of the stream that the profiles contain.
     fn position(&self) -> u64;

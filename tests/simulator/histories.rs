@@ -136,30 +136,47 @@ fn a_copied_machine_and_its_original_keep_all_their_events() {
 
 /// The stream loses its end. Then another message takes the place of a lost one, and the next one is appended
 /// again byte for byte.
+fn message_appended_again(mutant: Mutant) -> Result<(), String> {
+    let mut codec = Codec::new();
+    let mut world = World::new(1, mutant, &mut codec);
+    world.join();
+    let kept = world.end();
+    (0..2).for_each(|node| world.record(node, Action::Page, node as u8));
+    let first = world.send(0, 1).expect("a message");
+    let second = world.send(1, 1).expect("a message");
+    let (bytes, sender) = (second.bytes.clone(), second.sender.clone());
+    let again = InTransit { bytes, sender, ..second };
+    world.arrive(first);
+    world.arrive(second);
+    world.read(2);
+    world.lose_after(kept);
+    world.record(0, Action::Page, 3);
+    world.read(0);
+    let other = world.send(0, 2).expect("both records");
+    world.arrive(other);
+    world.arrive(again);
+    world.finish().map(drop)
+}
+
 #[test]
 fn the_chain_covers_the_time_of_a_message() {
-    let run = |mutant| {
-        let mut codec = Codec::new();
-        let mut world = World::new(1, mutant, &mut codec);
-        world.join();
-        let kept = world.end();
-        (0..2).for_each(|node| world.record(node, Action::Page, node as u8));
-        let first = world.send(0, 1).expect("a message");
-        let second = world.send(1, 1).expect("a message");
-        let (bytes, sender) = (second.bytes.clone(), second.sender.clone());
-        let again = InTransit { bytes, sender, ..second };
-        world.arrive(first);
-        world.arrive(second);
-        world.read(2);
-        world.lose_after(kept);
-        world.record(0, Action::Page, 3);
-        world.read(0);
-        let other = world.send(0, 2).expect("both records");
-        world.arrive(other);
-        world.arrive(again);
-        world.finish().map(drop)
-    };
+    let run = message_appended_again;
     assert_eq!(run(Mutant::None), Ok(()));
     let unnoticed = run(Mutant::ChainOmitsTime);
     assert!(unnoticed.as_ref().is_err_and(|error| error.contains("differ")), "{unnoticed:?}");
+}
+
+/// Returns the name of a history that notices a mutant.
+pub fn noticed_by(mutant: Mutant) -> Option<&'static str> {
+    let histories: [(&str, fn(Mutant) -> Result<(), String>); 4] = [
+        ("a lost record of a predecessor", lost_record_of_a_predecessor),
+        ("a damaged record that was under way", |mutant| {
+            erased_under_way(mutant, |world| world.damage_record(1, 1), |_| ())
+        }),
+        ("a record that a restored disk has lost", |mutant| {
+            erased_under_way(mutant, |world| world.restore(1, 0), |_| ())
+        }),
+        ("a message that is appended again", message_appended_again),
+    ];
+    histories.into_iter().find(|(_, run)| run(mutant).is_err()).map(|(name, _)| name)
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::Node;
 use crate::cluster::erase::{Absence, NotedErasures, absence};
-use crate::cluster::erasing::{ErasedVisitor, ErasureCommand, ErasureDone, ErasureLink, ErasureTask};
+use crate::cluster::erasing::{
+    ErasedVisitor, ErasureCommand, ErasureDone, ErasureLink, ErasureTask, PendingErasure,
+};
 use crate::cluster::filter::AcceptedRun;
 use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
@@ -218,7 +220,8 @@ impl Node {
         for erasure in &nodes.erasures {
             let late = nodes.unconfirmed(erasure);
             if !late.is_empty() {
-                pending.insert(erasure.id, late);
+                let owner = seal::owner(&erasure.payload);
+                pending.insert(erasure.id, PendingErasure { owner, nodes: late });
             }
         }
         self.metrics.erasures_pending.store(pending.len() as u64, Ordering::Relaxed);

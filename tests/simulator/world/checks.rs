@@ -2,6 +2,8 @@
 
 use super::facts::Info;
 use super::{HEALING_ROUNDS_MAX, STEP_MS, Summary, World};
+use parallax::testing::cluster::members::Standing;
+
 use crate::base::Base;
 use crate::event::{ANON_IDS, Action};
 use crate::node::Node;
@@ -31,7 +33,10 @@ impl World<'_> {
                 self.deliver_at(0);
             }
             while self.with_node(node, Node::follow) {}
-            let is_done = |node: &Node| node.disk.is_replaced || node.is_settled(&self.stream);
+            let is_done = |node: &Node| match node.disk.is_replaced {
+                true => true,
+                false => node.is_settled(&self.stream) && self.has_member(node.name),
+            };
             if self.nodes.iter().all(is_done) {
                 return Ok(());
             }
@@ -39,11 +44,21 @@ impl World<'_> {
         Err("records have not returned, or a node has not read to the end".to_owned())
     }
 
+    /// Returns whether a process is the member of a name.
+    fn has_member(&self, name: usize) -> bool {
+        let mut same = self.nodes.iter().filter(|node| node.name == name);
+        same.any(|node| node.running.as_ref().is_some_and(|running| running.standing == Standing::Member))
+    }
+
     pub(super) fn check(&self) -> Result<Summary, String> {
         for node in &self.nodes {
-            let mut same = self.nodes.iter().filter(|other| other.name == node.name);
-            if !same.any(|other| other.running.is_some()) {
+            let same = self.nodes.iter().filter(|other| other.name == node.name);
+            let standings: Vec<_> = same.filter_map(|other| Some(other.running.as_ref()?.standing)).collect();
+            if standings.is_empty() {
                 return Err(format!("no process of the name n{} is left", node.name));
+            }
+            if standings.iter().filter(|standing| **standing == Standing::Member).count() != 1 {
+                return Err(format!("the name n{} has not one member: {standings:?}", node.name));
             }
         }
         let tables: Vec<_> = self.nodes.iter().filter_map(|node| node.running.as_ref()).collect();
