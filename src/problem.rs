@@ -151,6 +151,9 @@ kinds! {
     NOT_JOINED "not_joined" 503 "This node has not joined its cluster"
         "The server is a node of a cluster, and has never read its stream. So nobody else would get the events. Send them \
          again later or to another node, with the same message IDs. /readyz of the admin address shows the reason."
+    JOINING "joining" 503 "This node lacks events of the visitor"
+        "The server is a node of a cluster that reads the events of the others. With 'Prefer: handling=strict' it does not \
+         answer with the default variants. Ask another node."
     NAME_IN_USE "name_in_use" 503 "Another node has the name of this one"
         "Another machine or process is the member of the cluster with the name of this node. Send the events to that one, \
          with the same message IDs."

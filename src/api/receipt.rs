@@ -9,7 +9,6 @@ use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::Field;
-use crate::http::negotiate;
 use crate::http::request::{Request, RequestMeta};
 use crate::http::request_id::{is_request_id, write_request_id};
 use crate::http::response::ResponseHead;
@@ -48,7 +47,7 @@ impl<'a> ResponseParams<'a> {
         let headers = &request.headers;
         let options = ResponseOptions {
             endpoint,
-            minimal: headers.prefer_lines().any(negotiate::prefers_minimal),
+            minimal: headers.has_preference(b"return", b"minimal"),
             timed: headers.get(Field::DebugTiming) == Some(b"1"),
         };
         let request_id = headers.get(Field::RequestId).filter(|id| is_request_id(id));

@@ -134,6 +134,11 @@ fn with_visitor<'a, R>(
         None
     };
     visitor.is_stale = lookup.is_some() && node_gate.as_ref().is_some_and(|gate| !gate.decides());
+    if visitor.is_stale && context.request.headers.has_preference(b"handling", b"strict") {
+        let sentence =
+            "This node lacks events of the visitor, and the request prefers no answer to a stale one.";
+        return Err(Problem::new(problem::JOINING, sentence));
+    }
     // A crawler gets the baseline, also with the ID of a visitor.
     if !visitor.gets_baseline() {
         visitor.profile = lookup.and_then(|(pinned, key)| pinned.profile(key));

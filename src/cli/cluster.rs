@@ -117,7 +117,7 @@ struct NewEraArgs {
     /// The data directory of a stopped node. Take the node with the greatest position.
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
-    /// The first 8 digits of the era that is replaced, as `parallax cluster status` and /readyz print it [default: ask on
+    /// The first 8 digits of the era that is replaced, as `parallax cluster status` prints it [default: ask on
     /// a terminal].
     #[arg(long, value_name = "DIGITS")]
     replace: Option<String>,

@@ -237,9 +237,11 @@ pub enum Absence {
 /// of the node to which the ID belongs.
 pub fn absence(
     producer: &Producer,
-    (id, sender_name): (ProducerId, &str),
+    id: ProducerId,
+    sender_name: &str,
     record: &RunRecord<'_>,
-    (log, node_name): (&impl OwnLog, &str),
+    log: &impl OwnLog,
+    node_name: &str,
 ) -> Option<Absence> {
     let Some(own_seqs) = producer.seqs_of(id) else {
         return (sender_name == node_name).then_some(Absence::Lost);

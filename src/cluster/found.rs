@@ -205,7 +205,7 @@ fn beginning(
     if range.last > 0 && range.first > 1 {
         return Err(format!(
             "the log in {} begins at seq {}, because retention has deleted earlier records; this release founds a cluster only from a \
-             directory whose log is complete, or from an empty one",
+             directory whose log is complete, or without --from",
             from.display(),
             range.first
         ));

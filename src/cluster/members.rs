@@ -49,7 +49,7 @@ pub struct Member {
 pub struct Members(pub BTreeMap<String, Member>);
 
 impl Members {
-    /// Notes a heartbeat at a position with this order.
+    /// Notes a heartbeat. `position` and `order` are those of its message.
     ///
     /// # Errors
     /// The reason for which it has no effect.
@@ -57,7 +57,8 @@ impl Members {
         &mut self,
         producer: ProducerId,
         heartbeat: &Heartbeat,
-        (position, order): (u64, u64),
+        position: u64,
+        order: u64,
         clock_ms: i64,
     ) -> Result<(), NoEffect> {
         let (instance, session) = (InstanceId(heartbeat.instance.0), SessionId(heartbeat.session.0));

@@ -392,7 +392,7 @@ impl Node {
                 tracing::info!(position = self.position(), "read to the end of the stream")
             }
             ClusterState::Alone => {
-                tracing::warn!(reason, "this node is alone; it serves, records and acknowledges")
+                tracing::warn!(reason, "this node is alone")
             }
         }
     }

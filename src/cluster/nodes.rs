@@ -87,7 +87,7 @@ impl Nodes {
         self.logs.entry(id).or_insert(LogEntry { heard_ms: clock_ms, first_seq: 0 });
     }
 
-    /// Notes a heartbeat at a position with this order.
+    /// Notes a heartbeat. `position` and `order` are those of its message.
     ///
     /// # Errors
     /// The reason for which it has no effect.
@@ -95,10 +95,11 @@ impl Nodes {
         &mut self,
         id: ProducerId,
         heartbeat: &Heartbeat,
-        position_and_order: (u64, u64),
+        position: u64,
+        order: u64,
         clock_ms: i64,
     ) -> Result<(), NoEffect> {
-        self.members.on_heartbeat(id, heartbeat, position_and_order, clock_ms)?;
+        self.members.on_heartbeat(id, heartbeat, position, order, clock_ms)?;
         let entry = self.logs.entry(id).or_default();
         entry.heard_ms = clock_ms;
         entry.first_seq = entry.first_seq.max(heartbeat.first_seq);

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -174,16 +173,11 @@ impl Nodes {
         let header = control_header(Kind::StatusRequest, era.id, clock::now_ms());
         // A user without the permission to send gets no acknowledgement.
         let Ok(position) = append(stream, &header, STATUS_REQUEST).await else { return Ok(()) };
-        let answers = async {
-            let mut messages = stream.read(position).await?;
-            while !self.has_answers_after(position)
-                && let Some(Ok(message)) = messages.next().await
-            {
-                stream.received(&message).iter().for_each(|message| self.note(message));
-            }
-            Ok::<_, String>(())
+        let mut note = |message| {
+            self.note(&message);
+            !self.has_answers_after(position)
         };
-        timeout(ANSWERS_TIMEOUT, answers).await.unwrap_or(Ok(()))
+        timeout(ANSWERS_TIMEOUT, stream.visit_from(position, &mut note)).await.unwrap_or(Ok(()))
     }
 
     /// Returns whether each node that was heard lately has sent a heartbeat after a position.

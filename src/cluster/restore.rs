@@ -219,7 +219,7 @@ fn read_file(path: &Path) -> Result<Found, String> {
     }
     let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;
     let saved = decode_state(&format!("--bootstrap {name}"), &bytes)?.ok_or_else(|| {
-        format!("--bootstrap {name}: it is the checkpoint of a server that is alone; make a file with `parallax cluster new-era`")
+        format!("--bootstrap {name}: it is the checkpoint of a server that is alone; make a file with `parallax cluster found`")
     })?;
     Ok(Found { reader, saved, number: None })
 }
@@ -233,7 +233,7 @@ fn check_log(data_directory: &Path, log_range: &SeqRange, state: Option<&SavedSt
         return Ok(());
     }
     Err(format!(
-        "the data directory {} has the log of a server that was alone; found the cluster from it with `parallax cluster new-era --from \
+        "the data directory {} has the log of a server that was alone; found the cluster from it with `parallax cluster found --from \
          {}`, or start this node with an empty data directory",
         data_directory.display(),
         data_directory.display()

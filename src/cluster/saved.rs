@@ -6,7 +6,7 @@
 //! ```text
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       4     version         2
-//! 4       8     position        messages 1 to this one are processed; 0 in the file of `new-era`, before its message exists
+//! 4       8     position        messages 1 to this one are processed; 0 in the file of `found` and `new-era`, before the message of the era exists
 //! 12      16    chain           hash over these messages
 //! 28      16    previous chain  the same without the last one
 //! 44      8     clock           the greatest message time, milliseconds

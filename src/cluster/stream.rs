@@ -175,13 +175,36 @@ impl ClusterStream {
     ) -> Result<(), String> {
         let start_time = async_nats::datetime::from_nanos(i128::from(since_ms) * 1_000_000);
         let start_time = start_time.map_err(|error| error.to_string())?;
-        let mut messages = self.consume(DeliverPolicy::ByStartTime { start_time }).await?;
-        while let Some(message) = messages.next().await {
-            let message = message.map_err(|error| self.failed_read(&error))?;
-            let Some(message) = self.received(&message) else { return Ok(()) };
+        let messages = self.consume(DeliverPolicy::ByStartTime { start_time }).await?;
+        let mut visit_to_last = |message: StreamMessage<MessageBytes>| {
             let is_last = message.position >= last_position;
             visit(message);
-            if is_last {
+            !is_last
+        };
+        self.visit_while(messages, &mut visit_to_last).await
+    }
+
+    /// Passes the messages from a position on to `visit`, until it returns false.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
+    pub(crate) async fn visit_from(
+        &self,
+        first_position: u64,
+        visit: &mut dyn FnMut(StreamMessage<MessageBytes>) -> bool,
+    ) -> Result<(), String> {
+        let messages = self.read(first_position).await?;
+        self.visit_while(messages, visit).await
+    }
+
+    async fn visit_while(
+        &self,
+        mut messages: Ordered,
+        visit: &mut dyn FnMut(StreamMessage<MessageBytes>) -> bool,
+    ) -> Result<(), String> {
+        while let Some(message) = messages.next().await {
+            let message = message.map_err(|error| self.failed_read(&error))?;
+            if !self.received(&message).is_some_and(&mut *visit) {
                 return Ok(());
             }
         }

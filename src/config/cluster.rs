@@ -137,7 +137,7 @@ pub struct ClusterConfig {
     /// no limit].
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
     pub ready_lag: Option<TimeSpan>,
-    /// Start from this checkpoint of another node, or of `parallax cluster new-era`. The newest own
+    /// Start from this checkpoint of another node, or of `parallax cluster found` or `new-era`. The newest own
     /// checkpoint is used instead if it is of the same era and not earlier in the stream, so the setting can
     /// stay.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]

@@ -5,7 +5,7 @@
 use super::authority::is_authority;
 use super::forwarded::ForwardedFor;
 use super::framing::TransferCodings;
-use super::negotiate::{has_token, preferred_language};
+use super::negotiate::{self, has_token, preferred_language};
 use crate::limits::FORWARDED_FIELDS_MAX;
 
 /// A header field that the server reads.
@@ -238,9 +238,10 @@ impl<'a> Headers<'a> {
         self.lines(Field::IfMatch, b"if-match")
     }
 
-    /// Returns the values of all `Prefer` fields.
-    pub(crate) fn prefer_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(Field::Prefer, b"prefer")
+    /// Returns whether the request has the preference `name` with `value`, such as `return=minimal`.
+    pub(crate) fn has_preference(&self, name: &[u8], value: &[u8]) -> bool {
+        let mut lines = self.lines(Field::Prefer, b"prefer");
+        lines.any(|line| negotiate::has_preference(line, name, value))
     }
 
     /// Returns the values of all `Cookie` fields.

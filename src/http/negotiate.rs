@@ -88,16 +88,16 @@ pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
     list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
-/// Returns whether a line of `Prefer` asks for `return=minimal` (RFC 7240). The value can be quoted, and parameters
-/// can follow.
-pub(crate) fn prefers_minimal(prefer_line: &[u8]) -> bool {
+/// Returns whether a line of `Prefer` has the preference `name` with `value`, such as `return=minimal` (RFC 7240). The value
+/// can be quoted, and parameters can follow.
+pub(crate) fn has_preference(prefer_line: &[u8], name: &[u8], value: &[u8]) -> bool {
     prefer_line.split(|b| *b == b',').any(|item| {
         let preference = item.split(|b| *b == b';').next().unwrap_or_default();
         let mut parts = preference.splitn(2, |b| *b == b'=').map(<[u8]>::trim_ascii);
-        let name = parts.next().unwrap_or_default();
-        let value = parts.next().unwrap_or_default();
-        let quoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-        name.eq_ignore_ascii_case(b"return") && quoted.unwrap_or(value).eq_ignore_ascii_case(b"minimal")
+        let actual_name = parts.next().unwrap_or_default();
+        let actual = parts.next().unwrap_or_default();
+        let quoted = actual.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        actual_name.eq_ignore_ascii_case(name) && quoted.unwrap_or(actual).eq_ignore_ascii_case(value)
     })
 }
 

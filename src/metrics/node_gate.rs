@@ -1,5 +1,5 @@
-//! The gate of a node of a cluster: what its handlers may do for clients. The log writer sets it, and each request of a
-//! visitor reads it without a lock.
+//! The gate of a node of a cluster: whether its handlers decide for visitors and record events. The log writer sets it, and
+//! each request of a visitor reads it without a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

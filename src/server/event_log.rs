@@ -2,6 +2,7 @@
 //! thread, and stopped last. Visitor profiles are restored from a checkpoint first, and saved to checkpoints
 //! from then on.
 
+mod gate;
 #[cfg(feature = "cluster")]
 mod node;
 mod scrub;
@@ -30,7 +31,6 @@ use crate::log::{
     ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
     RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
 };
-use crate::metrics::node_gate::NodeGate;
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
@@ -312,22 +312,6 @@ impl EventLog {
         return self.node.as_ref().map(|node| Arc::clone(&node.erasure));
         #[cfg(not(feature = "cluster"))]
         None
-    }
-
-    /// Returns the gate of the node for its handlers. `None` if the server is alone.
-    pub(super) fn node_gate(&self) -> Option<Arc<NodeGate>> {
-        #[cfg(feature = "cluster")]
-        return self.node.as_ref().map(|node| node.metrics.gate());
-        #[cfg(not(feature = "cluster"))]
-        None
-    }
-
-    /// Returns whether another process has become the node.
-    pub(super) fn is_replaced(&self) -> bool {
-        #[cfg(feature = "cluster")]
-        return self.node.as_ref().is_some_and(|node| node.metrics.is_replaced.load(Ordering::Relaxed));
-        #[cfg(not(feature = "cluster"))]
-        false
     }
 
     /// Returns the metrics of Insights.

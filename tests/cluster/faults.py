@@ -122,12 +122,12 @@ def restored(cluster, scale):
 
 
 def copied(cluster, scale):
-    """A machine is copied while it runs, and both go on under the same name."""
+    """A machine is copied while it runs. The copy gets another name, and both go on."""
     load, original = cluster.load, cluster.nodes[1]
     load.resume()
     load.go_on(scale.fault / 2)
     data = copy_of(cluster, original, "image")
-    copy = cluster.start(original.name, directory="copy", data=data)
+    copy = cluster.start("copy", data=data)
     cluster.nodes.append(copy)
     load.nodes.append(copy)
     load.go_on(scale.fault)

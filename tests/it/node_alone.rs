@@ -1,5 +1,5 @@
-//! A node whose NATS servers do not answer: it serves, records and acknowledges. `tests/cluster/events` has
-//! nodes with servers.
+//! A node whose NATS servers do not answer. If it has joined before, it serves, records and acknowledges.
+//! `tests/cluster/events` has nodes with servers.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -23,8 +23,19 @@ fn with_flags(act: impl FnOnce(&[&str])) {
     act(&["--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", secret]);
 }
 
-/// Starts a node.
+/// Starts a node that has joined before. It has no checkpoint.
 fn with_node(act: impl FnOnce(&Server)) {
+    with_flags(|flags| {
+        let data = temporary_directory();
+        let text =
+            r#"{"format":1,"name":"a","instance":"00112233445566778899aabbccddeeff","hasJoined":true}"#;
+        fs::write(data.path().join("node"), text).expect("written");
+        act(&Server::start_with_data(data.path(), &[("demo.snapshot", &compile_demo().1)], flags));
+    });
+}
+
+/// Starts a node that has never joined.
+fn with_new_node(act: impl FnOnce(&Server)) {
     with_flags(|flags| act(&Server::start(&[("demo.snapshot", &compile_demo().1)], flags)));
 }
 
@@ -44,15 +55,14 @@ fn a_node_that_is_alone_acknowledges_from_its_own_disk_and_says_so() {
 }
 
 #[test]
-fn a_node_that_is_alone_is_ready_and_has_the_reason() {
+fn a_node_without_profiles_is_not_ready_and_has_the_reason() {
     with_node(|server| {
         server.post("/v1/track?site=fjell", &[], EVENT);
         let body = eventually("the first connection has failed", || {
             let ready = server.admin_get("/readyz");
             let body = ready.json();
             let is_joining = body["cluster"] == "joining";
-            let (status, words) = if is_joining { (503, "joining") } else { (200, "ready") };
-            assert_eq!((ready.status, &body["status"]), (status, &words.into()), "{body}");
+            assert_eq!((ready.status, &body["status"]), (503, &"joining".into()), "{body}");
             assert!(!body["profiles"].as_str().unwrap_or_default().contains("1970"), "{body}");
             (!is_joining).then_some(body)
         });
@@ -74,14 +84,66 @@ fn a_node_that_is_alone_is_ready_and_has_the_reason() {
 }
 
 #[test]
-fn a_node_that_has_never_joined_starts_again_with_its_records() {
-    with_flags(|flags| {
-        let server = Server::start(&[("demo.snapshot", &compile_demo().1)], flags);
-        assert_eq!(server.post("/v1/track?site=fjell", &[], EVENT).status, 200);
-        let server = server.restart(flags);
-        assert_eq!(server.post("/v1/track?site=fjell", &[], EVENT).status, 200);
-        let records = server.admin_get("/visitors/export?site=fjell&anonId=v1").text().to_owned();
-        assert_eq!(records.lines().count(), 2, "{records}");
+fn a_node_that_has_never_joined_acknowledges_nothing_and_decides_for_nobody() {
+    with_new_node(|server| {
+        let description = Description::of(server);
+        let refused = server.post("/v1/track?site=fjell", &[], EVENT);
+        assert_eq!((refused.status, &*refused.code()), (503, "not_joined"));
+        assert!(refused.field("retry-after").is_some());
+        description.assert_described("POST", "/v1/track", &refused);
+        assert_eq!(server.admin_get("/readyz").json()["status"], "joining");
+        assert_eq!(server.get("/v1/health").status, 503);
+        let records = server.admin_get("/visitors/records?site=fjell&anonId=v1").json();
+        assert_eq!(records["records"], json!([]), "{records}");
+    });
+}
+
+#[test]
+fn a_node_that_lacks_events_gives_known_visitors_the_default_variants() {
+    const STALE: &str = "parallax-stale";
+    let experiments = |response: &Response| response.json()["experiments"].clone();
+    let alone = Server::demo();
+    let description = Description::of(&alone);
+    with_node(|server| {
+        for path in ["/v1/resolve?site=fjell&route=/", "/v1/variants?site=fjell&route=/"] {
+            let decided = alone.get(&format!("{path}&anonId=v7"));
+            assert_eq!((decided.status, decided.field(STALE)), (200, None), "{path}");
+            assert_ne!(experiments(&decided), "", "the visitor is in an experiment: {path}");
+            for _ in 0..2 {
+                let stale = server.get(&format!("{path}&anonId=v7"));
+                assert_eq!((stale.status, stale.field(STALE)), (200, Some("1")), "{path}");
+                assert_eq!(experiments(&stale), "", "{path}");
+                assert_eq!(stale.field("cache-control"), Some("private, no-store"));
+                let selected = stale.json()["selected"].clone();
+                let selected = selected.as_object().expect("zones");
+                assert!(selected.values().all(|key| key == "default" || key.is_null()), "{selected:?}");
+                description.assert_described("GET", path.split('?').next().expect("a path"), &stale);
+            }
+            let unknown = server.get(path);
+            assert_eq!((unknown.status, unknown.field(STALE)), (200, None), "without an ID: {path}");
+            let explained = server.admin_get(&format!("{path}&anonId=v7&explain=1")).json();
+            let sources = explained["decisions"].as_array().expect("decisions").iter();
+            assert!(sources.clone().count() > 0);
+            assert!(sources.clone().all(|zone| zone["source"] == "stale"), "{explained}");
+        }
+        let strict = [("Prefer", "respond-async, handling=strict")];
+        for (target, status) in [
+            ("/v1/resolve?site=fjell&route=/&anonId=v7", 503),
+            ("/v1/variants?site=fjell&route=/&anonId=v7", 503),
+            ("/v1/variants?site=fjell&route=/", 200),
+            ("/v1/resolve?site=fjell&route=/&variants=&anonId=v7", 200),
+        ] {
+            let response = server.get_with(target, &strict);
+            assert_eq!(response.status, status, "{target}");
+            if status == 503 {
+                assert_eq!((&*response.code(), response.field("retry-after").is_some()), ("joining", true));
+                description.assert_described("GET", target.split('?').next().expect("a path"), &response);
+            }
+            assert_eq!(alone.get_with(target, &strict).status, 200, "{target}");
+        }
+        let forced = server.get("/v1/resolve?site=fjell&route=/&variants=&anonId=v7");
+        assert_eq!((forced.status, forced.field(STALE)), (200, None));
+        assert_eq!(server.get("/v1/routes?site=fjell").field(STALE), None);
     });
 }
 

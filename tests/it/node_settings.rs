@@ -43,6 +43,45 @@ fn write(directory: &TempDir, name: &str, bytes: &[u8], mode: u32) -> String {
     path.into_os_string().into_string().expect("UTF-8")
 }
 
+/// The program before members wrote the directory: states had the version 1.
+#[test]
+fn a_state_of_an_earlier_release_ends_the_start_with_the_file_and_the_remedy() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/node-1");
+    let directory = temporary_directory();
+    let data = directory.path().join("data");
+    fs::create_dir(&data).expect("created");
+    for entry in fs::read_dir(&golden).expect("a directory") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), data.join(entry.file_name())).expect("copied");
+    }
+    let secret = fs::read(golden.with_extension("cluster-secret")).expect("a file");
+    let secret = write(&directory, "secret", &secret, 0o600);
+    let bootstrap = golden.join("00000000000000000020.checkpoint");
+    let bootstrap = bootstrap.to_str().expect("UTF-8");
+    let own =
+        ["--data", "data", "--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", &secret];
+    let other = [&own[..], &["--data", "empty", "--bootstrap", bootstrap]].concat();
+    for (flags, file) in [(&own[..], "00000000000000000017.checkpoint"), (&other[2..], "--bootstrap")] {
+        let error = refused(&directory, flags);
+        assert!(error.contains(file) && error.contains("has version 1"), "{error}");
+        assert!(error.contains("found the cluster again with `parallax cluster found`"), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_that_was_replaced_needs_take_over() {
+    let directory = temporary_directory();
+    let secret = write(&directory, "secret", &[7; 32], 0o600);
+    let data = directory.path().join("data");
+    fs::create_dir(&data).expect("created");
+    fs::write(data.join("replaced"), "{\"node\":\"a\",\"position\":\"9\"}\n").expect("written");
+    let flags =
+        ["--data", "data", "--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", &secret];
+    let error = refused(&directory, &flags);
+    assert!(error.contains("data/replaced") && error.contains("--take-over"), "{error}");
+    assert!(!data.join("node").exists(), "a refused start changes nothing of the node");
+}
+
 #[test]
 fn a_server_is_alone_by_default() {
     let settings = printed(&[]);
@@ -53,7 +92,8 @@ fn a_server_is_alone_by_default() {
         "#node = ",
         "#cluster-secret = ",
         "return-timeout = \"50ms\"  # default",
-        "join-timeout = \"60s\"  # default",
+        "start-alone = \"15m\"  # default",
+        "take-over = false  # default",
         "#ready-lag = ",
         "#bootstrap = ",
     ] {
@@ -110,7 +150,7 @@ fn sources_servers_and_names_have_accepted_and_refused_forms() {
             &["0ms", "50ms", "1s", "24h"],
             &["", "50", "ms", "-1s", "1.5s", "1d", "25h", "99999999999999999999s"],
         ),
-        ("--join-timeout", &["0s", "10m"], &["", "60", "25h"]),
+        ("--start-alone", &["0s", "10m", "24h"], &["", "60", "25h"]),
         ("--ready-lag", &["0s", "5s"], &["", "5", "25h"]),
     ] {
         for value in accepted {

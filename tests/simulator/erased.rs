@@ -98,9 +98,8 @@ fn the_own_log_does_not_have_damaged_and_lost_records() {
     let own = producer(3, &[(1, 1)]);
     let mut bytes = Vec::new();
     assert!(push_record(&mut bytes, &record(1, 2)));
-    let from = |name, seq, node| {
-        absence(&own, (id(name), node), &RunRecord { seq, ..run_record(&bytes) }, (&log, "a"))
-    };
+    let from =
+        |name, seq, node| absence(&own, id(name), node, &RunRecord { seq, ..run_record(&bytes) }, &log, "a");
     let of = |name, seq| from(name, seq, if name == 5 { "b" } else { "a" });
     assert_eq!(of(1, 1), None, "the log has it");
     assert_eq!(of(1, 2), Some(Absence::Unreadable));

@@ -166,9 +166,39 @@ fn the_chain_covers_the_time_of_a_message() {
     assert!(unnoticed.as_ref().is_err_and(|error| error.contains("differ")), "{unnoticed:?}");
 }
 
+/// The disk of node 1 is destroyed while its message is under way.
+fn disk_replaced_under_way(mutant: Mutant) -> Result<(), String> {
+    erased_under_way(mutant, |world| world.replace(1), |_| ())
+}
+
+#[test]
+fn an_event_that_was_under_way_when_its_disk_was_replaced_gets_a_second_tombstone() {
+    assert_eq!(disk_replaced_under_way(Mutant::None), Ok(()));
+    assert!(is_back(&disk_replaced_under_way(Mutant::IgnoresEarlierDisk)));
+}
+
+/// A node is cut off, and the operator removes it. It has recorded an event meanwhile.
+fn removed_member(mutant: Mutant) -> Result<(), String> {
+    let mut codec = Codec::new();
+    let mut world = World::new(1, mutant, &mut codec);
+    world.join();
+    world.disconnect(1);
+    world.record(1, Action::Page, 0);
+    world.wait(1);
+    world.forget(1);
+    world.connect(1);
+    world.finish().map(drop)
+}
+
+#[test]
+fn a_removed_member_returns_with_its_events() {
+    assert_eq!(removed_member(Mutant::None), Ok(()));
+    assert!(removed_member(Mutant::BansRemovedMembers).is_err());
+}
+
 /// Returns the name of a history that notices a mutant.
 pub fn noticed_by(mutant: Mutant) -> Option<&'static str> {
-    let histories: [(&str, fn(Mutant) -> Result<(), String>); 4] = [
+    let histories: [(&str, fn(Mutant) -> Result<(), String>); 6] = [
         ("a lost record of a predecessor", lost_record_of_a_predecessor),
         ("a damaged record that was under way", |mutant| {
             erased_under_way(mutant, |world| world.damage_record(1, 1), |_| ())
@@ -177,6 +207,8 @@ pub fn noticed_by(mutant: Mutant) -> Option<&'static str> {
             erased_under_way(mutant, |world| world.restore(1, 0), |_| ())
         }),
         ("a message that is appended again", message_appended_again),
+        ("a disk that is replaced while its record is under way", disk_replaced_under_way),
+        ("a removed member", removed_member),
     ];
     histories.into_iter().find(|(_, run)| run(mutant).is_err()).map(|(name, _)| name)
 }

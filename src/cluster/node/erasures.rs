@@ -200,11 +200,11 @@ impl Node {
     /// erased may own one. `effective_seqs` has the seqs that took effect. The log has loaded the seqs of the run.
     pub(super) fn note_absent(&self, run: &AcceptedRun, effective_seqs: &[u64]) {
         let Some(state) = self.state.as_ref().filter(|_| !effective_seqs.is_empty()) else { return };
-        let sender = (run.producer_id(), state.node_of(run.producer_id()));
-        let own = (&self.log, self.membership.identity.name.as_str());
+        let (producer, name) = (&self.follower.producer, &self.membership.identity.name);
+        let (id, sender) = (run.producer_id(), state.node_of(run.producer_id()));
         let records = run.records();
         for record in records.iter().filter(|record| effective_seqs.binary_search(&record.seq).is_ok()) {
-            let absence = absence(&self.follower.producer, sender, record, own);
+            let absence = absence(producer, id, sender, record, &self.log, name);
             if let Some(absence) = absence {
                 self.erasures.on_absent(record, absence, state.order(record.seq - run.first));
             }

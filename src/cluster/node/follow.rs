@@ -278,18 +278,21 @@ impl Node {
             NoEffect::Gap => &metrics.gap_skips,
             NoEffect::Repeated => &metrics.duplicate_skips,
             NoEffect::SameEra | NoEffect::EarlierSession => return,
-            // The own name is in use, or the own producer ID is another node's.
-            NoEffect::NameInUse | NoEffect::OtherNode | NoEffect::TooManyMembers if is_own => {
-                self.leave_producer_of_other_node();
-                return self.look_at_standing(clock);
+            NoEffect::NameInUse => {
+                if is_own {
+                    self.look_at_standing(clock);
+                }
+                return;
             }
-            NoEffect::NameInUse => return,
             NoEffect::Malformed
             | NoEffect::OtherEra
             | NoEffect::TooManyProducers
             | NoEffect::TooManyMembers
             | NoEffect::OtherBaseSeq => &metrics.malformed_messages,
             NoEffect::Forbidden(_) | NoEffect::OtherNode | NoEffect::UnsupportedFormat(_) => {
+                if is_own {
+                    self.leave_producer_of_other_node();
+                }
                 self.report_forbidden(reason, message, clock);
                 &self.metrics.forbidden_messages
             }

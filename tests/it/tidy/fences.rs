@@ -123,7 +123,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("serde", &[""]),
     ("serde_json", &[""]),
     ("sha2", &["checksum.rs"]),
-    ("signal_hook", &["cli/output_file.rs", "server/mod.rs"]),
+    ("signal_hook", &["cli/output_file.rs", "cluster/replaced.rs", "server/mod.rs"]),
     ("simd_json", &["events/document.rs"]),
     ("simdutf8", &["http/body.rs", "http/target.rs", "record/record.rs"]),
     ("socket2", &["worker/listener.rs", "worker/passed_sockets.rs"]),

@@ -74,7 +74,9 @@ impl Node {
     /// Returns a heartbeat, if one is due.
     pub(super) fn due_heartbeat(&mut self, world: &mut Around<'_>) -> Option<InTransit> {
         let running = self.running.as_ref()?;
-        let is_due = world.now_ms >= running.heartbeat_due_ms && running.standing != Standing::Replaced;
+        let is_banned = world.is(Mutant::BansRemovedMembers) && running.standing == Standing::NameInUse;
+        let is_due =
+            world.now_ms >= running.heartbeat_due_ms && running.standing != Standing::Replaced && !is_banned;
         let bytes = if is_due { self.heartbeat(world)? } else { return None };
         let running = self.running.as_mut()?;
         let is_member = running.standing == Standing::Member;

@@ -48,12 +48,18 @@ impl World<'_> {
         let is_silent = |heard_ms: i64| self.now_ms - heard_ms >= REACHABLE_MS;
         let mut members = state.nodes.members.0.iter();
         let Some((name, _)) = members.find(|(_, member)| is_silent(member.heard_ms)) else { return false };
+        let name = name.clone();
+        self.append_forget(&name);
+        true
+    }
+
+    /// Appends the message of the operator that removes a member.
+    pub(super) fn append_forget(&mut self, name: &str) {
         trace!("the operator removes {name}");
-        let forget = Forget { node: name.clone() };
-        let (header, payload) = forget.to_message(state.era.id, self.now_ms);
+        let forget = Forget { node: name.to_owned() };
+        let (header, payload) = forget.to_message(self.founding.state.era.id, self.now_ms);
         let bytes = self.codec.encoder.encode(&header, &payload).expect("memory");
         self.stream.append(Sender::Control, bytes.into(), self.now_ms);
-        true
     }
 
     /// Appends a message with the rights of one node that does harm to others if it takes effect.

@@ -1,5 +1,7 @@
 //! The actions of a fixed history.
 
+use parallax::testing::log::LogId;
+
 use super::{STEP_MS, Summary, World};
 use crate::event::Action;
 use crate::node::Node;
@@ -95,6 +97,18 @@ impl World<'_> {
     pub fn restart(&mut self, node: usize) {
         self.nodes[node].running = None;
         self.with_node(node, |node, around| node.boot(around));
+    }
+
+    /// Replaces the disk of a node by an empty one, and starts it.
+    pub fn replace(&mut self, node: usize) {
+        let lost = self.nodes[node].lose_disk(LogId([99; 16]));
+        lost.into_iter().for_each(|event| self.facts.lose(event));
+        self.with_node(node, |node, around| node.boot(around));
+    }
+
+    /// Removes the member of a node.
+    pub fn forget(&mut self, node: usize) {
+        self.append_forget(&format!("n{}", self.nodes[node].name));
     }
 
     /// Copies a machine. Returns the copy.
