@@ -217,8 +217,8 @@ fn apply(
         if heartbeat.node != *node {
             return Err(NoEffect::OtherNode);
         }
-        let (position, order) = (state.position, state.order(0));
-        state.nodes.on_heartbeat(id, &heartbeat, position, order, clock_ms)?;
+        let order = state.order(0);
+        state.nodes.on_heartbeat(id, &heartbeat, state.position, order, clock_ms)?;
         if let Some(entry) = state.producers.get_mut(&id) {
             node.clone_into(&mut entry.node);
         }

@@ -61,7 +61,8 @@ impl Members {
         order: u64,
         clock_ms: i64,
     ) -> Result<(), NoEffect> {
-        let (instance, session) = (InstanceId(heartbeat.instance.0), SessionId(heartbeat.session.0));
+        let instance = InstanceId(heartbeat.instance.0);
+        let session = SessionId(heartbeat.session.0);
         let present = self.0.get(&heartbeat.node);
         if let Some(present) = present.filter(|present| present.session != session) {
             if heartbeat.position < present.since {
@@ -100,7 +101,7 @@ impl Members {
     pub(super) fn founded(&self, position: u64) -> Self {
         let mut members = self.clone();
         for member in members.0.values_mut() {
-            (member.since, member.erased_to, member.oldest) = (position, 0, 0);
+            *member = Member { since: position, erased_to: 0, oldest: 0, ..member.clone() };
         }
         members
     }

@@ -129,7 +129,7 @@ pub(crate) async fn present_era(
     stream: &ClusterStream,
     directory_era: Option<Era>,
 ) -> Result<PresentEra, String> {
-    let info = stream.info().await.ok();
+    let info = stream.info_if_present().await?;
     let nodes = match &info {
         Some(info) => Nodes::read(stream, info.head.last).await?.list(),
         None => Vec::new(),
@@ -192,9 +192,8 @@ impl Nodes {
     /// Notes a message of a node.
     fn note(&mut self, message: &StreamMessage<MessageBytes>) {
         self.last_position = self.last_position.max(message.position);
-        let (Sender::Node(name), Ok(decoded)) = (&message.sender, self.decoder.decode(&message.bytes)) else {
-            return;
-        };
+        let Sender::Node(name) = &message.sender else { return };
+        let Ok(decoded) = self.decoder.decode(&message.bytes) else { return };
         let silent_ms = clock::now_ms().saturating_sub(message.stream_ms).max(0);
         let new = || NodeStatus { name: name.clone(), member: None, silent_ms, heartbeat: None };
         let node = self.nodes.entry(name.clone()).or_insert_with(new);

@@ -17,7 +17,7 @@ use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::context::{
     Context, ContextBuilder, CreateStreamError, CreateStreamErrorKind, PublishAckFuture, PublishError,
-    PublishErrorKind,
+    PublishErrorKind, RequestErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::response::Response;
@@ -70,6 +70,24 @@ impl StreamInfo {
     }
 }
 
+/// The reason for which the state of a stream is not known.
+#[derive(Debug, thiserror::Error)]
+enum InfoError {
+    #[error("{0}")]
+    Missing(String),
+    /// The stream has no leader at the moment, or this user gets no answer.
+    #[error("{0}")]
+    Unanswered(String),
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<InfoError> for String {
+    fn from(error: InfoError) -> Self {
+        error.to_string()
+    }
+}
+
 /// The state of a stream from its leader, with the time of the leader's clock. The client's type has no time.
 #[derive(Deserialize)]
 struct TimedInfo {
@@ -108,11 +126,20 @@ impl ClusterStream {
     ///
     /// # Errors
     /// The stream does not exist or cannot be read.
-    async fn timed_info(&self) -> Result<TimedInfo, String> {
+    async fn timed_info(&self) -> Result<TimedInfo, InfoError> {
         match self.context.request(format!("STREAM.INFO.{}", self.name), &()).await {
             Ok(Response::Ok(timed)) => Ok(timed),
-            Ok(Response::Err { error }) => Err(self.failed_read(&error)),
-            Err(error) => Err(self.failed_read(&error)),
+            Ok(Response::Err { error }) => Err(match error.error_code() {
+                ErrorCode::STREAM_NOT_FOUND => InfoError::Missing(self.failed_read(&error)),
+                ErrorCode::CLUSTER_NOT_AVAILABLE => InfoError::Unanswered(self.failed_read(&error)),
+                _ => InfoError::Refused(self.failed_read(&error)),
+            }),
+            Err(error) => Err(match error.kind() {
+                RequestErrorKind::TimedOut | RequestErrorKind::NoResponders => {
+                    InfoError::Unanswered(self.failed_read(&error))
+                }
+                _ => InfoError::Refused(self.failed_read(&error)),
+            }),
         }
     }
 
@@ -125,9 +152,26 @@ impl ClusterStream {
     /// # Errors
     /// The stream does not exist or cannot be read.
     pub(crate) async fn info(&self) -> Result<StreamInfo, String> {
+        Ok(self.attempt_info().await?)
+    }
+
+    /// Returns the extent of the stream and its era, or `None` if the stream does not exist. Servers that have just
+    /// started have no leader yet, so this tries again.
+    ///
+    /// # Errors
+    /// The servers do not answer, or refuse it.
+    pub(crate) async fn info_if_present(&self) -> Result<Option<StreamInfo>, String> {
+        let is_unanswered = |error: &InfoError| matches!(error, InfoError::Unanswered(_));
+        match leader::until_stored(leader::pause, is_unanswered, async || self.attempt_info().await).await {
+            Err(InfoError::Missing(_)) => Ok(None),
+            result => Ok(Some(result?)),
+        }
+    }
+
+    async fn attempt_info(&self) -> Result<StreamInfo, InfoError> {
         let sent_ms = clock::now_ms();
         let TimedInfo { info, ts } = self.timed_info().await?;
-        let server_ms = parse_rfc3339(&ts).map_err(|error| self.failed_read(&error))?;
+        let server_ms = parse_rfc3339(&ts).map_err(|error| InfoError::Refused(self.failed_read(&error)))?;
         let server_ms = milliseconds(server_ms.unix_timestamp_nanos());
         let clock = ClockReading { sent_ms, server_ms, received_ms: clock::now_ms() };
         let head = Head {

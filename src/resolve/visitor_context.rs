@@ -52,7 +52,7 @@ impl<'a> Visitor<'a> {
         self.anon_id.or(self.user_id)
     }
 
-    /// Returns whether the visitor gets the default variants, whatever the rules say.
+    /// Returns whether the visitor gets the default variants without a look at the rules.
     pub(crate) fn gets_baseline(&self) -> bool {
         self.agent.is_crawler || self.is_stale
     }

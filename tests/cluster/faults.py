@@ -128,6 +128,8 @@ def copied(cluster, scale):
     load.go_on(scale.fault / 2)
     data = copy_of(cluster, original, "image")
     copy = cluster.start("copy", data=data)
+    # It acknowledges nothing before it is a member under its own name.
+    eventually("the copy has joined", lambda: copy.readiness()["ready"])
     cluster.nodes.append(copy)
     load.nodes.append(copy)
     load.go_on(scale.fault)

@@ -147,7 +147,8 @@ fn every_parameter_that_the_code_reads_is_described() {
 const ADMIN_CODES: [&str; 6] =
     ["unauthorized", "host_not_allowed", "internal", "starting", "nodes_unreachable", "visitor_not_found"];
 /// Codes that need a full queue, a node of a cluster, a broken disk or a shutdown. Tests of these cases provoke them.
-const FAULT_CODES: [&str; 5] = ["queue_full", "not_joined", "name_in_use", "disk_unavailable", "draining"];
+const FAULT_CODES: [&str; 6] =
+    ["queue_full", "not_joined", "name_in_use", "joining", "disk_unavailable", "draining"];
 /// Codes of requests that match no operation.
 const CODES_WITHOUT_OPERATION: [&str; 3] = ["unknown_endpoint", "method_not_allowed", "unknown_method"];
 

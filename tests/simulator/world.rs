@@ -294,16 +294,6 @@ impl<'c> World<'c> {
         true
     }
 
-    /// Lets the clock of the stream jump ahead, back or home.
-    fn move_stream_clock(&mut self, _: usize) -> bool {
-        if self.has_lost_disk {
-            return false;
-        }
-        let day_ms = 24 * 60 * 60 * 1_000;
-        self.stream.ahead_ms = *self.dice.pick(&[0, 40 * day_ms, -day_ms]);
-        true
-    }
-
     fn deliver(&mut self, _: usize) -> bool {
         if self.stream.in_transit.is_empty() {
             return false;

@@ -164,7 +164,8 @@ impl Node {
         if !self.forbidden.is_due(&sender, monotonic_ms(clock)) {
             return;
         }
-        let (position, count) = (message.position, self.metrics.forbidden_messages.load(Ordering::Relaxed));
+        let position = message.position;
+        let count = self.metrics.forbidden_messages.load(Ordering::Relaxed);
         match reason {
             NoEffect::Forbidden(kind) => {
                 tracing::warn!(

@@ -37,8 +37,7 @@ fn cors(response: &Response) -> (Option<&str>, Option<&str>, Option<&str>) {
     (allowed, response.field("access-control-allow-credentials"), response.field("vary"))
 }
 
-const EXPOSED: &str =
-    "ETag, X-Request-Id, X-Version, X-Variants, X-Experiments, X-Dropped, Server-Timing, Retry-After";
+const EXPOSED: &str = "ETag, X-Request-Id, X-Version, X-Variants, X-Experiments, Parallax-Stale, X-Dropped, Server-Timing, Retry-After";
 
 #[test]
 fn every_origin_may_read_public_responses() {

@@ -1,5 +1,5 @@
-//! Actions of operators and attackers: replaced disks, second machines with one name, removed members, and messages that
-//! their senders may not send.
+//! Actions of operators and attackers: replaced disks, second machines with one name, removed members, wrong clocks of the
+//! servers, and messages that their senders may not send.
 
 use parallax::testing::checksum::crc32c;
 use parallax::testing::cluster::members::REACHABLE_MS;
@@ -36,6 +36,16 @@ impl World<'_> {
         trace!("{node}: gets an empty disk, loses {lost:?}");
         lost.into_iter().for_each(|event| self.facts.lose(event));
         self.with_node(node, |node, around| node.boot(around));
+        true
+    }
+
+    /// Lets the clock of the stream jump ahead, back or home.
+    pub(super) fn move_stream_clock(&mut self, _: usize) -> bool {
+        if self.has_lost_disk {
+            return false;
+        }
+        let day_ms = 24 * 60 * 60 * 1_000;
+        self.stream.ahead_ms = *self.dice.pick(&[0, 40 * day_ms, -day_ms]);
         true
     }
 
