@@ -37,7 +37,7 @@ class Server {
   // Starts a server in an empty directory of its own. It serves the demo site, as for a newcomer.
   static async startDemo({ parallax, directory }, name, flags = []) {
     const home = path.join(directory, name);
-    mkdirSync(home);
+    mkdirSync(home, { recursive: true });
     const server = await Server.run(parallax, path.join(home, 'data'), flags, home);
     return Object.assign(server, { snapshots: path.join(home, 'snapshots') });
   }

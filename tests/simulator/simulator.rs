@@ -48,7 +48,7 @@ const SEEDS: u64 = 10_000;
 const SEEDS_LONG: u64 = 1_000_000;
 /// Seeds in which a rule that is left out must be noticed, and seeds that notice the rules which the first ones do not.
 const MUTANT_SEEDS: u64 = 3_000;
-const RARE_SEEDS: [u64; 4] = [3_376, 12_663, 27_337, 33_470];
+const RARE_SEEDS: [u64; 6] = [1_574, 1_641, 3_376, 12_663, 27_337, 33_470];
 /// Seeds for which a long run counts how many notice each rule.
 const COUNTED_SEEDS: u64 = 1_000;
 
@@ -144,11 +144,12 @@ fn each_rule_that_is_left_out_is_noticed() {
             }
             found.is_none()
         };
-        for_each_seed(range.clone(), check);
-        let mut codec = Codec::new();
-        let _ = RARE_SEEDS.iter().all(|seed| check(*seed, &mut codec));
-        let found = found.into_inner().expect("no panic");
         let history = histories::noticed_by(mutant);
+        let mut codec = Codec::new();
+        if history.is_none() && RARE_SEEDS.iter().all(|seed| check(*seed, &mut codec)) {
+            for_each_seed(range.clone(), check);
+        }
+        let found = found.into_inner().expect("no panic");
         eprintln!("{mutant:?}: {found:?}, history {history:?}");
         if found.is_none() && history.is_none() {
             unnoticed.push(mutant);

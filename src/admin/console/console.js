@@ -7,7 +7,6 @@ import {
   Problem,
   change,
   hasToken,
-  nodesInWords,
   onTokenNeeded,
   pageUrl,
   shiftDate,
@@ -141,12 +140,6 @@ function TokenForm({ reason, onSignedIn }) {
 
 const ABSENT = /^No admin token is configured/;
 
-// Says that the numbers below are those of one node. Nodes join and leave, so their number is asked for again.
-function OneNode() {
-  const { data } = useAnswer('readyz', { accept: 503, every: POLL_MS });
-  return data && html`<p class="dim small">This node only, ${nodesInWords(data.nodes)}: the numbers count the events that this node acknowledged.</p>`;
-}
-
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
   const { page: named, query } = useLocation();
@@ -154,7 +147,8 @@ function Console() {
   const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
   // Only a node of a cluster has this member.
-  const isNode = useAnswer('readyz', { accept: 503 }).data?.cluster !== undefined;
+  const ready = useAnswer('readyz', { accept: 503 }).data;
+  const isNode = ready?.cluster;
   const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
   const range = site && rangeOf(query, site.timeZone);
   useEffect(() => {
@@ -166,7 +160,7 @@ function Console() {
     <${Header} ...${{ page, query, sites, site, range }} />
     <main id="main" tabindex="-1">
       <h1 class="hidden">${title}</h1>
-      ${isNode && isOfOneLog && html`<${OneNode} />`}
+      ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
       ${
         needsNoSite || site
           ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${Page} ...${{ site, query, range, sites: answer, isNode }} />`

@@ -219,12 +219,6 @@ export const shortCount = (value) => (Math.abs(value) < 100_000 ? whole.format(v
 // Returns one number with its noun: "1 visitor", "2 visitors".
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
 
-// Returns the place of a node in its cluster. Before the first heartbeat the number of nodes is not known.
-export function nodesInWords(nodes) {
-  if (!nodes) return 'of an unknown number of nodes';
-  return nodes === 1 ? 'the only one of the cluster' : `1 of ${count(nodes)}`;
-}
-
 // A share that an author wrote, such as 0.125 or 0.005, with all its digits. A third has one digit.
 export function writtenPercent(share) {
   const exact = Number((share * 100).toFixed(10));

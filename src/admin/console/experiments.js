@@ -8,7 +8,7 @@ const ALARMS = {
   both_arms: 'More than 1 % of the visitors saw two arms.',
   zero_weight: 'More than 1 % of the visitors saw an arm that has no weight.',
   phase_changed: 'The arms, weights or the seed changed within the range. Use a new key instead of a change.',
-  one_node: 'Other nodes of the cluster can have events of this experiment that these numbers lack, so there is no verdict.',
+  one_node: 'Other nodes have more events.',
 };
 
 export function Experiments({ site, query }) {
@@ -270,7 +270,7 @@ function Interval({ row: { against, metric }, scale }) {
 }
 
 function Verdict({ row: { metric, against, baseline } }) {
-  const [tone, words] = VERDICTS[against.verdict] ?? ['neutral', against.verdict ?? 'no verdict'];
+  const [tone, words] = VERDICTS[against.verdict] ?? ['neutral', against.verdict ?? 'none'];
   const early = metric.tooEarly.filter(({ arm }) => arm === against.key || arm === baseline?.key);
   return html`
     <${Pill} tone=${tone}>${words}<//>

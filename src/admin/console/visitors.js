@@ -1,6 +1,6 @@
 // Visitors: one visitor's profile, records, explained pages, export and erasure.
 import { html, useEffect, useState } from './vendor/preact-htm.js';
-import { ago, change, count, counted, dateTime, named, nodesInWords, request, saveAs, url, useAnswer } from './core.js';
+import { ago, change, count, counted, dateTime, named, request, saveAs, url, useAnswer } from './core.js';
 import { Explain, Past } from './explain.js';
 import { Answer, Card, Details, Dialog, Empty, Field, Json, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
@@ -193,7 +193,7 @@ function Timeline({ site, visitor, isNode }) {
       ]);
   }, [answer.data]);
   return html`
-    <${Card} title="Records" note=${isNode ? `newest first, this node only${answer.data ? `, ${nodesInWords(answer.data.nodes)}` : ''}` : 'newest first'}>
+    <${Card} title="Records" note=${'newest first' + (isNode ? ' (this node only)' : '')}>
       <ol class="timeline">${records.map((record) => html`<${Entry} key=${record.seq} record=${record} site=${site} />`)}</ol>
       <${Answer} of=${answer}>
         ${(data) => html`

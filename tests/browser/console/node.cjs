@@ -1,7 +1,7 @@
 // A node of a cluster: the views that cover its own log say so, and those of a server that is alone do not.
 'use strict';
 const { execFileSync } = require('node:child_process');
-const { chmodSync, writeFileSync } = require('node:fs');
+const { chmodSync, mkdirSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { Server } = require('../server.cjs');
 const { ConsoleBench, SITE, go, settled } = require('./bench.cjs');
@@ -15,7 +15,11 @@ module.exports = async function node(at) {
   const secret = path.join(places.directory, 'cluster-secret');
   writeFileSync(secret, Buffer.alloc(32, 7));
   chmodSync(secret, 0o600);
-  // No NATS server is there, so the node is alone.
+  // No NATS server is there, so the node is alone. It has joined before, and acknowledges events.
+  const data = path.join(places.directory, 'node', 'data');
+  mkdirSync(data, { recursive: true });
+  const identity = { format: 1, name: 'a', instance: '0'.repeat(32), hasJoined: true };
+  writeFileSync(path.join(data, 'node'), JSON.stringify(identity));
   const flags = ['--admin-token', at.token, '--cluster', 'nats://127.0.0.1:1', '--node', 'a', '--cluster-secret', secret];
   const server = await Server.startDemo(places, 'node', flags);
   execFileSync(places.parallax, ['demo-traffic', '--to', server.url, '--visitors', '5'], { stdio: 'ignore' });
@@ -29,7 +33,7 @@ module.exports = async function node(at) {
 
 // The node has read no heartbeat, so it does not know the number. The others are answers of a node in a cluster.
 async function numberOfNodes(at) {
-  for (const [nodes, place] of [[null, 'of an unknown number of nodes'], [1, 'the only one of the cluster'], [3, '1 of 3']]) {
+  for (const [nodes, place] of [[null, '1 of ?'], [1, '1 of 1'], [3, '1 of 3']]) {
     const { page, context } = await at.open(`#publishing?site=${SITE}`);
     if (nodes !== null) {
       await page.route('**/readyz', async (route) => {
@@ -39,7 +43,7 @@ async function numberOfNodes(at) {
     }
     await go(page, `#overview?site=${SITE}`);
     await settled(page);
-    const sentence = `This node only, ${place}: the numbers count the events that this node acknowledged.`;
+    const sentence = `The events are of this node only, ${place}.`;
     const found = await page.getByText('This node only').textContent();
     at.check(`the overview of one of ${nodes} nodes`, found, sentence);
     await context.close();
@@ -51,9 +55,9 @@ async function experiment(at) {
   await settled(page);
   const decision = await page.locator('.decision').textContent();
   at.check('the decision on one node names the alarm', decision, 'Cannot be decided, because the result has an alarm (one_node); do not use it.');
-  const alarm = 'Other nodes of the cluster can have events of this experiment that these numbers lack, so there is no verdict.';
+  const alarm = 'Other nodes have more events.';
   at.check('the alarm on one node is a sentence', await page.getByText(alarm).count(), 1);
-  const verdicts = await page.locator('table').first().getByText('no verdict', { exact: true }).count();
+  const verdicts = await page.locator('table').first().getByText('none', { exact: true }).count();
   at.check('each metric on one node has no verdict', verdicts > 0, true);
   const others = await page.getByText(/^(better|worse|harmed|no worse|too early|not told apart)$/).count();
   at.check('no metric on one node has a verdict', others, 0);
@@ -75,7 +79,7 @@ async function words(at, isNode) {
   await go(page, `#visitors?site=${SITE}&anonId=${VISITOR}`);
   await settled(page);
   await page.getByText('newest first').waitFor();
-  if (isNode) await page.getByText('newest first, this node only').waitFor();
+  if (isNode) await page.getByText('newest first (this node only)').waitFor();
   const button = await page.getByRole('button', { name: 'Export' }).textContent();
   at.check(`the export of ${name}`, button, isNode ? 'Export (this node only)' : 'Export');
   await context.close();
