@@ -198,7 +198,8 @@ fn a_removed_member_returns_with_its_events() {
 
 /// Returns the name of a history that notices a mutant.
 pub fn noticed_by(mutant: Mutant) -> Option<&'static str> {
-    let histories: [(&str, fn(Mutant) -> Result<(), String>); 6] = [
+    type Run = fn(Mutant) -> Result<(), String>;
+    let histories: [(&str, Run); 6] = [
         ("a lost record of a predecessor", lost_record_of_a_predecessor),
         ("a damaged record that was under way", |mutant| {
             erased_under_way(mutant, |world| world.damage_record(1, 1), |_| ())
