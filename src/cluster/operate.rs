@@ -69,7 +69,12 @@ pub(crate) struct PresentEra {
 }
 
 impl StreamStatus {
-    /// Returns the newest position at which all nodes with a recent heartbeat have a mark, and the names of
+    /// Returns the members that run. A heartbeat from before a node was stopped has no mark in common with later ones.
+    fn running_members(&self) -> impl Iterator<Item = &NodeStatus> {
+        self.nodes.iter().filter(|node| node.member.is_some() && node.silent_ms < REACHABLE_MS)
+    }
+
+    /// Returns the newest position at which all members that were heard within 30 s have a mark, and the names of
     /// the nodes for each pair of chain and digest there. `None` if fewer than two nodes have a common mark.
     pub(crate) fn digests(&self) -> Option<(u64, BTreeMap<String, Vec<&str>>)> {
         let heard: Vec<(&str, &Heartbeat)> = self

@@ -74,7 +74,7 @@ pub(crate) struct ErasedInCluster {
 pub(crate) enum ClusterErasureError {
     /// Members are away. Nothing was erased.
     #[error(
-        "no heartbeat of the nodes {0} has arrived for 30 s, and this request erased nothing; start them, or run `parallax cluster forget NODE` if          they will not return"
+        "no heartbeat of the nodes {0} has arrived for 30 s, and this request erased nothing; start them, or run `parallax cluster forget NODE` if they will not return"
     )]
     Unreachable(String),
     /// This node is not connected with the stream. Nothing was erased.

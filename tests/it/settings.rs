@@ -339,7 +339,7 @@ fn an_old_name_is_refused_with_the_new_one() {
 fn an_unknown_environment_variable_is_refused_with_the_nearest_name() {
     let mut fixture = Fixture::with("");
     for (name, nearest) in
-        [("PARALLAX_LISEN", "; did you mean `PARALLAX_LISTEN`?"), ("PARALLAX_WHATSOEVER", "")]
+        [("PARALLAX_LISEN", "; did you mean `PARALLAX_LISTEN`?"), ("PARALLAX_XYLOPHONE", "")]
     {
         fixture.environment = vec![(name, "1")];
         let error = format!("parallax: unknown environment variable `{name}`{nearest}\n");

@@ -165,7 +165,7 @@ impl Node {
             return;
         }
         let position = message.position;
-        let count = self.metrics.forbidden_messages.load(Ordering::Relaxed);
+        let count = self.metrics.forbidden_messages.load(Ordering::Relaxed) + 1;
         match reason {
             NoEffect::Forbidden(kind) => {
                 tracing::warn!(
