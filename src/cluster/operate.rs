@@ -77,11 +77,9 @@ impl StreamStatus {
     /// Returns the newest position at which all members that were heard within 30 s have a mark, and the names of
     /// the nodes for each pair of chain and digest there. `None` if fewer than two nodes have a common mark.
     pub(crate) fn digests(&self) -> Option<(u64, BTreeMap<String, Vec<&str>>)> {
-        let heard: Vec<(&str, &Heartbeat)> = self
-            .nodes
-            .iter()
-            .filter_map(|node| Some((&*node.name, &node.heartbeat.as_ref()?.heartbeat)))
-            .collect();
+        let running = self.running_members();
+        let heard: Vec<(&str, &Heartbeat)> =
+            running.filter_map(|node| Some((&*node.name, &node.heartbeat.as_ref()?.heartbeat))).collect();
         let (_, first) = heard.first().filter(|_| heard.len() > 1)?;
         let mark_at =
             |beat: &Heartbeat, position| beat.marks.iter().find(|mark| mark.position == position).copied();
