@@ -11,8 +11,7 @@ use tokio::runtime::Builder;
 
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::identity::random_bits;
-use super::message::Sender;
-use super::message::{Encoder, RecordIdentity, dedup_key};
+use super::message::{Encoder, RecordIdentity, Sender, dedup_key};
 use super::nodes::Nodes;
 use super::operate::{PresentEra, present_era};
 use super::order::{ORDERS_PER_POSITION, Positions};

@@ -35,8 +35,8 @@ pub struct SeqMark {
 /// The progress of one producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerEntry {
-    /// The name of the node that sends under the ID. Empty before its first accepted run: the log is that of a server
-    /// which was alone.
+    /// The name of the node that sends under the ID. Empty before its first accepted run: a server that was alone
+    /// wrote the log.
     pub node: String,
     pub base_seq: u64,
     /// The first seq that is not accepted yet.

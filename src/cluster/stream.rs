@@ -111,11 +111,13 @@ impl ClusterStream {
         Self { context, name: format!("PLX_{cluster_name}"), prefix: format!("plx.{cluster_name}."), sender }
     }
 
-    /// Returns the sender of a message, by its subject. The stream has no other subjects.
+    /// Returns the sender of a message, by its subject. A subject that the stream should not have gives no right of the operator.
     fn sender_of(&self, subject: &str) -> Sender {
         let end = subject.strip_prefix(&self.prefix).unwrap_or(subject);
-        let name = end.strip_prefix("log.").map(|name| Sender::Node(name.to_owned()));
-        name.unwrap_or(Sender::Control)
+        match end == Sender::Control.subject_end() {
+            true => Sender::Control,
+            false => Sender::Node(end.strip_prefix("log.").unwrap_or(end).to_owned()),
+        }
     }
 
     fn subject(&self) -> String {

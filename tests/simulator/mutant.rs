@@ -76,7 +76,7 @@ pub enum Mutant {
     IgnoresReplacement,
     /// A node that has never joined acknowledges events.
     AcknowledgesUnjoined,
-    /// A message counts as one of the operator, whoever sent it.
+    /// Each message counts as one of the operator, also that of a node.
     TrustsEverySender,
     /// A node may send under the producer ID of another one.
     AcceptsForeignProducers,

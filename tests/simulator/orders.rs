@@ -155,3 +155,15 @@ fn the_orders_of_a_log_that_was_alone_are_its_seqs() {
         assert!(later.is_some_and(|entry| order(entry.position, 0) > last), "the first era is after the log");
     }
 }
+
+#[test]
+fn the_records_below_the_floor_end_before_an_entry_or_at_the_last_returned_one() {
+    let mut positions = Positions::default();
+    assert_eq!(positions.first_seq_from(order(3, 0), 7), 8, "without an entry nothing is known");
+    positions.on_message(3, Some(1), true);
+    positions.on_message(9, Some(5), true);
+    let first = |floor| positions.first_seq_from(floor, 7);
+    assert_eq!(first(0), 0, "no member has a floor");
+    assert_eq!([order(3, 0), order(3, 1), order(9, 0)].map(first), [1, 5, 5]);
+    assert_eq!(first(order(9, 1)), 8, "a record that has not returned is after all entries");
+}
