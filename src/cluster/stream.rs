@@ -16,8 +16,7 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::context::{
-    Context, ContextBuilder, CreateStreamError, CreateStreamErrorKind, PublishAckFuture, PublishError,
-    PublishErrorKind, RequestErrorKind,
+    Context, ContextBuilder, PublishAckFuture, PublishError, PublishErrorKind, RequestErrorKind,
 };
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::response::Response;
@@ -158,7 +157,7 @@ impl ClusterStream {
     }
 
     /// Returns the extent of the stream and its era, or `None` if the stream does not exist. Servers that have just
-    /// started have no leader yet, so this tries again.
+    /// started have no leader yet, or their leader does not see all of them, so this tries again.
     ///
     /// # Errors
     /// The servers do not answer, or refuse it.
@@ -317,7 +316,7 @@ impl ClusterStream {
     }
 
     /// Creates the stream if it is missing. Returns its creation time in milliseconds. Servers that have just
-    /// started have no leader yet, so this tries again.
+    /// started have no leader yet, or their leader does not see all of them, so this tries again.
     ///
     /// # Errors
     /// The servers refuse it.
@@ -344,7 +343,7 @@ impl ClusterStream {
             ..Config::default()
         };
         // The servers answer a second request for the same stream as the first.
-        let created = leader::until_stored(leader::pause, is_unanswered, async || {
+        let created = leader::until_stored(leader::pause, leader::is_early, async || {
             self.context.create_stream(config.clone()).await
         });
         let created =
@@ -364,7 +363,7 @@ impl ClusterStream {
         let text = serde_json::to_string(&metadata).expect("numbers and texts are JSON");
         let mut config = self.timed_info().await?.info.config;
         config.metadata = HashMap::from([(ERA_KEY.to_owned(), text)]);
-        let updated = leader::until_stored(leader::pause, is_unanswered, async || {
+        let updated = leader::until_stored(leader::pause, leader::is_early, async || {
             self.context.update_stream(&config).await
         });
         let updated = updated.await;
@@ -391,15 +390,6 @@ impl ClusterStream {
             sender: self.sender_of(&message.subject),
             bytes: message.payload,
         }
-    }
-}
-
-/// Tells whether no leader answered a change of a stream's configuration.
-fn is_unanswered(error: &CreateStreamError) -> bool {
-    match error.kind() {
-        CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable => true,
-        CreateStreamErrorKind::JetStream(error) => error.error_code() == ErrorCode::CLUSTER_NOT_AVAILABLE,
-        _ => false,
     }
 }
 

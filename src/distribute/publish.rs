@@ -9,13 +9,14 @@
 //! marker is the removal.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use async_nats::jetstream;
-use async_nats::jetstream::context::Context;
+use async_nats::jetstream::context::{Context, CreateObjectStoreError};
 use async_nats::jetstream::object_store::{Config, ObjectMetadata, ObjectStore, PutError, PutErrorKind};
 use async_nats::jetstream::stream::StorageType;
 use futures_util::StreamExt;
@@ -301,7 +302,13 @@ async fn create_store(context: &Context, bucket_name: &str) -> Result<ObjectStor
         num_replicas,
         ..Config::default()
     };
-    if let Ok(store) = answer(context.create_object_store(config(REPLICAS))).await {
+    let is_early = |error: &CreateObjectStoreError| {
+        error.source().and_then(|source| source.downcast_ref()).is_some_and(leader::is_early)
+    };
+    let replicated = leader::until_stored(leader::pause, is_early, async || {
+        context.create_object_store(config(REPLICAS)).await
+    });
+    if let Ok(store) = answer(replicated).await {
         return Ok(store);
     }
     let created = answer(context.create_object_store(config(1))).await;

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
+
 /// Attempts to store a message, with a pause between two of them. A change of the leader takes 4 to 9 s.
 pub const ATTEMPTS_MAX: u32 = 21;
 const PAUSE: Duration = Duration::from_millis(500);
@@ -28,4 +31,16 @@ pub async fn until_stored<T, E>(
         }
     }
     attempt().await
+}
+
+/// Tells whether a change of a stream's configuration may succeed soon: no leader answered it, or the leader
+/// does not see enough servers yet.
+pub(crate) fn is_early(error: &CreateStreamError) -> bool {
+    match error.kind() {
+        CreateStreamErrorKind::TimedOut | CreateStreamErrorKind::JetStreamUnavailable => true,
+        CreateStreamErrorKind::JetStream(error) => {
+            matches!(error.error_code(), ErrorCode::CLUSTER_NOT_AVAILABLE | ErrorCode::CLUSTER_NO_PEERS)
+        }
+        _ => false,
+    }
 }

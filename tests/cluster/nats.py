@@ -99,13 +99,14 @@ class Servers:
         for number in range(len(self.processes)):
             self.start(number)
 
-    def lose_streams(self):
-        """Kills all servers, deletes their stores, and starts them again."""
+    def lose_streams(self, started=None):
+        """Kills all servers, deletes their stores, and starts all or the first ones again."""
         self.stop()
         for store in self.directory.glob("store*"):
             shutil.rmtree(store)
-        self.start_all()
-        for number in range(len(self.processes)):
+        for number in range(started or len(self.processes)):
+            self.start(number)
+        for number in range(started or len(self.processes)):
             eventually(f"server {number} is healthy", lambda: self.is_healthy(number))
 
     def request(self, subject, payload):
@@ -117,6 +118,17 @@ class Servers:
             while not (line := lines.readline()).startswith(b"MSG"):
                 assert line, f"no answer to {subject}"
             return json.loads(lines.read(int(line.split()[-1])))
+
+    def refuses_three_replicas(self):
+        """Tells whether the leader misses a server."""
+        created = self.request("$JS.API.STREAM.CREATE.probe", {"name": "probe", "subjects": ["probe"], "num_replicas": 3})
+        self.request("$JS.API.STREAM.DELETE.probe", {})
+        return created.get("error", {}).get("err_code") == 10005
+
+    def refusals(self):
+        """Returns how many requests to JetStream the first two servers have refused."""
+        urls = [f"http://127.0.0.1:{port}/jsz" for port in self.monitors[:2]]
+        return sum(json.load(urllib.request.urlopen(url, timeout=2))["api"]["errors"] for url in urls)
 
     def url(self, bucket, scheme="nats"):
         return f"{addresses(self.clients, scheme)}/{bucket}"
