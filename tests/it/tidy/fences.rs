@@ -13,6 +13,7 @@ const FENCES: &[(&str, &[&str])] = &[
         "async_nats",
         &[
             "nats/connect.rs",
+            "nats/leader.rs",
             "distribute/publish.rs",
             "distribute/jetstream.rs",
             "cluster/servers.rs",
