@@ -85,7 +85,9 @@ class Node:
         return json.loads(self.get("/readyz"))
 
     def is_connected(self):
-        return self.readiness().get("cluster") == "connected"
+        """Returns whether the node reaches the NATS servers and acknowledges events. A new node is connected before it has joined."""
+        readiness = self.readiness()
+        return readiness["ready"] and readiness.get("cluster") == "connected"
 
     def ask(self, path, method="GET", admin=True, body=None):
         """Returns the status and the body of an answer."""
