@@ -10,7 +10,6 @@ use flate2::read::DeflateDecoder;
 use serde_json::{Value as Json, json};
 
 use crate::checksum;
-use crate::condition::without_residue;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{
@@ -33,9 +32,8 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let site = snapshot.site();
     let audiences = site.audiences.iter().map(|a| json!({ "key": a.key.as_str(), "name": a.name.as_str() }));
     let experiments = site.experiments.iter().map(|e| {
-        let ranges = e.ranges.iter().map(|r| [r.from.to_native(), r.to.to_native()].map(without_residue));
         json!({ "key": e.key.get(), "seed": e.seed.as_str(), "arms": e.arms.iter().map(|arm| arm.as_str()).collect::<Vec<_>>(),
-            "ranges": ranges.collect::<Vec<_>>(), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
+            "weights": e.weights.iter().map(|weight| weight.to_native()).collect::<Vec<_>>(), "coverage": e.coverage.to_native(), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
     });
     let document = json!({
         "kind": "snapshot", "site": site.site.get(), "trackingId": site.tracking_id.as_str(),
@@ -126,10 +124,9 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
         let _ = writeln!(out, "audience     {}  {}", audience.key, audience.name);
     }
     for experiment in site.experiments.iter() {
-        let ranges = experiment.ranges.iter().map(|r| {
-            format!("{}-{}", without_residue(r.from.to_native()), without_residue(r.to.to_native()))
-        });
-        let _ = writeln!(out, "experiment   {}  {}", experiment.key, ranges.collect::<Vec<_>>().join(" "));
+        let arms = experiment.arms.iter().zip(experiment.weights.iter());
+        let arms = arms.map(|(arm, weight)| format!("{arm} {weight}")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "experiment   {}  {arms}; coverage {}", experiment.key, experiment.coverage);
     }
     for (name, items) in collections(site, snapshot.pieces()) {
         let _ = writeln!(out, "collection   {name}: {items} items that queries can return");

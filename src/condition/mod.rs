@@ -32,14 +32,15 @@ mod params;
 mod parse;
 mod pattern;
 pub mod program;
-mod shares;
 mod tree;
 pub(crate) mod value;
 mod verify;
 
 pub use bucket::{
-    bucket_ranges, choose_variation, equal_weights, hash, hash_after_seed, in_namespace, seed_hash,
+    bucket_ranges, bucket_shares, choose_variation, equal_weights, hash, hash_after_seed, in_namespace,
+    seed_hash,
 };
+pub(crate) use bucket::{ranges_of_weights, without_residue};
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo, NoAudiences};
@@ -48,8 +49,6 @@ pub(crate) use operand::{TYPE_NAMES, parse_duration_ms};
 pub use operator::Operator;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
 pub use pattern::Patterns;
-pub use shares::authored_shares;
-pub(crate) use shares::without_residue;
 pub use tree::{Condition, find_overlong_chain};
 pub use value::{Value, encode};
 pub(crate) use value::{encode_scalar, encode_value};

@@ -4,6 +4,7 @@
 //! file check the relations between limits.
 
 mod connections;
+mod experiments;
 mod identity;
 pub(crate) mod log_lines;
 pub(crate) mod memory_defaults;
@@ -14,6 +15,10 @@ pub(crate) use connections::*;
 pub use connections::{
     DISCARDED_BYTES_MAX, HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX,
     READ_BUFFER_BYTES, WAIT_S_MAX,
+};
+pub(crate) use experiments::PHASES_BYTES_MAX;
+pub use experiments::{
+    COVERAGES_KEPT_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX, SEED_CHARS_MAX,
 };
 pub use identity::{
     IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
@@ -118,19 +123,6 @@ pub(crate) const VERSIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Size of the file `versions` in the data directory. The server writes no larger one, because its lists are smaller
 /// than in memory. A larger file is damage and is not read.
 pub const VERSIONS_FILE_BYTES_MAX: u64 = VERSIONS_BYTES_MAX as u64;
-/// Length of the seed of an experiment, in characters: four keys. `compile` refuses a longer one, because every phase
-/// keeps its seed.
-pub const SEED_CHARS_MAX: usize = 256;
-/// Number of phases of one experiment that are kept. A phase lasts days. Beyond it the oldest is dropped, and its
-/// weights are unknown.
-pub const PHASES_KEPT_MAX: usize = 16;
-/// Number of kept phases of all experiments of all sites. Beyond it the oldest phases that are not served are dropped.
-pub const PHASES_MAX: usize = 4_096;
-/// Memory of all kept phases, 1 KiB for each. Beyond it phases are dropped as over their number.
-pub(crate) const PHASES_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Size of the file `phases` in the data directory. The server writes no larger one, because phases are
-/// smaller there than in memory. A larger file is damage and is not read.
-pub const PHASES_FILE_BYTES_MAX: u64 = PHASES_BYTES_MAX as u64;
 
 /// Number of parameters of one content query. Their values are kept in a fixed array.
 pub const QUERY_PARAMS_MAX: usize = 16;

@@ -178,8 +178,7 @@ impl Assignment {
         if holdout > 0.0 && held_out(holdout) {
             return Self::HeldOut;
         }
-        let ranges = experiment.ranges.iter().map(range);
-        let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges);
+        let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges(experiment));
         arm.map_or(Self::OutsideCoverage, Self::Arm)
     }
 
@@ -195,6 +194,12 @@ impl Assignment {
 /// Returns the number in [0, 1) that determines the arm.
 pub(super) fn bucket(experiment: &ArchivedExperiment, visitor_id: &str) -> f64 {
     condition::hash_after_seed(experiment.seed_hash.to_native(), visitor_id)
+}
+
+/// Returns the range of each arm in [0, 1).
+pub(super) fn ranges(experiment: &ArchivedExperiment) -> impl Iterator<Item = (f64, f64)> {
+    let weights = experiment.weights.iter().map(|weight| weight.to_native());
+    condition::ranges_of_weights(weights, experiment.coverage.to_native())
 }
 
 fn range(range: &ArchivedRange) -> (f64, f64) {

@@ -5,13 +5,12 @@
 
 use serde_json::{Value as Json, json};
 
-use super::decide::{Assignment, DecisionBuffers, SiteAudiences, bucket};
+use super::decide::{Assignment, DecisionBuffers, SiteAudiences, bucket, ranges};
 use super::variants::Choice;
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{DecidingTest, Evaluator, Memo, Patterns, without_residue};
 use crate::site::snapshot::format::{
-    ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRange, ArchivedRule, ArchivedSite,
-    ArchivedZone,
+    ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
 };
 
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
@@ -126,14 +125,14 @@ fn leaf_json(test: Option<DecidingTest<'_>>) -> Json {
 }
 
 fn experiment_json(experiment: &ArchivedExperiment, visitor_id: &str, assignment: Assignment) -> Json {
-    let pair = |range: &ArchivedRange| [range.from, range.to].map(|end| without_residue(end.to_native()));
-    let namespace = experiment.namespace.as_ref().map(|n| {
-        let [from, to] = pair(&n.range);
-        json!([n.name.as_str(), from, to])
+    let namespace = experiment.namespace.as_ref().map(|namespace| {
+        let [from, to] = [namespace.range.from, namespace.range.to].map(|end| end.to_native() + 0.0);
+        json!([namespace.name.as_str(), from, to])
     });
+    let ranges = ranges(experiment).map(|(from, to)| [from, to].map(without_residue));
     json!({
         "key": experiment.key.get(), "hash": bucket(experiment, visitor_id),
-        "ranges": experiment.ranges.iter().map(pair).collect::<Vec<_>>(),
+        "ranges": ranges.collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
         "in": match assignment {
             Assignment::Arm(_) => "range",

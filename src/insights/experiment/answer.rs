@@ -127,15 +127,19 @@ fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> boo
 
 /// Returns the arms of a phase with their weights.
 pub(super) fn phase_arms_json(phase: &Phase) -> Json {
-    let arms = phase.arms.iter().zip(phase.weights());
-    arms.map(|(arm, weight)| json!({ "key": arm.key, "weight": weight })).collect()
+    phase.arms.iter().map(|arm| json!({ "key": arm.key, "weight": arm.weight })).collect()
 }
 
 fn phase_json(phase: &Phase) -> Json {
+    let coverages = phase.coverages.iter();
+    let coverages =
+        coverages.map(|coverage| json!({ "from": time_json(coverage.from_ms), "share": coverage.share }));
     json!({
-        "from": time_json(phase.from_ms),
+        "from": time_json(phase.from_ms()),
         "arms": phase_arms_json(phase),
-        "coverage": phase.coverage(),
+        "coverage": phase.coverage().share,
+        "coverages": coverages.collect::<Vec<_>>(),
+        "holdout": phase.holdout,
         "seed": phase.seed,
     })
 }

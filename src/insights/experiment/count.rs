@@ -108,6 +108,8 @@ impl ValueSums {
 pub(crate) struct ArmCount {
     pub key: String,
     pub exposed: u64,
+    /// The exposed visitors by the coverage at their first exposure: an index into the coverages of the first phase of the range.
+    pub exposed_at: Vec<u64>,
     /// The sums of each metric.
     pub sums: Vec<MetricSums>,
     /// For each bucket, the number of visitors whose first exposure is in the bucket.
@@ -320,6 +322,9 @@ impl<'q> Counter<'q> {
         let buckets = &self.count.buckets;
         let arm = &mut self.arms[arm_number];
         arm.exposed += 1;
+        let coverage = question.phases().first().map_or(0, |phase| phase.coverage_at(first_ms));
+        arm.exposed_at.resize(arm.exposed_at.len().max(coverage + 1), 0);
+        arm.exposed_at[coverage] += 1;
         arm.first_ms = Some(arm.first_ms.map_or(first_ms, |earliest_ms| earliest_ms.min(first_ms)));
         arm.series.resize(buckets.len(), 0);
         arm.sums.resize(question.metrics.len(), MetricSums::default());

@@ -27,8 +27,6 @@ pub struct KnownExperiment {
 pub struct PublishedExperiment {
     /// The published arms, in the form of a phase that starts at 0.
     pub definition: Phase,
-    /// The fraction of all visitors that the holdout gets.
-    pub holdout: f64,
     pub metrics: Metrics,
 }
 
@@ -85,7 +83,7 @@ impl KnownSite<'_> {
     pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);
         let index = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));
-        let published = index.ok().and_then(|index| PublishedExperiment::of(&experiments[index]));
+        let published = index.ok().map(|index| PublishedExperiment::of(&experiments[index]));
         KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
     }
 
@@ -103,12 +101,8 @@ impl KnownSite<'_> {
 }
 
 impl PublishedExperiment {
-    fn of(experiment: &ArchivedExperiment) -> Option<Self> {
-        Some(Self {
-            definition: Phase::begin(experiment, 0)?,
-            holdout: experiment.holdout.to_native(),
-            metrics: metrics_of(&experiment.metrics),
-        })
+    fn of(experiment: &ArchivedExperiment) -> Self {
+        Self { definition: Phase::begin(experiment, 0), metrics: metrics_of(&experiment.metrics) }
     }
 }
 

@@ -17,9 +17,10 @@ use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 use crate::record::RecordKind;
+use crate::site::catalog::phases::Phase;
 
 /// The maximum memory per entry of the table of exposures, with the empty places of the table.
-const EXPOSURE_BYTES: u64 = 2 * 49;
+const EXPOSURE_BYTES: u64 = 2 * 65;
 
 /// All parameters of the question except `site`.
 pub(crate) const EXPERIMENTS_PARAM_NAMES: [&str; 1] = ["bots"];
@@ -61,7 +62,7 @@ impl ExperimentsQuestion {
     /// Returns the start of the newest phase of an experiment. If the experiment has no phase, returns the start of the
     /// range.
     pub(super) fn start_ms(&self, known_experiment: &KnownExperiment) -> i64 {
-        known_experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms)
+        known_experiment.phases.last().map_or(self.range.start, |phase| phase.from_ms())
     }
 }
 
@@ -75,8 +76,9 @@ pub(super) fn newest_arms(known_experiment: &KnownExperiment) -> Vec<String> {
 #[derive(Debug, Clone)]
 pub(super) struct ListedCount {
     pub arms: Arms,
-    /// The number of visitors of each arm. The index is the number of the arm.
-    pub exposed: Vec<u64>,
+    /// The number of visitors of each arm, by the coverage at the first exposure. The first index is the number of the arm, and
+    /// the second is that of the coverage in the newest phase.
+    pub exposed_at: Vec<Vec<u64>>,
     /// The number of visitors whose arm is not listed, because [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX)
     /// other unknown arms were found first.
     pub unnamed: u64,
@@ -91,7 +93,7 @@ pub(super) struct ListedCount {
 impl ListedCount {
     fn new(known_experiment: &KnownExperiment) -> Self {
         let arms = Arms::new(&newest_arms(known_experiment));
-        Self { exposed: Vec::new(), arms, unnamed: 0, both: 0, first_ms: None, last_ms: None }
+        Self { exposed_at: Vec::new(), arms, unnamed: 0, both: 0, first_ms: None, last_ms: None }
     }
 
     fn add_time(&mut self, time_ms: i64) {
@@ -99,7 +101,7 @@ impl ListedCount {
         self.last_ms = self.last_ms.max(Some(time_ms));
     }
 
-    fn add_visitor(&mut self, exposure: &Exposure) {
+    fn add_visitor(&mut self, exposure: &Exposure, newest: Option<&Phase>) {
         // A visitor with an exposure before the phase does not count.
         if exposure.is_earlier {
             return;
@@ -110,8 +112,11 @@ impl ListedCount {
         }
         match exposure.arm.named() {
             Some(number) => {
-                self.exposed.resize(self.arms.names().len().max(number + 1), 0);
-                self.exposed[number] += 1;
+                self.exposed_at.resize(self.arms.names().len().max(number + 1), Vec::new());
+                let exposed = &mut self.exposed_at[number];
+                let coverage = newest.map_or(0, |phase| phase.coverage_at(exposure.first_ms));
+                exposed.resize(exposed.len().max(coverage + 1), 0);
+                exposed[coverage] += 1;
             }
             None => self.unnamed += 1,
         }
@@ -122,6 +127,8 @@ impl ListedCount {
 struct Exposure {
     /// The arm of the event that was read first.
     arm: ArmNumber,
+    /// The time of the first exposure, in milliseconds.
+    first_ms: i64,
     has_many_arms: bool,
     /// True if an exposure is before the start of the newest phase.
     is_earlier: bool,
@@ -211,7 +218,8 @@ impl<'q> ListReader<'q> {
             }
         }
         for (participant, exposure) in &exposures {
-            self.list.counts[usize::from(participant.experiment)].add_visitor(exposure);
+            let index = usize::from(participant.experiment);
+            self.list.counts[index].add_visitor(exposure, self.question.known[index].0.phases.last());
         }
         Ok(true)
     }
@@ -290,9 +298,10 @@ impl<'q> ListReader<'q> {
         if !is_earlier {
             self.list.counts[index].add_time(time_ms);
         }
-        let new = Exposure { arm, has_many_arms: false, is_earlier };
+        let new = Exposure { arm, first_ms: time_ms, has_many_arms: false, is_earlier };
         let exposure = exposures.entry(participant).or_insert(new);
         exposure.has_many_arms |= exposure.arm != arm;
         exposure.is_earlier |= is_earlier;
+        exposure.first_ms = exposure.first_ms.min(time_ms);
     }
 }

@@ -68,19 +68,20 @@ fn numbers_of(
     count: &ListedCount,
     scope: Scope,
 ) -> Numbers {
-    let exposed = |number: usize| count.exposed.get(number).copied().unwrap_or_default();
+    let exposed_at = |number: usize| count.exposed_at.get(number).map_or(&[][..], Vec::as_slice);
+    let exposed = |number: usize| exposed_at(number).iter().sum::<u64>();
     let (compared, others) = count.arms.names().split_at(count.arms.compared());
     let names = compared.iter().enumerate().skip(HOLDOUT_NUMBER + 1);
     let visitors = Visitors {
-        arms: names.map(|(number, name)| (name.as_str(), exposed(number))).collect(),
+        arms: names.map(|(number, name)| (name.as_str(), exposed_at(number))).collect(),
         others: count.unnamed + (0..others.len()).map(|index| exposed(compared.len() + index)).sum::<u64>(),
         both: count.both,
         held_out: exposed(HOLDOUT_NUMBER),
     };
     let newest = &known_experiment.phases[known_experiment.phases.len().saturating_sub(1)..];
-    let exposed = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
+    let exposed = visitors.exposed();
     Numbers {
-        phase: newest.first().map(|phase| time::to_text(phase.from_ms)),
+        phase: newest.first().map(|phase| time::to_text(phase.from_ms())),
         first: count.first_ms.map(time::to_text),
         last: count.last_ms.map(time::to_text),
         exposed,
@@ -103,8 +104,8 @@ fn experiment_json(known_experiment: &KnownExperiment, places: &Places, numbers:
         ("moreRoutes", json!(places.more_routes)),
         ("zones", json!(places.zones)),
         ("arms", known_experiment.newest().map_or(Json::Null, phase_arms_json)),
-        ("coverage", json!(known_experiment.newest().map(|newest| newest.coverage()))),
-        ("holdout", json!(published.map(|published| published.holdout))),
+        ("coverage", json!(known_experiment.newest().map(|newest| newest.coverage().share))),
+        ("holdout", json!(published.map(|published| published.definition.holdout))),
         ("goal", json!(metrics.and_then(|metrics| metrics.goal.as_ref()))),
         ("value", json!(metrics.and_then(|metrics| metrics.value.as_ref()))),
         ("cap", json!(metrics.and_then(|metrics| metrics.cap.as_ref()))),

@@ -155,7 +155,7 @@ impl ExperimentQuestion {
     /// Returns the phases that overlap the range.
     pub(super) fn phases(&self) -> &[Phase] {
         let phases = &self.known.phases;
-        let started_at = |time_ms: i64| phases.partition_point(|phase| phase.from_ms <= time_ms);
+        let started_at = |time_ms: i64| phases.partition_point(|phase| phase.from_ms() <= time_ms);
         &phases[started_at(self.range.start).saturating_sub(1)..started_at(self.range.end - 1)]
     }
 }
@@ -172,7 +172,7 @@ fn range_of(
 ) -> Result<(Range<i64>, bool), QuestionError> {
     let end = to_text.map(|text| parse_time("to", text, zone)).transpose()?;
     let end = end.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
-    let newest = phases.iter().map(|phase| phase.from_ms).rfind(|from_ms| *from_ms < end);
+    let newest = phases.iter().map(|phase| phase.from_ms()).rfind(|from_ms| *from_ms < end);
     let start_default = newest.unwrap_or_else(|| zone.midnight(zone.day_of(end) - DAYS_DEFAULT));
     let start = from_text.map(|text| parse_time("from", text, zone)).transpose()?.unwrap_or(start_default);
     if start >= end {

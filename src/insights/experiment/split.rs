@@ -3,11 +3,11 @@
 
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
-use crate::condition::without_residue;
+use crate::condition::{self, without_residue};
 use crate::insights::statistics::metric::has_too_many_doubtful;
 use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
 use crate::scope::Scope;
-use crate::site::catalog::phases::Phase;
+use crate::site::catalog::phases::{Coverage, Phase};
 
 /// The result of the test of the split, and the alarms.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ pub(super) struct Split {
 
 /// The numbers of visitors that the test and the alarms need.
 pub(super) struct Visitors<'c> {
-    /// The key of each arm, and its number of exposed visitors.
-    pub arms: Vec<(&'c str, u64)>,
+    /// The key of each arm, and its numbers of exposed visitors, by the coverage at the first exposure.
+    pub arms: Vec<(&'c str, &'c [u64])>,
     /// The number of visitors of arms that are not compared.
     pub others: u64,
     /// The number of visitors with more than one arm.
@@ -33,11 +33,18 @@ pub(super) struct Visitors<'c> {
     pub held_out: u64,
 }
 
+impl Visitors<'_> {
+    /// Returns the number of exposed visitors of all compared arms.
+    pub(super) fn exposed(&self) -> u64 {
+        self.arms.iter().flat_map(|(_, exposed)| exposed.iter()).sum()
+    }
+}
+
 impl Split {
     /// Compares the split in the range of a question with the weights of the phase.
     pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount, scope: Scope) -> Self {
         let visitors = Visitors {
-            arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
+            arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed_at.as_slice())).collect(),
             others: count.other_exposed(),
             both: count.both,
             held_out: count.holdout.exposed,
@@ -48,16 +55,14 @@ impl Split {
     /// Tests the split in a range. `phases` are the phases that overlap the range. `start_ms` is the start of the
     /// range. `scope` has the events that were counted.
     pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64, scope: Scope) -> Self {
-        let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
+        let first = phases.first().filter(|phase| phase.from_ms() <= start_ms);
         let weights = first.map(|phase| weights_of(phase, visitors));
         // If the range starts before the first phase, the start of the first phase is no change of the weights.
         let is_changed = phases.len() > 1;
-        let exposed_in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
+        let exposed_in_arms = visitors.exposed();
         let is_tested = !is_changed && exposed_in_arms > 0;
-        let mismatch = weights.as_ref().filter(|_| is_tested).and_then(|weights| {
-            let observed: Vec<u64> = visitors.arms.iter().map(|(_, exposed)| *exposed).collect();
-            test_any_time(&observed, weights)
-        });
+        let mismatch =
+            first.filter(|_| is_tested).and_then(|phase| test_any_time(&periods_of(phase, visitors)));
         let reason = match weights {
             None => Some("weights_unknown"),
             Some(_) if is_changed => Some("phase_changed"),
@@ -78,21 +83,38 @@ impl Split {
     }
 }
 
+/// Returns for each coverage of the phase the numbers of visitors of the arms, and the shares that are due to the arms.
+fn periods_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<(Vec<u64>, Vec<f64>)> {
+    let period = |(index, coverage): (usize, &Coverage)| {
+        let weights = phase.arms.iter().map(|arm| arm.weight);
+        let shares = condition::bucket_shares(condition::ranges_of_weights(weights, coverage.share));
+        let observed = visitors.arms.iter().map(|(_, exposed)| exposed.get(index).copied().unwrap_or(0));
+        (observed.collect(), shares_of(phase, &shares, visitors))
+    };
+    phase.coverages.iter().enumerate().map(period).collect()
+}
+
 /// Returns the weight of each arm. If the phase does not have the arm, the weight is 0.
 fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
-    let weights: Vec<f64> = phase.weights().collect();
-    let weight_of = |key: &str| {
-        let arms = phase.arms.iter().zip(&weights).filter(|(arm, _)| arm.key == key);
-        without_residue(arms.fold(0.0, |sum, (_, weight)| sum + weight))
+    let weights: Vec<f64> = phase.arms.iter().map(|arm| arm.weight).collect();
+    shares_of(phase, &weights, visitors)
+}
+
+/// Returns the share of each compared arm. `shares` are those of the arms of the phase, which may have the same key.
+fn shares_of(phase: &Phase, shares: &[f64], visitors: &Visitors<'_>) -> Vec<f64> {
+    let share_of = |key: &str| {
+        let arms = phase.arms.iter().zip(shares).filter(|(arm, _)| arm.key == key);
+        without_residue(arms.map(|(_, share)| share).sum())
     };
-    visitors.arms.iter().map(|(arm, _)| weight_of(arm)).collect()
+    visitors.arms.iter().map(|(arm, _)| share_of(arm)).collect()
 }
 
 /// Returns the number of visitors of unplanned arms: compared arms that no phase shows to visitors.
 fn unplanned_in_arms(visitors: &Visitors<'_>, phases: &[Phase]) -> u64 {
     let is_shown = |key: &str| {
-        let mut arms = phases.iter().flat_map(|phase| &phase.arms);
-        arms.any(|shown| shown.key == key && shown.length() > 0.0)
+        let is_open = |phase: &&Phase| phase.coverages.iter().any(|coverage| coverage.share > 0.0);
+        let mut arms = phases.iter().filter(is_open).flat_map(|phase| &phase.arms);
+        arms.any(|shown| shown.key == key && shown.weight > 0.0)
     };
-    visitors.arms.iter().filter(|(arm, _)| !is_shown(arm)).map(|(_, exposed)| exposed).sum()
+    visitors.arms.iter().filter(|(arm, _)| !is_shown(arm)).flat_map(|(_, exposed)| exposed.iter()).sum()
 }

@@ -49,8 +49,22 @@ fn planned_arms(visitor_counts: &[u64], weights: &[f64]) -> Option<Vec<PlannedAr
     is_split.then_some(arms)
 }
 
-/// Tests the split. The result is valid at every look. `None` if fewer than two arms have a weight.
-pub fn test_any_time(visitor_counts: &[u64], weights: &[f64]) -> Option<Mismatch> {
+/// Tests the split in periods with different weights. Each period has the number of visitors of each arm, and the weight of
+/// each arm. The result is valid at every look: the Bayes factor is the product of those of the periods, and each of them is at
+/// most 1 on average without a mismatch. `None` if no period has two arms with a weight.
+pub fn test_any_time(periods: &[(Vec<u64>, Vec<f64>)]) -> Option<Mismatch> {
+    let factors =
+        periods.iter().filter_map(|(visitor_counts, weights)| ln_bayes_factor(visitor_counts, weights));
+    let ln_bayes_factor = factors.reduce(|sum, factor| sum + factor)?;
+    Some(Mismatch {
+        ln_bayes_factor,
+        p: (-ln_bayes_factor).exp().min(1.0),
+        is_alarm: ln_bayes_factor > BAYES_FACTOR_MAX.ln(),
+    })
+}
+
+/// Returns the logarithm of the Bayes factor. `None` if fewer than two arms have a weight.
+fn ln_bayes_factor(visitor_counts: &[u64], weights: &[f64]) -> Option<f64> {
     let arms = planned_arms(visitor_counts, weights)?;
     let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
     let prior = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + total);
@@ -58,10 +72,5 @@ pub fn test_any_time(visitor_counts: &[u64], weights: &[f64]) -> Option<Mismatch
         let concentration = CONCENTRATION * share;
         ln_gamma(concentration + visitors) - ln_gamma(concentration) - visitors * share.ln()
     });
-    let ln_bayes_factor = prior + terms.sum::<f64>();
-    Some(Mismatch {
-        ln_bayes_factor,
-        p: (-ln_bayes_factor).exp().min(1.0),
-        is_alarm: ln_bayes_factor > BAYES_FACTOR_MAX.ln(),
-    })
+    Some(prior + terms.sum::<f64>())
 }

@@ -1,90 +1,98 @@
-//! The phases of experiments: the arms, bucket ranges and seed of each, and the time when the server first served them.
+//! The phases of experiments: the arms, weights, seed and holdout of each, and its coverages with the times when the server
+//! first served them.
 //!
-//! A change of one of these begins a phase, because it moves visitors to another arm. A result covers one
-//! phase. Input are the served snapshots, in the order of their publications. [`super::phases_file`] keeps
+//! A change of the arms, weights, seed or holdout begins a phase, because it moves visitors to another arm. So does a lower
+//! coverage. A higher one moves nobody: the phase goes on. A result covers one phase. Input are the served snapshots, in the order of their publications. [`super::phases_file`] keeps
 //! the phases in the data directory. Previews have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::snapshot::format::{ArchivedExperiment, ArchivedSite};
-use crate::condition;
-use crate::limits::{PHASES_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
+use crate::limits::{COVERAGES_KEPT_MAX, PHASES_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 
 /// An arm of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseArm {
     /// The key of its variant.
     pub key: String,
-    /// The start and the end of its range of visitors, from 0 to 1.
-    pub range: (f64, f64),
+    /// Its share of the visitors that take part, as authored.
+    pub weight: f64,
 }
 
-impl PhaseArm {
-    /// Returns the share of all visitors that see the arm.
-    pub(crate) fn length(&self) -> f64 {
-        self.range.1 - self.range.0
-    }
+/// A coverage, and the time when the server first served it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Coverage {
+    /// In milliseconds since 1970.
+    pub from_ms: i64,
+    /// The share of visitors that take part, as authored.
+    pub share: f64,
 }
 
-/// A time in which the arms, the ranges and the seed of an experiment did not change.
+/// A time in which no visitor moved to another arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// The time when the server first served it, in milliseconds since 1970.
-    pub from_ms: i64,
     /// The arms in the authored order.
     pub arms: Vec<PhaseArm>,
     /// The seed that is hashed with the visitor's ID.
     pub seed: String,
+    /// The share of visitors that are held out.
+    pub holdout: f64,
+    /// The coverages, oldest first. Never empty.
+    pub coverages: Vec<Coverage>,
 }
 
 impl Phase {
-    /// Returns the phase that begins with this definition. `None` for a forged one with a malformed range.
-    pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Option<Self> {
-        let arms = experiment.arms.iter().zip(experiment.ranges.iter()).map(|(key, range)| {
-            let range = (range.from.to_native(), range.to.to_native());
-            is_range(range.0, range.1).then(|| PhaseArm { key: key.as_str().to_owned(), range })
-        });
-        let arms = arms.collect::<Option<Vec<_>>>()?;
-        Some(Self { from_ms, arms, seed: experiment.seed.as_str().to_owned() })
+    /// Returns the phase that begins with this definition.
+    pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Self {
+        let arms = experiment.arms.iter().zip(experiment.weights.iter());
+        let arms =
+            arms.map(|(key, weight)| PhaseArm { key: key.as_str().to_owned(), weight: weight.to_native() });
+        Self {
+            arms: arms.collect(),
+            seed: experiment.seed.as_str().to_owned(),
+            holdout: experiment.holdout.to_native(),
+            coverages: vec![Coverage { from_ms, share: experiment.coverage.to_native() }],
+        }
     }
 
-    fn has_same_definition(&self, other: &Self) -> bool {
-        self.arms == other.arms && self.seed == other.seed
+    /// Returns the time when the server first served the phase, in milliseconds since 1970.
+    pub fn from_ms(&self) -> i64 {
+        self.coverages[0].from_ms
     }
 
-    /// Returns the share of visitors that take part, as authored.
-    pub fn coverage(&self) -> f64 {
-        self.shares().1
+    /// Returns the newest coverage.
+    pub fn coverage(&self) -> Coverage {
+        self.coverages[self.coverages.len() - 1]
     }
 
-    /// Returns the share of each arm in the visitors that take part, as authored. All are 0 if nobody takes part.
-    pub fn weights(&self) -> impl Iterator<Item = f64> {
-        self.shares().0.into_iter()
+    /// Returns the index of the coverage that was served at a time. Before the phase it is the first one.
+    pub(crate) fn coverage_at(&self, time_ms: i64) -> usize {
+        self.coverages.partition_point(|coverage| coverage.from_ms <= time_ms).saturating_sub(1)
     }
 
-    /// Returns the weights and the coverage. For ranges that no authored numbers give, such as those of a forged
-    /// snapshot, they are calculated from the lengths of the ranges.
-    fn shares(&self) -> (Vec<f64>, f64) {
-        let ranges: Vec<_> = self.arms.iter().map(|arm| arm.range).collect();
-        condition::authored_shares(&ranges).unwrap_or_else(|| {
-            let lengths = || self.arms.iter().map(PhaseArm::length);
-            let coverage: f64 = lengths().sum();
-            let weight = |length: f64| if coverage > 0.0 { length / coverage } else { 0.0 };
-            let weights = lengths().map(weight).map(condition::without_residue);
-            (weights.collect(), condition::without_residue(coverage))
-        })
+    /// Goes on with a newer definition. Returns whether that is possible: the arms, the seed and the holdout are the same, and
+    /// the coverage did not fall, so every visitor keeps the arm.
+    fn go_on(&mut self, newer: &Self) -> bool {
+        let (before, coverage) = (self.coverage(), newer.coverage());
+        let is_same = self.arms == newer.arms && self.seed == newer.seed && self.holdout == newer.holdout;
+        if !is_same || coverage.share < before.share {
+            return false;
+        }
+        if coverage.share > before.share {
+            self.coverages.push(coverage);
+            if self.coverages.len() > COVERAGES_KEPT_MAX {
+                self.coverages.remove(1);
+            }
+        }
+        true
     }
 
     /// Returns the memory of a phase of this experiment. Its part of the file is smaller.
     fn memory_bytes(&self, site: &str, key: &str) -> usize {
         let arms: usize = self.arms.iter().map(|arm| arm.key.len() + size_of::<PhaseArm>()).sum();
-        arms + self.seed.len() + size_of::<Self>() + site.len() + key.len()
+        let coverages = self.coverages.len() * size_of::<Coverage>();
+        arms + coverages + self.seed.len() + size_of::<Self>() + site.len() + key.len()
     }
-}
-
-/// Returns whether both ends are numbers in this order.
-pub(super) fn is_range(start: f64, end: f64) -> bool {
-    start.is_finite() && end.is_finite() && start <= end
 }
 
 /// The phases of each experiment of a site, by key, oldest first.
@@ -114,12 +122,12 @@ impl Phases {
         self.by_site.values().flat_map(BTreeMap::values).map(Vec::len).sum()
     }
 
-    /// Begins a phase for each served experiment whose definition differs from its newest phase.
+    /// Begins a phase for each served experiment whose definition does not go on with its newest phase.
     pub fn observe<'s>(&mut self, sites: impl Iterator<Item = &'s ArchivedSite>, now_ms: i64) {
         let mut current = BTreeSet::new();
         for site in sites.filter(|site| site.preview.is_none()) {
             for experiment in site.experiments.iter() {
-                let Some(phase) = Phase::begin(experiment, now_ms.max(0)) else { continue };
+                let phase = Phase::begin(experiment, now_ms.max(0));
                 current.insert((site.site.get(), experiment.key.get()));
                 self.add(&site.site, &experiment.key, phase);
             }
@@ -129,12 +137,12 @@ impl Phases {
 
     fn add(&mut self, site: &str, key: &str, mut phase: Phase) {
         let phases = self.by_site.entry(site.to_owned()).or_default().entry(key.to_owned()).or_default();
-        if let Some(newest) = phases.last() {
-            if newest.has_same_definition(&phase) {
+        if let Some(newest) = phases.last_mut() {
+            // A clock that was set back does not change the order.
+            phase.coverages[0].from_ms = phase.from_ms().max(newest.coverage().from_ms);
+            if newest.go_on(&phase) {
                 return;
             }
-            // A clock that was set back does not change the order.
-            phase.from_ms = phase.from_ms.max(newest.from_ms);
         }
         phases.push(phase);
         let surplus = phases.len().saturating_sub(PHASES_KEPT_MAX);
@@ -150,7 +158,7 @@ impl Phases {
                 let is_current = current_experiments.contains(&(site.as_str(), key.as_str()));
                 for (index, phase) in phases.iter().enumerate() {
                     let is_served = is_current && index + 1 == phases.len();
-                    let age = if is_served { -phase.from_ms } else { phase.from_ms };
+                    let age = if is_served { -phase.from_ms() } else { phase.from_ms() };
                     let bytes = phase.memory_bytes(site, key);
                     order.push(((is_served, age), bytes, (site.clone(), key.clone())));
                 }

@@ -11,26 +11,32 @@
 //!
 //! site        the site ID; the number of experiments, and the experiments, sorted by key
 //! experiment  the key; the number of phases, 1 to 16, and the phases, oldest first
-//! phase       the time when it was first served, in milliseconds since 1970; the seed; the number of arms, and the arms
-//! arm         the key of the variant; start and end of its range, each 8 bytes, a little-endian f64
+//! phase       the seed; the holdout, a share; the number of arms, and the arms; the number of coverages, 1 to 64, and the coverages,
+//!             oldest first. The first one is the begin of the phase
+//! arm         the key of the variant; its weight, a share
+//! coverage    the time when it was first served, in milliseconds since 1970; a share
+//! share       8 bytes, a little-endian f64 from 0 to 1
 //! ```
 //!
 //! Numbers are varints, and a text is its length and its bytes (`varint`).
+//!
+//! **Versions.** 1 had the ranges of the arms, and neither weights nor coverages. It counts as damaged.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.phases.hex`, a golden test.
 
 use std::io;
 use std::path::Path;
 
-use super::phases::{ExperimentPhases, Phase, PhaseArm, Phases, is_range};
+use super::phases::{Coverage, ExperimentPhases, Phase, PhaseArm, Phases};
 use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile, decode_sorted};
-use crate::limits::{PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
+use crate::limits::{COVERAGES_KEPT_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 use crate::varint::{Decoder, put_number, put_sized};
 
 /// The file `phases`.
 pub(crate) static PHASES_FILE: FileKind = FileKind {
     name: "phases",
     magic: *b"\xFFPLXPHAS",
+    format_version: 2,
     bytes_max: PHASES_FILE_BYTES_MAX,
     content: "phases of experiments",
     if_unreadable: "the first phase of each experiment begins now",
@@ -75,13 +81,17 @@ pub fn encode(phases: &Phases) -> Vec<u8> {
 }
 
 fn encode_phase(phase: &Phase, out: &mut Vec<u8>) {
-    put_number(out, phase.from_ms.cast_unsigned());
     put_sized(out, phase.seed.as_bytes());
+    out.extend_from_slice(&phase.holdout.to_le_bytes());
     put_number(out, phase.arms.len() as u64);
     for arm in &phase.arms {
         put_sized(out, arm.key.as_bytes());
-        out.extend_from_slice(&arm.range.0.to_le_bytes());
-        out.extend_from_slice(&arm.range.1.to_le_bytes());
+        out.extend_from_slice(&arm.weight.to_le_bytes());
+    }
+    put_number(out, phase.coverages.len() as u64);
+    for coverage in &phase.coverages {
+        put_number(out, coverage.from_ms.cast_unsigned());
+        out.extend_from_slice(&coverage.share.to_le_bytes());
     }
 }
 
@@ -100,18 +110,29 @@ fn decode_experiments(decoder: &mut Decoder<'_>) -> Option<ExperimentPhases> {
     decode_sorted(decoder, |decoder| {
         let count = decoder.number().filter(|count| (1..=PHASES_KEPT_MAX as u64).contains(count))?;
         let phases = (0..count).map(|_| decode_phase(decoder)).collect::<Option<Vec<_>>>()?;
-        phases.is_sorted_by_key(|phase| phase.from_ms).then_some(phases)
+        phases.is_sorted_by_key(Phase::from_ms).then_some(phases)
     })
 }
 
 fn decode_phase(decoder: &mut Decoder<'_>) -> Option<Phase> {
-    let from_ms = i64::try_from(decoder.number()?).ok()?;
     let seed = decoder.text()?.to_owned();
+    let holdout = decode_share(decoder)?;
     let arms = (0..decoder.number()?).map(|_| {
         let key = decoder.text()?.to_owned();
-        let mut end = || Some(f64::from_le_bytes(decoder.take(8)?.try_into().ok()?));
-        let range = (end()?, end()?);
-        is_range(range.0, range.1).then_some(PhaseArm { key, range })
+        Some(PhaseArm { key, weight: decode_share(decoder)? })
     });
-    Some(Phase { from_ms, seed, arms: arms.collect::<Option<_>>()? })
+    let arms = arms.collect::<Option<_>>()?;
+    let count = decoder.number().filter(|count| (1..=COVERAGES_KEPT_MAX as u64).contains(count))?;
+    let coverages = (0..count).map(|_| {
+        let from_ms = i64::try_from(decoder.number()?).ok()?;
+        Some(Coverage { from_ms, share: decode_share(decoder)? })
+    });
+    let coverages = coverages.collect::<Option<Vec<_>>>()?;
+    let is_sorted = coverages.is_sorted_by_key(|coverage| coverage.from_ms);
+    is_sorted.then_some(Phase { arms, seed, holdout, coverages })
+}
+
+fn decode_share(decoder: &mut Decoder<'_>) -> Option<f64> {
+    let share = f64::from_le_bytes(decoder.take(8)?.try_into().ok()?);
+    (0.0..=1.0).contains(&share).then_some(share)
 }

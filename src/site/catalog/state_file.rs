@@ -3,7 +3,7 @@
 //! ```text
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           of the kind of file
-//! 8       4     format version  1
+//! 8       4     format version  of the kind of file
 //! 12      4     zero
 //! 16      8     payload length  bytes after the header; the file ends there
 //! 24      32    hash            BLAKE3 of bytes 0..24 and of the payload, in this order
@@ -24,7 +24,6 @@ use crate::storage;
 use crate::storage::disk::{Disk, FileIdentity, RealDisk};
 use crate::varint::Decoder;
 
-const FORMAT_VERSION: u32 = 1;
 /// Length of the header. The payload follows it.
 pub(super) const HEADER_BYTES: usize = 56;
 const HASH_OFFSET: usize = 24;
@@ -38,6 +37,7 @@ pub(crate) struct FileKind {
     /// The name of the file.
     pub name: &'static str,
     pub magic: [u8; 8],
+    pub format_version: u32,
     /// A larger file is damage and is not read.
     pub bytes_max: u64,
     /// The content, for log lines.
@@ -60,7 +60,7 @@ impl FileKind {
     /// Completes the content of a file: `bytes` are [`HEADER_BYTES`] zeros and the payload.
     pub(super) fn seal(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         bytes[..8].copy_from_slice(&self.magic);
-        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.format_version.to_le_bytes());
         let payload_bytes = (bytes.len() - HEADER_BYTES) as u64;
         bytes[16..HASH_OFFSET].copy_from_slice(&payload_bytes.to_le_bytes());
         let hash = hash_of(&bytes);
@@ -79,7 +79,7 @@ impl FileKind {
         if header[..8] != self.magic {
             return Err(self.damage("it does not begin with its magic"));
         }
-        if header[8..12] != FORMAT_VERSION.to_le_bytes() {
+        if header[8..12] != self.format_version.to_le_bytes() {
             return Err(self.damage("its format version is unknown"));
         }
         if header[16..HASH_OFFSET] != (payload.len() as u64).to_le_bytes() {

@@ -38,6 +38,7 @@ use crate::varint::{Decoder, put_number, put_sized};
 pub(crate) static VERSIONS_FILE: FileKind = FileKind {
     name: "versions",
     magic: *b"\xFFPLXVERS",
+    format_version: 1,
     bytes_max: VERSIONS_FILE_BYTES_MAX,
     content: "served versions",
     if_unreadable: "`since` knows none of them",

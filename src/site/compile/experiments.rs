@@ -179,9 +179,11 @@ impl<'s> ExperimentCollector<'s, '_> {
 
 fn compile_experiment(collected_experiment: &CollectedExperiment<'_>) -> Experiment {
     let (_, experiment) = collected_experiment.first;
-    let weights: Option<Vec<f64>> = experiment.weights.as_ref().map(|w| w.iter().map(|w| w.0).collect());
-    let ranges =
-        condition::bucket_ranges(experiment.variants.len(), experiment.coverage.0, weights.as_deref());
+    // An authored -0 becomes 0, so that equal weights have equal bytes.
+    let weights = match &experiment.weights {
+        Some(weights) => weights.iter().map(|weight| weight.0 + 0.0).collect(),
+        None => condition::equal_weights(experiment.variants.len()).collect(),
+    };
     let namespace = experiment.namespace.as_ref().map(|(name, from, to)| Namespace {
         name: name.to_string(),
         range: Range { from: from.0, to: to.0 },
@@ -192,9 +194,10 @@ fn compile_experiment(collected_experiment: &CollectedExperiment<'_>) -> Experim
         seed_hash: condition::seed_hash(&seed),
         seed,
         arms: experiment.variants.iter().map(|variant| variant.to_string()).collect(),
-        ranges: ranges.map(|(from, to)| Range { from, to }).collect(),
+        weights,
+        coverage: experiment.coverage.0 + 0.0,
         namespace,
-        holdout: experiment.holdout.map_or(0.0, |h| h.0),
+        holdout: experiment.holdout.map_or(0.0, |h| h.0 + 0.0),
         metrics: collected_experiment.metrics.compile(),
     }
 }

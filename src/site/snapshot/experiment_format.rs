@@ -1,4 +1,4 @@
-//! The part of the snapshot format that describes experiments: their arms, their ranges and the metrics of
+//! The part of the snapshot format that describes experiments: their arms, their weights and the metrics of
 //! their results.
 
 use rkyv::{Archive, Serialize};
@@ -14,8 +14,11 @@ pub struct Experiment {
     pub seed_hash: u32,
     /// The variant key of each arm.
     pub arms: Vec<String>,
-    /// The range of each arm in [0, 1).
-    pub ranges: Vec<Range>,
+    /// The share of each arm in the visitors that take part. A decision calculates the ranges of [0, 1) from the weights
+    /// and the coverage.
+    pub weights: Vec<f64>,
+    /// The share of visitors that take part, from 0 to 1.
+    pub coverage: f64,
     /// The namespace and the experiment's range of it.
     pub namespace: Option<Namespace>,
     /// Fraction of all visitors that are held out. 0 for none.

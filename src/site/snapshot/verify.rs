@@ -145,8 +145,12 @@ fn verify_conditions(site: &ArchivedSite) -> Result<(), &'static str> {
 /// Verifies the arms and the metrics of an experiment.
 fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str> {
     let arms = || experiment.arms.iter();
-    if experiment.arms.len() != experiment.ranges.len() || !arms().all(|arm| is_id(arm)) {
-        return Err("an experiment has a malformed arm, or another number of arms than of ranges");
+    if experiment.arms.len() != experiment.weights.len() || !arms().all(|arm| is_id(arm)) {
+        return Err("an experiment has a malformed arm, or another number of arms than of weights");
+    }
+    let shares = experiment.weights.iter().chain([&experiment.coverage, &experiment.holdout]);
+    if !shares.map(|share| share.to_native()).all(|share| (0.0..=1.0).contains(&share)) {
+        return Err("a weight, the coverage or the holdout of an experiment is not from 0 to 1");
     }
     if experiment.seed.chars().count() > SEED_CHARS_MAX {
         return Err("an experiment has a seed that is too long");

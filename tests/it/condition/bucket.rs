@@ -1,7 +1,7 @@
 //! The shares of visitors in experiments, beyond GrowthBook's cases.
 
 use parallax::testing::condition::{
-    authored_shares, bucket_ranges, choose_variation, hash, hash_after_seed, seed_hash,
+    bucket_ranges, bucket_shares, choose_variation, hash, hash_after_seed, seed_hash,
 };
 use proptest::prelude::*;
 
@@ -45,45 +45,44 @@ proptest! {
     }
 
     #[test]
-    fn raising_the_coverage_moves_nobody_to_another_variant(
-        number in 0.0..1.0_f64,
-        low in 0.0..1.0_f64,
-        more in 0.0..1.0_f64,
-        weight in 0.0..1.0_f64,
+    fn the_arm_at_a_coverage_is_the_arm_at_any_higher_one(
+        cuts in prop::collection::vec(0..=10_000_u32, 0..6),
+        has_weights in any::<bool>(),
+        bucket in 0..10_000_u32,
+        (low, high) in (0.0..=1.0_f64, 0.0..=1.0_f64),
     ) {
-        let weights = [weight, 1.0 - weight];
-        let chosen = |coverage| {
-            choose_variation(number, bucket_ranges(2, coverage, Some(&weights)))
-        };
-        let before = chosen(low);
-        prop_assert!(before.is_none() || before == chosen(low + more * (1.0 - low)));
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_ranges_give_the_authored_weights_and_coverage_back(
-        cuts in proptest::collection::btree_set(1..10_000_u32, 0..6),
-        coverage in 1..=10_000_u32,
-    ) {
-        let ends: Vec<u32> = cuts.into_iter().chain([10_000]).collect();
-        let starts = [0].into_iter().chain(ends.iter().copied());
         let decimal = |number: u32| f64::from(number) / 10_000.0;
+        let mut ends = [cuts, vec![10_000]].concat();
+        ends.sort_unstable();
+        let starts = [0].into_iter().chain(ends.iter().copied());
         let weights: Vec<f64> = starts.zip(&ends).map(|(start, end)| decimal(end - start)).collect();
-        let ranges: Vec<_> = bucket_ranges(weights.len(), decimal(coverage), Some(&weights)).collect();
-        prop_assert_eq!(authored_shares(&ranges), Some((weights, decimal(coverage))));
+        let weights = has_weights.then_some(&weights[..]);
+        let chosen = |coverage| choose_variation(decimal(bucket), bucket_ranges(ends.len(), coverage, weights));
+        let before = chosen(low.min(high));
+        prop_assert!(before.is_none() || before == chosen(low.max(high)));
+        prop_assert!(before.is_none() || before == chosen(1.0));
+    }
+
+    #[test]
+    fn the_shares_of_ranges_are_those_of_the_ten_thousand_numbers(
+        arms in 1..6_usize,
+        coverage in prop_oneof![0.0..=1.0_f64, 0.0..=0.01_f64, (0..=10_000_u32).prop_map(|n| f64::from(n) / 10_000.0)],
+        cut in 0..=10_000_u32,
+    ) {
+        let weights = [f64::from(cut) / 10_000.0, 1.0 - f64::from(cut) / 10_000.0];
+        let ranges: Vec<_> = bucket_ranges(arms, coverage, (arms == 2).then_some(&weights[..])).collect();
+        let numbers = (0..10_000_u32).map(|bucket| f64::from(bucket) / 10_000.0);
+        let mut counts = vec![0_u32; arms];
+        numbers.filter_map(|number| choose_variation(number, ranges.iter().copied())).for_each(|arm| counts[arm] += 1);
+        let total = f64::from(counts.iter().sum::<u32>().max(1));
+        let expected: Vec<f64> = counts.iter().map(|count| f64::from(*count) / total).collect();
+        prop_assert_eq!(bucket_shares(ranges.into_iter()), expected);
     }
 }
 
 #[test]
-fn equal_weights_without_a_decimal_form_are_given_back_as_equal_ones() {
-    for arms in 1..=64 {
-        let ranges: Vec<_> = bucket_ranges(arms, 0.3, None).collect();
-        assert_eq!(authored_shares(&ranges), Some((vec![1.0 / arms as f64; arms], 0.3)), "{arms}");
-    }
-    for forged in [vec![], vec![(0.2, 0.1)], vec![(0.0, 0.1), (0.5, 0.7)], vec![(0.5, 0.5), (0.0, 1.0)]] {
-        assert_eq!(authored_shares(&forged), None, "{forged:?}");
-    }
+fn three_equal_arms_have_34_33_and_33_numbers_at_a_hundredth() {
+    assert_eq!(bucket_shares(bucket_ranges(3, 0.01, None)), [0.34, 0.33, 0.33]);
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn one_sentence_decides() {
 
 #[test]
 fn of_two_better_arms_the_sentence_chooses_the_larger_change() {
-    let thirds = phase(0, &[("default", (0.0, 0.3)), ("b", (0.3, 0.6)), ("c", (0.6, 0.9))]);
+    let thirds = phase(0, &[("default", 1.0 / 3.0), ("b", 1.0 / 3.0), ("c", 1.0 / 3.0)]);
     let mut known = known(vec![thirds]);
     known.published.as_mut().expect("published").metrics.guardrails.clear();
     let mut events = exposures(1, &[("cta:default", 500), ("cta:b", 500), ("cta:c", 500)]);

@@ -8,7 +8,7 @@ use parallax::testing::insights::{
     UNKNOWN_ARMS_MAX, answer_over,
 };
 use parallax::testing::record::RecordKind;
-use parallax::testing::site::catalog::phases::{Phase, PhaseArm};
+use parallax::testing::site::catalog::phases::{Coverage, Phase, PhaseArm};
 use parallax::testing::site::snapshot::format::Metrics;
 use serde_json::{Value, json};
 
@@ -24,9 +24,10 @@ fn leak(text: String) -> &'static str {
 }
 
 fn known_arm(arm: &str) -> KnownExperiment {
-    let arms = vec![PhaseArm { key: arm.to_owned(), range: (0.0, 1.0) }];
-    let definition = Phase { from_ms: 0, arms, seed: "cta".to_owned() };
-    let published = PublishedExperiment { definition, holdout: 0.0, metrics: Metrics::default() };
+    let arms = vec![PhaseArm { key: arm.to_owned(), weight: 1.0 }];
+    let coverages = vec![Coverage { from_ms: 0, share: 1.0 }];
+    let definition = Phase { arms, seed: "cta".to_owned(), holdout: 0.0, coverages };
+    let published = PublishedExperiment { definition, metrics: Metrics::default() };
     KnownExperiment { key: "cta".to_owned(), published: Some(published), phases: Vec::new() }
 }
 

@@ -105,10 +105,10 @@ fn weights_coverage_holdout_and_ranges_print_as_written() {
         String::from_utf8(command.output().expect("the program runs").stdout).expect("UTF-8")
     };
     let text = inspect(&[]);
-    assert!(text.contains("experiment   small  0-0.095 0.95-0.955\n"), "{text}");
-    assert!(text.contains("experiment   three  0-0.01 0.1-0.12 0.3-0.37\n"), "{text}");
+    assert!(text.contains("experiment   small  default 0.95, b 0.05; coverage 0.1\n"), "{text}");
+    assert!(text.contains("experiment   three  default 0.1, b 0.2, c 0.7; coverage 0.1\n"), "{text}");
     let json = inspect(&["--json"]).split_whitespace().collect::<String>();
-    assert!(json.contains(ranges), "{json}");
+    assert!(json.contains(r#""weights":[0.1,0.2,0.7],"coverage":0.1"#), "{json}");
 }
 
 #[test]

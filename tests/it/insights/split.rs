@@ -4,7 +4,7 @@ use parallax::testing::insights::{
     Columns, CountedLog, ExperimentsQuestion, KnownExperiment, Limits, Places, PublishedExperiment, Query,
     Zone, answer_over,
 };
-use parallax::testing::site::catalog::phases::{Phase, PhaseArm};
+use parallax::testing::site::catalog::phases::{Coverage, Phase, PhaseArm};
 use parallax::testing::site::snapshot::format::{Guardrail, Metrics};
 use serde_json::{Value, json};
 
@@ -18,18 +18,19 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// Enough memory for one pass.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
-/// Returns a phase that begins after these hours, with the arms and their ranges.
-pub(super) fn phase(hours: i64, arms: &[(&str, (f64, f64))]) -> Phase {
-    let arm = |(key, range): &(&str, (f64, f64))| PhaseArm { key: (*key).to_owned(), range: *range };
+/// Returns a phase that begins after these hours, with the arms and their weights.
+pub(super) fn phase(hours: i64, arms: &[(&str, f64)]) -> Phase {
+    let arm = |(key, weight): &(&str, f64)| PhaseArm { key: (*key).to_owned(), weight: *weight };
     Phase {
-        from_ms: START_MS + hours * HOUR_MS,
         arms: arms.iter().map(arm).collect(),
         seed: "cta".to_owned(),
+        holdout: 0.0,
+        coverages: vec![Coverage { from_ms: START_MS + hours * HOUR_MS, share: 1.0 }],
     }
 }
 
 pub(super) fn halves(hours: i64) -> Phase {
-    phase(hours, &[("default", (0.0, 0.5)), ("b", (0.5, 1.0))])
+    phase(hours, &[("default", 0.5), ("b", 0.5)])
 }
 
 /// Returns the published experiment `cta` with these phases.
@@ -43,7 +44,7 @@ pub(super) fn known(phases: Vec<Phase>) -> KnownExperiment {
         planned: Some(20_000),
         window: Some("14d".to_owned()),
     };
-    let published = PublishedExperiment { definition: halves(0), holdout: 0.0, metrics };
+    let published = PublishedExperiment { definition: halves(0), metrics };
     KnownExperiment { key: "cta".to_owned(), published: Some(published), phases }
 }
 
@@ -77,6 +78,36 @@ fn an_uneven_split_is_an_alarm_and_an_even_one_is_none() {
 }
 
 #[test]
+fn the_split_is_tested_against_the_hash_numbers_of_the_coverage_at_the_first_exposure() {
+    // At a coverage of 0.0002 the arms have 1 and 2 of the ten thousand numbers.
+    let mut ramp = phase(0, &[("default", 0.25), ("b", 0.75)]);
+    ramp.coverages[0].share = 0.0002;
+    ramp.coverages.push(Coverage { from_ms: START_MS + 48 * HOUR_MS, share: 1.0 });
+    let known = known(vec![ramp]);
+    let at = |hours: i64, of_default: usize| {
+        [("cta:default", of_default), ("cta:b", 3_000 - of_default)].into_iter().flat_map(
+            move |(text, count)| {
+                let visitors = visitors(&format!("{hours}{text}"), count).into_iter();
+                visitors.map(move |visitor| exposure(visitor, hours, text))
+            },
+        )
+    };
+    for (events, is_alarm) in [
+        (at(1, 1_000).collect::<Vec<_>>(), false),
+        (at(1, 750).collect(), true),
+        (at(50, 750).collect(), false),
+        (at(50, 1_000).collect(), true),
+        (at(1, 1_000).chain(at(50, 750)).collect(), false),
+        (at(1, 1_000).chain(at(50, 1_000)).collect(), true),
+    ] {
+        let answer = ask(&known, &events, "");
+        assert_eq!(answer["srm"]["alarm"], is_alarm, "{}", answer["srm"]);
+        let list = list(vec![(known.clone(), Places::default())], &events, MEMORY_BYTES);
+        assert_eq!(list[0]["alarms"], if is_alarm { json!(["srm"]) } else { json!([]) });
+    }
+}
+
+#[test]
 fn an_arm_that_nobody_sees_is_part_of_the_split() {
     let answer = ask(&known(vec![halves(0)]), &exposures(1, &[("cta:default", 60)]), "");
     assert_eq!(answer["arms"][1], json!({"key": "b", "weight": 0.5, "exposed": 0}));
@@ -85,7 +116,7 @@ fn an_arm_that_nobody_sees_is_part_of_the_split() {
 
 #[test]
 fn weights_are_shares_of_the_coverage_and_the_holdout_has_none() {
-    let thirds = phase(0, &[("default", (0.0, 0.1)), ("b", (0.5, 0.7))]);
+    let thirds = phase(0, &[("default", 1.0 / 3.0), ("b", 2.0 / 3.0)]);
     let events = exposures(1, &[("cta:default", 100), ("cta:b", 200), ("cta:~", 400)]);
     let answer = ask(&known(vec![thirds]), &events, "");
     let weight = |arm: usize| answer["arms"][arm]["weight"].as_f64().expect("a weight");
@@ -127,7 +158,7 @@ fn without_visitors_the_split_is_unknown_and_no_arm_has_a_change() {
 #[test]
 fn the_weight_of_an_arm_is_never_a_negative_zero() {
     let nobody = phase(0, &[]);
-    let one = phase(0, &[("default", (0.0, 1.0)), ("b", (1.0, 1.0))]);
+    let one = phase(0, &[("default", 1.0), ("b", 0.0)]);
     for phase in [nobody, one] {
         let answer = ask(&known(vec![phase]), &exposures(1, &[("cta:default", 3)]), "");
         assert!(!answer.to_string().contains("-0.0"), "{answer}");
@@ -148,7 +179,7 @@ fn without_a_phase_at_the_begin_of_the_range_the_weights_are_unknown() {
 
 #[test]
 fn a_change_of_the_phase_in_the_range_is_an_alarm_and_ends_the_test_of_the_split() {
-    let known = known(vec![halves(0), phase(48, &[("default", (0.0, 0.1)), ("c", (0.1, 1.0))])]);
+    let known = known(vec![halves(0), phase(48, &[("default", 0.1), ("c", 0.9)])]);
     let events = exposures(1, &[("cta:default", 5), ("cta:c", 60)]);
     let answer = ask(&known, &events, "&from=2026-01-05&to=2026-01-08");
     assert_eq!(answer["alarms"], json!(["phase_changed"]));
@@ -163,7 +194,7 @@ fn a_change_of_the_phase_in_the_range_is_an_alarm_and_ends_the_test_of_the_split
 
 #[test]
 fn the_range_begins_with_the_newest_phase_and_leaves_out_visitors_of_the_phase_before() {
-    let known = known(vec![halves(0), phase(48, &[("default", (0.0, 0.5)), ("b", (0.5, 1.0))])]);
+    let known = known(vec![halves(0), halves(48)]);
     let events = [exposure("a", 47, "cta:b"), exposure("a", 49, "cta:default"), exposure("b", 48, "cta:b")];
     let answer = ask(&known, &events, "");
     assert_eq!(answer["from"], "2026-01-07T00:00:00.000Z");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use parallax::testing::clock::now_ms;
-use parallax::testing::limits::{PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
+use parallax::testing::limits::{COVERAGES_KEPT_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 use parallax::testing::site::catalog::phases::{Phase, Phases};
 use parallax::testing::site::catalog::phases_file::{self, decode, encode};
 use parallax::testing::site::compile::compile as compile_site;
@@ -58,17 +58,16 @@ fn observe(phases: &mut Phases, bytes: &[u8], now_ms: i64) {
     phases.observe(std::iter::once(snapshot.site()), now_ms);
 }
 
-/// Returns the start, the weights and the coverage of each phase, rounded.
-fn summary(phases: &[Phase]) -> Vec<(i64, Vec<f64>, f64)> {
-    let round = |number: f64| (number * 1e4).round() / 1e4;
-    phases
-        .iter()
-        .map(|phase| (phase.from_ms, phase.weights().map(round).collect(), round(phase.coverage())))
-        .collect()
+/// Returns the weights of each phase, and its coverages with their times.
+fn summary(phases: &[Phase]) -> Vec<(Vec<f64>, Vec<(i64, f64)>)> {
+    let coverages = |phase: &Phase| {
+        phase.coverages.iter().map(|coverage| (coverage.from_ms, coverage.share)).collect::<Vec<_>>()
+    };
+    phases.iter().map(|phase| (phase.arms.iter().map(|arm| arm.weight).collect(), coverages(phase))).collect()
 }
 
-/// A phase of the encoded form: start, seed, arms with their ranges.
-type EncodedPhase = (u64, String, Vec<(String, f64, f64)>);
+/// A phase of the encoded form: seed, holdout, arms with their weights, coverages with their times.
+type EncodedPhase = (String, f64, Vec<(String, f64)>, Vec<(u64, f64)>);
 type EncodedSites = Vec<(String, Vec<(String, Vec<EncodedPhase>)>)>;
 
 fn put_number(out: &mut Vec<u8>, mut number: u64) {
@@ -94,14 +93,18 @@ fn file(sites: &EncodedSites) -> Vec<u8> {
         for (key, phases) in experiments {
             put_text(&mut out, key);
             put_number(&mut out, phases.len() as u64);
-            for (from_ms, seed, arms) in phases {
-                put_number(&mut out, *from_ms);
+            for (seed, holdout, arms, coverages) in phases {
                 put_text(&mut out, seed);
+                out.extend_from_slice(&holdout.to_le_bytes());
                 put_number(&mut out, arms.len() as u64);
-                for (key, from, to) in arms {
+                for (key, weight) in arms {
                     put_text(&mut out, key);
-                    out.extend_from_slice(&from.to_le_bytes());
-                    out.extend_from_slice(&to.to_le_bytes());
+                    out.extend_from_slice(&weight.to_le_bytes());
+                }
+                put_number(&mut out, coverages.len() as u64);
+                for (from_ms, share) in coverages {
+                    put_number(&mut out, *from_ms);
+                    out.extend_from_slice(&share.to_le_bytes());
                 }
             }
         }
@@ -111,7 +114,7 @@ fn file(sites: &EncodedSites) -> Vec<u8> {
 
 /// Returns a file with this payload, a correct length and a correct hash.
 fn sealed(payload: &[u8]) -> Vec<u8> {
-    let mut bytes = b"\xFFPLXPHAS\x01\0\0\0\0\0\0\0".to_vec();
+    let mut bytes = b"\xFFPLXPHAS\x02\0\0\0\0\0\0\0".to_vec();
     bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
     let hash = blake3::hash(&[&bytes[..], payload].concat());
     bytes.extend_from_slice(hash.as_bytes());
@@ -121,16 +124,20 @@ fn sealed(payload: &[u8]) -> Vec<u8> {
 
 /// Returns `count` phases of experiments that no site has, one for each key, from oldest to newest.
 fn strangers(count: usize, seed: &str) -> EncodedSites {
-    let phase = |index: usize| vec![(index as u64, seed.to_owned(), Vec::new())];
+    let phase = |index: usize| vec![(seed.to_owned(), 0.0, Vec::new(), vec![(index as u64, 1.0)])];
     let experiments = (0..count).map(|index| (format!("k{index:05}"), phase(index)));
     vec![("gone".to_owned(), experiments.collect())]
 }
 
 fn sites() -> impl Strategy<Value = EncodedSites> {
-    let arm = ("[a-z]{1,3}", 0.0..0.5_f64, 0.5..1.0_f64);
-    let phase = (0..1_u64 << 45, "[a-zé]{0,5}", prop::collection::vec(arm, 0..4));
+    let arms = prop::collection::vec(("[a-z]{1,3}", 0.0..=1.0_f64), 0..4);
+    let coverages = prop::collection::vec((0..1_u64 << 45, 0.0..=1.0_f64), 1..4).prop_map(|mut coverages| {
+        coverages.sort_by_key(|coverage| coverage.0);
+        coverages
+    });
+    let phase = ("[a-zé]{0,5}", 0.0..=1.0_f64, arms, coverages);
     let phases = prop::collection::vec(phase, 1..=PHASES_KEPT_MAX).prop_map(|mut phases| {
-        phases.sort_by_key(|phase| phase.0);
+        phases.sort_by_key(|phase| phase.3[0].0);
         phases
     });
     let experiments = prop::collection::btree_map("[A-Za-z0-9_-]{1,8}", phases, 0..4);
@@ -152,8 +159,9 @@ proptest! {
         for (site, experiments) in &sites {
             for (key, expected) in experiments {
                 let found: Vec<EncodedPhase> = phases.of(site, key).iter().map(|phase| {
-                    let arms = phase.arms.iter().map(|arm| (arm.key.clone(), arm.range.0, arm.range.1));
-                    (phase.from_ms as u64, phase.seed.clone(), arms.collect())
+                    let arms = phase.arms.iter().map(|arm| (arm.key.clone(), arm.weight));
+                    let coverages = phase.coverages.iter().map(|one| (one.from_ms as u64, one.share));
+                    (phase.seed.clone(), phase.holdout, arms.collect(), coverages.collect())
                 }).collect();
                 prop_assert_eq!(&found, expected);
             }
@@ -176,8 +184,9 @@ proptest! {
 }
 
 #[test]
-fn a_forged_payload_with_a_wrong_order_number_or_range_is_damage() {
-    let phase = |from_ms| (from_ms, "s".to_owned(), vec![("b".to_owned(), 0.0, 0.5)]);
+fn a_forged_payload_with_a_wrong_order_number_or_share_is_damage() {
+    let with = |coverages| ("s".to_owned(), 0.0, vec![("b".to_owned(), 0.5)], coverages);
+    let phase = |from_ms| with(vec![(from_ms, 1.0)]);
     let one = |phases: Vec<EncodedPhase>| vec![("a".to_owned(), vec![("e".to_owned(), phases)])];
     let is_sound = |sites: &EncodedSites| decode(&file(sites)).is_ok();
     for count in [PHASES_KEPT_MAX - 1, PHASES_KEPT_MAX, PHASES_KEPT_MAX + 1] {
@@ -190,10 +199,20 @@ fn a_forged_payload_with_a_wrong_order_number_or_range_is_damage() {
     assert!(!is_sound(&one(vec![phase(2), phase(1)])), "a later phase first");
     assert!(!is_sound(&one(Vec::new())), "no phase");
     assert!(!is_sound(&one(vec![phase(u64::MAX)])), "a time beyond the calendar");
-    for (from, to) in [(0.5, 0.4), (f64::NAN, 0.5), (0.0, f64::INFINITY)] {
-        let sites = one(vec![(1, String::new(), vec![("b".to_owned(), from, to)])]);
-        assert!(!is_sound(&sites), "{from} to {to}");
+    for (share, expected) in [(0.0, true), (1.0, true), (-0.1, false), (1.1, false), (f64::NAN, false)] {
+        for sites in [
+            one(vec![(String::new(), 0.0, vec![("b".to_owned(), share)], vec![(1, 1.0)])]),
+            one(vec![(String::new(), share, Vec::new(), vec![(1, 1.0)])]),
+            one(vec![with(vec![(1, share)])]),
+        ] {
+            assert_eq!(is_sound(&sites), expected, "{share}");
+        }
     }
+    for count in [0, 1, COVERAGES_KEPT_MAX - 1, COVERAGES_KEPT_MAX, COVERAGES_KEPT_MAX + 1] {
+        let sites = one(vec![with(vec![(1, 1.0); count])]);
+        assert_eq!(is_sound(&sites), (1..=COVERAGES_KEPT_MAX).contains(&count), "{count}");
+    }
+    assert!(!is_sound(&one(vec![with(vec![(2, 1.0), (1, 1.0)])])), "a later coverage first");
     let twice = [one(vec![phase(1)]), one(vec![phase(1)])].concat();
     assert!(!is_sound(&twice), "a site twice");
 }
@@ -216,8 +235,8 @@ fn a_file_over_4_mib_is_not_read() {
 #[test]
 fn the_smallest_file_equals_the_golden_file() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.phases.hex");
-    let arms = vec![("default".to_owned(), 0.0, 0.5), ("b".to_owned(), 0.5, 1.0)];
-    let phases = vec![(1_767_225_600_000, "e".to_owned(), arms)];
+    let arms = vec![("default".to_owned(), 0.5), ("b".to_owned(), 0.5)];
+    let phases = vec![("e".to_owned(), 0.0, arms, vec![(1_767_225_600_000, 1.0)])];
     let bytes = file(&vec![("a".to_owned(), vec![("e".to_owned(), phases)])]);
     assert_eq!(encode(&decode(&bytes).expect("a sound file")), bytes);
     let line =
@@ -230,7 +249,14 @@ fn the_smallest_file_equals_the_golden_file() {
 }
 
 #[test]
-fn a_change_of_arms_weights_coverage_or_seed_begins_a_phase_and_nothing_else_does() {
+fn a_file_of_format_1_counts_as_damaged() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/phases-1/phases");
+    let damage = phases_file::check(&path).expect_err("an older format").to_string();
+    assert_eq!(damage, "the file `phases` is damaged: its format version is unknown");
+}
+
+#[test]
+fn a_change_of_arms_weights_seed_or_holdout_or_a_lower_coverage_begins_a_phase() {
     let first = || experiment([0.5, 0.5], "s");
     let with = |member: &str, value: Value| {
         let mut experiment = first();
@@ -242,7 +268,7 @@ fn a_change_of_arms_weights_coverage_or_seed_begins_a_phase_and_nothing_else_doe
         (with("variants", json!(["b", "default"])), true),
         (with("coverage", json!(0.5)), true),
         (with("seed", json!("t")), true),
-        (with("holdout", json!(0.1)), false),
+        (with("holdout", json!(0.1)), true),
         (with("namespace", json!(["n", 0, 0.5])), false),
         (with("goal", json!("Order Placed")), false),
         (with("coverage", json!(1)), false),
@@ -250,16 +276,43 @@ fn a_change_of_arms_weights_coverage_or_seed_begins_a_phase_and_nothing_else_doe
         let mut phases = Phases::default();
         observe(&mut phases, &acme(1, &first()), 1_000);
         observe(&mut phases, &acme(2, &changed), 2_000);
-        let begun: Vec<i64> = phases.of("acme", "e").iter().map(|phase| phase.from_ms).collect();
+        let begun: Vec<i64> = phases.of("acme", "e").iter().map(Phase::from_ms).collect();
         assert_eq!(begun, if begins { vec![1_000, 2_000] } else { vec![1_000] }, "{changed}");
     }
+}
+
+#[test]
+fn a_higher_coverage_goes_on_with_the_phase() {
+    let with = |coverage: f64| {
+        let mut experiment = experiment([0.5, 0.5], "s");
+        experiment["coverage"] = json!(coverage);
+        experiment
+    };
     let mut phases = Phases::default();
-    observe(&mut phases, &acme(1, &with("coverage", json!(0.5))), 1_000);
-    observe(&mut phases, &acme(2, &with("weights", json!([0.9, 0.1]))), 2_000);
-    let expected = [(1_000, vec![0.5, 0.5], 0.5), (2_000, vec![0.9, 0.1], 1.0)];
-    assert_eq!(summary(phases.of("acme", "e")), expected);
-    observe(&mut phases, &acme(3, &with("coverage", json!(0))), 3_000);
-    assert_eq!(summary(&phases.of("acme", "e")[2..]), [(3_000, vec![0.0, 0.0], 0.0)]);
+    for (version, coverage) in [(1, 0.01), (2, 0.1), (3, 0.1), (4, 1.0), (5, 0.0)] {
+        observe(&mut phases, &acme(version, &with(coverage)), version as i64 * 1_000);
+    }
+    let ramp = vec![(1_000, 0.01), (2_000, 0.1), (4_000, 1.0)];
+    let halves = vec![0.5, 0.5];
+    assert_eq!(summary(phases.of("acme", "e")), [(halves.clone(), ramp), (halves, vec![(5_000, 0.0)])]);
+    assert_eq!(decode(&encode(&phases)), Ok(phases));
+}
+
+#[test]
+fn a_phase_with_too_many_coverages_keeps_the_first_and_the_newest() {
+    let mut phases = Phases::default();
+    for number in 1..=COVERAGES_KEPT_MAX as i64 + 1 {
+        let mut experiment = experiment([0.5, 0.5], "s");
+        experiment["coverage"] = json!(number as f64 / 100.0);
+        observe(&mut phases, &acme(number as u64, &experiment), number);
+        let [phase] = phases.of("acme", "e") else { panic!("one phase") };
+        let dropped = (number as usize).saturating_sub(COVERAGES_KEPT_MAX);
+        assert_eq!((phase.coverages.len(), phase.from_ms()), (number as usize - dropped, 1));
+        assert_eq!(
+            (phase.coverages.get(1).map(|one| one.from_ms), phase.coverage().from_ms),
+            ((number > 1).then_some(2 + dropped as i64), number)
+        );
+    }
 }
 
 #[test]
@@ -268,7 +321,7 @@ fn an_experiment_keeps_its_phases_while_it_is_not_published() {
     observe(&mut phases, &acme(1, &experiment([0.5, 0.5], "s")), 1_000);
     observe(&mut phases, &compile(2, None, &[]), 2_000);
     observe(&mut phases, &acme(3, &experiment([0.5, 0.5], "s")), 3_000);
-    assert_eq!(summary(phases.of("acme", "e")), [(1_000, vec![0.5, 0.5], 1.0)]);
+    assert_eq!(summary(phases.of("acme", "e")), [(vec![0.5, 0.5], vec![(1_000, 1.0)])]);
     let keys: Vec<&str> = phases.experiments("acme").map(|(key, _)| key).collect();
     assert_eq!(keys, ["e"]);
     assert_eq!((phases.of("acme", "other"), phases.of("other", "e")), (&[][..], &[][..]));
@@ -280,7 +333,7 @@ fn a_clock_that_is_set_back_does_not_change_the_order_of_phases() {
     for (version, now_ms) in [(1, 5_000), (2, 3_000), (3, -1)] {
         observe(&mut phases, &acme(version, &experiment([0.5, 0.5], &format!("s{version}"))), now_ms);
     }
-    let begun: Vec<i64> = phases.of("acme", "e").iter().map(|phase| phase.from_ms).collect();
+    let begun: Vec<i64> = phases.of("acme", "e").iter().map(Phase::from_ms).collect();
     assert_eq!(begun, [5_000; 3]);
     assert_eq!(decode(&encode(&phases)), Ok(phases));
 }
@@ -298,7 +351,7 @@ fn the_oldest_phases_over_the_limit_of_an_experiment_are_dropped() {
     for version in 1..=PHASES_KEPT_MAX as u64 + 1 {
         observe(&mut phases, &acme(version, &experiment([0.5, 0.5], &format!("s{version}"))), version as i64);
         let first = version.saturating_sub(PHASES_KEPT_MAX as u64) as i64 + 1;
-        let begun: Vec<i64> = phases.of("acme", "e").iter().map(|phase| phase.from_ms).collect();
+        let begun: Vec<i64> = phases.of("acme", "e").iter().map(Phase::from_ms).collect();
         assert_eq!(begun, (first..=version as i64).collect::<Vec<_>>());
     }
 }
@@ -346,7 +399,7 @@ fn phases_survive_a_restart_and_begin_when_they_are_first_served() {
     let before = now_ms();
     let server = Server::start(&[("acme.snapshot", &acme(1, &experiment([0.5, 0.5], "s")))], &[]);
     let first = saved_phases(server.data(), 1);
-    assert!((before..=now_ms()).contains(&first[0].from_ms), "{first:?}");
+    assert!((before..=now_ms()).contains(&first[0].from_ms()), "{first:?}");
     let (code, text) = check(server.data());
     assert!(code == Some(0) && text.contains("phases: sound, 1 phase\n"), "{text}");
     // The same definition goes on, also in a new version.
@@ -356,14 +409,14 @@ fn phases_survive_a_restart_and_begin_when_they_are_first_served() {
     server.publish("acme.snapshot", &acme(3, &experiment([0.9, 0.1], "s")));
     let second = saved_phases(server.data(), 2);
     assert_eq!(second[0], first[0]);
-    assert!((changed_after..=now_ms()).contains(&second[1].from_ms), "{second:?}");
+    assert!((changed_after..=now_ms()).contains(&second[1].from_ms()), "{second:?}");
     // A change while no server runs begins with the start.
     let restarted_after = now_ms();
     fs::write(server.path("acme.snapshot"), acme(4, &experiment([0.9, 0.1], "t"))).expect("written");
     let server = server.restart(&[]);
     let third = saved_phases(server.data(), 3);
     assert_eq!(third[..2], second);
-    assert!((restarted_after..=now_ms()).contains(&third[2].from_ms), "{third:?}");
+    assert!((restarted_after..=now_ms()).contains(&third[2].from_ms()), "{third:?}");
 }
 
 #[test]
@@ -383,7 +436,7 @@ fn a_lost_or_damaged_file_begins_the_first_phase_with_the_start() {
         server = server.restart(&[]);
         server.wait_for_log("cannot read the phases of experiments");
         // The server replaces the damaged file.
-        assert!(saved_phases(server.data(), 1)[0].from_ms >= restarted_after.max(first[0].from_ms));
+        assert!(saved_phases(server.data(), 1)[0].from_ms() >= restarted_after.max(first[0].from_ms()));
     }
     fs::remove_file(&path).expect("removed");
     let server = server.restart(&[]);

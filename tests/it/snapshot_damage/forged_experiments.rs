@@ -15,7 +15,8 @@ fn unsorted_experiments_are_refused() {
             seed: "e".to_owned(),
             seed_hash: seed_hash("e"),
             arms: Vec::new(),
-            ranges: Vec::new(),
+            weights: Vec::new(),
+            coverage: 1.0,
             namespace: None,
             holdout: 0.0,
             metrics: Metrics::default(),
@@ -25,14 +26,34 @@ fn unsorted_experiments_are_refused() {
 }
 
 #[test]
-fn an_experiment_with_other_arms_than_its_ranges_or_its_rules_is_refused() {
-    let why = "a malformed arm, or another number of arms than of ranges";
+fn an_experiment_with_other_arms_than_its_weights_or_its_rules_is_refused() {
+    let why = "a malformed arm, or another number of arms than of weights";
     assert_refused(|site| drop(site.experiments[0].arms.pop()), why);
     assert_refused(|site| site.experiments[0].arms.push("c".to_owned()), why);
     assert_refused(|site| site.experiments[0].arms[1] = "b,c".to_owned(), why);
     let why = "a rule refers to a missing variant, experiment or audience";
     assert_refused(|site| site.experiments[0].arms[1] = "c".to_owned(), why);
     assert_refused(|site| site.experiments[0].arms.swap(0, 1), why);
+}
+
+#[test]
+fn a_share_that_is_not_from_0_to_1_is_refused() {
+    let why = "a weight, the coverage or the holdout of an experiment is not from 0 to 1";
+    let members: [fn(&mut Experiment) -> &mut f64; 3] = [
+        |experiment| &mut experiment.weights[0],
+        |experiment| &mut experiment.coverage,
+        |experiment| &mut experiment.holdout,
+    ];
+    for share in members {
+        for number in [0.0, 1.0] {
+            let mut site = site();
+            *share(&mut site.experiments[0]) = number;
+            request_everything(open_site(&site).expect("the snapshot opens"));
+        }
+        for number in [-f64::MIN_POSITIVE, 1.0_f64.next_up(), f64::NAN] {
+            assert_refused(|site| *share(&mut site.experiments[0]) = number, why);
+        }
+    }
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn split(input: &Json) -> Json {
     let observed: Vec<u64> =
         numbers(&input["observed"]).into_iter().map(|visitors| visitors as u64).collect();
     let weights = numbers(&input["weights"]);
-    let test = test_any_time(&observed, &weights).expect("a test");
+    let test = test_any_time(&[(observed, weights)]).expect("a test");
     json!({ "logBayesFactor": test.ln_bayes_factor, "p": test.p })
 }
 

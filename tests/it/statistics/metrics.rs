@@ -6,7 +6,7 @@ use parallax::testing::insights::statistics::metric::{
     ArmSums, BUYERS_MIN, CONVERSIONS_MIN, Comparison, DOUBTFUL_VISITORS_MIN, GuardrailVerdict, MetricKind,
     MetricResult, Settings, TooEarly, VISITORS_MIN, Verdict, compare, has_too_many_doubtful, summarize,
 };
-use parallax::testing::insights::statistics::mismatch::{BAYES_FACTOR_MAX, test_any_time};
+use parallax::testing::insights::statistics::mismatch::{BAYES_FACTOR_MAX, Mismatch, test_any_time};
 use parallax::testing::insights::statistics::moments::Moments;
 use parallax::testing::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 
@@ -169,9 +169,25 @@ fn an_arm_is_described_by_an_interval_of_its_own() {
     assert_eq!(summarize(MetricKind::Proportion, &rate(0, 0), 0.05).mean, None);
 }
 
+fn test_of(observed: &[u64], weights: &[f64]) -> Option<Mismatch> {
+    test_any_time(&[(observed.to_vec(), weights.to_vec())])
+}
+
+#[test]
+fn the_periods_of_a_mismatch_multiply_their_bayes_factors() {
+    let period = |observed: [u64; 2], weights: [f64; 2]| (observed.to_vec(), weights.to_vec());
+    let (first, second) = (period([30, 60], [0.25, 0.75]), period([700, 800], [0.5, 0.5]));
+    let ln = |periods: &[_]| test_any_time(periods).expect("a test").ln_bayes_factor;
+    let both = ln(&[first.clone(), second.clone()]);
+    assert!((both - ln(&[first.clone()]) - ln(&[second])).abs() < 1e-12);
+    // A period in which one arm is open tests nothing.
+    assert_eq!(ln(&[first.clone(), period([9, 1], [1.0, 0.0])]), ln(&[first]));
+    assert_eq!(test_any_time(&[]), None);
+}
+
 #[test]
 fn a_mismatch_is_tested_over_the_arms_of_positive_weight() {
-    let test = |observed: &[u64], weights: &[f64]| test_any_time(observed, weights).map(|test| test.p);
+    let test = |observed: &[u64], weights: &[f64]| test_of(observed, weights).map(|test| test.p);
     let two = test(&[5_200, 4_800], &[0.5, 0.5]).expect("a test");
     assert!(two < 0.05, "{two}");
     assert_eq!(test(&[5_200, 700, 4_800], &[0.5, 0.0, 0.5]), Some(two));
@@ -183,8 +199,7 @@ fn a_mismatch_is_tested_over_the_arms_of_positive_weight() {
 
 #[test]
 fn a_mismatch_raises_the_alarm_above_its_bayes_factor() {
-    let tests =
-        (5_000..6_000).map(|visitors| test_any_time(&[visitors, 5_000], &[0.5, 0.5]).expect("a test"));
+    let tests = (5_000..6_000).map(|visitors| test_of(&[visitors, 5_000], &[0.5, 0.5]).expect("a test"));
     let tests: Vec<_> = tests.collect();
     let first = tests.iter().position(|test| test.is_alarm).expect("an alarm");
     assert!(first > 100, "{first}");
@@ -193,7 +208,7 @@ fn a_mismatch_raises_the_alarm_above_its_bayes_factor() {
         assert_eq!(test.is_alarm, test.bayes_factor() > BAYES_FACTOR_MAX);
         assert_eq!(test.is_alarm, test.p < 0.001);
     }
-    let certain = test_any_time(&[1_000_000, 0], &[0.5, 0.5]).expect("a test");
+    let certain = test_of(&[1_000_000, 0], &[0.5, 0.5]).expect("a test");
     assert_eq!((certain.bayes_factor(), certain.p), (f64::MAX, 0.0));
 }
 

@@ -141,7 +141,7 @@ proptest! {
     fn tests_of_splits_are_finite(
         observed in prop::collection::vec(any_count(), 0..5), weights in prop::collection::vec(any_amount(), 0..5)
     ) {
-        if let Some(test) = test_any_time(&observed, &weights) {
+        if let Some(test) = test_any_time(&[(observed.clone(), weights.clone())]) {
             prop_assert!(test.ln_bayes_factor.is_finite() && test.bayes_factor().is_finite(), "{test:?}");
             prop_assert!((0.0..=1.0).contains(&test.p), "{test:?}");
         }

@@ -68,7 +68,7 @@ fn count_mismatches(experiments: usize, share: f64, seed: u64) -> usize {
         (0..DAYS).fold(false, |is_alarm, _| {
             let a = of_a.draw(&mut dice);
             arms = [arms[0] + a, arms[1] + 2 * VISITORS_PER_DAY - a];
-            is_alarm | test_any_time(&arms, &[0.5, 0.5]).expect("a test").is_alarm
+            is_alarm | test_any_time(&[(arms.to_vec(), vec![0.5, 0.5])]).expect("a test").is_alarm
         })
     };
     (0..experiments).filter(has_alarm).count()
