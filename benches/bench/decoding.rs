@@ -61,6 +61,10 @@ impl Environment for StubEnvironment {
         Some(self.0.text())
     }
 
+    fn phase_hash(&self, _experiment_key: &str, _arm: &str) -> Option<u32> {
+        None
+    }
+
     fn generate_message_id(&mut self) -> [u8; 16] {
         *b"0123456789abcdef"
     }

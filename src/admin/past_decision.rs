@@ -23,6 +23,7 @@ use crate::site::catalog::versions::Versions;
 use crate::site::snapshot::format::ArchivedPage;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
+use crate::visitors::profile::enrolments::Enrolments;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Cut, PastRecord};
 
@@ -133,6 +134,7 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
         user_id,
         is_user_unverified: false,
         profile: profile.and_then(Profile::decode),
+        enrolments: profile.map_or(Enrolments::NONE, |_| Enrolments::decode(&record.enrolments)),
         agent,
         locale: request.locale.as_deref().map(str::as_bytes),
         country: record.context.country(),

@@ -36,6 +36,10 @@ impl Environment for RequestEnvironment<'_> {
         self.path.parse(path).ok().map(|()| self.path.text())
     }
 
+    fn phase_hash(&self, experiment_key: &str, arm: &str) -> Option<u32> {
+        self.site.phase_hash(experiment_key, arm)
+    }
+
     fn generate_message_id(&mut self) -> [u8; 16] {
         self.ids.next_id()
     }

@@ -141,7 +141,10 @@ fn with_visitor<'a, R>(
     }
     // A crawler gets the baseline, also with the ID of a visitor.
     if !visitor.gets_baseline() {
-        visitor.profile = lookup.and_then(|(pinned, key)| pinned.profile(key));
+        if let Some((profile, enrolments)) = lookup.and_then(|(pinned, key)| pinned.visitor(key)) {
+            visitor.profile = Some(profile);
+            visitor.enrolments = enrolments;
+        }
     }
     Ok(callback(&visitor, origin, decision_buffers))
 }

@@ -10,7 +10,7 @@ use super::message::{Header, Kind, Message};
 use super::producer::ProducerId;
 
 /// The fold version of this release. A release that folds a record into other bytes has another one.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 2;
 
 /// The ID of an era: random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

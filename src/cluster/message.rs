@@ -18,7 +18,7 @@
 //! ```text
 //! OFFSET  SIZE  FIELD         MEANING
 //! 0       8     magic         FF 50 4C 58 4D 45 53 53 ("\xFFPLXMESS")
-//! 8       2     format        message format, 2. Each value implies one layout of records, that of log/format.rs
+//! 8       2     format        message format, 3. Each value implies one layout of records, that of log/format.rs
 //! 10      2     kind          1 run, 2 heartbeat, 3 forget, 4 era, 5 status request
 //! 12      4     count         of records; 0 in a message that is no run
 //! 16      16    era
@@ -60,7 +60,7 @@ use crate::record::Record;
 /// First bytes of a message.
 const MAGIC: [u8; 8] = *b"\xFFPLXMESS";
 /// The format that this release writes and reads.
-pub const FORMAT: u16 = 2;
+pub const FORMAT: u16 = 3;
 /// Length of the fixed part.
 pub const HEADER_BYTES: usize = 88;
 /// Bytes of records in a run before compression, unless a single record is longer. 256 KiB batches compress to

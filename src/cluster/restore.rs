@@ -156,14 +156,14 @@ fn own_checkpoints(
         let opened = CheckpointReader::open(directory.disk(), &directory.path_of(number));
         let state = opened.and_then(|reader| reader.stream().map(|bytes| (reader, bytes)));
         match state {
-            // The tables of all nodes are equal, so one node alone cannot continue with another fold.
-            Ok((reader, _)) if reader.is_of_earlier_fold() => warnings.push(format!(
-                "{}: not used: {}",
-                checkpoint_name(number),
-                CheckpointError::EarlierFold
-            )),
             Ok((reader, bytes)) if !bytes.is_empty() => match decode_state(&checkpoint_name(number), &bytes)?
             {
+                // The tables of all nodes are equal, so one node alone cannot continue with another fold.
+                _ if reader.is_of_earlier_fold() => warnings.push(format!(
+                    "{}: not used: {}",
+                    checkpoint_name(number),
+                    CheckpointError::EarlierFold
+                )),
                 Some(saved) => found.push(Found { reader, saved, number: Some(number) }),
                 None => {
                     warnings.push(format!("{}: its section `stream` is invalid", checkpoint_name(number)))
@@ -214,11 +214,12 @@ fn read_file(path: &Path) -> Result<Found, String> {
     let name = path.display();
     let reader =
         CheckpointReader::open(&RealDisk, path).map_err(|error| format!("--bootstrap {name}: {error}"))?;
+    let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;
+    let saved = decode_state(&format!("--bootstrap {name}"), &bytes)?;
     if reader.is_of_earlier_fold() {
         return Err(format!("--bootstrap {name}: {}", CheckpointError::EarlierFold));
     }
-    let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;
-    let saved = decode_state(&format!("--bootstrap {name}"), &bytes)?.ok_or_else(|| {
+    let saved = saved.ok_or_else(|| {
         format!("--bootstrap {name}: it is the checkpoint of a server that is alone; make a file with `parallax cluster found`")
     })?;
     Ok(Found { reader, saved, number: None })

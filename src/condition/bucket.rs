@@ -11,7 +11,7 @@ const BUCKETS: u32 = 10_000;
 /// Most digits after the point of a number that [`without_residue`] rounds to.
 const DIGITS_MAX: usize = 12;
 /// Largest residue of a sum of shares. Each of 64 additions of numbers up to 1 is off by at most 1.2e-16.
-const RESIDUE_MAX: f64 = 1e-14;
+pub(crate) const RESIDUE_MAX: f64 = 1e-14;
 
 /// Returns the number of `value` under `seed_parts`. The parts of the seed count as one text, so
 /// `["__", namespace]` needs no concatenation.

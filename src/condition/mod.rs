@@ -36,11 +36,11 @@ mod tree;
 pub(crate) mod value;
 mod verify;
 
+pub(crate) use bucket::{RESIDUE_MAX, ranges_of_weights, without_residue};
 pub use bucket::{
     bucket_ranges, bucket_shares, choose_variation, equal_weights, hash, hash_after_seed, in_namespace,
     seed_hash,
 };
-pub(crate) use bucket::{ranges_of_weights, without_residue};
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo, NoAudiences};

@@ -41,7 +41,11 @@ impl EncodeBuffers {
         request.policy.ip.write_stored(ip, request.peer, &mut self.ip);
         self.payload.clear();
         write_payload(event, members, request.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
+        let experiments = event.experiments.or(has_exposure.then_some(&self.exposure));
         write_fold_input(event, members, request, environment, &mut self.url, &mut self.fold_input);
+        if let Some(experiments) = experiments.filter(|_| !agent.is_crawler) {
+            write_enrolments(event.kind, experiments, environment, &mut self.fold_input);
+        }
         let (message_id, key) = match event.message_id {
             Some(id) => (id, dedup_key(request.site, id, &mut self.key_input)),
             // A generated ID never takes part in deduplication (key 0). Otherwise a client that guesses the
@@ -70,7 +74,7 @@ impl EncodeBuffers {
             path: has_page.then_some(&self.page),
             variants: event.variants,
             ip: Some(self.ip.as_str()).filter(|ip| !ip.is_empty()),
-            experiments: event.experiments.or(has_exposure.then_some(&self.exposure)),
+            experiments,
             context: RecordContext::new(agent, country, language),
             is_redacted: false,
             payload: &self.payload,
@@ -95,6 +99,20 @@ fn write_fold_input(
         touch.into_iter().for_each(|texts| out.add_touch(texts));
     }
     write_members(event.kind, members, out);
+}
+
+/// Adds the phases of the pairs whose experiment and arm are published. Any other pair, such as a forged one or one of a cached
+/// page, enrols the visitor in nothing.
+fn write_enrolments(
+    kind: RecordKind,
+    experiments_text: &str,
+    environment: &impl Environment,
+    out: &mut FoldInputBuilder,
+) {
+    if matches!(kind, RecordKind::Page | RecordKind::Track) {
+        let pairs = experiments_text.split(',').filter_map(|pair| pair.split_once(':'));
+        out.add_enrolments(pairs.filter_map(|(key, arm)| environment.phase_hash(key, arm)));
+    }
 }
 
 /// Adds the times by the client's clock, unless the record has them in its columns.

@@ -69,6 +69,9 @@ pub trait Environment {
     /// Returns the path in the form of routes, or `None` if it cannot be a route.
     fn page_path(&mut self, path: &str) -> Option<&str>;
 
+    /// Returns the hash of the phase in which this arm of an experiment is published. `None` if it is not published.
+    fn phase_hash(&self, experiment_key: &str, arm: &str) -> Option<u32>;
+
     /// Returns a new message ID of lower-case hex digits.
     fn generate_message_id(&mut self) -> [u8; 16];
 }

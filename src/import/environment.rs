@@ -39,6 +39,10 @@ impl Environment for ImportEnvironment {
         self.path.parse(path).ok().map(|()| self.path.text())
     }
 
+    fn phase_hash(&self, _experiment_key: &str, _arm: &str) -> Option<u32> {
+        None
+    }
+
     fn generate_message_id(&mut self) -> [u8; 16] {
         // A line without a message ID gets one that follows from its text.
         [b'0'; 16]

@@ -16,3 +16,6 @@ pub(crate) const PHASES_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Size of the file `phases` in the data directory. The server writes no larger one, because phases are
 /// smaller there than in memory. A larger file is damage and is not read.
 pub const PHASES_FILE_BYTES_MAX: u64 = PHASES_BYTES_MAX as u64;
+/// Number of enrolments of one ID, and of those that one event can add: a site rarely runs more experiments at the same time, and
+/// `compile` warns beyond it. Beyond it the enrolment with the oldest latest exposure is dropped.
+pub const ENROLMENTS_MAX: usize = 32;

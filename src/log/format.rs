@@ -97,6 +97,8 @@
 //! 4  client times a byte: bit 0 if the event states its time, bit 1 if it or its batch has `sentAt`; then for each bit
 //!                 that is set the received time minus that time, in milliseconds, zigzag. Only if `sentAt` is there,
 //!                 or the stated time differs from `timestamp`. A record of version 2 has no such part
+//! 5  enrolments   of a page or a track event: a byte with their number, 1 to 32; then the phase hashes, 4 bytes each. They
+//!                 enrol the anon ID, or the user ID of a record without one. A record of version 3 has no such part
 //! 3  changes      of an identify or profile event, to the end: the number of traits left out (2), then
 //!                 operations
 //! operation       0 set, 1 setOnce, 2 unset, 3 increment, 4 append, 5 union, 6 remove (1); count of traits (2);
@@ -145,7 +147,7 @@
 //! bytes there are 0.
 //!
 //! **The fold** reads columns and the fold input, never the payload. Without its client times, which take at most 16
-//! bytes, a fold input is no longer than the payload. The fold uses the column `timestamp`. The client times are kept so
+//! bytes, and its enrolments, which take at most 130, a fold input is no longer than the payload. The fold uses the column `timestamp`. The client times are kept so
 //! that another rule for wrong clocks can be applied to recorded events.
 //! Left out are traits with a value over `TRAIT_BYTES_MAX`, with a name over `TRAIT_NAME_BYTES_MAX`, and with a
 //! number that does not fit a float. Malformed content ends the reading of a fold input and is no damage.
@@ -203,7 +205,7 @@
 //! consists of zeros that fill the length. Readers skip it.
 //!
 //! **A redacted record** belongs to a visitor that was not erased, and named an erased ID. That ID is absent, in the
-//! columns and as `previousId` in the fold input, and the payload is `{}`, because the payload repeats the ID. All
+//! columns and as `previousId` in the fold input. The enrolments of a removed anon ID are absent too. The payload is `{}`, because the payload repeats the ID. All
 //! other fields remain. The record keeps its length, so zeros follow its fold input.
 //!
 //! No erasure changes the seq, the length or the received time of a record. The positions of exports rely on this: see
@@ -264,7 +266,7 @@
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
 //! A reader rejects a format version that it does not know. Version 1 is rejected. A record
-//! of version 2 means the same in version 3, so a rewritten segment of version 2 has version 3.
+//! of version 2 or 3 means the same in version 4, so a rewritten segment has version 4.
 //!
 //! **The filter** of a footer has the anon ID and the user ID of each record, and a `previousId` as both kinds of ID.
 //!
@@ -290,7 +292,7 @@ pub(crate) const OLDEST_MAGIC: [u8; 8] = *b"\xFFPLXOLDS";
 /// First bytes of the file `secret`.
 pub(crate) const SECRET_MAGIC: [u8; 8] = *b"\xFFPLXSECR";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The earliest format version that this release reads.
 pub(crate) const FORMAT_VERSION_MIN: u32 = 2;
 /// Length of a segment's header. The first batch begins here.

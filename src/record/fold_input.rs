@@ -5,6 +5,7 @@
 //! that a client chooses can be the magic of a batch.
 
 use super::TIME_MS_MAX;
+use crate::limits::ENROLMENTS_MAX;
 use crate::varint::{Decoder, put_signed, put_sized};
 
 /// Bytes of a word, and the bytes of content in it.
@@ -15,6 +16,7 @@ const TOUCH: u8 = 1;
 const PREVIOUS_ID: u8 = 2;
 const CHANGES: u8 = 3;
 const CLIENT_TIMES: u8 = 4;
+const ENROLMENTS: u8 = 5;
 
 /// Bits of the times that a part of client times has.
 const HAS_TIMESTAMP: u8 = 1;
@@ -148,6 +150,26 @@ impl EncodedTimes {
     }
 }
 
+/// The hashes of phases of experiments, each 4 bytes, little-endian.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PhaseHashes<'a>(&'a [[u8; 4]]);
+
+impl<'a> PhaseHashes<'a> {
+    fn decode(decoder: &mut Decoder<'a>) -> Option<Self> {
+        let count = usize::from(decoder.byte()?);
+        let is_valid = (1..=ENROLMENTS_MAX).contains(&count);
+        is_valid.then(|| decoder.take(count * 4)).flatten().map(|bytes| Self(bytes.as_chunks().0))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
+        self.0.iter().map(|hash| u32::from_le_bytes(*hash))
+    }
+}
+
 /// The parts of an unpacked fold input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FoldParts<'a> {
@@ -157,6 +179,8 @@ pub(crate) struct FoldParts<'a> {
     pub previous_id: Option<&'a str>,
     /// The times by the client's clock, relative to the receipt.
     pub client_times: EncodedTimes,
+    /// The phases of experiments that the event enrols its ID in.
+    pub enrolments: PhaseHashes<'a>,
     /// The trait changes of an identify or profile event, in the encoding of `events::changes`.
     pub changes: Option<&'a [u8]>,
 }
@@ -172,6 +196,10 @@ impl<'a> FoldParts<'a> {
                 PREVIOUS_ID => parts.previous_id = content.text(),
                 CLIENT_TIMES => match EncodedTimes::decode(&mut content) {
                     Some(times) => parts.client_times = times,
+                    None => break,
+                },
+                ENROLMENTS => match PhaseHashes::decode(&mut content) {
+                    Some(hashes) => parts.enrolments = hashes,
                     None => break,
                 },
                 CHANGES => parts.changes = Some(std::mem::take(&mut content.0)),
@@ -219,6 +247,22 @@ impl FoldInputBuilder {
         }
     }
 
+    /// Adds the phases that an event enrols its ID in, without repetitions and at most [`ENROLMENTS_MAX`] of them.
+    pub fn add_enrolments(&mut self, phase_hashes: impl Iterator<Item = u32>) {
+        let start = self.content.len();
+        self.content.extend([ENROLMENTS, 0]);
+        for hash in phase_hashes {
+            let added = self.content[start + 2..].as_chunks().0;
+            if added.len() < ENROLMENTS_MAX && !added.contains(&hash.to_le_bytes()) {
+                self.content.extend_from_slice(&hash.to_le_bytes());
+                self.content[start + 1] += 1;
+            }
+        }
+        if self.content[start + 1] == 0 {
+            self.content.truncate(start);
+        }
+    }
+
     /// Adds the trait changes that `write` appends. They are the last part.
     pub(crate) fn add_changes(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.content.len();
@@ -241,14 +285,27 @@ impl FoldInputBuilder {
     }
 }
 
-/// Passes the fold input without `previousId` to `visit`.
-pub(crate) fn without_previous_id<T>(fold_input: FoldInput<'_>, visit: impl FnOnce(FoldInput<'_>) -> T) -> T {
+/// The parts to remove from a fold input.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RemovedParts {
+    pub previous_id: bool,
+    pub enrolments: bool,
+}
+
+/// Passes the fold input without some parts to `visit`.
+pub(crate) fn without_parts<T>(
+    fold_input: FoldInput<'_>,
+    removed: RemovedParts,
+    visit: impl FnOnce(FoldInput<'_>) -> T,
+) -> T {
     let mut content = Vec::new();
     let mut builder = FoldInputBuilder::default();
     fold_input.unpack(&mut content);
     let parts = FoldParts::parse(&content);
     parts.touch.into_iter().for_each(|touch| builder.add_touch(touch.texts()));
+    parts.previous_id.filter(|_| !removed.previous_id).into_iter().for_each(|id| builder.add_previous_id(id));
     builder.add_encoded_times(parts.client_times);
+    builder.add_enrolments(parts.enrolments.iter().filter(|_| !removed.enrolments));
     parts.changes.into_iter().for_each(|changes| builder.add_changes(|out| out.extend_from_slice(changes)));
     visit(builder.finish())
 }

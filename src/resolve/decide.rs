@@ -14,6 +14,7 @@ use crate::site::snapshot::format::{
     ArchivedZone,
 };
 use crate::url::PageUrl;
+use crate::visitors::profile::enrolments::Enrolments;
 
 /// Buffers for decisions, reused from request to request.
 #[derive(Debug, Default)]
@@ -64,6 +65,7 @@ impl DecisionBuffers {
         let mut decider = Decider {
             site,
             id: visitor.id(),
+            enrolments: visitor.enrolments,
             evaluator: Evaluator {
                 document: &document,
                 audiences: &audiences,
@@ -120,6 +122,8 @@ struct Decider<'a, 'w> {
     site: &'a ArchivedSite,
     /// The ID that experiments hash.
     id: Option<&'a str>,
+    /// The enrolments of that ID.
+    enrolments: Enrolments<'a>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
     experiments: &'w mut DecidingExperiments,
 }
@@ -142,7 +146,12 @@ impl Decider<'_, '_> {
                     return None;
                 }
                 let index = experiment.to_native();
-                let assignment = Assignment::of(&self.site.experiments[usize::from(index)], id);
+                let assignment = Assignment::of(
+                    self.site,
+                    &self.site.experiments[usize::from(index)],
+                    id,
+                    self.enrolments,
+                );
                 let variant = assignment.variant(arms)?;
                 let arm = (assignment != Assignment::HeldOut).then_some(variant);
                 self.experiments.add(index, zone_index, arm);
@@ -157,6 +166,8 @@ impl Decider<'_, '_> {
 pub(super) enum Assignment {
     /// Outside the experiment's namespace: the rule does not match.
     OutsideNamespace,
+    /// Enrolled in another experiment of the namespace: the rule does not match.
+    EnrolledElsewhere,
     /// Held out: the rule matches with `default`.
     HeldOut,
     /// In no arm's range: the rule does not match.
@@ -166,11 +177,23 @@ pub(super) enum Assignment {
 }
 
 impl Assignment {
-    pub(super) fn of(experiment: &ArchivedExperiment, visitor_id: &str) -> Self {
-        if let Some(namespace) = experiment.namespace.as_ref()
-            && !condition::in_namespace(visitor_id, &namespace.name, range(&namespace.range))
-        {
-            return Self::OutsideNamespace;
+    /// Assigns an ID. An enrolled ID takes part at any coverage and outside of the namespace. So it keeps its arm, because the
+    /// range of an arm at a coverage is the start of its range at 1.
+    pub(super) fn of(
+        site: &ArchivedSite,
+        experiment: &ArchivedExperiment,
+        visitor_id: &str,
+        enrolments: Enrolments<'_>,
+    ) -> Self {
+        let is_enrolled = enrolments.contains(experiment.phase_hash.to_native());
+        if let Some(share) = experiment.namespace.as_ref().filter(|_| !is_enrolled) {
+            let namespace = &site.namespaces[usize::from(share.namespace.to_native())];
+            if !condition::in_namespace(visitor_id, &namespace.name, range(&share.range)) {
+                return Self::OutsideNamespace;
+            }
+            if enrolments.iter().any(|(hash, _)| namespace.phase_hashes.binary_search(&hash.into()).is_ok()) {
+                return Self::EnrolledElsewhere;
+            }
         }
         let seed = experiment.seed.as_str();
         let held_out = |h: f64| condition::hash(&["holdout:", seed], visitor_id, 2).is_some_and(|n| n < h);
@@ -178,7 +201,8 @@ impl Assignment {
         if holdout > 0.0 && held_out(holdout) {
             return Self::HeldOut;
         }
-        let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges(experiment));
+        let coverage = if is_enrolled { 1.0 } else { experiment.coverage.to_native() };
+        let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges(experiment, coverage));
         arm.map_or(Self::OutsideCoverage, Self::Arm)
     }
 
@@ -186,7 +210,7 @@ impl Assignment {
         match self {
             Self::Arm(arm) => arms.get(arm).copied(),
             Self::HeldOut => Some(DEFAULT_VARIANT),
-            Self::OutsideNamespace | Self::OutsideCoverage => None,
+            Self::OutsideNamespace | Self::EnrolledElsewhere | Self::OutsideCoverage => None,
         }
     }
 }
@@ -197,9 +221,8 @@ pub(super) fn bucket(experiment: &ArchivedExperiment, visitor_id: &str) -> f64 {
 }
 
 /// Returns the range of each arm in [0, 1).
-pub(super) fn ranges(experiment: &ArchivedExperiment) -> impl Iterator<Item = (f64, f64)> {
-    let weights = experiment.weights.iter().map(|weight| weight.to_native());
-    condition::ranges_of_weights(weights, experiment.coverage.to_native())
+pub(super) fn ranges(experiment: &ArchivedExperiment, coverage: f64) -> impl Iterator<Item = (f64, f64)> {
+    condition::ranges_of_weights(experiment.weights.iter().map(|weight| weight.to_native()), coverage)
 }
 
 fn range(range: &ArchivedRange) -> (f64, f64) {

@@ -12,6 +12,7 @@ use crate::condition::{DecidingTest, Evaluator, Memo, Patterns, without_residue}
 use crate::site::snapshot::format::{
     ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
 };
+use crate::visitors::profile::enrolments::Enrolments;
 
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
 /// tried.
@@ -30,6 +31,7 @@ pub(crate) fn explain(
     let mut explainer = Explainer {
         site,
         id: visitor.id(),
+        enrolments: visitor.enrolments,
         evaluator: Evaluator {
             document: &document,
             audiences: &audiences,
@@ -56,6 +58,7 @@ pub(crate) fn explain(
 struct Explainer<'a, 'w> {
     site: &'a ArchivedSite,
     id: Option<&'a str>,
+    enrolments: Enrolments<'a>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
 }
 
@@ -98,9 +101,9 @@ impl<'a> Explainer<'a, '_> {
                         json!({ "path": "anonId", "operator": "$exists", "expected": true, "actual": false });
                     return (false, why, Json::Null);
                 };
-                let place = Assignment::of(experiment, id);
+                let place = Assignment::of(self.site, experiment, id, self.enrolments);
                 let matched = holds && place.variant(arms).is_some();
-                (matched, leaf_json(leaf), experiment_json(experiment, id, place))
+                (matched, leaf_json(leaf), experiment_json(self.site, experiment, id, place, self.enrolments))
             }
         }
     }
@@ -124,20 +127,29 @@ fn leaf_json(test: Option<DecidingTest<'_>>) -> Json {
     })
 }
 
-fn experiment_json(experiment: &ArchivedExperiment, visitor_id: &str, assignment: Assignment) -> Json {
-    let namespace = experiment.namespace.as_ref().map(|namespace| {
-        let [from, to] = [namespace.range.from, namespace.range.to].map(|end| end.to_native() + 0.0);
-        json!([namespace.name.as_str(), from, to])
+fn experiment_json(
+    site: &ArchivedSite,
+    experiment: &ArchivedExperiment,
+    visitor_id: &str,
+    assignment: Assignment,
+    enrolments: Enrolments<'_>,
+) -> Json {
+    let namespace = experiment.namespace.as_ref().map(|share| {
+        let [from, to] = [share.range.from, share.range.to].map(|end| end.to_native() + 0.0);
+        json!([site.namespaces[usize::from(share.namespace.to_native())].name.as_str(), from, to])
     });
-    let ranges = ranges(experiment).map(|(from, to)| [from, to].map(without_residue));
+    let ranges =
+        ranges(experiment, experiment.coverage.to_native()).map(|(from, to)| [from, to].map(without_residue));
     json!({
         "key": experiment.key.get(), "hash": bucket(experiment, visitor_id),
         "ranges": ranges.collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
+        "enrolled": enrolments.contains(experiment.phase_hash.to_native()),
         "in": match assignment {
             Assignment::Arm(_) => "range",
             Assignment::OutsideCoverage => "coverage",
             Assignment::OutsideNamespace => "namespace",
+            Assignment::EnrolledElsewhere => "other_experiment",
             Assignment::HeldOut => "holdout",
         },
     })

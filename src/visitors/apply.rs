@@ -10,6 +10,8 @@
 //!   the one that its anon ID is linked to.
 //! * Eviction and the limit on the IDs of a user remove aliases. [`LostAliases`] keeps these IDs. A link of such
 //!   an ID drops its anonymous profile, because the events in it belong to the user before.
+//! * An exposure to a published experiment enrols the ID that experiments hash. The enrolment is in that ID's own entry: the
+//!   profile, or the alias once the ID is linked. A link moves it there. A merge moves none.
 //! * Records of flagged crawlers, groups, other aliases, void records and tombstones change nothing.
 //!
 //! Invariants: an alias always leads to the profile of a user that lists the anon ID. The table is a function
@@ -17,12 +19,13 @@
 
 use super::profile::FoldCounts;
 use super::profile::builder::ProfileBuilder;
+use super::profile::enrolments::Enrolments;
 use super::profile::event::Event;
-use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
+use super::profile::profile::{Profile, TableEntry, decode_alias, decode_enrolments, encode_alias};
 use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
 use crate::events::identity::{self, NamedOwner};
-use crate::record::fold_input::FoldParts;
+use crate::record::fold_input::{FoldParts, PhaseHashes};
 use crate::record::{IdKind, Record, RecordKind, hash_parts};
 use crate::visitors::ties::lost::LostAliases;
 
@@ -197,6 +200,9 @@ impl ProfileUpdater {
             RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counts),
             RecordOwner::User(user_id) => place.fold_user(user_id, &event, counts),
         }
+        if !parts.enrolments.is_empty() {
+            place.enrol(record, parts.enrolments);
+        }
     }
 }
 
@@ -283,6 +289,7 @@ impl SiteTable<'_> {
         let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
         let user_key = self.hasher.key(self.site, IdKind::User, user_id);
         let before = self.user_key_of(anon_key);
+        let enrolments = self.enrolments_of(anon_key);
         if let Some(other_key) = before.filter(|key| *key != user_key) {
             self.unlink(anon_id, other_key);
         }
@@ -300,13 +307,42 @@ impl SiteTable<'_> {
         let rank = draft.write(self.buffer);
         self.table.put(user_key, self.buffer, rank);
         if before != Some(user_key) {
-            self.table.put(anon_key, &encode_alias(user_key), EvictionClass::Pinned);
+            self.put_alias(anon_key, user_key, &enrolments);
         }
         if let Some(key) = gone {
             self.table.remove(key);
             self.lost.insert(key.0);
         }
         before != Some(user_key)
+    }
+
+    /// Enrols the ID that experiments hash: the anon ID of a record, or the user ID of a record without one.
+    fn enrol(&mut self, record: &Record<'_>, phase_hashes: PhaseHashes<'_>) {
+        let anon_id = record.anon_id.map(|id| (IdKind::Anon, id));
+        let Some((id_kind, id)) = anon_id.or(record.user_id.map(|id| (IdKind::User, id))) else { return };
+        let key = self.hasher.key(self.site, id_kind, id);
+        let standing = self.table.get(key);
+        let enrolments = standing.map_or(Enrolments::NONE, decode_enrolments);
+        let Some(enrolments) = enrolments.after(phase_hashes.iter(), record.timestamp_ms) else { return };
+        if let Some(user_key) = standing.and_then(decode_alias) {
+            return self.put_alias(key, user_key, &enrolments);
+        }
+        // An ID without a profile lost its alias, and its events belong to a user.
+        let draft = standing.and_then(ProfileBuilder::decode);
+        let mut draft = draft.unwrap_or_else(|| ProfileBuilder::for_anonymous(self.site, id));
+        draft.enrolments = Enrolments::decode(&enrolments);
+        let rank = draft.write(self.buffer);
+        self.table.put(key, self.buffer, rank);
+    }
+
+    /// Returns the enrolments of the ID with this key, encoded.
+    fn enrolments_of(&self, key: Key) -> Vec<u8> {
+        self.table.get(key).map_or(&[][..], |value| decode_enrolments(value).bytes()).to_vec()
+    }
+
+    fn put_alias(&mut self, anon_key: Key, user_key: Key, enrolments: &[u8]) {
+        encode_alias(user_key, enrolments, self.buffer);
+        self.table.put(anon_key, self.buffer, EvictionClass::Pinned);
     }
 
     /// Ends the link of an anon ID, if it has one.

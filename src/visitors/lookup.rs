@@ -4,7 +4,8 @@
 //! allocates nothing.
 
 use super::apply::KeyHasher;
-use super::profile::profile::{Profile, decode_alias};
+use super::profile::enrolments::Enrolments;
+use super::profile::profile::{Profile, decode_alias, decode_enrolments};
 use super::store::table::{Key, PinnedReader, TableReader};
 use crate::record::IdKind;
 
@@ -47,6 +48,15 @@ impl PinnedProfiles<'_> {
     /// Returns the profile of a key.
     pub(crate) fn profile(&self, key: Key) -> Option<Profile<'_>> {
         Profile::decode(self.encoded_profile(key)?)
+    }
+
+    /// Returns the profile of a key, and the enrolments of its ID.
+    pub(crate) fn visitor(&self, key: Key) -> Option<(Profile<'_>, Enrolments<'_>)> {
+        let value = self.table.get(key)?;
+        match decode_alias(value) {
+            Some(user_key) => Some((Profile::decode(self.table.get(user_key)?)?, decode_enrolments(value))),
+            None => Profile::decode(value).map(|profile| (profile, profile.enrolments())),
+        }
     }
 
     /// Returns the encoded profile of a key.

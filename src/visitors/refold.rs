@@ -8,7 +8,8 @@ use super::apply::{KeyHasher, ProfileUpdater};
 use super::lookup::ProfileReader;
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use super::profile::FoldCounts;
-use super::profile::profile::decode_alias;
+use super::profile::enrolments::Enrolments;
+use super::profile::profile::{decode_alias, decode_enrolments};
 use super::store::table::Table;
 use crate::ids;
 use crate::log::{EraseRule, LogError, LogItem, Queue, Records, segment_spans};
@@ -52,6 +53,8 @@ pub(crate) struct PastRecord {
     pub payload: String,
     /// The encoded profile. `None` for a new visitor.
     pub profile: Option<Vec<u8>>,
+    /// The encoded enrolments of the ID that experiments hash.
+    pub enrolments: Vec<u8>,
 }
 
 /// The state of a visitor before a record.
@@ -277,13 +280,24 @@ impl Refold {
             touch: touch.unwrap_or_default(),
             payload: record.payload.to_owned(),
             profile: visitor_id.and_then(|visitor_id| self.profile(visitor_id)).map(<[u8]>::to_vec),
+            enrolments: visitor_id
+                .map(|visitor_id| self.enrolments(visitor_id).bytes().to_vec())
+                .unwrap_or_default(),
         }
+    }
+
+    fn entry(&self, visitor_id: VisitorId<'_>) -> Option<&[u8]> {
+        let VisitorId { site, id_kind, id } = visitor_id;
+        self.table.get(self.hasher.key(site, id_kind, id))
+    }
+
+    fn enrolments(&self, visitor_id: VisitorId<'_>) -> Enrolments<'_> {
+        self.entry(visitor_id).map_or(Enrolments::NONE, decode_enrolments)
     }
 
     /// Returns the encoded profile of an ID.
     fn profile(&self, visitor_id: VisitorId<'_>) -> Option<&[u8]> {
-        let VisitorId { site, id_kind, id } = visitor_id;
-        let value = self.table.get(self.hasher.key(site, id_kind, id))?;
+        let value = self.entry(visitor_id)?;
         match decode_alias(value) {
             Some(user_key) => self.table.get(user_key),
             None => Some(value),

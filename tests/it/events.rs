@@ -105,6 +105,10 @@ impl Environment for TestEnvironment {
         Some(self.path.text())
     }
 
+    fn phase_hash(&self, _experiment_key: &str, _arm: &str) -> Option<u32> {
+        None
+    }
+
     fn generate_message_id(&mut self) -> [u8; 16] {
         self.generated += 1;
         format!("{:016x}", self.generated).into_bytes().try_into().expect("16 digits")

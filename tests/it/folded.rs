@@ -53,6 +53,10 @@ impl Environment for UnknownEnvironment {
         None
     }
 
+    fn phase_hash(&self, _experiment_key: &str, _arm: &str) -> Option<u32> {
+        None
+    }
+
     fn generate_message_id(&mut self) -> [u8; 16] {
         *b"0123456789abcdef"
     }

@@ -51,6 +51,8 @@ mod fuzzed;
 mod golden;
 // Events as they are sent, and the records that they become.
 mod events;
+// Visitors who were exposed to an experiment, and its coverage later.
+mod enrolments;
 // Exposures from the answer to the export, computed again by published hash functions.
 mod exposed;
 // Real traffic, sent as page views.

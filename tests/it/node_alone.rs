@@ -76,7 +76,7 @@ fn a_node_without_profiles_is_not_ready_and_has_the_reason() {
             "parallax_cluster_connected 0",
             "parallax_cluster_unreturned_records 1",
             "parallax_cluster_invisible_acknowledgements_total 1",
-            "parallax_cluster_era_info{era=\"\",fold_version=\"1\"} 1",
+            "parallax_cluster_era_info{era=\"\",fold_version=\"2\"} 1",
         ] {
             assert!(metrics.text().lines().any(|found| found == line), "{line} is missing");
         }

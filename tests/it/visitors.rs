@@ -2,6 +2,7 @@
 
 mod bounds;
 mod encoding;
+mod enrolments;
 mod evicting;
 mod folding;
 mod identity;

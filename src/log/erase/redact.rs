@@ -3,7 +3,7 @@
 //! [`super::super::format`] specifies both. A record keeps its length, so that the records after it stay in
 //! their places.
 
-use crate::record::fold_input::without_previous_id;
+use crate::record::fold_input::{RemovedParts, without_parts};
 use crate::record::{
     FOLD_LENGTH_OFFSET, KEY_OFFSET, LENGTHS_OFFSET, RECORD_BYTES_MIN, Record, RecordKind, key_and_time,
     key_to_bytes,
@@ -59,13 +59,11 @@ pub(super) fn redact(bytes: &mut [u8], ids: RedactedIds) {
         is_redacted: true,
         ..record
     };
-    let encoded = if ids.previous_id {
-        without_previous_id(record.fold_input, |fold_input| {
-            Record { fold_input, ..remaining }.encode(&mut redacted)
-        })
-    } else {
-        remaining.encode(&mut redacted)
-    };
+    // The enrolments are those of the anonymous ID. Without it they would be those of the user ID.
+    let removed = RemovedParts { previous_id: ids.previous_id, enrolments: ids.anon_id };
+    let encoded = without_parts(record.fold_input, removed, |fold_input| {
+        Record { fold_input, ..remaining }.encode(&mut redacted)
+    });
     // All parts are those of a valid record, or shorter.
     debug_assert!(encoded.is_ok());
     replace(bytes, redacted, length);

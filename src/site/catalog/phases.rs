@@ -1,13 +1,14 @@
 //! The phases of experiments: the arms, weights, seed and holdout of each, and its coverages with the times when the server
 //! first served them.
 //!
-//! A change of the arms, weights, seed or holdout begins a phase, because it moves visitors to another arm. So does a lower
-//! coverage. A higher one moves nobody: the phase goes on. A result covers one phase. Input are the served snapshots, in the order of their publications. [`super::phases_file`] keeps
+//! A change of the arms, weights, seed or holdout begins a phase, because it moves visitors to another arm. A change of the
+//! coverage moves nobody who was exposed: the phase goes on. A result covers one phase. Input are the served snapshots, in the order of their publications. [`super::phases_file`] keeps
 //! the phases in the data directory. Previews have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::snapshot::format::{ArchivedExperiment, ArchivedSite};
+use crate::condition::RESIDUE_MAX;
 use crate::limits::{COVERAGES_KEPT_MAX, PHASES_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 
 /// An arm of a phase.
@@ -17,6 +18,13 @@ pub struct PhaseArm {
     pub key: String,
     /// Its share of the visitors that take part, as authored.
     pub weight: f64,
+}
+
+impl PhaseArm {
+    /// Returns whether another definition has this arm. A weight of file format 1 differs by the residue of its calculation.
+    fn is_same(&self, other: &Self) -> bool {
+        self.key == other.key && (self.weight - other.weight).abs() < RESIDUE_MAX
+    }
 }
 
 /// A coverage, and the time when the server first served it.
@@ -70,16 +78,17 @@ impl Phase {
         self.coverages.partition_point(|coverage| coverage.from_ms <= time_ms).saturating_sub(1)
     }
 
-    /// Goes on with a newer definition. Returns whether that is possible: the arms, the seed and the holdout are the same, and
-    /// the coverage did not fall, so every visitor keeps the arm.
+    /// Goes on with a newer definition. Returns whether that is possible: the arms, the seed and the holdout are the same, so
+    /// every enrolled visitor keeps the arm.
     fn go_on(&mut self, newer: &Self) -> bool {
-        let (before, coverage) = (self.coverage(), newer.coverage());
-        let is_same = self.arms == newer.arms && self.seed == newer.seed && self.holdout == newer.holdout;
-        if !is_same || coverage.share < before.share {
+        let has_same_arms = self.arms.len() == newer.arms.len()
+            && self.arms.iter().zip(&newer.arms).all(|(arm, newer)| arm.is_same(newer));
+        if !has_same_arms || self.seed != newer.seed || self.holdout != newer.holdout {
             return false;
         }
-        if coverage.share > before.share {
-            self.coverages.push(coverage);
+        self.arms.clone_from(&newer.arms);
+        if self.coverage().share != newer.coverage().share {
+            self.coverages.push(newer.coverage());
             if self.coverages.len() > COVERAGES_KEPT_MAX {
                 self.coverages.remove(1);
             }

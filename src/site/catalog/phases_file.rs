@@ -20,7 +20,8 @@
 //!
 //! Numbers are varints, and a text is its length and its bytes (`varint`).
 //!
-//! **Versions.** 1 had the ranges of the arms, and neither weights nor coverages. It counts as damaged.
+//! **Version 1** has other phases: the time, the seed, the number of arms, and the arms with the start and the end of their
+//! ranges. The reader calculates the weights and the coverage from them. The holdout is unknown and counts as 0.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.phases.hex`, a golden test.
 
@@ -29,6 +30,7 @@ use std::path::Path;
 
 use super::phases::{Coverage, ExperimentPhases, Phase, PhaseArm, Phases};
 use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile, decode_sorted};
+use crate::condition::without_residue;
 use crate::limits::{COVERAGES_KEPT_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 use crate::varint::{Decoder, put_number, put_sized};
 
@@ -37,6 +39,7 @@ pub(crate) static PHASES_FILE: FileKind = FileKind {
     name: "phases",
     magic: *b"\xFFPLXPHAS",
     format_version: 2,
+    format_version_min: 1,
     bytes_max: PHASES_FILE_BYTES_MAX,
     content: "phases of experiments",
     if_unreadable: "the first phase of each experiment begins now",
@@ -100,13 +103,19 @@ fn encode_phase(phase: &Phase, out: &mut Vec<u8>) {
 /// # Errors
 /// The content is damaged, or of another format version.
 pub fn decode(bytes: &[u8]) -> Result<Phases, FileDamage> {
-    let mut payload = Decoder(PHASES_FILE.unseal(bytes)?);
-    let by_site = decode_sorted(&mut payload, decode_experiments).filter(|_| payload.0.is_empty());
+    let (format_version, payload) = PHASES_FILE.unseal(bytes)?;
+    let decode_phase = if format_version == 1 { decode_phase_of_ranges } else { decode_phase };
+    let mut payload = Decoder(payload);
+    let decode_site = |decoder: &mut Decoder<'_>| decode_experiments(decoder, decode_phase);
+    let by_site = decode_sorted(&mut payload, decode_site).filter(|_| payload.0.is_empty());
     let phases = by_site.map(|by_site| Phases { by_site }).filter(|phases| phases.count() <= PHASES_MAX);
     phases.ok_or_else(|| PHASES_FILE.damage("its payload is malformed"))
 }
 
-fn decode_experiments(decoder: &mut Decoder<'_>) -> Option<ExperimentPhases> {
+fn decode_experiments(
+    decoder: &mut Decoder<'_>,
+    decode_phase: fn(&mut Decoder<'_>) -> Option<Phase>,
+) -> Option<ExperimentPhases> {
     decode_sorted(decoder, |decoder| {
         let count = decoder.number().filter(|count| (1..=PHASES_KEPT_MAX as u64).contains(count))?;
         let phases = (0..count).map(|_| decode_phase(decoder)).collect::<Option<Vec<_>>>()?;
@@ -130,6 +139,28 @@ fn decode_phase(decoder: &mut Decoder<'_>) -> Option<Phase> {
     let coverages = coverages.collect::<Option<Vec<_>>>()?;
     let is_sorted = coverages.is_sorted_by_key(|coverage| coverage.from_ms);
     is_sorted.then_some(Phase { arms, seed, holdout, coverages })
+}
+
+/// Decodes a phase of format version 1.
+fn decode_phase_of_ranges(decoder: &mut Decoder<'_>) -> Option<Phase> {
+    let from_ms = i64::try_from(decoder.number()?).ok()?;
+    let seed = decoder.text()?.to_owned();
+    let arms = (0..decoder.number()?).map(|_| {
+        let key = decoder.text()?.to_owned();
+        let start = decode_share(decoder)?;
+        let end = decode_share(decoder)?;
+        (start <= end).then_some((key, start, end))
+    });
+    let arms = arms.collect::<Option<Vec<_>>>()?;
+    let mut starts = arms.iter().map(|(_, start, _)| *start).skip(1);
+    let weight = |start: f64, next: f64| without_residue(next - start).clamp(0.0, 1.0);
+    let weights: Vec<f64> =
+        arms.iter().map(|(_, start, _)| weight(*start, starts.next().unwrap_or(1.0))).collect();
+    let shown = arms.iter().zip(&weights).find(|(_, weight)| **weight > 0.0);
+    let share = shown.map_or(0.0, |((_, start, end), weight)| without_residue((end - start) / weight));
+    let arms = arms.into_iter().zip(weights).map(|((key, ..), weight)| PhaseArm { key, weight });
+    let coverages = vec![Coverage { from_ms, share: share.clamp(0.0, 1.0) }];
+    Some(Phase { arms: arms.collect(), seed, holdout: 0.0, coverages })
 }
 
 fn decode_share(decoder: &mut Decoder<'_>) -> Option<f64> {

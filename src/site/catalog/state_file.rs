@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::little_endian::u32_at;
 use crate::storage;
 use crate::storage::disk::{Disk, FileIdentity, RealDisk};
 use crate::varint::Decoder;
@@ -37,7 +38,10 @@ pub(crate) struct FileKind {
     /// The name of the file.
     pub name: &'static str,
     pub magic: [u8; 8],
+    /// The format version that this release writes.
     pub format_version: u32,
+    /// The earliest format version that this release reads.
+    pub format_version_min: u32,
     /// A larger file is damage and is not read.
     pub bytes_max: u64,
     /// The content, for log lines.
@@ -68,18 +72,19 @@ impl FileKind {
         bytes
     }
 
-    /// Returns the payload of a file.
+    /// Returns the format version and the payload of a file.
     ///
     /// # Errors
     /// The content is damaged, or of another format version.
-    pub(super) fn unseal<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], FileDamage> {
+    pub(super) fn unseal<'b>(&self, bytes: &'b [u8]) -> Result<(u32, &'b [u8]), FileDamage> {
         let (header, payload) = bytes
             .split_at_checked(HEADER_BYTES)
             .ok_or_else(|| self.damage("it is shorter than its header"))?;
         if header[..8] != self.magic {
             return Err(self.damage("it does not begin with its magic"));
         }
-        if header[8..12] != self.format_version.to_le_bytes() {
+        let format_version = u32_at(header, 8);
+        if !(self.format_version_min..=self.format_version).contains(&format_version) {
             return Err(self.damage("its format version is unknown"));
         }
         if header[16..HASH_OFFSET] != (payload.len() as u64).to_le_bytes() {
@@ -88,7 +93,7 @@ impl FileKind {
         if header[HASH_OFFSET..] != hash_of(bytes) {
             return Err(self.damage("its hash is wrong"));
         }
-        Ok(payload)
+        Ok((format_version, payload))
     }
 
     /// Returns the damage of a file of this kind.

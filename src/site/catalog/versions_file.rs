@@ -39,6 +39,7 @@ pub(crate) static VERSIONS_FILE: FileKind = FileKind {
     name: "versions",
     magic: *b"\xFFPLXVERS",
     format_version: 1,
+    format_version_min: 1,
     bytes_max: VERSIONS_FILE_BYTES_MAX,
     content: "served versions",
     if_unreadable: "`since` knows none of them",
@@ -132,7 +133,8 @@ fn distinct_entries(versions: &Versions) -> Vec<EntryRef<'_>> {
 /// # Errors
 /// The content is damaged, or of another format version.
 pub fn decode(bytes: &[u8]) -> Result<SiteVersions, FileDamage> {
-    let mut payload = Decoder(VERSIONS_FILE.unseal(bytes)?);
+    let (_, payload) = VERSIONS_FILE.unseal(bytes)?;
+    let mut payload = Decoder(payload);
     let sites = decode_sorted(&mut payload, decode_site).and_then(|sites| match payload.0 {
         [] => Some(sites),
         _ => decode_histories(&mut payload, sites),

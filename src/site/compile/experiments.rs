@@ -1,11 +1,11 @@
 //! Experiments: one definition per key, even if several zones use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::metrics::{self, CollectedMetrics};
 use crate::condition;
 use crate::limits::{EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX};
-use crate::site::snapshot::format::{Experiment, Namespace, Range};
+use crate::site::snapshot::format::{Experiment, Namespace, NamespaceShare, Range, phase_hash};
 use crate::site::source::diagnostics::{Diagnostics, join_token};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, Node, Route, Rule, Zone};
@@ -16,6 +16,8 @@ const WEIGHTS_TOLERANCE: f64 = 0.0001;
 
 pub(super) struct Experiments {
     by_key: BTreeMap<String, Experiment>,
+    /// The names of the namespaces, sorted.
+    namespaces: Vec<String>,
 }
 
 impl Experiments {
@@ -38,8 +40,12 @@ impl Experiments {
             diagnostics.add_titled("site.json", "", "too many experiments", expected, met.len());
         }
         met.values().for_each(|collected| collected.metrics.check_value(diagnostics));
-        let by_key = met.into_iter().map(|(key, collected)| (key.to_owned(), compile_experiment(&collected)));
-        Self { by_key: by_key.collect() }
+        let namespaces = met.values().filter_map(|collected| collected.first.1.namespace.as_ref());
+        let namespaces: BTreeSet<&str> = namespaces.map(|(name, ..)| &**name).collect();
+        let namespaces: Vec<String> = namespaces.into_iter().map(str::to_owned).collect();
+        let compiled = met.values().map(|collected| compile_experiment(collected, &namespaces));
+        let by_key = met.keys().map(|key| (*key).to_owned()).zip(compiled).collect();
+        Self { by_key, namespaces }
     }
 
     /// Returns the index of a collected experiment.
@@ -47,8 +53,20 @@ impl Experiments {
         self.by_key.keys().position(|k| k == key).map_or(0, |at| at as u16)
     }
 
-    pub(super) fn finish(self) -> Vec<Experiment> {
-        self.by_key.into_values().collect()
+    /// Returns the experiments and their namespaces.
+    pub(super) fn finish(self) -> (Vec<Experiment>, Vec<Namespace>) {
+        let experiments: Vec<Experiment> = self.by_key.into_values().collect();
+        let namespaces = self.namespaces.into_iter().zip(0..).map(|(name, index)| {
+            let is_in = |experiment: &&Experiment| {
+                experiment.namespace.as_ref().is_some_and(|share| share.namespace == index)
+            };
+            let hashes = experiments.iter().filter(is_in).map(|experiment| experiment.phase_hash);
+            let mut phase_hashes: Vec<u32> = hashes.collect();
+            phase_hashes.sort_unstable();
+            Namespace { name, phase_hashes }
+        });
+        let namespaces = namespaces.collect();
+        (experiments, namespaces)
     }
 }
 
@@ -177,27 +195,32 @@ impl<'s> ExperimentCollector<'s, '_> {
     }
 }
 
-fn compile_experiment(collected_experiment: &CollectedExperiment<'_>) -> Experiment {
+fn compile_experiment(collected_experiment: &CollectedExperiment<'_>, namespaces: &[String]) -> Experiment {
     let (_, experiment) = collected_experiment.first;
     // An authored -0 becomes 0, so that equal weights have equal bytes.
-    let weights = match &experiment.weights {
+    let weights: Vec<f64> = match &experiment.weights {
         Some(weights) => weights.iter().map(|weight| weight.0 + 0.0).collect(),
         None => condition::equal_weights(experiment.variants.len()).collect(),
     };
-    let namespace = experiment.namespace.as_ref().map(|(name, from, to)| Namespace {
-        name: name.to_string(),
+    let namespace = experiment.namespace.as_ref().map(|(name, from, to)| NamespaceShare {
+        namespace: namespaces
+            .binary_search_by(|known| known.as_str().cmp(name))
+            .map_or(0, |index| index as u16),
         range: Range { from: from.0, to: to.0 },
     });
+    let holdout = experiment.holdout.map_or(0.0, |holdout| holdout.0 + 0.0);
     let seed = experiment.seed.clone().unwrap_or_else(|| experiment.key.to_string());
+    let arms = experiment.variants.iter().map(|arm| &**arm).zip(weights.iter().copied());
     Experiment {
         key: (*experiment.key).into(),
+        phase_hash: phase_hash(&experiment.key, &seed, arms, holdout),
         seed_hash: condition::seed_hash(&seed),
         seed,
         arms: experiment.variants.iter().map(|variant| variant.to_string()).collect(),
         weights,
         coverage: experiment.coverage.0 + 0.0,
         namespace,
-        holdout: experiment.holdout.map_or(0.0, |h| h.0 + 0.0),
+        holdout,
         metrics: collected_experiment.metrics.compile(),
     }
 }

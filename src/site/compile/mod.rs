@@ -81,7 +81,7 @@ pub fn compile(
     let Some((mut site, pieces)) = site.filter(|_| diagnostics.is_empty()) else {
         return Err(diagnostics);
     };
-    lints::check(source, &site.routes, &mut warnings);
+    lints::check(source, &site, &mut warnings);
     let (table, file) = pieces.finish(&|done, all| report_progress(routes + routes * done / all, 2 * routes));
     site.pieces = table;
     let bytes = archive::archive_site(&site, file, version)?;
@@ -125,6 +125,7 @@ fn compile_site(
     check_origins(site, diagnostics);
     check_hosts(site, diagnostics);
     let (patterns, audiences, sees_url) = conditions.finish(diagnostics);
+    let (experiments, namespaces) = experiments.finish();
     let site = Site {
         site: (*site.site).into(),
         tracking_id: site.tracking_id.clone(),
@@ -150,7 +151,8 @@ fn compile_site(
         clock_offsets,
         patterns,
         audiences,
-        experiments: experiments.finish(),
+        experiments,
+        namespaces,
         sees_url,
         // `compile` adds the pieces when they are compressed.
         pieces: Vec::new(),

@@ -3,6 +3,9 @@
 
 use rkyv::{Archive, Serialize};
 
+use crate::checksum::hash128;
+use crate::varint::put_sized;
+
 /// An experiment. It is the same in every zone that uses it.
 #[derive(Debug, Archive, Serialize)]
 pub struct Experiment {
@@ -19,10 +22,12 @@ pub struct Experiment {
     pub weights: Vec<f64>,
     /// The share of visitors that take part, from 0 to 1.
     pub coverage: f64,
-    /// The namespace and the experiment's range of it.
-    pub namespace: Option<Namespace>,
+    /// The part of a namespace that the experiment has.
+    pub namespace: Option<NamespaceShare>,
     /// Fraction of all visitors that are held out. 0 for none.
     pub holdout: f64,
+    /// The [`phase_hash`] of the experiment. An enrolment names it.
+    pub phase_hash: u32,
     /// The metrics of its result.
     pub metrics: Metrics,
 }
@@ -70,6 +75,34 @@ pub struct Range {
 pub struct Namespace {
     /// Hashed with the anon ID.
     pub name: String,
+    /// The phase hashes of its experiments, sorted. A visitor who is enrolled in one of them is new to none of the others.
+    pub phase_hashes: Vec<u32>,
+}
+
+/// The part of a namespace that an experiment has.
+#[derive(Debug, Archive, Serialize)]
+pub struct NamespaceShare {
+    /// The index of the namespace in the site.
+    pub namespace: u16,
     /// The experiment's range of [0, 1).
     pub range: Range,
+}
+
+/// Returns a hash of all that decides the arm of an ID in an experiment, except the coverage and the namespace. Visitors with
+/// the same hash keep their arms.
+pub fn phase_hash<'a>(
+    key: &str,
+    seed: &str,
+    arms: impl Iterator<Item = (&'a str, f64)>,
+    holdout: f64,
+) -> u32 {
+    let mut input = Vec::new();
+    put_sized(&mut input, key.as_bytes());
+    put_sized(&mut input, seed.as_bytes());
+    input.extend(holdout.to_le_bytes());
+    for (arm, weight) in arms {
+        put_sized(&mut input, arm.as_bytes());
+        input.extend(weight.to_le_bytes());
+    }
+    hash128(&input) as u32
 }

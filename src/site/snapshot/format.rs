@@ -63,11 +63,12 @@
 //! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same source and
 //! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
-pub(crate) use super::experiment_format::Namespace;
 pub(crate) use super::experiment_format::{
-    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedRange,
+    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange,
 };
-pub use super::experiment_format::{Experiment, Guardrail, Metrics, Range};
+pub use super::experiment_format::{
+    Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, phase_hash,
+};
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
 };
@@ -186,6 +187,8 @@ pub struct Site {
     pub audiences: Vec<Audience>,
     /// Experiments, sorted by key. Rules refer to them by index.
     pub experiments: Vec<Experiment>,
+    /// Namespaces of experiments, sorted by name. Experiments refer to them by index.
+    pub namespaces: Vec<Namespace>,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// The places of all texts of all bodies, in the order in which they were written.

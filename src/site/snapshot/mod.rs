@@ -12,6 +12,13 @@ use self::format::ArchivedSite;
 use crate::url::is_ignored_referrer;
 
 impl ArchivedSite {
+    /// Returns the phase hash of an experiment with this key and this arm. `None` if the site has none.
+    pub(crate) fn phase_hash(&self, experiment_key: &str, arm: &str) -> Option<u32> {
+        let index = self.experiments.binary_search_by(|e| e.key.get().cmp(experiment_key)).ok()?;
+        let experiment = &self.experiments[index];
+        experiment.arms.iter().any(|known| known.as_str() == arm).then(|| experiment.phase_hash.to_native())
+    }
+
     /// Returns whether referrers on a host without a leading `www.` are not external, because the site ignores them.
     pub(crate) fn ignores_referrer(&self, host: &str) -> bool {
         let ignored = self.ignored_referrers.iter().map(|ignored| ignored.as_str());

@@ -6,9 +6,9 @@
 use rkyv::rend::{u16_le, u32_le, u64_le};
 
 use super::format::{
-    ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedPage, ArchivedPart,
-    ArchivedPiece, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget, ArchivedRule, ArchivedScan,
-    ArchivedSite, ArchivedTargetPart, ArchivedZonePlace,
+    ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedNamespace,
+    ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget,
+    ArchivedRule, ArchivedScan, ArchivedSite, ArchivedTargetPart, ArchivedZonePlace, phase_hash,
 };
 use super::hash_index;
 use crate::condition::{self, References, verify_audiences};
@@ -51,6 +51,7 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
     }
     verify_header_texts(site)?;
     site.experiments.iter().try_for_each(verify_experiment)?;
+    verify_namespaces(site)?;
     verify_conditions(site)?;
     verify_tree(site)?;
     for query in site.queries.iter() {
@@ -158,6 +159,11 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
     if experiment.seed_hash != condition::seed_hash(&experiment.seed) {
         return Err("the seed hash of an experiment is not that of its seed");
     }
+    let shares = arms().map(|arm| arm.as_str()).zip(experiment.weights.iter().map(|w| w.to_native()));
+    let hash = phase_hash(experiment.key.get(), &experiment.seed, shares, experiment.holdout.to_native());
+    if experiment.phase_hash != hash {
+        return Err("the phase hash of an experiment is not that of its definition");
+    }
     let metrics = &experiment.metrics;
     let goal = metrics.goal.as_ref().map(|goal| Goal::parse(goal));
     let is_guardrail =
@@ -175,6 +181,24 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         return Err("the metrics of an experiment are malformed");
     }
     Ok(())
+}
+
+/// Verifies that each namespace has the phase hashes of its experiments, and that no experiment refers to a missing one.
+fn verify_namespaces(site: &ArchivedSite) -> Result<(), &'static str> {
+    let mut phase_hashes = vec![Vec::new(); site.namespaces.len()];
+    for experiment in site.experiments.iter() {
+        let Some(share) = experiment.namespace.as_ref() else { continue };
+        let namespace = phase_hashes.get_mut(usize::from(share.namespace.to_native()));
+        namespace
+            .ok_or("an experiment refers to a missing namespace")?
+            .push(experiment.phase_hash.to_native());
+    }
+    phase_hashes.iter_mut().for_each(|hashes| hashes.sort_unstable());
+    let is_listed = |(namespace, hashes): (&ArchivedNamespace, Vec<u32>)| {
+        namespace.phase_hashes.iter().map(|hash| hash.to_native()).eq(hashes)
+    };
+    let are_listed = site.namespaces.iter().zip(phase_hashes).all(is_listed);
+    if are_listed { Ok(()) } else { Err("a namespace has other experiments than those that refer to it") }
 }
 
 /// Verifies that each parameter in the target of a redirect is one of its path.

@@ -130,6 +130,7 @@
 //!
 //! **Version 2** has profiles without the context of the last event. Other rules of the fold made them. So a start uses such a
 //! file only if the log no longer has all records. Otherwise it folds the whole log.
+//! **Version 3** has profiles and aliases without enrolments. A start treats it as a file of version 2.
 //!
 //! **The smallest file in hex** is the golden file `tests/golden/smallest.checkpoint.hex`: one user with one
 //! linked anon ID.
@@ -148,7 +149,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
 const BLOCK_MAGIC: [u8; 8] = *b"\xFFPLXBLCK";
 const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
 /// Format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The earliest format version that this release reads.
 const FORMAT_VERSION_MIN: u32 = 2;
 /// Bytes before the first block.

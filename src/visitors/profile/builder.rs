@@ -5,10 +5,12 @@
 //! is removed.
 
 use super::super::store::table::EvictionClass;
+use super::enrolments::Enrolments;
 use super::histories::BoundedHistories;
 use super::last_context::LastContext;
 use super::profile::{
-    FLAG_CONTEXT, FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE, decode_anon_ids,
+    FLAG_CONTEXT, FLAG_ENROLLED, FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE,
+    decode_anon_ids,
 };
 use super::sessions::Visits;
 use super::touch::EncodedTouch;
@@ -24,6 +26,8 @@ pub struct ProfileBuilder<'a> {
     site: &'a [u8],
     user_id: Option<&'a str>,
     anon_ids: AnonIds<'a>,
+    /// Those of the profile's own ID. A merge does not change them.
+    pub(crate) enrolments: Enrolments<'a>,
     /// First and last time of activity.
     pub(super) seen_ms: Option<(i64, i64)>,
     pub(super) page_views: u64,
@@ -45,6 +49,7 @@ impl<'a> ProfileBuilder<'a> {
             site: site.as_bytes(),
             user_id,
             anon_ids: AnonIds::Decoded(anon_ids),
+            enrolments: Enrolments::NONE,
             seen_ms: None,
             page_views: 0,
             events: 0,
@@ -77,6 +82,7 @@ impl<'a> ProfileBuilder<'a> {
             site: profile.site,
             user_id: profile.user_id(),
             anon_ids: AnonIds::Encoded(profile.encoded_anon_ids),
+            enrolments: profile.enrolments,
             seen_ms,
             page_views: profile.page_views(),
             events: profile.events(),
@@ -172,6 +178,7 @@ impl<'a> ProfileBuilder<'a> {
             | flag(self.touches.is_some(), FLAG_TOUCHED)
             | flag(self.touches.is_some_and(|(first, last)| first != last), FLAG_LAST_TOUCH)
             | flag(self.context.is_known(), FLAG_CONTEXT)
+            | flag(self.enrolments.len() > 0, FLAG_ENROLLED)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -180,6 +187,10 @@ impl<'a> ProfileBuilder<'a> {
         put_sized(out, self.site);
         self.user_id.iter().for_each(|id| put_sized(out, id.as_bytes()));
         self.anon_ids.encode(out);
+        if self.enrolments.len() > 0 {
+            out.push(self.enrolments.len() as u8);
+            out.extend_from_slice(self.enrolments.bytes());
+        }
         if let Some((first_ms, last_ms)) = self.seen_ms {
             put_signed(out, last_ms);
             put_number(out, last_ms.wrapping_sub(first_ms) as u64);

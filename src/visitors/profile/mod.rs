@@ -5,6 +5,7 @@
 //! [`builder`] holds a profile while it changes.
 
 pub mod builder;
+pub mod enrolments;
 pub(crate) mod event;
 pub(crate) mod fold;
 mod histories;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! profile = flags:byte | site:sized | user ID:sized (FLAG_USER) | count of anon IDs:number, then each:sized
+//!         | count of enrolments:byte, then the enrolments (FLAG_ENROLLED)
 //!         | last seen:signed, last - first:number (FLAG_SEEN)
 //!         | page views:number | events:number | visits
 //!         | names:section | pages:section | touches:section | traits:section | context (FLAG_CONTEXT)
@@ -14,10 +15,12 @@
 //! back from *base*, which is the last-seen time, or 0. The entries of sections are described in
 //! `history.rs`, `touch.rs` and `traits.rs`, and the context in `last_context.rs`. Equal profiles have equal bytes.
 //!
-//! The value of a table entry is `TAG_PROFILE` and a profile, or `TAG_ALIAS` and the key of a user for a
-//! linked anon ID. Malformed bytes decode to fewer values or to nothing. They never cause a panic.
+//! The value of a table entry is `TAG_PROFILE` and a profile, or, for a linked anon ID, `TAG_ALIAS`, the key of a user (16 bytes)
+//! and the enrolments of the anon ID. A profile has those of its own ID, of an anonymous visitor or of a user. `enrolments.rs`
+//! describes them. Malformed bytes decode to fewer values or to nothing. They never cause a panic.
 
 use super::super::store::table::Key;
+use super::enrolments::{ENROLMENT_BYTES, Enrolments};
 use super::history::{self, History};
 use super::last_context::LastContext;
 use super::sessions::Visits;
@@ -37,6 +40,9 @@ pub(super) const FLAG_SEEN: u8 = 2;
 pub(super) const FLAG_TOUCHED: u8 = 4;
 pub(super) const FLAG_LAST_TOUCH: u8 = 8;
 pub(super) const FLAG_CONTEXT: u8 = 16;
+pub(super) const FLAG_ENROLLED: u8 = 32;
+/// Length of an alias without enrolments.
+const ALIAS_BYTES: usize = 17;
 
 /// A decoded entry of the table.
 #[derive(Debug, Clone, Copy)]
@@ -58,19 +64,27 @@ impl<'a> TableEntry<'a> {
     }
 }
 
-/// Encodes the value of an alias.
-pub(crate) fn encode_alias(user_key: Key) -> [u8; 17] {
-    let mut value = [TAG_ALIAS; 17];
-    value[1..9].copy_from_slice(&user_key.0[0].to_le_bytes());
-    value[9..].copy_from_slice(&user_key.0[1].to_le_bytes());
-    value
+/// Replaces `out` by the value of an alias whose ID has these encoded enrolments.
+pub(crate) fn encode_alias(user_key: Key, enrolments: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.push(TAG_ALIAS);
+    user_key.0.iter().for_each(|half| out.extend_from_slice(&half.to_le_bytes()));
+    out.extend_from_slice(enrolments);
 }
 
 /// Decodes the key that an alias leads to. `None` if `value` is not an alias.
 pub(crate) fn decode_alias(value: &[u8]) -> Option<Key> {
-    let (high, low) = value.strip_prefix(&[TAG_ALIAS])?.split_first_chunk::<8>()?;
-    let low = <[u8; 8]>::try_from(low).ok()?;
-    Some(Key([u64::from_le_bytes(*high), u64::from_le_bytes(low)]))
+    let (high, rest) = value.strip_prefix(&[TAG_ALIAS])?.split_first_chunk::<8>()?;
+    let (low, _) = rest.split_first_chunk::<8>()?;
+    Some(Key([u64::from_le_bytes(*high), u64::from_le_bytes(*low)]))
+}
+
+/// Returns the enrolments of the ID that has this table entry: an alias or a profile.
+pub fn decode_enrolments(value: &[u8]) -> Enrolments<'_> {
+    match decode_alias(value) {
+        Some(_) => Enrolments::decode(&value[ALIAS_BYTES..]),
+        None => Profile::decode(value).map_or(Enrolments::NONE, |profile| profile.enrolments),
+    }
 }
 
 /// A visitor's profile, decoded in place.
@@ -81,6 +95,7 @@ pub struct Profile<'a> {
     user_id: Option<&'a str>,
     /// The count of anon IDs, and the IDs.
     pub(super) encoded_anon_ids: &'a [u8],
+    pub(super) enrolments: Enrolments<'a>,
     first_seen_ms: i64,
     last_seen_ms: Option<i64>,
     page_views: u64,
@@ -107,6 +122,12 @@ impl<'a> Profile<'a> {
         let site = bytes.sized()?;
         let user_id = if flags & FLAG_USER != 0 { Some(bytes.text()?) } else { None };
         let encoded_anon_ids = take_anon_ids(&mut bytes)?;
+        let enrolments = if flags & FLAG_ENROLLED != 0 {
+            let count = usize::from(bytes.byte()?);
+            Enrolments::decode(bytes.take(count * ENROLMENT_BYTES)?)
+        } else {
+            Enrolments::NONE
+        };
         let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
         let page_views = bytes.number()?;
         let events = bytes.number()?;
@@ -116,6 +137,7 @@ impl<'a> Profile<'a> {
             site,
             user_id,
             encoded_anon_ids,
+            enrolments,
             first_seen_ms,
             last_seen_ms,
             page_views,
@@ -146,6 +168,11 @@ impl<'a> Profile<'a> {
     /// anonymous visitor this is its own ID.
     pub fn anon_ids(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         decode_anon_ids(self.encoded_anon_ids)
+    }
+
+    /// Returns the enrolments of the profile's own ID: that of the user, or that of the anonymous visitor.
+    pub fn enrolments(&self) -> Enrolments<'a> {
+        self.enrolments
     }
 
     /// Returns the number of recorded visits.

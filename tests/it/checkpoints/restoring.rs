@@ -144,12 +144,12 @@ fn a_checkpoint_of_a_later_release_stops_the_start() {
     drop(running);
     let path = world.directory().path_of(10);
     let mut bytes = world.disk.bytes(&path);
-    bytes[8] = 4;
+    bytes[8] = 5;
     let crc = parallax::testing::checksum::crc32c(&[&bytes[..HEADER_BYTES - 4]]);
     bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
     world.disk.put(&path, &bytes);
     let refusal = world.try_open().err().expect("the start fails");
-    assert!(refusal.contains(&checkpoint_name(10)) && refusal.contains("format version 4"), "{refusal}");
+    assert!(refusal.contains(&checkpoint_name(10)) && refusal.contains("format version 5"), "{refusal}");
     assert!(world.seqs() == [10], "nothing was quarantined");
 }
 

@@ -36,7 +36,7 @@ fn a_directory_has_one_server() {
 #[test]
 fn a_segment_of_another_format_version_is_an_error_with_its_file() {
     // Headers of all versions have version and length in the same places, and end with their checksum.
-    for (version, length) in [(1, 40), (4, 56), (4, 64)] {
+    for (version, length) in [(1, 40), (5, 56), (5, 64)] {
         let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
         drop(Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens"));
         let mut bytes = disk.bytes(&path(1));

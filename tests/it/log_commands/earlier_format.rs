@@ -37,5 +37,5 @@ fn a_server_starts_on_log_format_2_and_exports_all_events_as_they_are() {
     }
     run(&["inspect", as_arg(&old)]).assert_exit(0, &["format 2, first seq 1"]);
     let newest = segments(directory.path()).pop().expect("a segment");
-    run(&["inspect", as_arg(&newest)]).assert_exit(0, &["format 3, first seq"]);
+    run(&["inspect", as_arg(&newest)]).assert_exit(0, &["format 4, first seq"]);
 }

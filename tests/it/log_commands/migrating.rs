@@ -2,7 +2,7 @@
 //!
 //! The program of commit f91f211 wrote the directories `tests/golden/log-2-whole` and `log-2-expired`, the exports and the profiles beside
 //! them. In `log-2-expired` retention has deleted the first segment, so only the checkpoint has the profiles of its records.
-//! For that, the file `clock` was moved forward by two months between two starts.
+//! For that, the file `clock` was moved forward by two months between two starts. The program of commit 7b975505 wrote `log-3`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use super::{Row, as_arg, flip_bit, parallax, run, segments, write_sealed_log};
 use crate::dice::Dice;
 use crate::harness::{MountedDisk, Server, copy_of_golden, temporary_directory, times};
 
-const GOLDEN: [&str; 2] = ["log-2-whole", "log-2-expired"];
+/// The directories, and the numbers of their segments.
+const GOLDEN: [(&str, usize); 3] = [("log-2-whole", 3), ("log-2-expired", 3), ("log-3", 2)];
 /// Bytes of a block of the file system.
 const BLOCK_BYTES: usize = 4096;
 
@@ -105,20 +106,23 @@ fn write_earlier_log(data: &Path, count: usize) {
 
 #[test]
 fn a_migrated_directory_has_every_record_and_every_profile_of_the_program_before() {
-    for name in GOLDEN {
+    for (name, segment_count) in GOLDEN {
         let (parent, data) = golden(name);
         let original = names(&data);
         let records = exported(&data);
         let position = run(&["export", as_arg(&data), "-o", as_arg(&parent.path().join("events"))]).out;
         let position = position.trim().rsplit(' ').next().expect("a position").to_owned();
         let migrated = run(&["migrate", as_arg(&data)]);
-        migrated.assert_exit(0, &["migrated 3 segments", "records are equal", "data.before-migration"]);
+        migrated.assert_exit(
+            0,
+            &[&format!("migrated {segment_count} segments"), "records are equal", "data.before-migration"],
+        );
         assert_eq!(exported(&data), records);
         assert_eq!(exported(&parent.path().join("data.before-migration")), records);
         assert_eq!(names(&parent.path().join("data.before-migration")), original);
         run(&["export", as_arg(&data), "--since", &position]).assert_exit(0, &[]);
         for segment in segments(&data) {
-            run(&["inspect", as_arg(&segment)]).assert_exit(0, &["format 3, first seq"]);
+            run(&["inspect", as_arg(&segment)]).assert_exit(0, &["format 4, first seq"]);
         }
         run(&["check", as_arg(&data)]).assert_exit(0, &["sound"]);
         run(&["migrate", as_arg(&data)]).assert_exit(0, &["nothing to do"]);
@@ -130,7 +134,7 @@ fn a_migrated_directory_has_every_record_and_every_profile_of_the_program_before
 
 #[test]
 fn a_directory_of_the_program_before_opens_in_place_with_every_profile() {
-    for name in GOLDEN {
+    for (name, _) in GOLDEN {
         let (_parent, data) = golden(name);
         run(&["check", as_arg(&data)]).assert_exit(0, &["sound"]);
         assert_profiles(&data, name);
@@ -141,7 +145,7 @@ fn a_directory_of_the_program_before_opens_in_place_with_every_profile() {
 
 #[test]
 fn a_restored_backup_of_the_program_before_has_every_profile_and_is_sound() {
-    for name in GOLDEN {
+    for (name, _) in GOLDEN {
         let (parent, data) = golden(name);
         let restored = parent.path().join("restored");
         run(&["restore", as_arg(&data), as_arg(&restored)]).assert_exit(0, &["restored"]);

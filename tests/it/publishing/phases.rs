@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use parallax::testing::clock::now_ms;
+use parallax::testing::condition::bucket_ranges;
 use parallax::testing::limits::{COVERAGES_KEPT_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
 use parallax::testing::site::catalog::phases::{Phase, Phases};
 use parallax::testing::site::catalog::phases_file::{self, decode, encode};
@@ -31,7 +32,7 @@ fn acme(version: u64, experiment: &Value) -> Vec<u8> {
 fn compile(version: u64, preview: Option<&str>, experiments: &[Value]) -> Vec<u8> {
     let rules: Vec<Value> =
         experiments.iter().map(|experiment| json!({ "experiment": experiment })).collect();
-    let zone = json!({ "default": [], "variants": { "b": [] }, "rules": rules });
+    let zone = json!({ "default": [], "variants": { "b": [], "c": [] }, "rules": rules });
     let page =
         json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": { "z": zone } } }).to_string();
     let files = Files::from_memory([
@@ -114,7 +115,12 @@ fn file(sites: &EncodedSites) -> Vec<u8> {
 
 /// Returns a file with this payload, a correct length and a correct hash.
 fn sealed(payload: &[u8]) -> Vec<u8> {
-    let mut bytes = b"\xFFPLXPHAS\x02\0\0\0\0\0\0\0".to_vec();
+    sealed_as(2, payload)
+}
+
+fn sealed_as(format: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\xFFPLXPHAS".to_vec();
+    bytes.extend_from_slice(&[format, 0, 0, 0, 0, 0, 0, 0]);
     bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
     let hash = blake3::hash(&[&bytes[..], payload].concat());
     bytes.extend_from_slice(hash.as_bytes());
@@ -179,7 +185,7 @@ proptest! {
 
     #[test]
     fn a_forged_payload_never_panics(payload in prop::collection::vec(prop_oneof![0..4_u8, any::<u8>()], 0..200)) {
-        let _ = decode(&sealed(&payload));
+        let _ = (decode(&sealed(&payload)), decode(&sealed_as(1, &payload)));
     }
 }
 
@@ -249,14 +255,41 @@ fn the_smallest_file_equals_the_golden_file() {
 }
 
 #[test]
-fn a_file_of_format_1_counts_as_damaged() {
+fn a_file_of_format_1_goes_on_with_its_phases() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/phases-1/phases");
-    let damage = phases_file::check(&path).expect_err("an older format").to_string();
-    assert_eq!(damage, "the file `phases` is damaged: its format version is unknown");
+    let golden = decode(&fs::read(&path).expect("the golden file")).expect("a sound file");
+    let since = vec![(1_767_225_600_000, 1.0)];
+    assert_eq!(summary(golden.of("a", "e")), [(vec![0.5, 0.5], since)]);
+    assert_eq!(phases_file::check(&path).expect("readable"), Some(1));
+    // Weights without a short decimal form, at a coverage.
+    for (weights, coverage) in
+        [(vec![1.0 / 3.0; 3], 0.3), (vec![0.95, 0.05], 0.1), (vec![0.0, 0.3, 0.7], 1.0)]
+    {
+        let arms = ["default", "b", "c"];
+        let mut payload = vec![1];
+        put_text(&mut payload, "acme");
+        payload.push(1);
+        put_text(&mut payload, "e");
+        payload.extend([1, 7]);
+        put_text(&mut payload, "s");
+        put_number(&mut payload, weights.len() as u64);
+        for ((start, end), arm) in bucket_ranges(weights.len(), coverage, Some(&weights)).zip(arms) {
+            put_text(&mut payload, arm);
+            payload.extend(start.to_le_bytes());
+            payload.extend(end.to_le_bytes());
+        }
+        let mut phases = decode(&sealed_as(1, &payload)).expect("a sound file");
+        let mut served = experiment([0.5, 0.5], "s");
+        served["variants"] = json!(arms[..weights.len()]);
+        served["weights"] = json!(weights);
+        served["coverage"] = json!(coverage);
+        observe(&mut phases, &acme(1, &served), 9_000);
+        assert_eq!(summary(phases.of("acme", "e")), [(weights, vec![(7, coverage)])]);
+    }
 }
 
 #[test]
-fn a_change_of_arms_weights_seed_or_holdout_or_a_lower_coverage_begins_a_phase() {
+fn a_change_of_arms_weights_seed_or_holdout_begins_a_phase_and_nothing_else_does() {
     let first = || experiment([0.5, 0.5], "s");
     let with = |member: &str, value: Value| {
         let mut experiment = first();
@@ -266,7 +299,7 @@ fn a_change_of_arms_weights_seed_or_holdout_or_a_lower_coverage_begins_a_phase()
     for (changed, begins) in [
         (with("weights", json!([0.4, 0.6])), true),
         (with("variants", json!(["b", "default"])), true),
-        (with("coverage", json!(0.5)), true),
+        (with("coverage", json!(0.5)), false),
         (with("seed", json!("t")), true),
         (with("holdout", json!(0.1)), true),
         (with("namespace", json!(["n", 0, 0.5])), false),
@@ -282,7 +315,7 @@ fn a_change_of_arms_weights_seed_or_holdout_or_a_lower_coverage_begins_a_phase()
 }
 
 #[test]
-fn a_higher_coverage_goes_on_with_the_phase() {
+fn a_change_of_the_coverage_goes_on_with_the_phase() {
     let with = |coverage: f64| {
         let mut experiment = experiment([0.5, 0.5], "s");
         experiment["coverage"] = json!(coverage);
@@ -292,9 +325,8 @@ fn a_higher_coverage_goes_on_with_the_phase() {
     for (version, coverage) in [(1, 0.01), (2, 0.1), (3, 0.1), (4, 1.0), (5, 0.0)] {
         observe(&mut phases, &acme(version, &with(coverage)), version as i64 * 1_000);
     }
-    let ramp = vec![(1_000, 0.01), (2_000, 0.1), (4_000, 1.0)];
-    let halves = vec![0.5, 0.5];
-    assert_eq!(summary(phases.of("acme", "e")), [(halves.clone(), ramp), (halves, vec![(5_000, 0.0)])]);
+    let ramp = vec![(1_000, 0.01), (2_000, 0.1), (4_000, 1.0), (5_000, 0.0)];
+    assert_eq!(summary(phases.of("acme", "e")), [(vec![0.5, 0.5], ramp)]);
     assert_eq!(decode(&encode(&phases)), Ok(phases));
 }
 

@@ -8,8 +8,8 @@ use parallax::testing::condition::program::Program;
 use parallax::testing::condition::{encode, seed_hash};
 use parallax::testing::site::snapshot::format::{
     ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header,
-    Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect,
-    Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace,
+    Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Redirect, Route,
+    RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace, phase_hash,
 };
 use parallax::testing::site::snapshot::hash_index;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
@@ -70,10 +70,12 @@ pub(super) fn site() -> Site {
             arms: vec!["default".to_owned(), "b".to_owned()],
             weights: vec![0.5, 0.5],
             coverage: 1.0,
+            phase_hash: phase_hash("e", "e", [("default", 0.5), ("b", 0.5)].into_iter(), 0.0),
             namespace: None,
             holdout: 0.0,
             metrics: Metrics::default(),
         }],
+        namespaces: Vec::new(),
         sees_url: false,
         pieces: pieces().0,
         queries: vec![query()],

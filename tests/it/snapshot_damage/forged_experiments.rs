@@ -2,7 +2,9 @@
 
 use parallax::testing::condition::seed_hash;
 use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
-use parallax::testing::site::snapshot::format::{Experiment, Guardrail, Metrics, Site};
+use parallax::testing::site::snapshot::format::{
+    Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, Site, phase_hash,
+};
 
 use super::forged::{assert_refused, open_site, site};
 use crate::fuzz::snapshot::request_everything;
@@ -19,6 +21,7 @@ fn unsorted_experiments_are_refused() {
             coverage: 1.0,
             namespace: None,
             holdout: 0.0,
+            phase_hash: 0,
             metrics: Metrics::default(),
         };
         assert_refused(|site| site.experiments.push(experiment()), "the experiments are not sorted by key");
@@ -32,8 +35,17 @@ fn an_experiment_with_other_arms_than_its_weights_or_its_rules_is_refused() {
     assert_refused(|site| site.experiments[0].arms.push("c".to_owned()), why);
     assert_refused(|site| site.experiments[0].arms[1] = "b,c".to_owned(), why);
     let why = "a rule refers to a missing variant, experiment or audience";
-    assert_refused(|site| site.experiments[0].arms[1] = "c".to_owned(), why);
-    assert_refused(|site| site.experiments[0].arms.swap(0, 1), why);
+    let with_arms = |change: &dyn Fn(&mut Vec<String>), site: &mut Site| {
+        change(&mut site.experiments[0].arms);
+        set_phase_hash(&mut site.experiments[0]);
+    };
+    assert_refused(|site| with_arms(&|arms| arms[1] = "c".to_owned(), site), why);
+    assert_refused(|site| with_arms(&|arms| arms.swap(0, 1), site), why);
+}
+
+fn set_phase_hash(experiment: &mut Experiment) {
+    let arms = experiment.arms.iter().map(String::as_str).zip(experiment.weights.iter().copied());
+    experiment.phase_hash = phase_hash(&experiment.key, &experiment.seed, arms, experiment.holdout);
 }
 
 #[test]
@@ -48,12 +60,40 @@ fn a_share_that_is_not_from_0_to_1_is_refused() {
         for number in [0.0, 1.0] {
             let mut site = site();
             *share(&mut site.experiments[0]) = number;
+            set_phase_hash(&mut site.experiments[0]);
             request_everything(open_site(&site).expect("the snapshot opens"));
         }
         for number in [-f64::MIN_POSITIVE, 1.0_f64.next_up(), f64::NAN] {
             assert_refused(|site| *share(&mut site.experiments[0]) = number, why);
         }
     }
+}
+
+#[test]
+fn an_experiment_with_the_phase_hash_of_another_definition_is_refused() {
+    let why = "the phase hash of an experiment is not that of its definition";
+    assert_refused(|site| site.experiments[0].phase_hash ^= 1, why);
+    assert_refused(|site| site.experiments[0].weights.swap_with_slice(&mut [0.25, 0.75]), why);
+    assert_refused(|site| site.experiments[0].holdout = 0.5, why);
+}
+
+#[test]
+fn a_namespace_with_other_experiments_than_those_that_refer_to_it_is_refused() {
+    let share = |namespace| Some(NamespaceShare { namespace, range: Range { from: 0.0, to: 0.5 } });
+    let with = |site: &mut Site, phase_hashes| {
+        site.experiments[0].namespace = share(0);
+        site.namespaces.push(Namespace { name: "n".to_owned(), phase_hashes });
+    };
+    let mut sound = site();
+    let hash = sound.experiments[0].phase_hash;
+    with(&mut sound, vec![hash]);
+    request_everything(open_site(&sound).expect("the snapshot opens"));
+    let why = "a namespace has other experiments than those that refer to it";
+    for phase_hashes in [vec![], vec![hash, hash], vec![hash ^ 1]] {
+        assert_refused(|site| with(site, phase_hashes.clone()), why);
+    }
+    let missing = |site: &mut Site| site.experiments[0].namespace = share(0);
+    assert_refused(missing, "an experiment refers to a missing namespace");
 }
 
 #[test]
@@ -68,6 +108,7 @@ fn a_seed_that_is_too_long_is_refused() {
         let mut site = site();
         let seed = "é".repeat(length);
         (site.experiments[0].seed_hash, site.experiments[0].seed) = (seed_hash(&seed), seed);
+        set_phase_hash(&mut site.experiments[0]);
         request_everything(open_site(&site).expect("the snapshot opens"));
     }
     let with_longer = |site: &mut Site| site.experiments[0].seed = "é".repeat(SEED_CHARS_MAX + 1);

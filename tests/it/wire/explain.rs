@@ -105,7 +105,7 @@ fn an_experiment_reports_the_bucket_of_the_id() {
             _ => ("coverage", "default", "default"),
         };
         let expected = json!({ "key": "colour", "hash": bucket, "ranges": [[0.0, 0.25], [0.5, 0.75]],
-            "namespace": ["checkout", 0.0, 0.8], "seed": "s", "in": outcome });
+            "namespace": ["checkout", 0.0, 0.8], "seed": "s", "enrolled": false, "in": outcome });
         assert_eq!(*experiment, expected, "{id}");
         assert_eq!(decision["rules"][2]["condition"], json!(null));
         assert_eq!((&decision["source"], &decision["key"]), (&json!(source), &json!(key)), "{id}");

@@ -15,13 +15,20 @@ mod values;
 use self::conditions::conditions_of;
 use self::redirects::PublishedPaths;
 use self::rules::{PageLint, universal_audiences};
+use crate::limits::ENROLMENTS_MAX;
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::read::Source;
 use crate::site::source::types::{Audiences, Route};
 
-/// Adds the warnings about a site that compiles to `routes`.
-pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Diagnostics) {
+/// Adds the warnings about a site that compiles to `site`.
+pub(super) fn check(source: &Source, site: &format::Site, warnings: &mut Diagnostics) {
+    let routes = &site.routes;
+    if site.experiments.len() > ENROLMENTS_MAX {
+        let title = "the site has so many experiments that a visitor of all of them loses arms";
+        let expected = format!("at most {ENROLMENTS_MAX} experiments at the same time");
+        warnings.add_titled("site.json", "", title, expected, site.experiments.len());
+    }
     for (path, expected) in &source.skipped {
         warnings.add_titled(path, "", format!("`{path}` is skipped"), *expected, format!("`{path}`"));
     }
