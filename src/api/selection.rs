@@ -140,11 +140,11 @@ fn with_visitor<'a, R>(
         return Err(Problem::new(problem::JOINING, sentence));
     }
     // A crawler gets the baseline, also with the ID of a visitor.
-    if !visitor.gets_baseline() {
-        if let Some((profile, enrolments)) = lookup.and_then(|(pinned, key)| pinned.visitor(key)) {
-            visitor.profile = Some(profile);
-            visitor.enrolments = enrolments;
-        }
+    if !visitor.gets_baseline()
+        && let Some((profile, enrolments)) = lookup.and_then(|(pinned, key)| pinned.visitor(key))
+    {
+        visitor.profile = Some(profile);
+        visitor.enrolments = enrolments;
     }
     Ok(callback(&visitor, origin, decision_buffers))
 }

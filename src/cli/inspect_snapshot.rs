@@ -10,11 +10,12 @@ use flate2::read::DeflateDecoder;
 use serde_json::{Value as Json, json};
 
 use crate::checksum;
+use crate::events::time;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{
-    ArchivedMetrics, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRoute, ArchivedRouteTarget,
-    ArchivedSite,
+    ArchivedExperiment, ArchivedMetrics, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRoute,
+    ArchivedRouteTarget, ArchivedSite,
 };
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 use crate::site::snapshot::pieces::Pieces;
@@ -31,9 +32,16 @@ pub(crate) fn open_snapshot(path: &Path) -> Result<Snapshot, SnapshotError> {
 pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let site = snapshot.site();
     let audiences = site.audiences.iter().map(|a| json!({ "key": a.key.as_str(), "name": a.name.as_str() }));
+    let time_of = |time_ms: Option<i64>| time_ms.map(time::to_text);
     let experiments = site.experiments.iter().map(|e| {
+        let coverages = e.coverages.iter().map(|step| {
+            let from = Some(step.from_ms.to_native()).filter(|from_ms| *from_ms != i64::MIN);
+            json!({ "from": time_of(from), "share": step.share.to_native() })
+        });
         json!({ "key": e.key.get(), "seed": e.seed.as_str(), "arms": e.arms.iter().map(|arm| arm.as_str()).collect::<Vec<_>>(),
-            "weights": e.weights.iter().map(|weight| weight.to_native()).collect::<Vec<_>>(), "coverage": e.coverage.to_native(), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
+            "weights": e.weights.iter().map(|weight| weight.to_native()).collect::<Vec<_>>(), "coverages": coverages.collect::<Vec<_>>(),
+            "from": time_of(e.from_ms.as_ref().map(|from_ms| from_ms.to_native())), "to": time_of(e.to_ms.as_ref().map(|to_ms| to_ms.to_native())),
+            "winner": e.winner.as_ref().map(|arm| e.arms[usize::from(*arm)].as_str()), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
     });
     let document = json!({
         "kind": "snapshot", "site": site.site.get(), "trackingId": site.tracking_id.as_str(),
@@ -126,7 +134,7 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
     for experiment in site.experiments.iter() {
         let arms = experiment.arms.iter().zip(experiment.weights.iter());
         let arms = arms.map(|(arm, weight)| format!("{arm} {weight}")).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(out, "experiment   {}  {arms}; coverage {}", experiment.key, experiment.coverage);
+        let _ = writeln!(out, "experiment   {}  {arms}{}", experiment.key, experiment_times(experiment));
     }
     for (name, items) in collections(site, snapshot.pieces()) {
         let _ = writeln!(out, "collection   {name}: {items} items that queries can return");
@@ -157,6 +165,26 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
         }
     }
     out.truncate(out.trim_end().len());
+    out
+}
+
+/// Returns the coverages of an experiment, its begin, its end and its winner.
+fn experiment_times(experiment: &ArchivedExperiment) -> String {
+    let mut out = String::new();
+    for step in experiment.coverages.iter() {
+        let _ = write!(out, "; coverage {}", step.share);
+        if step.from_ms.to_native() != i64::MIN {
+            let _ = write!(out, " from {}", time::to_text(step.from_ms.to_native()));
+        }
+    }
+    for (name, time_ms) in [("from", &experiment.from_ms), ("to", &experiment.to_ms)] {
+        if let Some(time_ms) = time_ms.as_ref() {
+            let _ = write!(out, "; {name} {}", time::to_text(time_ms.to_native()));
+        }
+    }
+    if let Some(winner) = experiment.winner.as_ref() {
+        let _ = write!(out, "; winner {}", experiment.arms[usize::from(*winner)]);
+    }
     out
 }
 

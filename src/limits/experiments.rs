@@ -9,6 +9,8 @@ pub const PHASES_KEPT_MAX: usize = 16;
 /// Number of changes of the coverage in one phase that are kept. A ramp has under 10. Beyond it the second one is dropped, so
 /// that the phase keeps its begin.
 pub const COVERAGES_KEPT_MAX: usize = 64;
+/// Number of steps of one ramp. A month of daily steps fits. `compile` refuses more.
+pub const RAMP_STEPS_MAX: usize = 32;
 /// Number of kept phases of all experiments of all sites. Beyond it the oldest phases that are not served are dropped.
 pub const PHASES_MAX: usize = 4_096;
 /// Memory of all kept phases, 1 KiB for each. Beyond it phases are dropped as over their number.

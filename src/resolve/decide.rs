@@ -11,7 +11,7 @@ use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedRange, ArchivedRule, ArchivedSite,
-    ArchivedZone,
+    ArchivedZone, Standing,
 };
 use crate::url::PageUrl;
 use crate::visitors::profile::enrolments::Enrolments;
@@ -64,8 +64,7 @@ impl DecisionBuffers {
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
             site,
-            id: visitor.id(),
-            enrolments: visitor.enrolments,
+            subject: Subject::of(visitor),
             evaluator: Evaluator {
                 document: &document,
                 audiences: &audiences,
@@ -120,10 +119,7 @@ impl Audiences for SiteAudiences<'_> {
 
 struct Decider<'a, 'w> {
     site: &'a ArchivedSite,
-    /// The ID that experiments hash.
-    id: Option<&'a str>,
-    /// The enrolments of that ID.
-    enrolments: Enrolments<'a>,
+    subject: Subject<'a>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
     experiments: &'w mut DecidingExperiments,
 }
@@ -140,30 +136,52 @@ impl Decider<'_, '_> {
             }
             ArchivedRule::When { when, variant } => self.evaluator.holds(&when.program).then_some(*variant),
             ArchivedRule::Experiment { experiment, arms, when } => {
-                let id = self.id?;
                 let holds = when.as_ref().is_none_or(|when| self.evaluator.holds(&when.program));
                 if !holds {
                     return None;
                 }
                 let index = experiment.to_native();
-                let assignment = Assignment::of(
-                    self.site,
-                    &self.site.experiments[usize::from(index)],
-                    id,
-                    self.enrolments,
-                );
+                let assignment =
+                    Assignment::of(self.site, &self.site.experiments[usize::from(index)], &self.subject);
                 let variant = assignment.variant(arms)?;
-                let arm = (assignment != Assignment::HeldOut).then_some(variant);
-                self.experiments.add(index, zone_index, arm);
+                match assignment {
+                    Assignment::Winner(_) => {}
+                    Assignment::HeldOut => self.experiments.add(index, zone_index, None),
+                    _ => self.experiments.add(index, zone_index, Some(variant)),
+                }
                 Some(variant)
             }
         }
     }
 }
 
-/// The assignment of an ID in an experiment.
+/// The facts about a visitor that experiments read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject<'a> {
+    /// The hashed ID.
+    pub id: Option<&'a str>,
+    /// The enrolments of that ID.
+    pub enrolments: Enrolments<'a>,
+    pub now_ms: i64,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn of(visitor: &Visitor<'a>) -> Self {
+        Self { id: visitor.id(), enrolments: visitor.enrolments, now_ms: visitor.now_ms }
+    }
+}
+
+/// The assignment of a visitor in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assignment {
+    /// Before the begin of the experiment: the rule does not match.
+    NotStarted,
+    /// After the end of an experiment without a winner: the rule does not match.
+    Ended,
+    /// After the end of the experiment: everyone gets the arm with this index.
+    Winner(usize),
+    /// Without an ID: the rule does not match.
+    NoId,
     /// Outside the experiment's namespace: the rule does not match.
     OutsideNamespace,
     /// Enrolled in another experiment of the namespace: the rule does not match.
@@ -177,14 +195,17 @@ pub(super) enum Assignment {
 }
 
 impl Assignment {
-    /// Assigns an ID. An enrolled ID takes part at any coverage and outside of the namespace. So it keeps its arm, because the
+    /// Assigns a visitor. An enrolled ID takes part at any coverage and outside of the namespace. So it keeps its arm, because the
     /// range of an arm at a coverage is the start of its range at 1.
-    pub(super) fn of(
-        site: &ArchivedSite,
-        experiment: &ArchivedExperiment,
-        visitor_id: &str,
-        enrolments: Enrolments<'_>,
-    ) -> Self {
+    pub(super) fn of(site: &ArchivedSite, experiment: &ArchivedExperiment, subject: &Subject<'_>) -> Self {
+        let Subject { id, enrolments, now_ms } = *subject;
+        match experiment.standing(now_ms) {
+            Standing::NotStarted => return Self::NotStarted,
+            Standing::Ended => return Self::Ended,
+            Standing::Decided(arm) => return Self::Winner(arm),
+            Standing::Running => {}
+        }
+        let Some(visitor_id) = id else { return Self::NoId };
         let is_enrolled = enrolments.contains(experiment.phase_hash.to_native());
         if let Some(share) = experiment.namespace.as_ref().filter(|_| !is_enrolled) {
             let namespace = &site.namespaces[usize::from(share.namespace.to_native())];
@@ -201,16 +222,21 @@ impl Assignment {
         if holdout > 0.0 && held_out(holdout) {
             return Self::HeldOut;
         }
-        let coverage = if is_enrolled { 1.0 } else { experiment.coverage.to_native() };
+        let coverage = if is_enrolled { 1.0 } else { experiment.coverage(now_ms) };
         let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges(experiment, coverage));
         arm.map_or(Self::OutsideCoverage, Self::Arm)
     }
 
     pub(super) fn variant(self, arms: &[u8]) -> Option<u8> {
         match self {
-            Self::Arm(arm) => arms.get(arm).copied(),
+            Self::Arm(arm) | Self::Winner(arm) => arms.get(arm).copied(),
             Self::HeldOut => Some(DEFAULT_VARIANT),
-            Self::OutsideNamespace | Self::EnrolledElsewhere | Self::OutsideCoverage => None,
+            Self::NotStarted
+            | Self::Ended
+            | Self::NoId
+            | Self::OutsideNamespace
+            | Self::EnrolledElsewhere
+            | Self::OutsideCoverage => None,
         }
     }
 }

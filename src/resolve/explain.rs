@@ -5,14 +5,13 @@
 
 use serde_json::{Value as Json, json};
 
-use super::decide::{Assignment, DecisionBuffers, SiteAudiences, bucket, ranges};
+use super::decide::{Assignment, DecisionBuffers, SiteAudiences, Subject, bucket, ranges};
 use super::variants::Choice;
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{DecidingTest, Evaluator, Memo, Patterns, without_residue};
 use crate::site::snapshot::format::{
     ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
 };
-use crate::visitors::profile::enrolments::Enrolments;
 
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
 /// tried.
@@ -30,8 +29,7 @@ pub(crate) fn explain(
     let mut memo = Memo::default();
     let mut explainer = Explainer {
         site,
-        id: visitor.id(),
-        enrolments: visitor.enrolments,
+        subject: Subject::of(visitor),
         evaluator: Evaluator {
             document: &document,
             audiences: &audiences,
@@ -57,8 +55,7 @@ pub(crate) fn explain(
 
 struct Explainer<'a, 'w> {
     site: &'a ArchivedSite,
-    id: Option<&'a str>,
-    enrolments: Enrolments<'a>,
+    subject: Subject<'a>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
 }
 
@@ -96,16 +93,43 @@ impl<'a> Explainer<'a, '_> {
             ArchivedRule::Audience { .. } | ArchivedRule::When { .. } => (holds, leaf_json(leaf), Json::Null),
             ArchivedRule::Experiment { experiment, arms, .. } => {
                 let experiment = &self.site.experiments[usize::from(experiment.to_native())];
-                let Some(id) = self.id else {
+                let assignment = Assignment::of(self.site, experiment, &self.subject);
+                if assignment == Assignment::NoId {
                     let why =
                         json!({ "path": "anonId", "operator": "$exists", "expected": true, "actual": false });
-                    return (false, why, Json::Null);
-                };
-                let place = Assignment::of(self.site, experiment, id, self.enrolments);
-                let matched = holds && place.variant(arms).is_some();
-                (matched, leaf_json(leaf), experiment_json(self.site, experiment, id, place, self.enrolments))
+                    return (false, why, self.experiment_json(experiment, assignment));
+                }
+                let matched = holds && assignment.variant(arms).is_some();
+                (matched, leaf_json(leaf), self.experiment_json(experiment, assignment))
             }
         }
+    }
+
+    fn experiment_json(&self, experiment: &ArchivedExperiment, assignment: Assignment) -> Json {
+        let Subject { id, enrolments, now_ms } = self.subject;
+        let namespace = experiment.namespace.as_ref().map(|share| {
+            let [from, to] = [share.range.from, share.range.to].map(|end| end.to_native() + 0.0);
+            json!([self.site.namespaces[usize::from(share.namespace.to_native())].name.as_str(), from, to])
+        });
+        let ranges = ranges(experiment, experiment.coverage(now_ms));
+        let ranges = ranges.map(|(from, to)| [from, to].map(without_residue));
+        json!({
+            "key": experiment.key.get(), "hash": id.map(|id| bucket(experiment, id)),
+            "ranges": ranges.collect::<Vec<_>>(),
+            "namespace": namespace, "seed": experiment.seed.as_str(),
+            "enrolled": enrolments.contains(experiment.phase_hash.to_native()),
+            "in": match assignment {
+                Assignment::NotStarted => "not_started",
+                Assignment::Ended => "ended",
+                Assignment::Winner(_) => "decided",
+                Assignment::NoId => "no_id",
+                Assignment::Arm(_) => "range",
+                Assignment::OutsideCoverage => "coverage",
+                Assignment::OutsideNamespace => "namespace",
+                Assignment::EnrolledElsewhere => "other_experiment",
+                Assignment::HeldOut => "holdout",
+            },
+        })
     }
 }
 
@@ -124,33 +148,5 @@ fn leaf_json(test: Option<DecidingTest<'_>>) -> Json {
             "path": test.path, "operator": test.operator, "expected": test.expected,
             "actual": test.actual.map(|value| value.to_json()),
         })
-    })
-}
-
-fn experiment_json(
-    site: &ArchivedSite,
-    experiment: &ArchivedExperiment,
-    visitor_id: &str,
-    assignment: Assignment,
-    enrolments: Enrolments<'_>,
-) -> Json {
-    let namespace = experiment.namespace.as_ref().map(|share| {
-        let [from, to] = [share.range.from, share.range.to].map(|end| end.to_native() + 0.0);
-        json!([site.namespaces[usize::from(share.namespace.to_native())].name.as_str(), from, to])
-    });
-    let ranges =
-        ranges(experiment, experiment.coverage.to_native()).map(|(from, to)| [from, to].map(without_residue));
-    json!({
-        "key": experiment.key.get(), "hash": bucket(experiment, visitor_id),
-        "ranges": ranges.collect::<Vec<_>>(),
-        "namespace": namespace, "seed": experiment.seed.as_str(),
-        "enrolled": enrolments.contains(experiment.phase_hash.to_native()),
-        "in": match assignment {
-            Assignment::Arm(_) => "range",
-            Assignment::OutsideCoverage => "coverage",
-            Assignment::OutsideNamespace => "namespace",
-            Assignment::EnrolledElsewhere => "other_experiment",
-            Assignment::HeldOut => "holdout",
-        },
     })
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use parallax::testing::clock::now_ms;
 use parallax::testing::condition::{bucket_ranges, choose_variation, hash, in_namespace};
 use parallax::testing::limits::ENROLMENTS_MAX;
 use serde_json::{Value, json};
@@ -292,4 +293,98 @@ fn a_visitor_keeps_the_arms_of_at_most_the_newest_experiments() {
     assert_eq!(site.visit("v").split(',').count(), count);
     site.publish(&all(0.0));
     assert_eq!(site.shown("anonId=v").split(',').count(), ENROLMENTS_MAX);
+}
+
+/// Returns `selected` and `experiments` of the page at a time, and the place of the visitor in the first experiment.
+fn decided_at(server: &Server, now: &str, id: &str) -> (String, String, Value) {
+    let answer = server.admin_get(&format!("/v1/resolve?site=acme&route=/&explain=1&now={now}&{id}")).json();
+    let rule = &answer["decisions"][0]["rules"][0];
+    let text = |member: &Value| member.as_str().expect("text").to_owned();
+    (text(&answer["selected"]["z0"]), text(&answer["experiments"]), rule["experiment"]["in"].clone())
+}
+
+#[test]
+fn an_experiment_runs_from_its_begin_to_its_end_and_then_shows_its_winner_to_everyone() {
+    let times = json!({ "from": "2026-03-01T00:00:00Z", "to": "2026-04-01T02:00:00+02:00" });
+    for (winner, after) in [(Value::Null, ("default", "ended")), (json!("c"), ("c", "decided"))] {
+        let mut experiment = experiment("e", times.clone());
+        // The winner needs neither coverage nor namespace nor holdout.
+        experiment["namespace"] = json!(["n", 0, 1]);
+        if !winner.is_null() {
+            experiment["winner"] = winner;
+        }
+        let server = Server::start(&[("acme.snapshot", &compile(1, &[experiment]))], &[]);
+        for id in ["anonId=v", "userId=u"] {
+            let hashed = &id[id.len() - 1..];
+            let at = |now| decided_at(&server, now, id);
+            let idle = |place: &str, variant: &str| (variant.to_owned(), String::new(), json!(place));
+            assert_eq!(at("2026-02-28T23:59:59.999Z"), idle("not_started", "default"));
+            for now in ["2026-03-01T00:00:00Z", "2026-03-31T23:59:59.999Z"] {
+                let expected = (arm(hashed)[2..].to_owned(), arm(hashed).to_owned(), json!("range"));
+                assert_eq!(at(now), expected, "{now}");
+            }
+            assert_eq!(at("2026-04-01T00:00:00Z"), idle(after.1, after.0));
+        }
+        let nobody = decided_at(&server, "2026-04-01T00:00:00Z", "locale=de");
+        assert_eq!((nobody.0.as_str(), nobody.1.as_str(), &nobody.2), (after.0, "", &json!(after.1)));
+        assert_eq!(decided_at(&server, "2026-03-02T00:00:00Z", "locale=de").2, "no_id");
+    }
+}
+
+#[test]
+fn a_ramp_changes_the_coverage_at_its_times() {
+    let steps = json!([
+        { "from": "2026-03-01T00:00:00Z", "share": 0.2 },
+        { "from": "2026-03-02T00:00:00Z", "share": 0 },
+        { "from": "2026-03-03T00:00:00Z", "share": 1 },
+    ]);
+    let server = Server::start(
+        &[("acme.snapshot", &compile(1, &[experiment("e", json!({ "coverage": steps }))]))],
+        &[],
+    );
+    for (now, coverage) in [
+        ("2026-02-28T23:59:59Z", 0.0),
+        ("2026-03-01T00:00:00Z", 0.2),
+        ("2026-03-01T23:59:59Z", 0.2),
+        ("2026-03-02T00:00:00Z", 0.0),
+        ("2026-03-03T00:00:00Z", 1.0),
+    ] {
+        for number in 0..30 {
+            let id = format!("v{number}");
+            let bucket = hash(&["e"], &id, 2).expect("version 2 hashes");
+            let is_in = choose_variation(bucket, bucket_ranges(2, coverage, None)).is_some();
+            let (_, experiments, place) = decided_at(&server, now, &format!("anonId={id}"));
+            assert_eq!(experiments, if is_in { arm(&id) } else { "" }, "{now} {id}");
+            assert_eq!(place, if is_in { "range" } else { "coverage" });
+        }
+    }
+}
+
+#[test]
+fn a_decided_experiment_is_marked_and_counts_events_before_its_end() {
+    let running = experiment("e", json!({ "goal": "Order Placed" }));
+    let mut site = Site::new(std::slice::from_ref(&running));
+    ["v0", "v1", "v2"].iter().for_each(|id| drop(site.visit(id)));
+    // The end is not before the last exposure.
+    let ended_ms = now_ms() + 1;
+    let mut decided = running;
+    decided["to"] = json!(jiff::Timestamp::from_millisecond(ended_ms).expect("a time").to_string());
+    decided["winner"] = json!("c");
+    site.publish(&[decided]);
+    site.record(&json!({ "anonId": "v3" }), "e:b", BROWSER);
+    let result = site.admin("GET", "/insights/experiment?site=acme&key=e").json();
+    assert_eq!((&result["standing"], &result["exploratory"]), (&json!("decided"), &json!(false)));
+    let decision = &result["decision"];
+    assert_eq!((&decision["action"], &decision["arm"]), (&json!("decided"), &json!("c")), "{decision}");
+    let exposed: u64 = result["arms"]
+        .as_array()
+        .expect("arms")
+        .iter()
+        .map(|arm| arm["exposed"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!((exposed, result["phases"].as_array().map(Vec::len)), (3, Some(1)));
+    let list = site.admin("GET", "/insights/experiments?site=acme").json();
+    let listed = &list["experiments"][0];
+    assert_eq!((&listed["standing"], &listed["winner"]), (&json!("decided"), &json!("c")));
+    assert_eq!(site.shown("anonId=v0"), "");
 }

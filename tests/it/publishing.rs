@@ -4,6 +4,7 @@
 mod choosing;
 mod files;
 mod phases;
+mod ramps;
 mod since;
 mod told;
 mod versions;

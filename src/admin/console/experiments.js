@@ -7,7 +7,7 @@ const ALARMS = {
   srm: 'The visitors are not split as planned. Something loses or moves visitors of one arm.',
   both_arms: 'More than 1 % of the visitors saw two arms.',
   zero_weight: 'More than 1 % of the visitors saw an arm that has no weight.',
-  phase_changed: 'The arms, weights or the seed changed within the range. Use a new key instead of a change.',
+  phase_changed: 'Arms, weights, seed or holdout changed.',
   one_node: 'Other nodes have more events.',
 };
 

@@ -164,13 +164,12 @@ const PLACES = {
   range: 'in the range of an arm',
   coverage: 'outside of the ranges of all arms',
   namespace: 'outside of the namespace',
-  other_experiment: 'enrolled in another experiment of the namespace',
   holdout: 'in the holdout',
 };
 
 function experimentInWords({ experiment }) {
   const ranges = experiment.ranges.map(([low, high]) => `${low}–${high}`).join(', ');
-  return `The bucket of this visitor is ${experiment.hash}: ${PLACES[experiment.in] ?? experiment.in}${experiment.enrolled ? ', enrolled' : ''}. Ranges of the arms: ${ranges}.`;
+  return `The bucket of this visitor is ${experiment.hash ?? 'none'}: ${PLACES[experiment.in] ?? experiment.in.replace('_', ' ')}${experiment.enrolled ? ', enrolled' : ''}. Ranges of the arms: ${ranges}.`;
 }
 
 // A zone that has a decision shows its variant. Other zones hold what everybody sees.

@@ -80,8 +80,9 @@ fn write_experiment(
     insert("key", json!(question.key()));
     insert("decision", decision.to_json());
     insert("published", json!(question.known.published.is_some()));
+    insert("standing", json!(question.known.standing(now_ms)));
     insert("exploratory", json!(is_exploratory));
-    insert("phases", question.known.phases.iter().map(phase_json).collect());
+    insert("phases", question.known.phases.iter().map(|phase| phase_json(phase, now_ms)).collect());
     insert("alarms", json!(split.alarms));
     insert("arms", arms_json(count, split.weights.as_deref()));
     insert("otherArms", other_arms_json(count));
@@ -130,16 +131,17 @@ pub(super) fn phase_arms_json(phase: &Phase) -> Json {
     phase.arms.iter().map(|arm| json!({ "key": arm.key, "weight": arm.weight })).collect()
 }
 
-fn phase_json(phase: &Phase) -> Json {
+fn phase_json(phase: &Phase, now_ms: i64) -> Json {
     let coverages = phase.coverages.iter();
     let coverages =
         coverages.map(|coverage| json!({ "from": time_json(coverage.from_ms), "share": coverage.share }));
     json!({
         "from": time_json(phase.from_ms()),
         "arms": phase_arms_json(phase),
-        "coverage": phase.coverage().share,
+        "coverage": phase.coverage(now_ms).share,
         "coverages": coverages.collect::<Vec<_>>(),
         "holdout": phase.holdout,
+        "to": phase.to_ms.map(time_json),
         "seed": phase.seed,
     })
 }

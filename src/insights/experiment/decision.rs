@@ -11,6 +11,7 @@ use super::count::ExperimentCount;
 use super::metrics::{Metric, Role};
 use super::question::ExperimentQuestion;
 use super::split::Split;
+use crate::events::time;
 use crate::insights::statistics::metric::{GuardrailVerdict, Verdict};
 
 /// The maximum number of days until a decision. If an experiment needs more days, it cannot be decided, because the
@@ -29,6 +30,8 @@ pub(super) struct Decision {
 enum Action {
     /// Stop the experiment, and show the arm with this key to all visitors.
     Choose(String),
+    /// Everyone gets the arm with this key.
+    Decided(String),
     /// Go on for this many days. `None` if the number is unknown.
     GoOn(Option<u64>),
     CannotDecide,
@@ -38,6 +41,11 @@ impl Decision {
     fn choose(arm_key: &str, reason: &'static str, explanation: &str) -> Self {
         let sentence = format!("Stop and choose {arm_key}: {explanation}.");
         Self { action: Action::Choose(arm_key.to_owned()), reason, sentence }
+    }
+
+    fn decided(arm_key: &str, since_ms: i64) -> Self {
+        let sentence = format!("Decided: everyone gets {arm_key} since {}.", time::to_text(since_ms));
+        Self { action: Action::Decided(arm_key.to_owned()), reason: "winner", sentence }
     }
 
     fn go_on(day_count: Option<u64>, reason: &'static str, explanation: &str) -> Self {
@@ -61,6 +69,7 @@ impl Decision {
     pub(super) fn to_json(&self) -> Json {
         let (action, arm, days) = match &self.action {
             Action::Choose(arm) => ("choose", Some(arm), None),
+            Action::Decided(arm) => ("decided", Some(arm), None),
             Action::GoOn(days) => ("go_on", None, *days),
             Action::CannotDecide => ("cannot_decide", None, None),
         };
@@ -107,6 +116,13 @@ impl ArmState<'_> {
 
 /// Decides an experiment.
 pub(super) fn decide(facts: &Facts<'_>) -> Decision {
+    let known = &facts.question.known;
+    let winner = known.published.as_ref().and_then(|published| published.winner.as_ref());
+    if let Some(winner) = winner
+        && let Some(ended_ms) = known.ended_ms(facts.now_ms)
+    {
+        return Decision::decided(winner, ended_ms);
+    }
     let arms = arms_of(facts);
     if let Some(decision) = refuse(facts, &arms) {
         return decision;

@@ -27,6 +27,10 @@ pub struct KnownExperiment {
 pub struct PublishedExperiment {
     /// The published arms, in the form of a phase that starts at 0.
     pub definition: Phase,
+    /// The time from which the experiment runs, in milliseconds.
+    pub from_ms: Option<i64>,
+    /// The arm that everyone gets from the end on.
+    pub winner: Option<String>,
     pub metrics: Metrics,
 }
 
@@ -54,6 +58,26 @@ impl KnownExperiment {
             }
         }
         arms
+    }
+
+    /// Returns the standing of the experiment: `not_started`, `running`, `ended` or `decided`. `None` if it is not published and
+    /// had no end.
+    pub(super) fn standing(&self, now_ms: i64) -> Option<&'static str> {
+        let published = self.published.as_ref();
+        if published.is_some_and(|published| published.from_ms.is_some_and(|from_ms| now_ms < from_ms)) {
+            return Some("not_started");
+        }
+        if self.ended_ms(now_ms).is_none() {
+            return published.map(|_| "running");
+        }
+        let has_winner = published.is_some_and(|published| published.winner.is_some());
+        Some(if has_winner { "decided" } else { "ended" })
+    }
+
+    /// Returns the end of the experiment, if it has passed.
+    pub(super) fn ended_ms(&self, now_ms: i64) -> Option<i64> {
+        let published = self.published.as_ref().map(|published| &published.definition);
+        published.or(self.phases.last())?.to_ms.filter(|to_ms| *to_ms <= now_ms)
     }
 
     /// Returns the newest phase. If there is no phase, returns the published definition.
@@ -102,7 +126,13 @@ impl KnownSite<'_> {
 
 impl PublishedExperiment {
     fn of(experiment: &ArchivedExperiment) -> Self {
-        Self { definition: Phase::begin(experiment, 0), metrics: metrics_of(&experiment.metrics) }
+        let winner = experiment.winner.as_ref().and_then(|arm| experiment.arms.get(usize::from(*arm)));
+        Self {
+            definition: Phase::begin(experiment, 0),
+            from_ms: experiment.from_ms.as_ref().map(|from_ms| from_ms.to_native()),
+            winner: winner.map(|arm| arm.as_str().to_owned()),
+            metrics: metrics_of(&experiment.metrics),
+        }
     }
 }
 

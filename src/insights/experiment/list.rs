@@ -30,6 +30,8 @@ pub(crate) const EXPERIMENTS_PARAM_NAMES: [&str; 1] = ["bots"];
 pub struct ExperimentsQuestion {
     /// The range in milliseconds. It ends at the end of the current local day.
     pub range: Range<i64>,
+    /// The time of the question, in milliseconds.
+    pub(super) now_ms: i64,
     /// True if the records of crawlers are included.
     pub bots: bool,
     /// The list has no parameters for filters, so every field is empty.
@@ -53,6 +55,7 @@ impl ExperimentsQuestion {
         let bots = single_value(&pairs, "bots")?.map(parse_bots).transpose()?.unwrap_or_default();
         Ok(Self {
             range: 0..zone.last_days(now_ms, 1).end,
+            now_ms,
             bots,
             filters: Filters::default(),
             known: known_experiments,

@@ -54,7 +54,7 @@ pub(crate) fn answer_experiments(
     for ((known, places), count) in question.known.iter().zip(&counts) {
         let numbers = numbers_of(question, known, count, answered_log.scope);
         lines.push(line(known, &numbers));
-        experiments.push(experiment_json(known, places, numbers));
+        experiments.push(experiment_json(known, places, numbers, question.now_ms));
     }
     document.insert("experiments".to_owned(), Json::Array(experiments));
     end_document(&mut document, &other, rows, answered_log, list_query(question, site));
@@ -91,7 +91,12 @@ fn numbers_of(
     }
 }
 
-fn experiment_json(known_experiment: &KnownExperiment, places: &Places, numbers: Numbers) -> Json {
+fn experiment_json(
+    known_experiment: &KnownExperiment,
+    places: &Places,
+    numbers: Numbers,
+    now_ms: i64,
+) -> Json {
     let published = known_experiment.published.as_ref();
     let metrics = published.map(|published| &published.metrics);
     let guardrails = metrics.into_iter().flat_map(|metrics| &metrics.guardrails).map(
@@ -104,7 +109,7 @@ fn experiment_json(known_experiment: &KnownExperiment, places: &Places, numbers:
         ("moreRoutes", json!(places.more_routes)),
         ("zones", json!(places.zones)),
         ("arms", known_experiment.newest().map_or(Json::Null, phase_arms_json)),
-        ("coverage", json!(known_experiment.newest().map(|newest| newest.coverage().share))),
+        ("coverage", json!(known_experiment.newest().map(|newest| newest.coverage(now_ms).share))),
         ("holdout", json!(published.map(|published| published.definition.holdout))),
         ("goal", json!(metrics.and_then(|metrics| metrics.goal.as_ref()))),
         ("value", json!(metrics.and_then(|metrics| metrics.value.as_ref()))),
@@ -112,6 +117,10 @@ fn experiment_json(known_experiment: &KnownExperiment, places: &Places, numbers:
         ("guardrails", guardrails.collect()),
         ("planned", json!(metrics.and_then(|metrics| metrics.planned))),
         ("window", json!(metrics.and_then(|metrics| metrics.window.as_ref()))),
+        ("standing", json!(known_experiment.standing(now_ms))),
+        ("from", json!(published.and_then(|published| published.from_ms).map(time::to_text))),
+        ("to", json!(known_experiment.newest().and_then(|newest| newest.to_ms).map(time::to_text))),
+        ("winner", json!(published.and_then(|published| published.winner.as_ref()))),
         ("phase", json!(numbers.phase)),
         ("firstExposure", json!(numbers.first)),
         ("lastExposure", json!(numbers.last)),

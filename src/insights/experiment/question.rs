@@ -171,7 +171,12 @@ fn range_of(
     phases: &[Phase],
 ) -> Result<(Range<i64>, bool), QuestionError> {
     let end = to_text.map(|text| parse_time("to", text, zone)).transpose()?;
-    let end = end.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
+    // Events after the end of the experiment do not count.
+    let ended_ms = phases.last().and_then(|phase| phase.to_ms.filter(|to_ms| phase.from_ms() < *to_ms));
+    let end = end.unwrap_or_else(|| {
+        let tomorrow = zone.last_days(now_ms, 1).end;
+        ended_ms.map_or(tomorrow, |ended_ms| tomorrow.min(ended_ms))
+    });
     let newest = phases.iter().map(|phase| phase.from_ms()).rfind(|from_ms| *from_ms < end);
     let start_default = newest.unwrap_or_else(|| zone.midnight(zone.day_of(end) - DAYS_DEFAULT));
     let start = from_text.map(|text| parse_time("from", text, zone)).transpose()?.unwrap_or(start_default);

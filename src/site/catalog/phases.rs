@@ -45,22 +45,38 @@ pub struct Phase {
     pub seed: String,
     /// The share of visitors that are held out.
     pub holdout: f64,
-    /// The coverages, oldest first. Never empty.
+    /// The coverages, oldest first. Never empty. Steps of a ramp can be in the future.
     pub coverages: Vec<Coverage>,
+    /// The end of the experiment, in milliseconds since 1970.
+    pub to_ms: Option<i64>,
 }
 
 impl Phase {
-    /// Returns the phase that begins with this definition.
+    /// Returns the phase that begins with this definition. It has the coverage at that time, and the later steps of a ramp.
     pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Self {
         let arms = experiment.arms.iter().zip(experiment.weights.iter());
         let arms =
             arms.map(|(key, weight)| PhaseArm { key: key.as_str().to_owned(), weight: weight.to_native() });
+        let steps = experiment
+            .coverages
+            .iter()
+            .map(|step| Coverage { from_ms: step.from_ms.to_native(), share: step.share.to_native() });
+        let present = Coverage { from_ms, share: experiment.coverage(from_ms) };
         Self {
             arms: arms.collect(),
             seed: experiment.seed.as_str().to_owned(),
             holdout: experiment.holdout.to_native(),
-            coverages: vec![Coverage { from_ms, share: experiment.coverage.to_native() }],
+            coverages: std::iter::once(present).chain(steps.filter(|step| step.from_ms > from_ms)).collect(),
+            // The file has 0 for no end.
+            to_ms: experiment.to_ms.as_ref().map(|to_ms| to_ms.to_native().max(1)),
         }
+    }
+
+    /// Moves the begin to a later time.
+    fn begin_at(&mut self, from_ms: i64) {
+        let present = Coverage { from_ms, share: self.coverage(from_ms).share };
+        self.coverages.retain(|coverage| coverage.from_ms > from_ms);
+        self.coverages.insert(0, present);
     }
 
     /// Returns the time when the server first served the phase, in milliseconds since 1970.
@@ -68,9 +84,9 @@ impl Phase {
         self.coverages[0].from_ms
     }
 
-    /// Returns the newest coverage.
-    pub fn coverage(&self) -> Coverage {
-        self.coverages[self.coverages.len() - 1]
+    /// Returns the coverage at a time. Before the phase it is the first one.
+    pub fn coverage(&self, time_ms: i64) -> Coverage {
+        self.coverages[self.coverage_at(time_ms)]
     }
 
     /// Returns the index of the coverage that was served at a time. Before the phase it is the first one.
@@ -87,11 +103,14 @@ impl Phase {
             return false;
         }
         self.arms.clone_from(&newer.arms);
-        if self.coverage().share != newer.coverage().share {
-            self.coverages.push(newer.coverage());
-            if self.coverages.len() > COVERAGES_KEPT_MAX {
-                self.coverages.remove(1);
-            }
+        self.to_ms = newer.to_ms;
+        // The steps that were not reached are replaced by those of the newer definition.
+        let now_ms = newer.from_ms();
+        self.coverages.retain(|coverage| coverage.from_ms <= now_ms);
+        let is_same = self.coverages.last().is_some_and(|last| last.share == newer.coverages[0].share);
+        self.coverages.extend(&newer.coverages[usize::from(is_same)..]);
+        while self.coverages.len() > COVERAGES_KEPT_MAX {
+            self.coverages.remove(1);
         }
         true
     }
@@ -148,7 +167,7 @@ impl Phases {
         let phases = self.by_site.entry(site.to_owned()).or_default().entry(key.to_owned()).or_default();
         if let Some(newest) = phases.last_mut() {
             // A clock that was set back does not change the order.
-            phase.coverages[0].from_ms = phase.from_ms().max(newest.coverage().from_ms);
+            phase.begin_at(phase.from_ms().max(newest.from_ms()));
             if newest.go_on(&phase) {
                 return;
             }

@@ -12,7 +12,7 @@
 //! site        the site ID; the number of experiments, and the experiments, sorted by key
 //! experiment  the key; the number of phases, 1 to 16, and the phases, oldest first
 //! phase       the seed; the holdout, a share; the number of arms, and the arms; the number of coverages, 1 to 64, and the coverages,
-//!             oldest first. The first one is the begin of the phase
+//!             oldest first. The first one is the begin of the phase; the end of the experiment, or 0
 //! arm         the key of the variant; its weight, a share
 //! coverage    the time when it was first served, in milliseconds since 1970; a share
 //! share       8 bytes, a little-endian f64 from 0 to 1
@@ -96,6 +96,7 @@ fn encode_phase(phase: &Phase, out: &mut Vec<u8>) {
         put_number(out, coverage.from_ms.cast_unsigned());
         out.extend_from_slice(&coverage.share.to_le_bytes());
     }
+    put_number(out, phase.to_ms.unwrap_or_default().cast_unsigned());
 }
 
 /// Decodes the content of the file.
@@ -137,8 +138,15 @@ fn decode_phase(decoder: &mut Decoder<'_>) -> Option<Phase> {
         Some(Coverage { from_ms, share: decode_share(decoder)? })
     });
     let coverages = coverages.collect::<Option<Vec<_>>>()?;
+    let to_ms = i64::try_from(decoder.number()?).ok()?;
     let is_sorted = coverages.is_sorted_by_key(|coverage| coverage.from_ms);
-    is_sorted.then_some(Phase { arms, seed, holdout, coverages })
+    is_sorted.then_some(Phase {
+        arms,
+        seed,
+        holdout,
+        coverages,
+        to_ms: Some(to_ms).filter(|to_ms| *to_ms != 0),
+    })
 }
 
 /// Decodes a phase of format version 1.
@@ -160,7 +168,7 @@ fn decode_phase_of_ranges(decoder: &mut Decoder<'_>) -> Option<Phase> {
     let share = shown.map_or(0.0, |((_, start, end), weight)| without_residue((end - start) / weight));
     let arms = arms.into_iter().zip(weights).map(|((key, ..), weight)| PhaseArm { key, weight });
     let coverages = vec![Coverage { from_ms, share: share.clamp(0.0, 1.0) }];
-    Some(Phase { arms: arms.collect(), seed, holdout: 0.0, coverages })
+    Some(Phase { arms: arms.collect(), seed, holdout: 0.0, coverages, to_ms: None })
 }
 
 fn decode_share(decoder: &mut Decoder<'_>) -> Option<f64> {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::metrics::{self, CollectedMetrics};
+use super::operands::parse_time_ms;
+use super::schedule;
 use crate::condition;
 use crate::limits::{EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX};
 use crate::site::snapshot::format::{Experiment, Namespace, NamespaceShare, Range, phase_hash};
@@ -142,6 +144,9 @@ struct ExperimentCollector<'s, 'm> {
 impl<'s> ExperimentCollector<'s, '_> {
     fn visit_experiment(&mut self, experiment: &'s types::Experiment, pointer: &str) {
         self.check_weights(experiment, pointer);
+        schedule::check(experiment, &mut |member, title, expected, actual| {
+            self.report(&format!("{pointer}/{member}"), "", title, expected, actual);
+        });
         if let Some((_, from, to)) = &experiment.namespace
             && from.0 > to.0
         {
@@ -164,6 +169,9 @@ impl<'s> ExperimentCollector<'s, '_> {
             ("seed", first.seed == experiment.seed),
             ("namespace", first.namespace == experiment.namespace),
             ("holdout", first.holdout == experiment.holdout),
+            ("from", first.from == experiment.from),
+            ("to", first.to == experiment.to),
+            ("winner", first.winner == experiment.winner),
         ] {
             if !agrees {
                 let expected = format!(
@@ -218,7 +226,10 @@ fn compile_experiment(collected_experiment: &CollectedExperiment<'_>, namespaces
         seed,
         arms: experiment.variants.iter().map(|variant| variant.to_string()).collect(),
         weights,
-        coverage: experiment.coverage.0 + 0.0,
+        coverages: schedule::coverages(&experiment.coverage),
+        from_ms: experiment.from.as_deref().and_then(parse_time_ms),
+        to_ms: experiment.to.as_deref().and_then(parse_time_ms),
+        winner: schedule::winner(experiment),
         namespace,
         holdout,
         metrics: collected_experiment.metrics.compile(),

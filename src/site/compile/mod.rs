@@ -30,6 +30,7 @@ pub(super) mod paths;
 mod piece;
 mod redirects;
 mod routes;
+mod schedule;
 mod settings;
 mod timezone;
 

@@ -20,8 +20,14 @@ pub struct Experiment {
     /// The share of each arm in the visitors that take part. A decision calculates the ranges of [0, 1) from the weights
     /// and the coverage.
     pub weights: Vec<f64>,
-    /// The share of visitors that take part, from 0 to 1.
-    pub coverage: f64,
+    /// The shares of new visitors that take part, sorted by time, at least one. Before the first one nobody new does.
+    pub coverages: Vec<CoverageStep>,
+    /// The time before which the rule does not match, in milliseconds since 1970.
+    pub from_ms: Option<i64>,
+    /// The time from which the rule shows the winner, or does not match.
+    pub to_ms: Option<i64>,
+    /// The index of the arm that everyone gets from `to_ms` on.
+    pub winner: Option<u8>,
     /// The part of a namespace that the experiment has.
     pub namespace: Option<NamespaceShare>,
     /// Fraction of all visitors that are held out. 0 for none.
@@ -30,6 +36,44 @@ pub struct Experiment {
     pub phase_hash: u32,
     /// The metrics of its result.
     pub metrics: Metrics,
+}
+
+/// A share of new visitors, and the time from which it applies.
+#[derive(Debug, Clone, Copy, PartialEq, Archive, Serialize)]
+pub struct CoverageStep {
+    /// In milliseconds since 1970. The smallest `i64` for a coverage without a time.
+    pub from_ms: i64,
+    /// From 0 to 1.
+    pub share: f64,
+}
+
+/// The standing of an experiment at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    NotStarted,
+    Running,
+    /// Ended without a winner.
+    Ended,
+    /// Ended with the arm that has this index.
+    Decided(usize),
+}
+
+impl ArchivedExperiment {
+    pub(crate) fn standing(&self, now_ms: i64) -> Standing {
+        if self.from_ms.as_ref().is_some_and(|from_ms| now_ms < from_ms.to_native()) {
+            return Standing::NotStarted;
+        }
+        if self.to_ms.as_ref().is_none_or(|to_ms| now_ms < to_ms.to_native()) {
+            return Standing::Running;
+        }
+        self.winner.as_ref().map_or(Standing::Ended, |arm| Standing::Decided(usize::from(*arm)))
+    }
+
+    /// Returns the share of new visitors that take part.
+    pub(crate) fn coverage(&self, now_ms: i64) -> f64 {
+        let step = self.coverages.iter().rfind(|step| step.from_ms.to_native() <= now_ms);
+        step.map_or(0.0, |step| step.share.to_native())
+    }
 }
 
 /// The metrics of an experiment, as authored. They change no decision. [`crate::site::experiment_metrics`]

@@ -63,11 +63,12 @@
 //! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same source and
 //! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
+pub(crate) use super::experiment_format::Standing;
 pub(crate) use super::experiment_format::{
     ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange,
 };
 pub use super::experiment_format::{
-    Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, phase_hash,
+    CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, phase_hash,
 };
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,

@@ -14,7 +14,7 @@ use super::hash_index;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
     AUDIENCES_MAX, GUARDRAILS_MAX, IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX,
-    QUERY_PARAMS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+    QUERY_PARAMS_MAX, RAMP_STEPS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{Cap, Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
 use crate::site::profile_fields::field_paths;
@@ -149,9 +149,19 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
     if experiment.arms.len() != experiment.weights.len() || !arms().all(|arm| is_id(arm)) {
         return Err("an experiment has a malformed arm, or another number of arms than of weights");
     }
-    let shares = experiment.weights.iter().chain([&experiment.coverage, &experiment.holdout]);
+    let steps = &experiment.coverages;
+    let shares =
+        experiment.weights.iter().chain(steps.iter().map(|step| &step.share)).chain([&experiment.holdout]);
     if !shares.map(|share| share.to_native()).all(|share| (0.0..=1.0).contains(&share)) {
         return Err("a weight, the coverage or the holdout of an experiment is not from 0 to 1");
+    }
+    let is_sorted = steps.is_sorted_by(|a, b| a.from_ms.to_native() < b.from_ms.to_native());
+    if !(1..=RAMP_STEPS_MAX).contains(&steps.len()) || !is_sorted {
+        return Err("an experiment has no coverage, too many coverages, or unsorted ones");
+    }
+    let winner = experiment.winner.as_ref().map(|arm| usize::from(*arm));
+    if winner.is_some_and(|arm| arm >= experiment.arms.len() || experiment.to_ms.is_none()) {
+        return Err("an experiment has a winner that is no arm, or a winner without an end");
     }
     if experiment.seed.chars().count() > SEED_CHARS_MAX {
         return Err("an experiment has a seed that is too long");

@@ -1,8 +1,11 @@
 //! An experiment key in several zones: all of them must have the same definition.
 
-use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, ROUTE_BYTES_MAX, SEED_CHARS_MAX};
-use parallax::testing::site::compile::compile;
+use parallax::testing::limits::{
+    ENROLMENTS_MAX, EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, RAMP_STEPS_MAX, ROUTE_BYTES_MAX, SEED_CHARS_MAX,
+};
+use parallax::testing::site::compile::{compile, warn_about_past};
 use parallax::testing::site::experiment_metrics::Goal;
+use parallax::testing::site::source::diagnostics::Diagnostics;
 use parallax::testing::site::source::read::read;
 use serde_json::{Value, json};
 
@@ -60,12 +63,97 @@ fn zones_of_one_experiment_have_the_same_definition() {
         ("seed", json!("t")),
         ("namespace", json!(["n", 0.5, 1])),
         ("holdout", json!(0)),
+        ("from", json!("2026-03-01T00:00:00Z")),
+        ("to", json!("2026-03-01T00:00:00Z")),
     ] {
         let title = format!("conflicting `{member}` of experiment `e`");
         assert_eq!(titles(&[first(), experiment(member, value)]), [title], "{member}");
         let other_key = experiment("key", json!("f"));
         assert_eq!(titles(&[first(), other_key]), [""; 0]);
     }
+}
+
+#[test]
+fn wrong_times_of_an_experiment_are_refused_with_their_place() {
+    let with = |more: Value| {
+        let mut experiment = json!({ "key": "e", "variants": ["default", "b"] });
+        experiment.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        compile_zones(&[experiment])
+    };
+    let (march, april) = ("2026-03-01T00:00:00Z", "2026-04-01T00:00:00+02:00");
+    let step = |from: &str| json!({ "from": from, "share": 0.5 });
+    for sound in [
+        json!({ "from": march, "to": april, "winner": "b" }),
+        json!({ "to": march, "winner": "default" }),
+        json!({ "coverage": [step(march), step(april)] }),
+    ] {
+        assert_eq!(with(sound.clone()).0, [""; 0], "{sound}");
+    }
+    let pointer = "/layout/zones/z0/rules/0/experiment";
+    for (wrong, member, title) in [
+        (json!({ "from": "2026-03-01" }), "from", "invalid `from`"),
+        (json!({ "to": "soon" }), "to", "invalid `to`"),
+        (json!({ "from": april, "to": march }), "to", "the experiment ends before it begins"),
+        (json!({ "from": march, "to": march }), "to", "the experiment ends before it begins"),
+        (json!({ "to": march, "winner": "c" }), "winner", "unknown arm"),
+        (json!({ "winner": "b" }), "winner", "a winner without `to`"),
+        (json!({ "coverage": [step("x")] }), "coverage/0/from", "invalid time of a step"),
+        (
+            json!({ "coverage": [step(march), step(march)] }),
+            "coverage/1/from",
+            "steps that are not in the order of time",
+        ),
+    ] {
+        let (titles, lines) = with(wrong.clone());
+        assert_eq!(titles, [title], "{wrong}");
+        assert!(lines[0].contains(&format!("{pointer}/{member} ")), "{lines:?}");
+    }
+    // The line can be copied.
+    let (_, lines) = with(json!({ "winner": "b" }));
+    let text = lines[0].split("\"to\": \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a time");
+    assert_eq!(with(json!({ "to": text, "winner": "b" })).0, [""; 0]);
+}
+
+#[test]
+fn a_ramp_has_a_limited_number_of_steps() {
+    for count in [0, 1, RAMP_STEPS_MAX - 1, RAMP_STEPS_MAX, RAMP_STEPS_MAX + 1] {
+        let step = |day: usize| json!({ "from": format!("2026-{:02}-{:02}T00:00:00Z", 1 + day / 28, 1 + day % 28), "share": 1 });
+        let steps: Vec<Value> = (0..count).map(step).collect();
+        let ramp = json!({ "key": "e", "variants": ["default", "b"], "coverage": steps });
+        assert_eq!(titles(&[ramp]).is_empty(), (1..=RAMP_STEPS_MAX).contains(&count), "{count}");
+    }
+}
+
+#[test]
+fn a_site_with_more_experiments_than_a_visitor_can_be_enrolled_in_has_a_warning() {
+    for count in [ENROLMENTS_MAX - 1, ENROLMENTS_MAX, ENROLMENTS_MAX + 1] {
+        let experiments: Vec<Value> =
+            (0..count).map(|n| json!({ "key": format!("e{n}"), "variants": ["default", "b"] })).collect();
+        let warnings = titles(&experiments);
+        let is_warned = warnings.iter().any(|title| title.contains("so many experiments"));
+        assert_eq!(is_warned, count > ENROLMENTS_MAX, "{count}: {warnings:?}");
+    }
+}
+
+#[test]
+fn an_experiment_that_has_ended_without_a_winner_has_a_warning() {
+    let titles_at = |more: &str, now_ms: i64| -> Vec<String> {
+        let rule = format!(
+            r#"{{"experiment":{{"key":"e","variants":["default","b"],"to":"1970-01-01T00:00:10Z"{more}}}}}"#
+        );
+        let page = format!(
+            r#"{{"path":"/","layout":{{"root":{{"props":{{}}}},"zones":{{"z":{{"default":[],"variants":{{"b":[]}},"rules":[{rule}]}}}}}}}}"#
+        );
+        let files = files(&[SITE, ("routes/index.json", &page)]);
+        let (source, _) = read(&files, &|_, _| {});
+        let mut warnings = Diagnostics::default();
+        warn_about_past(&source, now_ms, &mut warnings);
+        let shown = warnings.report(&files).diagnostics.into_iter();
+        shown.map(|placed| placed.diagnostic.title.unwrap_or_default()).collect()
+    };
+    assert_eq!(titles_at("", 9_999), [""; 0]);
+    assert_eq!(titles_at("", 10_000), ["the experiment `e` has ended"]);
+    assert_eq!(titles_at(r#","winner":"b""#, 10_000), [""; 0]);
 }
 
 #[test]

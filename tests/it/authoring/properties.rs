@@ -53,8 +53,9 @@ fn page() -> Value {
         "query": {"id": "latest", "params": {"a": {"$route": "slug"}}},
     });
     let experiment = json!({
-        "key": "k", "variants": ["default", "b"], "weights": [0.5, 0.5], "coverage": 1, "seed": "s",
-        "namespace": ["n", 0, 0.5], "holdout": 0.05, "goal": "Order Placed", "value": "revenue", "cap": "p99",
+        "key": "k", "variants": ["default", "b"], "weights": [0.5, 0.5], "seed": "s",
+        "namespace": ["n", 0, 0.5], "holdout": 0.05, "from": "2026-03-01T00:00:00Z", "to": "2026-04-01T00:00:00Z", "winner": "b",
+        "coverage": [{ "from": "2026-03-02T00:00:00Z", "share": 0.5 }], "goal": "Order Placed", "value": "revenue", "cap": "p99",
         "guardrails": [{ "goal": "page:/", "margin": 0.02, "lowerIsBetter": true }], "planned": 20000, "window": "14d",
     });
     let rules = json!([

@@ -106,7 +106,8 @@ fn each_form_of_a_rule_has_its_own_type() {
         panic!("{:?}", zone.rules)
     };
     assert_eq!((&**audience, &when["a"]), ("pro", &1.into()));
-    assert_eq!((all.coverage.0, half.coverage.0), (1.0, 0.5));
+    let coverages = [&all.coverage, &half.coverage].map(|coverage| format!("{coverage:?}"));
+    assert_eq!(coverages, ["Share(Share(1.0))", "Share(Share(0.5))"]);
     let (name, from, to) = all.namespace.as_ref().expect("a namespace");
     assert_eq!((&**name, from.0, to.0), ("n", 0.0, 0.5));
 }

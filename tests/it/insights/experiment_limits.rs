@@ -26,8 +26,9 @@ fn leak(text: String) -> &'static str {
 fn known_arm(arm: &str) -> KnownExperiment {
     let arms = vec![PhaseArm { key: arm.to_owned(), weight: 1.0 }];
     let coverages = vec![Coverage { from_ms: 0, share: 1.0 }];
-    let definition = Phase { arms, seed: "cta".to_owned(), holdout: 0.0, coverages };
-    let published = PublishedExperiment { definition, metrics: Metrics::default() };
+    let definition = Phase { arms, seed: "cta".to_owned(), holdout: 0.0, coverages, to_ms: None };
+    let published =
+        PublishedExperiment { definition, from_ms: None, winner: None, metrics: Metrics::default() };
     KnownExperiment { key: "cta".to_owned(), published: Some(published), phases: Vec::new() }
 }
 

@@ -108,7 +108,7 @@ fn weights_coverage_holdout_and_ranges_print_as_written() {
     assert!(text.contains("experiment   small  default 0.95, b 0.05; coverage 0.1\n"), "{text}");
     assert!(text.contains("experiment   three  default 0.1, b 0.2, c 0.7; coverage 0.1\n"), "{text}");
     let json = inspect(&["--json"]).split_whitespace().collect::<String>();
-    assert!(json.contains(r#""weights":[0.1,0.2,0.7],"coverage":0.1"#), "{json}");
+    assert!(json.contains(r#""weights":[0.1,0.2,0.7],"coverages":[{"from":null,"share":0.1}]"#), "{json}");
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(super) fn phase(hours: i64, arms: &[(&str, f64)]) -> Phase {
         seed: "cta".to_owned(),
         holdout: 0.0,
         coverages: vec![Coverage { from_ms: START_MS + hours * HOUR_MS, share: 1.0 }],
+        to_ms: None,
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) fn known(phases: Vec<Phase>) -> KnownExperiment {
         planned: Some(20_000),
         window: Some("14d".to_owned()),
     };
-    let published = PublishedExperiment { definition: halves(0), metrics };
+    let published = PublishedExperiment { definition: halves(0), from_ms: None, winner: None, metrics };
     KnownExperiment { key: "cta".to_owned(), published: Some(published), phases }
 }
 
@@ -385,6 +386,7 @@ fn the_list_counts_each_experiment_over_its_newest_phase() {
             "arms": [{"key": "default", "weight": 0.5}, {"key": "b", "weight": 0.5}], "coverage": 1.0, "holdout": 0.0,
             "goal": "Order Placed", "value": "revenue", "cap": null,
             "guardrails": [{"goal": "Refund", "margin": 0.1, "lowerIsBetter": true}], "planned": 20_000, "window": "14d",
+            "standing": "running", "from": null, "to": null, "winner": null,
             "phase": "2026-01-07T00:00:00.000Z", "firstExposure": "2026-01-07T02:00:00.000Z",
             "lastExposure": "2026-01-07T12:00:00.000Z", "exposed": 107, "otherArms": {"exposed": 0}, "both": 1, "alarms": ["srm"],
         });

@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 use crate::harness::{Server, eventually, temporary_directory};
 
 /// An experiment of the tests: its members in a rule.
-fn experiment(weights: [f64; 2], seed: &str) -> Value {
+pub(super) fn experiment(weights: [f64; 2], seed: &str) -> Value {
     json!({ "key": "e", "variants": ["default", "b"], "weights": weights, "seed": seed })
 }
 
 /// Compiles site `acme` with one experiment.
-fn acme(version: u64, experiment: &Value) -> Vec<u8> {
+pub(super) fn acme(version: u64, experiment: &Value) -> Vec<u8> {
     compile(version, None, std::slice::from_ref(experiment))
 }
 
@@ -54,15 +54,18 @@ fn open(bytes: &[u8]) -> Snapshot {
     Snapshot::open(&path, &SnapshotBudget::new(u64::MAX)).expect("a valid snapshot")
 }
 
-fn observe(phases: &mut Phases, bytes: &[u8], now_ms: i64) {
+pub(super) fn observe(phases: &mut Phases, bytes: &[u8], now_ms: i64) {
     let snapshot = open(bytes);
     phases.observe(std::iter::once(snapshot.site()), now_ms);
 }
 
+/// The coverages of a phase, each with its time.
+pub(super) type Steps = Vec<(i64, f64)>;
+
 /// Returns the weights of each phase, and its coverages with their times.
-fn summary(phases: &[Phase]) -> Vec<(Vec<f64>, Vec<(i64, f64)>)> {
-    let coverages = |phase: &Phase| {
-        phase.coverages.iter().map(|coverage| (coverage.from_ms, coverage.share)).collect::<Vec<_>>()
+pub(super) fn summary(phases: &[Phase]) -> Vec<(Vec<f64>, Steps)> {
+    let coverages = |phase: &Phase| -> Steps {
+        phase.coverages.iter().map(|coverage| (coverage.from_ms, coverage.share)).collect()
     };
     phases.iter().map(|phase| (phase.arms.iter().map(|arm| arm.weight).collect(), coverages(phase))).collect()
 }
@@ -107,6 +110,7 @@ fn file(sites: &EncodedSites) -> Vec<u8> {
                     put_number(&mut out, *from_ms);
                     out.extend_from_slice(&share.to_le_bytes());
                 }
+                put_number(&mut out, 0);
             }
         }
     }
@@ -311,39 +315,6 @@ fn a_change_of_arms_weights_seed_or_holdout_begins_a_phase_and_nothing_else_does
         observe(&mut phases, &acme(2, &changed), 2_000);
         let begun: Vec<i64> = phases.of("acme", "e").iter().map(Phase::from_ms).collect();
         assert_eq!(begun, if begins { vec![1_000, 2_000] } else { vec![1_000] }, "{changed}");
-    }
-}
-
-#[test]
-fn a_change_of_the_coverage_goes_on_with_the_phase() {
-    let with = |coverage: f64| {
-        let mut experiment = experiment([0.5, 0.5], "s");
-        experiment["coverage"] = json!(coverage);
-        experiment
-    };
-    let mut phases = Phases::default();
-    for (version, coverage) in [(1, 0.01), (2, 0.1), (3, 0.1), (4, 1.0), (5, 0.0)] {
-        observe(&mut phases, &acme(version, &with(coverage)), version as i64 * 1_000);
-    }
-    let ramp = vec![(1_000, 0.01), (2_000, 0.1), (4_000, 1.0), (5_000, 0.0)];
-    assert_eq!(summary(phases.of("acme", "e")), [(vec![0.5, 0.5], ramp)]);
-    assert_eq!(decode(&encode(&phases)), Ok(phases));
-}
-
-#[test]
-fn a_phase_with_too_many_coverages_keeps_the_first_and_the_newest() {
-    let mut phases = Phases::default();
-    for number in 1..=COVERAGES_KEPT_MAX as i64 + 1 {
-        let mut experiment = experiment([0.5, 0.5], "s");
-        experiment["coverage"] = json!(number as f64 / 100.0);
-        observe(&mut phases, &acme(number as u64, &experiment), number);
-        let [phase] = phases.of("acme", "e") else { panic!("one phase") };
-        let dropped = (number as usize).saturating_sub(COVERAGES_KEPT_MAX);
-        assert_eq!((phase.coverages.len(), phase.from_ms()), (number as usize - dropped, 1));
-        assert_eq!(
-            (phase.coverages.get(1).map(|one| one.from_ms), phase.coverage().from_ms),
-            ((number > 1).then_some(2 + dropped as i64), number)
-        );
     }
 }
 

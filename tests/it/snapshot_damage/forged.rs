@@ -7,9 +7,10 @@ use parallax::testing::cli::inspect_snapshot;
 use parallax::testing::condition::program::Program;
 use parallax::testing::condition::{encode, seed_hash};
 use parallax::testing::site::snapshot::format::{
-    ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header,
-    Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Redirect, Route,
-    RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace, phase_hash,
+    ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, CoverageStep, Experiment,
+    HEADER_BYTES, Header, Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query,
+    QueryCall, Redirect, Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace,
+    phase_hash,
 };
 use parallax::testing::site::snapshot::hash_index;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
@@ -69,7 +70,10 @@ pub(super) fn site() -> Site {
             seed_hash: seed_hash("e"),
             arms: vec!["default".to_owned(), "b".to_owned()],
             weights: vec![0.5, 0.5],
-            coverage: 1.0,
+            coverages: vec![CoverageStep { from_ms: i64::MIN, share: 1.0 }],
+            from_ms: None,
+            to_ms: None,
+            winner: None,
             phase_hash: phase_hash("e", "e", [("default", 0.5), ("b", 0.5)].into_iter(), 0.0),
             namespace: None,
             holdout: 0.0,

@@ -1,9 +1,9 @@
 //! Handmade experiments with a valid hash: their order, arms and metrics.
 
 use parallax::testing::condition::seed_hash;
-use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
+use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, RAMP_STEPS_MAX, SEED_CHARS_MAX};
 use parallax::testing::site::snapshot::format::{
-    Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, Site, phase_hash,
+    CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, Site, phase_hash,
 };
 
 use super::forged::{assert_refused, open_site, site};
@@ -18,7 +18,10 @@ fn unsorted_experiments_are_refused() {
             seed_hash: seed_hash("e"),
             arms: Vec::new(),
             weights: Vec::new(),
-            coverage: 1.0,
+            coverages: vec![CoverageStep { from_ms: i64::MIN, share: 1.0 }],
+            from_ms: None,
+            to_ms: None,
+            winner: None,
             namespace: None,
             holdout: 0.0,
             phase_hash: 0,
@@ -43,6 +46,30 @@ fn an_experiment_with_other_arms_than_its_weights_or_its_rules_is_refused() {
     assert_refused(|site| with_arms(&|arms| arms.swap(0, 1), site), why);
 }
 
+#[test]
+fn wrong_coverages_and_winners_of_an_experiment_are_refused() {
+    let steps = |count: usize| -> Vec<CoverageStep> {
+        (0..count as i64).map(|from_ms| CoverageStep { from_ms, share: 0.5 }).collect()
+    };
+    for count in [1, RAMP_STEPS_MAX - 1, RAMP_STEPS_MAX] {
+        let mut site = site();
+        site.experiments[0].coverages = steps(count);
+        (site.experiments[0].winner, site.experiments[0].to_ms) = (Some(1), Some(0));
+        request_everything(open_site(&site).expect("the snapshot opens"));
+    }
+    let why = "an experiment has no coverage, too many coverages, or unsorted ones";
+    for wrong in [steps(0), steps(RAMP_STEPS_MAX + 1), vec![steps(1)[0]; 2]] {
+        assert_refused(|site| site.experiments[0].coverages = wrong.clone(), why);
+    }
+    let why = "an experiment has a winner that is no arm, or a winner without an end";
+    for (winner, to_ms) in [(2, Some(0)), (1, None)] {
+        assert_refused(
+            |site| (site.experiments[0].winner, site.experiments[0].to_ms) = (Some(winner), to_ms),
+            why,
+        );
+    }
+}
+
 fn set_phase_hash(experiment: &mut Experiment) {
     let arms = experiment.arms.iter().map(String::as_str).zip(experiment.weights.iter().copied());
     experiment.phase_hash = phase_hash(&experiment.key, &experiment.seed, arms, experiment.holdout);
@@ -53,7 +80,7 @@ fn a_share_that_is_not_from_0_to_1_is_refused() {
     let why = "a weight, the coverage or the holdout of an experiment is not from 0 to 1";
     let members: [fn(&mut Experiment) -> &mut f64; 3] = [
         |experiment| &mut experiment.weights[0],
-        |experiment| &mut experiment.coverage,
+        |experiment| &mut experiment.coverages[0].share,
         |experiment| &mut experiment.holdout,
     ];
     for share in members {

@@ -176,12 +176,15 @@ fn test_of(observed: &[u64], weights: &[f64]) -> Option<Mismatch> {
 #[test]
 fn the_periods_of_a_mismatch_multiply_their_bayes_factors() {
     let period = |observed: [u64; 2], weights: [f64; 2]| (observed.to_vec(), weights.to_vec());
-    let (first, second) = (period([30, 60], [0.25, 0.75]), period([700, 800], [0.5, 0.5]));
+    let periods = [
+        period([30, 60], [0.25, 0.75]),
+        period([700, 800], [0.5, 0.5]),
+        // A period in which one arm is open tests nothing.
+        period([9, 1], [1.0, 0.0]),
+    ];
     let ln = |periods: &[_]| test_any_time(periods).expect("a test").ln_bayes_factor;
-    let both = ln(&[first.clone(), second.clone()]);
-    assert!((both - ln(&[first.clone()]) - ln(&[second])).abs() < 1e-12);
-    // A period in which one arm is open tests nothing.
-    assert_eq!(ln(&[first.clone(), period([9, 1], [1.0, 0.0])]), ln(&[first]));
+    let sum = ln(&periods[..1]) + ln(&periods[1..2]);
+    assert!((ln(&periods) - sum).abs() < 1e-12);
     assert_eq!(test_any_time(&[]), None);
 }
 

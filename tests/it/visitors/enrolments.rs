@@ -159,7 +159,7 @@ fn over_the_limit_the_oldest_exposure_is_dropped() {
         let kept = count.min(ENROLMENTS_MAX) as u32;
         assert_eq!(world.of_anon("a"), (0..kept).collect::<Vec<_>>(), "{count}");
         world.expose(Some("a"), None, NOW_MS + HOUR_MS, &[500]);
-        assert_eq!(world.of_anon("a").contains(&500), true);
+        assert!(world.of_anon("a").contains(&500));
         assert_eq!(world.enrolments(IdKind::Anon, "a")[&0], NOW_HOURS);
     }
 }

@@ -139,8 +139,8 @@ fn without_an_id_an_experiment_does_not_match() {
     let decision = hero("");
     assert_eq!((&decision["source"], &decision["key"]), (&json!("default"), &json!("default")));
     assert_eq!(
-        (&decision["rules"][2]["matched"], &decision["rules"][2]["experiment"]),
-        (&json!(false), &json!(null))
+        (&decision["rules"][2]["matched"], &decision["rules"][2]["experiment"]["in"]),
+        (&json!(false), &json!("no_id"))
     );
 }
 

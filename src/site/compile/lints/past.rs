@@ -2,11 +2,12 @@
 
 use super::conditions::conditions_of;
 use crate::site::compile::comparisons::{Comparison, Comparisons, LOOSE};
-use crate::site::compile::operands::time_of;
+use crate::site::compile::operands::{parse_time_ms, time_of};
 use crate::site::compile::timezone::date_at;
 use crate::site::profile_fields::ProfileField;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
+use crate::site::source::types::{Experiment, Route, Rule};
 
 /// The time with which windows are compared.
 struct Now {
@@ -20,6 +21,14 @@ pub(in crate::site::compile) fn check(source: &Source, now_ms: i64, warnings: &m
     let zone = source.site.as_ref().map_or("UTC", |site| &site.time_zone);
     let Some(date) = date_at(zone, now_ms) else { return };
     let now = Now { ms: now_ms, date };
+    for (file, route) in &source.routes {
+        let Route::Page(page) = route else { continue };
+        page.layout.for_each_rule(&mut |pointer, rule| {
+            if let Rule::Experiment { experiment, .. } = rule {
+                now.check_end(file, pointer, experiment, warnings);
+            }
+        });
+    }
     for condition in conditions_of(source) {
         let found = Comparisons::collect(condition.when, &condition.pointer);
         for window in found.windows() {
@@ -31,6 +40,16 @@ pub(in crate::site::compile) fn check(source: &Source, now_ms: i64, warnings: &m
 }
 
 impl Now {
+    /// Adds a warning if the experiment has ended without a winner, so that its rule never matches again.
+    fn check_end(&self, file: &str, pointer: &str, experiment: &Experiment, warnings: &mut Diagnostics) {
+        let Some(to) = experiment.to.as_ref().filter(|_| experiment.winner.is_none()) else { return };
+        if parse_time_ms(to).is_some_and(|to_ms| to_ms <= self.ms) {
+            let title = format!("the experiment `{}` has ended", experiment.key);
+            let expected = "a `winner`, or no rule with this experiment";
+            warnings.add_titled(file, format!("{pointer}/experiment/to"), title, expected, to);
+        }
+    }
+
     /// Returns the comparison that ends the window before now.
     fn find_end<'w, 'c>(&self, window: &[&'w Comparison<'c>]) -> Option<&'w Comparison<'c>> {
         let (listed, single): (Vec<&Comparison<'_>>, Vec<_>) = window

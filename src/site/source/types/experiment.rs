@@ -21,10 +21,18 @@ pub struct Experiment {
     pub variants: Vec<Name>,
     /// The share of visitors in each arm, from 0 to 1. The sum must be 1. Default: equal shares.
     pub weights: Option<Vec<Share>>,
-    /// The share of visitors that take part, from 0 to 1.
+    /// The share of new visitors that take part, from 0 to 1, or a ramp: a list of shares and the times from which they apply.
+    /// A visitor who was exposed before takes part at any coverage.
     #[serde(default = "everyone")]
     #[schemars(extend("default" = 1))]
-    pub coverage: Share,
+    pub coverage: AuthoredCoverage,
+    /// The time from which the experiment runs (RFC 3339). Before it the rule does not match.
+    pub from: Option<String>,
+    /// The time at which the experiment ends (RFC 3339). From then on the rule shows the `winner`, or does not match. The
+    /// result counts events before it.
+    pub to: Option<String>,
+    /// The arm that everyone for whom `when` holds gets from `to` on.
+    pub winner: Option<Name>,
     /// The seed that is hashed with the visitor's ID to choose the arm, at most 256 characters. Default: the key of the
     /// experiment.
     #[schemars(length(min = 1, max = 256))]
@@ -117,8 +125,27 @@ impl ValueProperty {
     }
 }
 
-fn everyone() -> Share {
-    Share(1.0)
+fn everyone() -> AuthoredCoverage {
+    AuthoredCoverage::Share(Share(1.0))
+}
+
+/// A coverage, as authored.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum AuthoredCoverage {
+    Share(Share),
+    Ramp(#[schemars(length(min = 1, max = 32))] Vec<CoverageStep>),
+}
+
+/// A step of a ramp.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CoverageStep {
+    /// The time from which the share applies (RFC 3339). Before the first step no new visitor takes part.
+    pub from: String,
+    /// The share of new visitors that take part, from 0 to 1.
+    pub share: Share,
 }
 
 /// A share, from 0 to 1.

@@ -24,7 +24,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::pattern::Name;
-pub(crate) use experiment::{AuthoredCap, Experiment, Guardrail, ValueProperty};
+pub(crate) use experiment::{
+    AuthoredCap, AuthoredCoverage, CoverageStep, Experiment, Guardrail, ValueProperty,
+};
 pub(crate) use query::{Param, ParamKind, Query, Scalar};
 pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
