@@ -23,7 +23,6 @@ use crate::scope::Scope;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
 use crate::visitors::lookup::ProfileReader;
-use crate::visitors::profile::enrolments::Enrolments;
 use crate::visitors::profile::profile::Profile;
 
 pub(super) const PATH: &str = "/insights/audiences";
@@ -174,8 +173,6 @@ impl Sizes {
             user_id: None,
             is_user_unverified: false,
             profile: Some(*profile),
-            // No audience depends on an experiment.
-            enrolments: Enrolments::NONE,
             agent: values.map(RecordContext::agent).unwrap_or_default(),
             locale: values.as_ref().and_then(RecordContext::language).map(str::as_bytes),
             country: values.and_then(RecordContext::country),

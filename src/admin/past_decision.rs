@@ -133,8 +133,9 @@ fn add_explanation(record: &PastRecord, snapshot: &Snapshot, page: &ArchivedPage
         anon_id,
         user_id,
         is_user_unverified: false,
-        profile: profile.and_then(Profile::decode),
-        enrolments: profile.map_or(Enrolments::NONE, |_| Enrolments::decode(&record.enrolments)),
+        profile: profile
+            .and_then(Profile::decode)
+            .map(|profile| profile.with_enrolments(Enrolments::decode(&record.enrolments))),
         agent,
         locale: request.locale.as_deref().map(str::as_bytes),
         country: record.context.country(),

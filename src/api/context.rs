@@ -28,7 +28,6 @@ use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::site::snapshot::pieces::Pieces;
-use crate::visitors::profile::enrolments::Enrolments;
 
 /// A request to an endpoint of a published site.
 pub(super) struct RequestContext<'a> {
@@ -252,7 +251,6 @@ impl<'a> RequestContext<'a> {
             user_id: ids.user_id,
             is_user_unverified: ids.is_user_unverified,
             profile: None,
-            enrolments: Enrolments::NONE,
             agent,
             locale: self.params.get(Param::Locale).map(str::as_bytes).or(fields.get(Field::Language)),
             country: country.and_then(country_code),

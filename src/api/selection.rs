@@ -140,11 +140,8 @@ fn with_visitor<'a, R>(
         return Err(Problem::new(problem::JOINING, sentence));
     }
     // A crawler gets the baseline, also with the ID of a visitor.
-    if !visitor.gets_baseline()
-        && let Some((profile, enrolments)) = lookup.and_then(|(pinned, key)| pinned.visitor(key))
-    {
-        visitor.profile = Some(profile);
-        visitor.enrolments = enrolments;
+    if !visitor.gets_baseline() {
+        visitor.profile = lookup.and_then(|(pinned, key)| pinned.profile(key));
     }
     Ok(callback(&visitor, origin, decision_buffers))
 }

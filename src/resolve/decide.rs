@@ -15,6 +15,7 @@ use crate::site::snapshot::format::{
 };
 use crate::url::PageUrl;
 use crate::visitors::profile::enrolments::Enrolments;
+use crate::visitors::profile::profile::Profile;
 
 /// Buffers for decisions, reused from request to request.
 #[derive(Debug, Default)]
@@ -167,7 +168,8 @@ pub(super) struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     pub(super) fn of(visitor: &Visitor<'a>) -> Self {
-        Self { id: visitor.id(), enrolments: visitor.enrolments, now_ms: visitor.now_ms }
+        let enrolments = visitor.profile.as_ref().map_or(Enrolments::NONE, Profile::enrolments);
+        Self { id: visitor.id(), enrolments, now_ms: visitor.now_ms }
     }
 }
 

@@ -12,7 +12,6 @@ use crate::record::{Code, RecordContext, primary_language};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::{self, PageUrl};
-use crate::visitors::profile::enrolments::Enrolments;
 use crate::visitors::profile::history::History;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::profile::touch::Touch;
@@ -26,10 +25,8 @@ pub(crate) struct Visitor<'a> {
     pub user_id: Option<&'a str>,
     /// True if the request has a user ID that does not count, because it is not verified.
     pub is_user_unverified: bool,
-    /// The visitor profile from the log. `None` for a new visitor.
+    /// The visitor profile from the log, with the enrolments of the ID that experiments hash. `None` for a new visitor.
     pub profile: Option<Profile<'a>>,
-    /// The enrolments of the ID that experiments hash.
-    pub enrolments: Enrolments<'a>,
     /// The parsed User-Agent.
     pub agent: UserAgentInfo,
     /// A language tag in UTF-8. Only a rule that reads it converts it to a text.

@@ -4,7 +4,6 @@
 //! allocates nothing.
 
 use super::apply::KeyHasher;
-use super::profile::enrolments::Enrolments;
 use super::profile::profile::{Profile, decode_alias, decode_enrolments};
 use super::store::table::{Key, PinnedReader, TableReader};
 use crate::record::IdKind;
@@ -45,17 +44,15 @@ impl PinnedProfiles<'_> {
         self.hasher.key(site, id_kind, id)
     }
 
-    /// Returns the profile of a key.
+    /// Returns the profile of a key, with the enrolments of its ID.
     pub(crate) fn profile(&self, key: Key) -> Option<Profile<'_>> {
-        Profile::decode(self.encoded_profile(key)?)
-    }
-
-    /// Returns the profile of a key, and the enrolments of its ID.
-    pub(crate) fn visitor(&self, key: Key) -> Option<(Profile<'_>, Enrolments<'_>)> {
         let value = self.table.get(key)?;
         match decode_alias(value) {
-            Some(user_key) => Some((Profile::decode(self.table.get(user_key)?)?, decode_enrolments(value))),
-            None => Profile::decode(value).map(|profile| (profile, profile.enrolments())),
+            Some(user_key) => {
+                let profile = Profile::decode(self.table.get(user_key)?)?;
+                Some(profile.with_enrolments(decode_enrolments(value)))
+            }
+            None => Profile::decode(value),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Visitors who were exposed to an experiment keep their arm, whatever its coverage is later.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,6 +9,7 @@ use parallax::testing::condition::{bucket_ranges, choose_variation, hash, in_nam
 use parallax::testing::limits::ENROLMENTS_MAX;
 use serde_json::{Value, json};
 
+use crate::dice::Dice;
 use crate::harness::{Client, Response, Server, eventually, snapshot};
 
 const ZONE: &str = "z";
@@ -132,6 +134,38 @@ fn an_exposed_visitor_keeps_the_arm_at_each_coverage_and_a_new_one_follows_the_c
         .collect();
     assert_eq!(shares, [1.0, 0.3, 0.0, 0.01, 1.0, 0.5]);
     assert_eq!(phases["alarms"], json!([]));
+}
+
+#[test]
+fn a_month_with_a_ramp_a_pause_and_sign_ins_shows_no_id_two_arms_and_is_one_phase() {
+    let mut dice = Dice(44);
+    let mut site = Site::new(&at(0.01));
+    let mut seen: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for coverage in [0.01, 0.1, 0.5, 0.0, 1.0] {
+        site.publish(&at(coverage));
+        for number in 0..150 {
+            let id = format!("v{number}");
+            match dice.below(4) {
+                0 => {}
+                1 => site.send(&json!({ "type": "identify", "anonId": id, "userId": format!("u{number}") })),
+                _ => drop(seen.entry(id.clone()).or_default().insert(site.visit(&id))),
+            }
+        }
+    }
+    for (id, shown) in &mut seen {
+        shown.remove("");
+        assert!(shown.is_empty() || *shown == BTreeSet::from([arm(id).to_owned()]), "{id}: {shown:?}");
+    }
+    let result = site.admin("GET", "/insights/experiment?site=acme&key=e&goal=x").json();
+    let exposed: u64 = result["arms"]
+        .as_array()
+        .expect("arms")
+        .iter()
+        .map(|arm| arm["exposed"].as_u64().expect("a number"))
+        .sum();
+    assert_eq!(exposed as usize, seen.values().filter(|shown| !shown.is_empty()).count());
+    assert_eq!([&result["both"], &result["earlier"], &result["otherArms"]["exposed"]], [0, 0, 0]);
+    assert_eq!((result["phases"].as_array().map(Vec::len), &result["alarms"]), (Some(1), &json!([])));
 }
 
 #[test]

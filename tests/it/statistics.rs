@@ -3,6 +3,7 @@
 mod cases;
 mod metrics;
 mod properties;
+mod ramped;
 mod simulated;
 
 use parallax::testing::insights::statistics::difference::{Method, PLANNED_DEFAULT};

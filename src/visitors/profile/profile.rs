@@ -171,7 +171,14 @@ impl<'a> Profile<'a> {
         decode_anon_ids(self.encoded_anon_ids)
     }
 
-    /// Returns the enrolments of the profile's own ID: that of the user, or that of the anonymous visitor.
+    /// Returns the profile with the enrolments of an ID that is linked to its user.
+    #[must_use]
+    pub(crate) fn with_enrolments(self, enrolments: Enrolments<'a>) -> Self {
+        Self { enrolments, ..self }
+    }
+
+    /// Returns the enrolments of the profile's own ID: that of the user, or that of the anonymous visitor. A profile that was
+    /// looked up by a linked ID has those of that ID.
     pub fn enrolments(&self) -> Enrolments<'a> {
         self.enrolments
     }

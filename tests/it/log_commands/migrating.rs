@@ -2,7 +2,8 @@
 //!
 //! The program of commit f91f211 wrote the directories `tests/golden/log-2-whole` and `log-2-expired`, the exports and the profiles beside
 //! them. In `log-2-expired` retention has deleted the first segment, so only the checkpoint has the profiles of its records.
-//! For that, the file `clock` was moved forward by two months between two starts. The program of commit 7b975505 wrote `log-3`.
+//! For that, the file `clock` was moved forward by two months between two starts. The program of commit 7b975505 wrote `log-3`,
+//! without the file `phases`, whose format changed again before a release.
 
 use std::fs;
 use std::path::{Path, PathBuf};
