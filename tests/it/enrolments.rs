@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use parallax::testing::clock::now_ms;
 use parallax::testing::condition::{bucket_ranges, choose_variation, hash, in_namespace};
@@ -10,7 +11,7 @@ use parallax::testing::limits::ENROLMENTS_MAX;
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::harness::{Client, Response, Server, eventually, snapshot};
+use crate::harness::{Client, Response, Server, eventually, snapshot, temporary_directory};
 
 const ZONE: &str = "z";
 const FLAGS: [&str; 2] = ["--admin-token", "open"];
@@ -267,6 +268,24 @@ fn an_enrolment_survives_a_restart_a_kill_and_a_fold_of_the_whole_log() {
         assert_eq!(site.shown("anonId=stranger"), "");
         server = site.server;
     }
+}
+
+#[test]
+fn an_enrolment_is_in_a_restored_backup() {
+    let mut site = Site::new(&at(1.0));
+    site.visit("v");
+    site.publish(&at(0.0));
+    let Site { mut server, version } = site;
+    server.signal("TERM");
+    server.exit_code();
+    let parent = temporary_directory();
+    let restored = parent.path().join("restored");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
+    let output = command.arg("restore").arg(server.data()).arg(&restored).output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let snapshots = [("acme.snapshot", &compile(version, &at(0.0))[..])];
+    let site = Site { server: Server::start_with_data(&restored, &snapshots, &FLAGS), version };
+    assert_eq!([site.shown("anonId=v").as_str(), &site.shown("anonId=stranger")], [arm("v"), ""]);
 }
 
 #[test]
