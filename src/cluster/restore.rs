@@ -87,7 +87,9 @@ pub(crate) fn restore(
     let mut warnings = Vec::new();
     let mut found = own_checkpoints(directory, &mut warnings)?;
     let generations = numbers(&found);
-    if let Some(path) = bootstrap_path {
+    // The file has the profiles of visitors who were erased after it was made. So it can be deleted once the node has a
+    // checkpoint of its own.
+    if let Some(path) = bootstrap_path.filter(|path| found.is_empty() || path.try_exists().unwrap_or(true)) {
         let file = read_file(path)?;
         if found.last().is_none_or(|newest| file.replaces(newest)) {
             found = vec![file];
@@ -212,6 +214,12 @@ fn decode_state(name: &str, bytes: &[u8]) -> Result<Option<SavedState>, String> 
 /// Reads a checkpoint that the operator names.
 fn read_file(path: &Path) -> Result<Found, String> {
     let name = path.display();
+    if !path.try_exists().unwrap_or(true) {
+        return Err(format!(
+            "cannot read --bootstrap {name}: there is no such file, and the node has no checkpoint of its own; copy the newest checkpoint of \
+             another node, or the file of `parallax cluster found`"
+        ));
+    }
     let reader =
         CheckpointReader::open(&RealDisk, path).map_err(|error| format!("--bootstrap {name}: {error}"))?;
     let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;

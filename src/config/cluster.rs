@@ -138,8 +138,8 @@ pub struct ClusterConfig {
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
     pub ready_lag: Option<TimeSpan>,
     /// Start from this checkpoint of another node, or of `parallax cluster found` or `new-era`. The newest own
-    /// checkpoint is used instead if it is of the same era and not earlier in the stream, so the setting can
-    /// stay.
+    /// checkpoint is used instead if it is of the same era and not earlier in the stream, or if the file is
+    /// missing, so the setting can stay and the file can be deleted.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub bootstrap: Option<PathBuf>,
 }
@@ -163,7 +163,9 @@ impl ClusterConfig {
             self.check_stream(ack)?;
         }
         self.files.check()?;
-        self.bootstrap.as_deref().map_or(Ok(()), |path| check_readable("--bootstrap", path))?;
+        // A missing file is an error only for a node without a checkpoint of its own.
+        let bootstrap = self.bootstrap.as_deref().filter(|path| path.try_exists().unwrap_or(true));
+        bootstrap.map_or(Ok(()), |path| check_readable("--bootstrap", path))?;
         self.node_name().map(drop)
     }
 

@@ -69,6 +69,16 @@ fn a_state_of_an_earlier_release_ends_the_start_with_the_file_and_the_remedy() {
 }
 
 #[test]
+fn a_node_without_a_checkpoint_of_its_own_needs_the_file_of_bootstrap() {
+    let directory = temporary_directory();
+    let secret = write(&directory, "secret", &[7; 32], 0o600);
+    let cluster = ["--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", &secret];
+    let error = refused(&directory, &[&cluster[..], &["--data", "data", "--bootstrap", "missing"]].concat());
+    assert!(error.contains("cannot read --bootstrap missing: there is no such file"), "{error}");
+    assert!(error.contains("copy the newest checkpoint of another node"), "{error}");
+}
+
+#[test]
 fn a_directory_that_was_replaced_needs_take_over() {
     let directory = temporary_directory();
     let secret = write(&directory, "secret", &[7; 32], 0o600);
@@ -203,8 +213,8 @@ fn a_cluster_needs_a_secret_that_only_the_server_may_use() {
         let error = cluster(&["--cluster-secret", &secret, "--ack", "written"]);
         assert!(error.contains("--ack written is not possible with --cluster"), "{error}");
         // The secret is accepted: the next check is the one that fails.
-        let error = cluster(&["--cluster-secret", &secret, "--bootstrap", "missing"]);
-        assert!(error.contains("cannot read --bootstrap missing"), "{error}");
+        let error = cluster(&["--cluster-secret", &secret, "--cluster-ca", "missing"]);
+        assert!(error.contains("cannot read --cluster-ca missing"), "{error}");
     }
 }
 
