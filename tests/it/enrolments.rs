@@ -98,6 +98,12 @@ fn at(coverage: f64) -> [Value; 1] {
     [experiment("e", json!({ "coverage": coverage }))]
 }
 
+/// Returns the number of exposed visitors in the arms of a result.
+fn exposed_of(result: &Value) -> u64 {
+    let arms = result["arms"].as_array().expect("arms").iter();
+    arms.map(|arm| arm["exposed"].as_u64().expect("a number")).sum()
+}
+
 /// Returns the arm of an ID in `e`, at full coverage.
 fn arm(id: &str) -> &'static str {
     let ranges = bucket_ranges(2, 1.0, None);
@@ -158,13 +164,7 @@ fn a_month_with_a_ramp_a_pause_and_sign_ins_shows_no_id_two_arms_and_is_one_phas
         assert!(shown.is_empty() || *shown == BTreeSet::from([arm(id).to_owned()]), "{id}: {shown:?}");
     }
     let result = site.admin("GET", "/insights/experiment?site=acme&key=e&goal=x").json();
-    let exposed: u64 = result["arms"]
-        .as_array()
-        .expect("arms")
-        .iter()
-        .map(|arm| arm["exposed"].as_u64().expect("a number"))
-        .sum();
-    assert_eq!(exposed as usize, seen.values().filter(|shown| !shown.is_empty()).count());
+    assert_eq!(exposed_of(&result) as usize, seen.values().filter(|shown| !shown.is_empty()).count());
     assert_eq!([&result["both"], &result["earlier"], &result["otherArms"]["exposed"]], [0, 0, 0]);
     assert_eq!((result["phases"].as_array().map(Vec::len), &result["alarms"]), (Some(1), &json!([])));
 }
@@ -423,21 +423,20 @@ fn a_decided_experiment_is_marked_and_counts_events_before_its_end() {
     let mut decided = running;
     decided["to"] = json!(jiff::Timestamp::from_millisecond(ended_ms).expect("a time").to_string());
     decided["winner"] = json!("c");
-    site.publish(&[decided]);
+    site.publish(std::slice::from_ref(&decided));
     site.record(&json!({ "anonId": "v3" }), "e:b", BROWSER);
     let result = site.admin("GET", "/insights/experiment?site=acme&key=e").json();
     assert_eq!((&result["standing"], &result["exploratory"]), (&json!("decided"), &json!(false)));
     let decision = &result["decision"];
     assert_eq!((&decision["action"], &decision["arm"]), (&json!("decided"), &json!("c")), "{decision}");
-    let exposed: u64 = result["arms"]
-        .as_array()
-        .expect("arms")
-        .iter()
-        .map(|arm| arm["exposed"].as_u64().expect("a number"))
-        .sum();
-    assert_eq!((exposed, result["phases"].as_array().map(Vec::len)), (3, Some(1)));
+    assert_eq!((exposed_of(&result), result["phases"].as_array().map(Vec::len)), (3, Some(1)));
     let list = site.admin("GET", "/insights/experiments?site=acme").json();
     let listed = &list["experiments"][0];
     assert_eq!((&listed["standing"], &listed["winner"]), (&json!("decided"), &json!("c")));
     assert_eq!(site.shown("anonId=v0"), "");
+    // An end before the first publication leaves out all events.
+    decided["to"] = json!("2026-01-01T00:00:00Z");
+    site.publish(&[decided]);
+    let result = site.admin("GET", "/insights/experiment?site=acme&key=e").json();
+    assert_eq!((&result["to"], exposed_of(&result)), (&json!("2026-01-01T00:00:00.000Z"), 0));
 }

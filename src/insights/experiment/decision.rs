@@ -43,8 +43,8 @@ impl Decision {
         Self { action: Action::Choose(arm_key.to_owned()), reason, sentence }
     }
 
-    fn decided(arm_key: &str, since_ms: i64) -> Self {
-        let sentence = format!("Decided: everyone gets {arm_key} since {}.", time::to_text(since_ms));
+    fn decided(arm_key: &str, from_ms: i64) -> Self {
+        let sentence = format!("Decided: everyone gets {arm_key} from {} on.", time::to_text(from_ms));
         Self { action: Action::Decided(arm_key.to_owned()), reason: "winner", sentence }
     }
 

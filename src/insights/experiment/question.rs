@@ -172,7 +172,7 @@ fn range_of(
 ) -> Result<(Range<i64>, bool), QuestionError> {
     let end = to_text.map(|text| parse_time("to", text, zone)).transpose()?;
     // Events after the end of the experiment do not count.
-    let ended_ms = phases.last().and_then(|phase| phase.to_ms.filter(|to_ms| phase.from_ms() < *to_ms));
+    let ended_ms = phases.last().and_then(|phase| phase.to_ms);
     let end = end.unwrap_or_else(|| {
         let tomorrow = zone.last_days(now_ms, 1).end;
         ended_ms.map_or(tomorrow, |ended_ms| tomorrow.min(ended_ms))
