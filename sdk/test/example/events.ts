@@ -141,6 +141,7 @@ export function eventCases(site: () => Site): void {
     const id = (await context.cookies()).find(({ name }) => name === 'anon_id')!.value;
     const views = (all: RecordedEvent[]) => all.filter(({ anonId, type, path }) => anonId === id && type === 'page' && path === '/about').length;
     assert.equal(views(await site().edge.recorded((all) => views(all) > 0)), 1);
+    await page.waitForLoadState('networkidle'); // a request in flight keeps a page out of the cache
     await page.evaluate(() => addEventListener('pageshow', ({ persisted }) => Object.assign(window, { wasRestored: persisted })));
     await page.goto(`${site().url}/tents`);
     await page.goBack({ waitUntil: 'commit' });
