@@ -147,8 +147,8 @@
 //! bytes there are 0.
 //!
 //! **The fold** reads columns and the fold input, never the payload. Without its client times, which take at most 16
-//! bytes, and its enrolments, which take at most 130, a fold input is no longer than the payload. The fold uses the column `timestamp`. The client times are kept so
-//! that another rule for wrong clocks can be applied to recorded events.
+//! bytes, and its enrolments, which take at most 130, a fold input is no longer than the payload. The fold uses the column
+//! `timestamp`. The client times are kept so that another rule for wrong clocks can be applied to recorded events.
 //! Left out are traits with a value over `TRAIT_BYTES_MAX`, with a name over `TRAIT_NAME_BYTES_MAX`, and with a
 //! number that does not fit a float. Malformed content ends the reading of a fold input and is no damage.
 //!
@@ -205,8 +205,8 @@
 //! consists of zeros that fill the length. Readers skip it.
 //!
 //! **A redacted record** belongs to a visitor that was not erased, and named an erased ID. That ID is absent, in the
-//! columns and as `previousId` in the fold input. The enrolments of a removed anon ID are absent too. The payload is `{}`, because the payload repeats the ID. All
-//! other fields remain. The record keeps its length, so zeros follow its fold input.
+//! columns and as `previousId` in the fold input. The enrolments of a removed anon ID are absent too. The payload is `{}`,
+//! because the payload repeats the ID. All other fields remain. The record keeps its length, so zeros follow its fold input.
 //!
 //! No erasure changes the seq, the length or the received time of a record. The positions of exports rely on this: see
 //! `position.rs`.

@@ -1,4 +1,4 @@
-//! Visitors who were exposed to an experiment keep their arm, whatever its coverage is later.
+//! Enrolments over the wire: a visitor with a recorded exposure keeps the arm at any coverage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -240,6 +240,15 @@ fn an_enrolment_survives_ties_and_is_not_shared_with_other_ids() {
     assert_eq!(site.shown("userId=cy"), arm("cy"));
 }
 
+/// Removes the checkpoints of a stopped server, so that its next start folds the whole log.
+fn remove_checkpoints(server: &Server) {
+    let entries = fs::read_dir(server.data()).expect("a directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_checkpoint = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "checkpoint");
+    let removed = paths.filter(is_checkpoint).map(fs::remove_file).filter(Result::is_ok).count();
+    assert!(removed > 0, "a stopped server has written a checkpoint");
+}
+
 #[test]
 fn an_enrolment_survives_a_restart_a_kill_and_a_fold_of_the_whole_log() {
     let mut site = Site::new(&at(1.0));
@@ -254,11 +263,7 @@ fn an_enrolment_survives_a_restart_a_kill_and_a_fold_of_the_whole_log() {
             server.exit_code();
         }
         if step == "fold" {
-            let entries = fs::read_dir(server.data()).expect("a directory");
-            let paths = entries.map(|entry| entry.expect("an entry").path());
-            let is_checkpoint = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "checkpoint");
-            let removed = paths.filter(is_checkpoint).map(fs::remove_file).filter(Result::is_ok).count();
-            assert!(removed > 0, "a stopped server has written a checkpoint");
+            remove_checkpoints(&server);
         }
         server = server.restart(&FLAGS);
         let site = Site { server, version };
@@ -306,6 +311,25 @@ fn an_erased_visitor_is_new_and_the_others_keep_their_arms() {
     let Site { server, version } = site;
     let site = Site { server: server.restart(&FLAGS), version };
     expect(&site, &["v0"], &["v1", "v2"]);
+}
+
+#[test]
+fn a_record_that_loses_its_erased_anon_id_enrols_nobody() {
+    let mut site = Site::new(&at(1.0));
+    site.send(&json!({ "type": "identify", "anonId": "kiosk", "userId": "ana" }));
+    // The record belongs to bo, and enrols the device.
+    site.record(&json!({ "anonId": "kiosk", "userId": "bo" }), "e:b", BROWSER);
+    site.publish(&at(0.0));
+    assert_eq!([site.shown("anonId=kiosk").as_str(), &site.shown("userId=bo")], [arm("kiosk"), ""]);
+    site.admin("DELETE", "/visitors?site=acme&userId=ana");
+    let Site { mut server, version } = site;
+    server.signal("TERM");
+    server.exit_code();
+    remove_checkpoints(&server);
+    let site = Site { server: server.restart(&FLAGS), version };
+    let known = site.admin("GET", "/visitors?site=acme&userId=bo").json();
+    assert_eq!(known["profile"]["visitor"]["pageViews"], 1, "the record of bo stays: {known}");
+    assert_eq!([site.shown("anonId=kiosk").as_str(), &site.shown("userId=bo")], ["", ""]);
 }
 
 #[test]

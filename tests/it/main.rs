@@ -51,7 +51,7 @@ mod fuzzed;
 mod golden;
 // Events as they are sent, and the records that they become.
 mod events;
-// Visitors who were exposed to an experiment, and its coverage later.
+// Enrolments in experiments, over the wire.
 mod enrolments;
 // Exposures from the answer to the export, computed again by published hash functions.
 mod exposed;

@@ -13,6 +13,7 @@ use super::question::ExperimentQuestion;
 use super::split::Split;
 use crate::events::time;
 use crate::insights::statistics::metric::{GuardrailVerdict, Verdict};
+use crate::site::snapshot::format::Standing;
 
 /// The maximum number of days until a decision. If an experiment needs more days, it cannot be decided, because the
 /// site and its visitors change too much meanwhile.
@@ -30,7 +31,7 @@ pub(super) struct Decision {
 enum Action {
     /// Stop the experiment, and show the arm with this key to all visitors.
     Choose(String),
-    /// Everyone gets the arm with this key.
+    /// All visitors get the arm with this key.
     Decided(String),
     /// Go on for this many days. `None` if the number is unknown.
     GoOn(Option<u64>),
@@ -116,12 +117,12 @@ impl ArmState<'_> {
 
 /// Decides an experiment.
 pub(super) fn decide(facts: &Facts<'_>) -> Decision {
-    let known = &facts.question.known;
-    let winner = known.published.as_ref().and_then(|published| published.winner.as_ref());
-    if let Some(winner) = winner
-        && let Some(ended_ms) = known.ended_ms(facts.now_ms)
+    if let Some(published) = &facts.question.known.published
+        && matches!(published.standing(facts.now_ms), Standing::Decided(_))
+        && let Some(winner) = published.winner_key()
+        && let Some(to_ms) = published.definition.to_ms
     {
-        return Decision::decided(winner, ended_ms);
+        return Decision::decided(winner, to_ms);
     }
     let arms = arms_of(facts);
     if let Some(decision) = refuse(facts, &arms) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::resolve::published_zones::{PublishedZone, zones_of};
 use crate::site::catalog::phases::{Phase, Phases};
 use crate::site::snapshot::format::{
-    ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
+    ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics, Standing,
 };
 
 /// An answer lists at most this many pages and at most this many zones of an experiment. A longer list would be hard to
@@ -29,8 +29,8 @@ pub struct PublishedExperiment {
     pub definition: Phase,
     /// The time from which the experiment runs, in milliseconds.
     pub from_ms: Option<i64>,
-    /// The arm that everyone gets from the end on.
-    pub winner: Option<String>,
+    /// The index of the arm that all visitors get from the end on.
+    pub winner: Option<usize>,
     pub metrics: Metrics,
 }
 
@@ -60,24 +60,13 @@ impl KnownExperiment {
         arms
     }
 
-    /// Returns the standing of the experiment: `not_started`, `running`, `ended` or `decided`. `None` if it is not published and
-    /// had no end.
+    /// Returns the name of the standing. `None` if the experiment is not published and had no end.
     pub(super) fn standing(&self, now_ms: i64) -> Option<&'static str> {
-        let published = self.published.as_ref();
-        if published.is_some_and(|published| published.from_ms.is_some_and(|from_ms| now_ms < from_ms)) {
-            return Some("not_started");
-        }
-        if self.ended_ms(now_ms).is_none() {
-            return published.map(|_| "running");
-        }
-        let has_winner = published.is_some_and(|published| published.winner.is_some());
-        Some(if has_winner { "decided" } else { "ended" })
-    }
-
-    /// Returns the end of the experiment, if it has passed.
-    pub(super) fn ended_ms(&self, now_ms: i64) -> Option<i64> {
-        let published = self.published.as_ref().map(|published| &published.definition);
-        published.or(self.phases.last())?.to_ms.filter(|to_ms| *to_ms <= now_ms)
+        let Some(published) = &self.published else {
+            let has_ended = self.phases.last()?.to_ms.is_some_and(|to_ms| to_ms <= now_ms);
+            return has_ended.then(|| Standing::Ended.name());
+        };
+        Some(published.standing(now_ms).name())
     }
 
     /// Returns the newest phase. If there is no phase, returns the published definition.
@@ -126,13 +115,21 @@ impl KnownSite<'_> {
 
 impl PublishedExperiment {
     fn of(experiment: &ArchivedExperiment) -> Self {
-        let winner = experiment.winner.as_ref().and_then(|arm| experiment.arms.get(usize::from(*arm)));
         Self {
             definition: Phase::begin(experiment, 0),
             from_ms: experiment.from_ms.as_ref().map(|from_ms| from_ms.to_native()),
-            winner: winner.map(|arm| arm.as_str().to_owned()),
+            winner: experiment.winner.as_ref().map(|arm| usize::from(*arm)),
             metrics: metrics_of(&experiment.metrics),
         }
+    }
+
+    pub(super) fn standing(&self, now_ms: i64) -> Standing {
+        Standing::at(now_ms, self.from_ms, self.definition.to_ms, self.winner)
+    }
+
+    /// Returns the key of the winner.
+    pub(super) fn winner_key(&self) -> Option<&str> {
+        Some(&self.definition.arms.get(self.winner?)?.key)
     }
 }
 

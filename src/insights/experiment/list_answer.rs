@@ -120,7 +120,7 @@ fn experiment_json(
         ("standing", json!(known_experiment.standing(now_ms))),
         ("from", json!(published.and_then(|published| published.from_ms).map(time::to_text))),
         ("to", json!(known_experiment.newest().and_then(|newest| newest.to_ms).map(time::to_text))),
-        ("winner", json!(published.and_then(|published| published.winner.as_ref()))),
+        ("winner", json!(published.and_then(|published| published.winner_key()))),
         ("phase", json!(numbers.phase)),
         ("firstExposure", json!(numbers.first)),
         ("lastExposure", json!(numbers.last)),

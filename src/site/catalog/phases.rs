@@ -2,8 +2,9 @@
 //! first served them.
 //!
 //! A change of the arms, weights, seed or holdout begins a phase, because it moves visitors to another arm. A change of the
-//! coverage moves nobody who was exposed: the phase goes on. A result covers one phase. Input are the served snapshots, in the order of their publications. [`super::phases_file`] keeps
-//! the phases in the data directory. Previews have none.
+//! coverage moves no visitor with a recorded exposure: the phase goes on. A result covers one phase. Input are the served
+//! snapshots, in the order of their publications. [`super::phases_file`] keeps the phases in the data directory. Previews have
+//! none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

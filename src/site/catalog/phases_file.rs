@@ -11,8 +11,9 @@
 //!
 //! site        the site ID; the number of experiments, and the experiments, sorted by key
 //! experiment  the key; the number of phases, 1 to 16, and the phases, oldest first
-//! phase       the seed; the holdout, a share; the number of arms, and the arms; the number of coverages, 1 to 64, and the coverages,
-//!             oldest first. The first one is the begin of the phase; the end of the experiment, or 0
+//! phase       the seed; the holdout, a share; the number of arms, and the arms; the number of coverages, 1 to 64, and the
+//!             coverages, oldest first, of which the first one begins the phase; the end of the experiment, in milliseconds
+//!             since 1970, or 0
 //! arm         the key of the variant; its weight, a share
 //! coverage    the time when it was first served, in milliseconds since 1970; a share
 //! share       8 bytes, a little-endian f64 from 0 to 1

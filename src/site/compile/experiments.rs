@@ -145,7 +145,7 @@ impl<'s> ExperimentCollector<'s, '_> {
     fn visit_experiment(&mut self, experiment: &'s types::Experiment, pointer: &str) {
         self.check_weights(experiment, pointer);
         schedule::check(experiment, &mut |member, title, expected, actual| {
-            self.report(&format!("{pointer}/{member}"), "", title, expected, actual);
+            self.report(&format!("{pointer}/{member}"), "", title.to_owned(), expected, actual);
         });
         if let Some((_, from, to)) = &experiment.namespace
             && from.0 > to.0

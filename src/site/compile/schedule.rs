@@ -10,58 +10,57 @@ const _: () = assert!(RAMP_STEPS_MAX == 32, "the schema of `coverage` has the sa
 
 const TIME: &str = "a time with a UTC offset, such as \"2026-01-05T10:00:00Z\" (RFC 3339)";
 
-/// Checks the times of an experiment. `report` takes a member, a title, the expected text and the actual one.
-pub(super) fn check(experiment: &Experiment, report: &mut dyn FnMut(&str, String, String, String)) {
-    let mut parse = |member: &str, text: &Option<String>| {
-        let text = text.as_ref()?;
-        let time_ms = parse_time_ms(text);
-        if time_ms.is_none() {
-            report(member, format!("invalid `{member}`"), TIME.to_owned(), format!("{text:?}"));
-        }
-        time_ms
-    };
-    let from_ms = parse("from", &experiment.from);
-    let to_ms = parse("to", &experiment.to);
-    if from_ms.zip(to_ms).is_some_and(|(from_ms, to_ms)| from_ms >= to_ms) {
-        let to = experiment.to.clone().unwrap_or_default();
-        report("to", "the experiment ends before it begins".to_owned(), "a time after `from`".to_owned(), to);
+/// A sink for errors. It takes a member, a title, the expected text and the actual one.
+pub(super) type Report<'r> = &'r mut dyn FnMut(&str, &str, String, String);
+
+/// Checks the times of an experiment.
+pub(super) fn check(experiment: &Experiment, report: Report<'_>) {
+    let from_ms = check_time("from", experiment.from.as_deref(), report);
+    let to_ms = check_time("to", experiment.to.as_deref(), report);
+    if let Some(to) = &experiment.to
+        && from_ms.zip(to_ms).is_some_and(|(from_ms, to_ms)| from_ms >= to_ms)
+    {
+        report("to", "the experiment ends before it begins", "a time after `from`".to_owned(), to.clone());
     }
-    if let Some(winner) = &experiment.winner {
-        if !experiment.variants.contains(winner) {
-            let arms: Vec<&str> = experiment.variants.iter().map(|arm| &**arm).collect();
-            let expected = format!("one of `variants`: {}", arms.join(", "));
-            report("winner", "unknown arm".to_owned(), expected, winner.to_string());
-        } else if experiment.to.is_none() {
-            let expected = format!(
-                "the time from which it is shown, such as \"to\": \"{}\"",
-                time_text(clock::now_ms())
-            );
-            report("winner", "a winner without `to`".to_owned(), expected, "no `to`".to_owned());
-        }
-    }
+    check_winner(experiment, report);
     if let AuthoredCoverage::Ramp(steps) = &experiment.coverage {
-        let mut before = i64::MIN;
-        for (index, step) in steps.iter().enumerate() {
-            let member = format!("coverage/{index}/from");
-            match parse_time_ms(&step.from) {
-                None => report(
-                    &member,
-                    "invalid time of a step".to_owned(),
-                    TIME.to_owned(),
-                    format!("{:?}", step.from),
-                ),
-                Some(from_ms) if from_ms <= before => {
-                    let expected = "a time after that of the step before".to_owned();
-                    report(
-                        &member,
-                        "steps that are not in the order of time".to_owned(),
-                        expected,
-                        step.from.clone(),
-                    );
-                }
-                Some(from_ms) => before = from_ms,
-            }
+        check_ramp(steps, report);
+    }
+}
+
+/// Parses the time of a member. Reports an invalid one.
+fn check_time(member: &str, text: Option<&str>, report: Report<'_>) -> Option<i64> {
+    let text = text?;
+    let time_ms = parse_time_ms(text);
+    if time_ms.is_none() {
+        report(member, "invalid time", TIME.to_owned(), format!("{text:?}"));
+    }
+    time_ms
+}
+
+fn check_winner(experiment: &Experiment, report: Report<'_>) {
+    let Some(winner) = &experiment.winner else { return };
+    if !experiment.variants.contains(winner) {
+        let arms: Vec<&str> = experiment.variants.iter().map(|arm| &**arm).collect();
+        let expected = format!("one of `variants`: {}", arms.join(", "));
+        report("winner", "unknown arm", expected, winner.to_string());
+    } else if experiment.to.is_none() {
+        let now = time_text(clock::now_ms());
+        let expected = format!("the time from which it is shown, such as \"to\": \"{now}\"");
+        report("winner", "a winner without `to`", expected, "no `to`".to_owned());
+    }
+}
+
+fn check_ramp(steps: &[types::CoverageStep], report: Report<'_>) {
+    let mut before_ms = i64::MIN;
+    for (index, step) in steps.iter().enumerate() {
+        let member = format!("coverage/{index}/from");
+        let Some(from_ms) = check_time(&member, Some(&step.from), report) else { continue };
+        if from_ms <= before_ms {
+            let expected = "a time after that of the step before".to_owned();
+            report(&member, "steps that are not in the order of time", expected, step.from.clone());
         }
+        before_ms = from_ms;
     }
 }
 

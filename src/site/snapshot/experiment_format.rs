@@ -20,13 +20,13 @@ pub struct Experiment {
     /// The share of each arm in the visitors that take part. A decision calculates the ranges of [0, 1) from the weights
     /// and the coverage.
     pub weights: Vec<f64>,
-    /// The shares of new visitors that take part, sorted by time, at least one. Before the first one nobody new does.
+    /// The shares of new visitors that take part, sorted by time, at least one. Before the first one no new visitor takes part.
     pub coverages: Vec<CoverageStep>,
     /// The time before which the rule does not match, in milliseconds since 1970.
     pub from_ms: Option<i64>,
     /// The time from which the rule shows the winner, or does not match.
     pub to_ms: Option<i64>,
-    /// The index of the arm that everyone gets from `to_ms` on.
+    /// The index of the arm that all visitors get from `to_ms` on.
     pub winner: Option<u8>,
     /// The part of a namespace that the experiment has.
     pub namespace: Option<NamespaceShare>,
@@ -58,15 +58,34 @@ pub(crate) enum Standing {
     Decided(usize),
 }
 
+impl Standing {
+    /// Returns the standing of an experiment with this begin, this end and the arm with this index as winner.
+    pub(crate) fn at(now_ms: i64, from_ms: Option<i64>, to_ms: Option<i64>, winner: Option<usize>) -> Self {
+        if from_ms.is_some_and(|from_ms| now_ms < from_ms) {
+            return Self::NotStarted;
+        }
+        if to_ms.is_none_or(|to_ms| now_ms < to_ms) {
+            return Self::Running;
+        }
+        winner.map_or(Self::Ended, Self::Decided)
+    }
+
+    /// Returns the name that answers have.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not_started",
+            Self::Running => "running",
+            Self::Ended => "ended",
+            Self::Decided(_) => "decided",
+        }
+    }
+}
+
 impl ArchivedExperiment {
     pub(crate) fn standing(&self, now_ms: i64) -> Standing {
-        if self.from_ms.as_ref().is_some_and(|from_ms| now_ms < from_ms.to_native()) {
-            return Standing::NotStarted;
-        }
-        if self.to_ms.as_ref().is_none_or(|to_ms| now_ms < to_ms.to_native()) {
-            return Standing::Running;
-        }
-        self.winner.as_ref().map_or(Standing::Ended, |arm| Standing::Decided(usize::from(*arm)))
+        let from_ms = self.from_ms.as_ref().map(|from_ms| from_ms.to_native());
+        let to_ms = self.to_ms.as_ref().map(|to_ms| to_ms.to_native());
+        Standing::at(now_ms, from_ms, to_ms, self.winner.as_ref().map(|arm| usize::from(*arm)))
     }
 
     /// Returns the share of new visitors that take part.
@@ -119,7 +138,7 @@ pub struct Range {
 pub struct Namespace {
     /// Hashed with the anon ID.
     pub name: String,
-    /// The phase hashes of its experiments, sorted. A visitor who is enrolled in one of them is new to none of the others.
+    /// The phase hashes of its experiments, sorted. A visitor that is enrolled in one of them does not get into another one.
     pub phase_hashes: Vec<u32>,
 }
 

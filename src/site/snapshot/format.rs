@@ -63,9 +63,8 @@
 //! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same source and
 //! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
-pub(crate) use super::experiment_format::Standing;
 pub(crate) use super::experiment_format::{
-    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange,
+    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange, Standing,
 };
 pub use super::experiment_format::{
     CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, phase_hash,

@@ -91,13 +91,13 @@ fn wrong_times_of_an_experiment_are_refused_with_their_place() {
     }
     let pointer = "/layout/zones/z0/rules/0/experiment";
     for (wrong, member, title) in [
-        (json!({ "from": "2026-03-01" }), "from", "invalid `from`"),
-        (json!({ "to": "soon" }), "to", "invalid `to`"),
+        (json!({ "from": "2026-03-01" }), "from", "invalid time"),
+        (json!({ "to": "soon" }), "to", "invalid time"),
         (json!({ "from": april, "to": march }), "to", "the experiment ends before it begins"),
         (json!({ "from": march, "to": march }), "to", "the experiment ends before it begins"),
         (json!({ "to": march, "winner": "c" }), "winner", "unknown arm"),
         (json!({ "winner": "b" }), "winner", "a winner without `to`"),
-        (json!({ "coverage": [step("x")] }), "coverage/0/from", "invalid time of a step"),
+        (json!({ "coverage": [step("x")] }), "coverage/0/from", "invalid time"),
         (
             json!({ "coverage": [step(march), step(march)] }),
             "coverage/1/from",

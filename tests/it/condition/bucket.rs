@@ -33,6 +33,11 @@ fn texts_outside_ascii_have_the_hash_of_the_growthbook_sdks() {
     }
 }
 
+/// Returns a number of the ten thousand that the hash gives.
+fn decimal(number: u32) -> f64 {
+    f64::from(number) / 10_000.0
+}
+
 proptest! {
     #[test]
     fn seeds_hash_as_if_their_parts_were_joined(a in ".{0,8}", b in ".{0,8}", id in ".{0,12}") {
@@ -46,16 +51,15 @@ proptest! {
 
     #[test]
     fn the_arm_at_a_coverage_is_the_arm_at_any_higher_one(
-        cuts in prop::collection::vec(0..=10_000_u32, 0..6),
+        cuts in prop::collection::vec(prop_oneof![0.0..=1.0_f64, (0..=10_000_u32).prop_map(decimal)], 0..6),
         has_weights in any::<bool>(),
         bucket in 0..10_000_u32,
         (low, high) in (0.0..=1.0_f64, 0.0..=1.0_f64),
     ) {
-        let decimal = |number: u32| f64::from(number) / 10_000.0;
-        let mut ends = [cuts, vec![10_000]].concat();
-        ends.sort_unstable();
-        let starts = [0].into_iter().chain(ends.iter().copied());
-        let weights: Vec<f64> = starts.zip(&ends).map(|(start, end)| decimal(end - start)).collect();
+        let mut ends = [cuts, vec![1.0]].concat();
+        ends.sort_by(f64::total_cmp);
+        let starts = [0.0].into_iter().chain(ends.iter().copied());
+        let weights: Vec<f64> = starts.zip(&ends).map(|(start, end)| end - start).collect();
         let weights = has_weights.then_some(&weights[..]);
         let chosen = |coverage| choose_variation(decimal(bucket), bucket_ranges(ends.len(), coverage, weights));
         let before = chosen(low.min(high));
@@ -66,12 +70,12 @@ proptest! {
     #[test]
     fn the_shares_of_ranges_are_those_of_the_ten_thousand_numbers(
         arms in 1..6_usize,
-        coverage in prop_oneof![0.0..=1.0_f64, 0.0..=0.01_f64, (0..=10_000_u32).prop_map(|n| f64::from(n) / 10_000.0)],
+        coverage in prop_oneof![0.0..=1.0_f64, 0.0..=0.01_f64, (0..=10_000_u32).prop_map(decimal)],
         cut in 0..=10_000_u32,
     ) {
-        let weights = [f64::from(cut) / 10_000.0, 1.0 - f64::from(cut) / 10_000.0];
+        let weights = [decimal(cut), 1.0 - decimal(cut)];
         let ranges: Vec<_> = bucket_ranges(arms, coverage, (arms == 2).then_some(&weights[..])).collect();
-        let numbers = (0..10_000_u32).map(|bucket| f64::from(bucket) / 10_000.0);
+        let numbers = (0..10_000_u32).map(decimal);
         let mut counts = vec![0_u32; arms];
         numbers.filter_map(|number| choose_variation(number, ranges.iter().copied())).for_each(|arm| counts[arm] += 1);
         let total = f64::from(counts.iter().sum::<u32>().max(1));

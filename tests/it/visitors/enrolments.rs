@@ -1,4 +1,4 @@
-//! Enrolments in experiments: kept with the ID that experiments hash, whoever the ID is tied to.
+//! Enrolments in experiments. A tie to a user leaves them with the ID that experiments hash.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,6 @@ fn each_id_has_exactly_the_enrolments_of_its_own_exposures() {
                     let (anon, user) = ((choice != 4).then_some(anon), (choice < 7).then_some(user));
                     let ids = (anon.map(|_| anon_id.as_str()), user.map(|_| user_id.as_str()));
                     world.expose(ids.0, ids.1, at_ms, &phases);
-                    // An event repeats no phase.
                     oracle.expose(anon, user, at_ms, &phases);
                 }
             }

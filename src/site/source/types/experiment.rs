@@ -31,7 +31,7 @@ pub struct Experiment {
     /// The time at which the experiment ends (RFC 3339). From then on the rule shows the `winner`, or does not match. The
     /// result counts events before it.
     pub to: Option<String>,
-    /// The arm that everyone for whom `when` holds gets from `to` on.
+    /// The arm that all visitors get from `to` on, if `when` holds.
     pub winner: Option<Name>,
     /// The seed that is hashed with the visitor's ID to choose the arm, at most 256 characters. Default: the key of the
     /// experiment.
