@@ -186,7 +186,7 @@ pub(super) enum Assignment {
     NoId,
     /// Outside the experiment's namespace: the rule does not match.
     OutsideNamespace,
-    /// Enrolled in another experiment of the namespace: the rule does not match.
+    /// Enrolled in another running experiment of the namespace: the rule does not match.
     EnrolledElsewhere,
     /// Held out: the rule matches with `default`.
     HeldOut,
@@ -214,7 +214,10 @@ impl Assignment {
             if !condition::in_namespace(visitor_id, &namespace.name, range(&share.range)) {
                 return Self::OutsideNamespace;
             }
-            if enrolments.iter().any(|(hash, _)| namespace.phase_hashes.binary_search(&hash.into()).is_ok()) {
+            let mut in_namespace = enrolments
+                .iter()
+                .filter(|(hash, _)| namespace.phase_hashes.binary_search(&(*hash).into()).is_ok());
+            if in_namespace.any(|(hash, _)| is_running(site, hash, now_ms)) {
                 return Self::EnrolledElsewhere;
             }
         }
@@ -241,6 +244,14 @@ impl Assignment {
             | Self::OutsideCoverage => None,
         }
     }
+}
+
+/// Returns whether the experiment that has the phase with this hash is running.
+fn is_running(site: &ArchivedSite, phase_hash: u32, now_ms: i64) -> bool {
+    let mut experiments = site.experiments.iter();
+    experiments.any(|other| {
+        other.phase_hash.to_native() == phase_hash && other.standing(now_ms) == Standing::Running
+    })
 }
 
 /// Returns the number in [0, 1) that determines the arm.

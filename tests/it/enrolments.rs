@@ -358,6 +358,18 @@ fn an_id_that_is_enrolled_in_one_experiment_of_a_namespace_is_new_to_no_other() 
         explained.text()
     );
     assert_eq!((&rules(1)["in"], &rules(1)["enrolled"]), (&json!("other_experiment"), &json!(false)));
+    // An ended experiment blocks nobody, with and without a winner.
+    for end in
+        [json!({ "to": "2026-01-01T00:00:00Z" }), json!({ "to": "2026-01-01T00:00:00Z", "winner": "c" })]
+    {
+        let mut ended = share("e", 0.0, 0.5);
+        ended.as_object_mut().expect("an object").extend(end.as_object().expect("an object").clone());
+        site.publish(&[ended, share("f", 0.0, 1.0)]);
+        for id in &ids {
+            let shown = site.shown(&format!("anonId={id}"));
+            assert!(shown.starts_with("f:"), "{id} sees {shown:?}");
+        }
+    }
 }
 
 #[test]
