@@ -23,6 +23,7 @@ mod experiment_oracle;
 // Experiments: phases, weights, the split among the arms, and published metrics.
 mod split;
 // Experiments: caps of values, the sentence that decides, and unknown values of filters.
+mod cuped;
 mod decisions;
 // Experiments: the limits of arms, memory and time.
 mod experiment_limits;

@@ -1,6 +1,7 @@
 //! The statistics of experiments: reference cases, properties over any sums, verdicts, and simulated experiments.
 
 mod cases;
+mod cuped;
 mod metrics;
 mod properties;
 mod ramped;

@@ -5,13 +5,14 @@ use serde_json::{Map, Value as Json, json};
 
 use super::arms::HOLDOUT;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms, withhold_verdicts};
-use super::count::{ArmCount, ExperimentCount, MetricSums, Sums, count_experiment};
+use super::count::{ArmCount, ExperimentCount, count_experiment};
 use super::decision::{Facts, decide};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
 use super::split::Split;
 use super::sql::experiment_query;
+use super::sums::MetricSums;
 use crate::insights::columns::amounts::UNITS_PER_ONE;
 use crate::insights::columns::reader::Columns;
 use crate::insights::questions::answer::{
@@ -20,7 +21,7 @@ use crate::insights::questions::answer::{
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::statistics::difference::Interval;
-use crate::insights::statistics::metric::{ArmSummary, Comparison};
+use crate::insights::statistics::metric::{ArmSummary, Comparison, CupedEffect};
 use crate::insights::statistics::mismatch::Mismatch;
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::Cap;
@@ -94,7 +95,7 @@ fn write_experiment(
     insert("srmReason", json!(split.reason));
     let numbered = || question.metrics.iter().zip(compared_metrics).enumerate();
     let metrics =
-        numbered().map(|(number, (metric, result))| metric_json(number, metric, question.cap, count, result));
+        numbered().map(|(number, (metric, result))| metric_json(number, metric, question, count, result));
     insert("metrics", metrics.collect());
     insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
@@ -176,14 +177,14 @@ fn mismatch_json(mismatch: &Mismatch) -> Json {
 fn metric_json(
     metric_index: usize,
     metric: &Metric,
-    cap: Cap,
+    question: &ExperimentQuestion,
     count: &ExperimentCount,
     compared_metric: &ComparedMetric,
 ) -> Json {
     let limit = metric.column.map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
     let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[metric_index]);
     let arms = count.arms.iter().zip(&compared_metric.result.arms).map(|(arm, summary)| {
-        let mut members = sums_json(metric, &arm.sums[metric_index], summary);
+        let mut members = sums_json(metric, question, &arm.sums[metric_index], summary);
         members.shift_insert(0, "key".to_owned(), json!(arm.key));
         Json::Object(members)
     });
@@ -197,20 +198,20 @@ fn metric_json(
         "value": metric.value_name(),
         "kind": if metric.column.is_some() { "mean" } else { "proportion" },
         "cap": limit.flatten(),
-        "capRule": limit.map(|_| cap.to_string()),
+        "capRule": limit.map(|_| question.cap.to_string()),
         "margin": metric.margin,
         "lowerIsBetter": metric.lower_is_better,
         "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
         "arms": arms.collect::<Json>(),
-        "holdout": sums_json(metric, &count.holdout.sums[metric_index], &compared_metric.holdout),
+        "holdout": sums_json(metric, question, &count.holdout.sums[metric_index], &compared_metric.holdout),
         "against": against.collect::<Json>(),
     })
 }
 
 fn against_json(arm_key: &str, compared_arm: &ComparedArm) -> Json {
-    let Comparison { estimate, interval, p, .. } = compared_arm.comparison;
+    let Comparison { estimate, interval, p, cuped, .. } = compared_arm.comparison;
     json!({
         "key": arm_key,
         "estimate": estimate,
@@ -219,22 +220,54 @@ fn against_json(arm_key: &str, compared_arm: &ComparedArm) -> Json {
         "p": p,
         "pAdjusted": compared_arm.p_adjusted,
         "verdict": compared_arm.verdict,
+        "cuped": cuped.as_ref().map(cuped_json),
     })
 }
 
-fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<String, Json> {
-    let Sums { sum, squares } = sums.of_metric(metric);
+/// Returns the effect of CUPED on a comparison.
+fn cuped_json(effect: &CupedEffect) -> Json {
+    let [before, active] = effect.factors;
+    let unadjusted = &effect.unadjusted;
+    json!({
+        "factors": { "before": before, "active": active },
+        "varianceRatio": effect.variance_ratio,
+        "unadjusted": {
+            "estimate": unadjusted.estimate,
+            "low": unadjusted.interval.map(|interval| interval.low),
+            "high": unadjusted.interval.map(|interval| interval.high),
+        },
+    })
+}
+
+/// Returns the sums over the time before the first exposures.
+fn before_json(sums: &MetricSums) -> Json {
+    json!({
+        "active": sums.active,
+        "sum": sums.before.sum(),
+        "sumOfSquares": sums.before.squares(),
+        "sumOfProducts": sums.products.sum(),
+        "sumOfActive": sums.of_active(),
+    })
+}
+
+fn sums_json(
+    metric: &Metric,
+    question: &ExperimentQuestion,
+    sums: &MetricSums,
+    summary: &ArmSummary,
+) -> Map<String, Json> {
     let is_amount = metric.column.is_some();
     let members = [
         ("n", json!(sums.visitors)),
         ("converted", json!(sums.converted)),
-        ("sum", json!(sum)),
-        ("sumOfSquares", json!(squares)),
+        ("sum", json!(sums.values.sum())),
+        ("sumOfSquares", json!(sums.values.squares())),
         ("ignoredAmounts", json!(sums.ignored_amounts)),
         ("capped", json!(sums.capped)),
         ("valued", json!(is_amount.then_some(sums.valued))),
         ("uncappedSum", json!(is_amount.then(|| sums.uncapped.sum()))),
         ("uncappedSumOfSquares", json!(is_amount.then(|| sums.uncapped.squares()))),
+        ("before", json!(question.cuped.then(|| before_json(sums)))),
         ("mean", json!(summary.mean)),
         ("low", json!(summary.interval.map(|interval| interval.low))),
         ("high", json!(summary.interval.map(|interval| interval.high))),
@@ -268,7 +301,6 @@ fn metric_lines(
 }
 
 fn sums_cells(metric: &Metric, arm_key: &str, sums: &MetricSums) -> Vec<Cell> {
-    let Sums { sum, squares } = sums.of_metric(metric);
     let text = |text: &str| Cell::Text(Some(text.to_owned()));
     vec![
         text(metric.role.name()),
@@ -276,8 +308,8 @@ fn sums_cells(metric: &Metric, arm_key: &str, sums: &MetricSums) -> Vec<Cell> {
         Cell::Text(metric.value_name().map(str::to_owned)),
         text(arm_key),
         Cell::Number(sums.visitors as i64),
-        Cell::Decimal(sum),
-        Cell::Decimal(squares),
+        Cell::Decimal(sums.values.sum()),
+        Cell::Decimal(sums.values.squares()),
     ]
 }
 

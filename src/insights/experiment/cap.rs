@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::arms::HOLDOUT_NUMBER;
+use super::visitor::VisitorValue;
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::site::experiment_metrics::Cap;
 
@@ -29,7 +30,7 @@ const BUCKETS: usize = (u128::BITS as usize) << BUCKET_DIGITS;
 /// The value of a visitor, and the number of its arm.
 struct KeptValue {
     arm: usize,
-    units: i128,
+    value: VisitorValue,
 }
 
 /// The search for the limit of one metric.
@@ -88,35 +89,37 @@ impl CapSearch {
         }
     }
 
-    /// Adds the value of a visitor. Ignores the value 0, because 0 is below every limit.
+    /// Adds the value of a visitor. Ignores the value 0, because 0 is below every limit. The value before the first exposure
+    /// is limited too, but does not decide the limit.
     ///
     /// # Errors
     /// The values of one bucket take too much memory.
     pub(super) fn add(
         &mut self,
         arm_number: usize,
-        value_units: i128,
+        value: VisitorValue,
         limits: &Limits<'_>,
     ) -> Result<(), ScanError> {
-        if value_units == 0 {
+        let magnitude = value.units.unsigned_abs();
+        if magnitude == 0 && value.before_units == 0 {
             return Ok(());
         }
+        let decides = magnitude != 0 && arm_number != HOLDOUT_NUMBER;
         let bytes_max = limits.memory_bytes / VALUES_SHARE;
         match self {
             Self::Known(_) => {}
             Self::Values(kept) => {
-                if arm_number != HOLDOUT_NUMBER {
-                    kept.buckets[bucket_of(value_units.unsigned_abs())] += 1;
+                if decides {
+                    kept.buckets[bucket_of(magnitude)] += 1;
                 }
                 kept.is_full |= (kept.values.len() as u64 + 1) * KEPT_BYTES > bytes_max;
                 match kept.is_full {
                     true => kept.values = Vec::new(),
-                    false => kept.values.push(KeptValue { arm: arm_number, units: value_units }),
+                    false => kept.values.push(KeptValue { arm: arm_number, value }),
                 }
             }
             Self::Bucket(bucket) => {
-                let magnitude = value_units.unsigned_abs();
-                if arm_number != HOLDOUT_NUMBER && bucket_of(magnitude) == bucket.bucket {
+                if decides && bucket_of(magnitude) == bucket.bucket {
                     *bucket.counts.entry(magnitude).or_default() += 1;
                 }
                 // One magnitude always fits. So equal values never exceed the memory.
@@ -142,17 +145,18 @@ impl CapSearch {
     }
 
     /// Passes each kept value to `add`. The arguments are the arm number and, after it, the value.
-    pub(super) fn each_value(&self, mut add: impl FnMut(usize, i128)) {
+    pub(super) fn each_value(&self, mut add: impl FnMut(usize, VisitorValue)) {
         if let Self::Values(kept) = self {
-            kept.values.iter().for_each(|value| add(value.arm, value.units));
+            kept.values.iter().for_each(|kept| add(kept.arm, kept.value));
         }
     }
 }
 
 impl KeptValues {
     fn limit(&self) -> Option<u128> {
-        let in_arms = self.values.iter().filter(|value| value.arm != HOLDOUT_NUMBER);
-        let mut magnitudes: Vec<u128> = in_arms.map(|value| value.units.unsigned_abs()).collect();
+        let in_arms = self.values.iter().filter(|kept| kept.arm != HOLDOUT_NUMBER);
+        let magnitudes = in_arms.map(|kept| kept.value.units.unsigned_abs());
+        let mut magnitudes: Vec<u128> = magnitudes.filter(|magnitude| *magnitude != 0).collect();
         let index = rank(self.thousandths, magnitudes.len() as u64)?.checked_sub(1)?;
         Some(*magnitudes.select_nth_unstable(index as usize).1)
     }

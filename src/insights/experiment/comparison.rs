@@ -1,9 +1,11 @@
 //! Compares the arms of an experiment in each metric.
 
-use super::count::{ArmCount, ExperimentCount, MetricSums, Sums};
+use super::count::{ArmCount, ExperimentCount};
 use super::metrics::{Metric, Role};
 use super::question::ExperimentQuestion;
+use super::sums::MetricSums;
 use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::statistics::cuped::CupedSums;
 use crate::insights::statistics::many::benjamini_hochberg;
 use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,
@@ -80,8 +82,10 @@ pub(super) fn compare_arms(
     let mut results = Vec::new();
     for (number, metric) in question.metrics.iter().enumerate() {
         limits.check_time()?;
-        let arms: Vec<ArmSums> = count.arms.iter().map(|arm| arm_sums(metric, &arm.sums[number])).collect();
-        results.push(compare(kind(metric), &arms, &settings));
+        let sums = || count.arms.iter().map(|arm| &arm.sums[number]);
+        let arms: Vec<ArmSums> = sums().map(arm_sums).collect();
+        let cuped: Option<Vec<CupedSums>> = question.cuped.then(|| sums().map(cuped_sums).collect());
+        results.push(compare(kind(metric), &arms, cuped.as_deref(), &settings));
     }
     let is_secondary = |metric: &Metric| matches!(metric.role, Role::Value | Role::More);
     let secondary = question.metrics.iter().zip(&results).filter(|(metric, _)| is_secondary(metric));
@@ -94,7 +98,7 @@ pub(super) fn compare_arms(
             ComparedArm { comparison: *comparison, p_adjusted, verdict }
         });
         let against = against.collect();
-        let holdout = arm_sums(metric, &count.holdout.sums[number]);
+        let holdout = arm_sums(&count.holdout.sums[number]);
         let holdout = summarize(kind(metric), &holdout, question.alpha);
         ComparedMetric { result, holdout, against }
     });
@@ -124,12 +128,28 @@ fn kind(metric: &Metric) -> MetricKind {
     if metric.column.is_some() { MetricKind::Mean } else { MetricKind::Proportion }
 }
 
-fn arm_sums(metric: &Metric, sums: &MetricSums) -> ArmSums {
-    let Sums { sum, squares } = sums.of_metric(metric);
+fn arm_sums(sums: &MetricSums) -> ArmSums {
     // For a metric of amounts, only a visitor with an amount other than 0 counts as converted. `BUYERS_MIN` is the
     // minimum number of such visitors.
-    let converted = if metric.column.is_some() { sums.valued } else { sums.converted };
-    ArmSums { visitors: sums.visitors, converted, sum, sum_of_squares: squares }
+    ArmSums {
+        visitors: sums.visitors,
+        converted: sums.valued,
+        sum: sums.values.sum(),
+        sum_of_squares: sums.values.squares(),
+    }
+}
+
+fn cuped_sums(sums: &MetricSums) -> CupedSums {
+    CupedSums {
+        visitors: sums.visitors as f64,
+        after: sums.values.sum(),
+        after_squares: sums.values.squares(),
+        before: sums.before.sum(),
+        before_squares: sums.before.squares(),
+        active: sums.active as f64,
+        products: sums.products.sum(),
+        after_of_active: sums.of_active(),
+    }
 }
 
 fn verdict(

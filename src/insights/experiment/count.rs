@@ -6,10 +6,10 @@
 
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
-use super::metrics::Metric;
 use super::question::ExperimentQuestion;
-use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT};
-use crate::insights::columns::amounts::{Amount, UNITS_PER_ONE};
+use super::read::{EXPOSURE, PartReader, RowGoal, VISIT};
+use super::sums::MetricSums;
+use super::visitor::ExposedVisitor;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::columns::reader::Columns;
 use crate::insights::questions::count::bucket_of;
@@ -20,88 +20,6 @@ use crate::insights::questions::question::QuestionError;
 use crate::insights::questions::row::{REJECTED, Row};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::visits::{Selection, visit_around};
-
-/// The sums of a metric over the visitors of an arm.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub(crate) struct MetricSums {
-    pub visitors: u64,
-    /// The number of visitors that have reached the goal at least once.
-    pub converted: u64,
-    /// The number of visitors whose value is not 0.
-    pub valued: u64,
-    /// The sums of the values, before the values are limited.
-    pub uncapped: ValueSums,
-    /// The sums of the limited values. The comparison uses these sums.
-    pub values: ValueSums,
-    /// The number of visitors whose value exceeds the limit.
-    pub capped: u64,
-    /// The number of goal events whose property is no amount.
-    pub ignored_amounts: u64,
-}
-
-/// The sum of the values of a metric, and the sum of the squares of the values.
-pub(super) struct Sums {
-    pub sum: f64,
-    pub squares: f64,
-}
-
-impl MetricSums {
-    /// Returns the sums of a metric. If the metric adds up no amounts, the value of a visitor is 1 if the visitor
-    /// converted, and else 0.
-    pub(super) fn of_metric(&self, metric: &Metric) -> Sums {
-        match metric.column {
-            Some(_) => Sums { sum: self.values.sum(), squares: self.values.squares() },
-            None => Sums { sum: self.converted as f64, squares: self.converted as f64 },
-        }
-    }
-
-    fn add(&mut self, goal_count: u64, value_units: i128) {
-        self.visitors += 1;
-        self.converted += u64::from(goal_count > 0);
-        self.valued += u64::from(value_units != 0);
-        self.uncapped.add(value_units);
-    }
-
-    fn add_limited(&mut self, value_units: i128, cap_units: Option<u128>) {
-        let cap = cap_units.and_then(|cap| i128::try_from(cap).ok()).unwrap_or(i128::MAX);
-        let limited = value_units.clamp(-cap, cap);
-        self.capped += u64::from(limited != value_units);
-        self.values.add(limited);
-    }
-}
-
-/// The sum of values and the sum of their squares.
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-pub(crate) struct ValueSums {
-    /// The sum in units of 10^-4.
-    units: i128,
-    squares: f64,
-    /// The sum of the rounding errors of `squares`.
-    compensation: f64,
-}
-
-impl ValueSums {
-    fn add(&mut self, value_units: i128) {
-        self.units += value_units;
-        // Neumaier's compensated summation.
-        let square = (value_units as f64 / UNITS_PER_ONE).powi(2);
-        let sum = self.squares + square;
-        let large = self.squares.max(square);
-        let small = self.squares.min(square);
-        self.compensation += (large - sum) + small;
-        self.squares = sum;
-    }
-
-    /// Returns the sum.
-    pub(crate) fn sum(&self) -> f64 {
-        self.units as f64 / UNITS_PER_ONE
-    }
-
-    /// Returns the sum of the squares.
-    pub(crate) fn squares(&self) -> f64 {
-        self.squares + self.compensation
-    }
-}
 
 /// The visitors of an arm.
 #[derive(Debug, Default, Clone)]
@@ -288,7 +206,7 @@ impl<'q> Counter<'q> {
         }
         match ArmNumber::from_bits(first.value).named() {
             Some(number) if number < self.compared => {
-                return self.add_exposed(number, first.time_ms(), rows, goals, limits);
+                return self.add_exposed(number, first, rows, goals, limits);
             }
             Some(number) => self.arms[number].exposed += 1,
             None => self.count.unnamed += 1,
@@ -313,12 +231,13 @@ impl<'q> Counter<'q> {
     fn add_exposed(
         &mut self,
         arm_number: usize,
-        first_ms: i64,
+        first: Row,
         rows: &[Row],
         goals: &[RowGoal],
         limits: &Limits<'_>,
     ) -> Result<(), ScanError> {
         let question = self.question;
+        let first_ms = first.time_ms();
         let buckets = &self.count.buckets;
         let arm = &mut self.arms[arm_number];
         arm.exposed += 1;
@@ -331,29 +250,18 @@ impl<'q> Counter<'q> {
         if let Some(bucket) = bucket_of(buckets, first_ms) {
             arm.series[bucket] += 1;
         }
-        let until_ms = question.window_ms.map_or(i64::MAX, |window_ms| first_ms.saturating_add(window_ms));
-        let in_window =
-            || rows.iter().filter(|row| row.has(GOAL) && (first_ms..until_ms).contains(&row.time_ms()));
-        for (number, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
-            let mut reached = 0;
-            let mut units = 0_i128;
-            for goal in in_window()
-                .map(|row| goals[row.value as usize])
-                .filter(|goal| goal.metrics >> number & 1 == 1)
-            {
-                reached += 1;
-                match goal.amount.filter(|_| metric.column.is_some()) {
-                    Some(Amount::Units(amount)) => units += i128::from(amount),
-                    Some(Amount::Ignored) => sums.ignored_amounts += 1,
-                    None => {}
-                }
+        let visitor = ExposedVisitor::new(rows, first, goals, question);
+        for (index, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
+            let (value, goals) = visitor.value(index, metric);
+            sums.add(goals.count, value);
+            sums.ignored_amounts += goals.ignored_amounts;
+            if metric.column.is_none() {
+                sums.add_limited(value, None);
+                continue;
             }
-            sums.add(reached, units);
-            if metric.column.is_some() {
-                self.search.add(arm_number, units, limits)?;
-                if let CapSearch::Known(cap_units) = self.search {
-                    sums.add_limited(units, *cap_units);
-                }
+            self.search.add(arm_number, value, limits)?;
+            if let CapSearch::Known(cap_units) = self.search {
+                sums.add_limited(value, *cap_units);
             }
         }
         Ok(())
@@ -362,7 +270,7 @@ impl<'q> Counter<'q> {
     /// Returns the count, with the arms in their final order.
     fn finish(mut self, arms: &Arms, cap_units: Option<u128>) -> ExperimentCount {
         if let Some(value) = self.question.metrics.iter().position(|metric| metric.column.is_some()) {
-            self.search.each_value(|arm, units| self.arms[arm].sums[value].add_limited(units, cap_units));
+            self.search.each_value(|arm, kept| self.arms[arm].sums[value].add_limited(kept, cap_units));
         }
         let Self { question, mut count, arms: counts, .. } = self;
         let named = arms.names().iter().zip(counts).map(|(key, arm)| {

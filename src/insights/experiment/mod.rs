@@ -20,6 +20,8 @@ mod read;
 mod remaining;
 mod split;
 mod sql;
+mod sums;
+mod visitor;
 
 pub(crate) use answer::answer_experiment;
 pub use arms::UNKNOWN_ARMS_MAX;

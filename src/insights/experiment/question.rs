@@ -20,14 +20,17 @@ const DAYS_DEFAULT: i64 = 30;
 /// The default error rate of a comparison. If the arms do not differ, it gives at most about one false alarm in twenty
 /// comparisons.
 const ALPHA_DEFAULT: f64 = 0.05;
+/// The time before the first exposure of a visitor whose events adjust the comparisons, in milliseconds: 14 days. A longer
+/// time explains little more of the metric, and a question would read more events.
+pub(super) const BEFORE_MS: i64 = 14 * 24 * 60 * 60 * 1_000;
 /// The default power: the probability that the test detects a real change of the size `lift`.
 const POWER_DEFAULT: f64 = 0.8;
 
 /// All parameters of the question except `site`.
 #[rustfmt::skip]
-pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 23] = [
+pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 24] = [
     "key", "from", "to", "by", "bots", "page", "source", "campaign", "country", "device", "language", "goal", "value",
-    "more", "guardrail", "window", "cap", "planned", "alpha", "method", "baseline", "lift", "power",
+    "more", "guardrail", "window", "cap", "planned", "alpha", "method", "cuped", "baseline", "lift", "power",
 ];
 
 /// A question about an experiment.
@@ -49,6 +52,8 @@ pub struct ExperimentQuestion {
     pub(super) alpha: f64,
     /// Decides whether the comparisons are valid at one look at the result or at every look.
     pub(super) method: Method,
+    /// True if the comparisons are adjusted by the behaviour of the visitors before their first exposure (CUPED).
+    pub(super) cuped: bool,
     /// The key of the baseline. With `None`, the baseline is the arm `default`, or the first arm if no arm has this
     /// key.
     pub(super) baseline: Option<String>,
@@ -108,6 +113,7 @@ impl ExperimentQuestion {
             cap,
             alpha,
             method,
+            cuped: single("cuped").map_or(Ok(true), parse_cuped)?,
             baseline: single("baseline").map(parse_baseline).transpose()?,
             power: single("power").map_or(Ok(POWER_DEFAULT), |text| parse_probability("power", text))?,
             lift: single("lift").map(parse_lift).transpose()?,
@@ -149,7 +155,13 @@ impl ExperimentQuestion {
         self.bots
             || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
             || self.method == Method::Fixed
+            || !self.cuped
             || self.filters != Filters::default()
+    }
+
+    /// Returns the time from which events before the first exposures count. `None` if no such event counts.
+    pub(super) fn before_from_ms(&self) -> Option<i64> {
+        (self.cuped && !self.metrics.is_empty()).then(|| self.range.start.saturating_sub(BEFORE_MS))
     }
 
     /// Returns the phases that overlap the range.
@@ -219,6 +231,14 @@ fn parse_method(text: Option<&str>, planned_count: u64) -> Result<Method, Questi
         None | Some("anytime") => Ok(Method::Anytime { planned: planned_count }),
         Some("fixed") => Ok(Method::Fixed),
         Some(text) => Err(QuestionError::invalid("method", "'anytime' or 'fixed'", text)),
+    }
+}
+
+fn parse_cuped(text: &str) -> Result<bool, QuestionError> {
+    match text {
+        "auto" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(QuestionError::invalid("cuped", "'auto' or 'off'", text)),
     }
 }
 

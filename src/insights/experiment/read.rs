@@ -48,6 +48,8 @@ pub(super) struct PartReader<'q> {
     question: &'q ExperimentQuestion,
     plan: Plan<'q>,
     part: Part,
+    /// The time from which events before the first exposures count. `None` if no such event counts.
+    before_from_ms: Option<i64>,
     /// True if the answer needs only rows that name an experiment, because the question has neither metrics nor
     /// filters.
     only_exposures: bool,
@@ -55,6 +57,8 @@ pub(super) struct PartReader<'q> {
     credits: Credits,
     /// The number of the file that is read now.
     file: u32,
+    /// The number of rows in the files before it.
+    rows_before: u64,
     values: Values,
     pub rows: VisitorRows,
     pub goals: Vec<RowGoal>,
@@ -85,10 +89,12 @@ impl<'q> PartReader<'q> {
             question,
             plan,
             part,
+            before_from_ms: question.before_from_ms(),
             only_exposures,
             arms,
             credits,
             file: 0,
+            rows_before: 0,
             values: Values::default(),
             rows: VisitorRows::default(),
             goals: Vec::new(),
@@ -105,8 +111,9 @@ impl<'q> PartReader<'q> {
     /// # Errors
     /// The file is damaged, or the time is over.
     pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
+        let needs_positions = self.before_from_ms.is_some() || !self.credits.are_empty();
         let mut columns =
-            FileColumns::open(file, self.question, &self.plan, &mut self.values, !self.credits.are_empty())?;
+            FileColumns::open(file, self.question, &self.plan, &mut self.values, needs_positions)?;
         while columns.next_block()? {
             limits.check_time()?;
             for row in 0..columns.reader.len() {
@@ -115,6 +122,7 @@ impl<'q> PartReader<'q> {
             self.is_full |= self.memory_bytes() > limits.memory_bytes;
         }
         self.file += 1;
+        self.rows_before += file.rows() as u64;
         self.is_full |= self.memory_bytes() > limits.memory_bytes;
         Ok(())
     }
@@ -135,11 +143,17 @@ impl<'q> PartReader<'q> {
         let Some(event) = columns.reader.read_row(row, &self.plan, &mut self.other) else { return };
         let location = RowLocation { file: self.file, position: columns.reader.position(row) };
         let visitor = RowVisitor { owner: self.credits.owner(hash, location), location };
-        self.add_event(columns, row, &visitor, event, has_arm);
-        self.add_goal(columns, row, &visitor);
+        // The row of a goal is an event too.
+        let is_activity = !self.add_goal(columns, row, &visitor) && self.is_activity(event);
+        self.add_event(columns, row, &visitor, event, has_arm, is_activity);
     }
 
-    /// Adds the event if it is an exposure. If a filter selects visits, adds every event.
+    /// Returns whether the event can be before a first exposure that counts.
+    fn is_activity(&self, event: Row) -> bool {
+        self.before_from_ms.is_some_and(|from_ms| event.time_ms() >= from_ms)
+    }
+
+    /// Adds the event if it is an exposure. Adds every event if a filter selects visits, or if `is_activity` is true.
     fn add_event(
         &mut self,
         columns: &mut FileColumns,
@@ -147,6 +161,7 @@ impl<'q> PartReader<'q> {
         visitor: &RowVisitor,
         event: Row,
         has_arm: bool,
+        is_activity: bool,
     ) {
         let is_kind =
             columns.reader.is_kind(row, RecordKind::Page) || columns.reader.is_kind(row, RecordKind::Track);
@@ -154,34 +169,36 @@ impl<'q> PartReader<'q> {
         // The arm gets a number even if the visitor is in another part. So the arms have the same numbers in all parts.
         let arm = (has_arm && is_kind).then(|| columns.arm(row, self.question.key(), &mut self.arms));
         let in_visit = self.question.filters.select_visits();
-        if arm.is_none() && !in_visit {
+        if arm.is_none() && !in_visit && !is_activity {
             return;
         }
         let flags = event.flags() | if in_visit { VISIT } else { 0 } | arm.map_or(0, |_| EXPOSURE);
         self.push(visitor, arm.map_or(0, ArmNumber::to_bits), event.time_ms(), flags);
     }
 
-    fn add_goal(&mut self, columns: &mut FileColumns, row: usize, visitor: &RowVisitor) {
+    /// Adds a row if the event reaches a goal. Returns true if it does.
+    fn add_goal(&mut self, columns: &mut FileColumns, row: usize, visitor: &RowVisitor) -> bool {
         let time_ms = columns.reader.time_ms(row);
-        if time_ms < self.question.range.start {
-            return;
+        if time_ms < self.before_from_ms.unwrap_or(self.question.range.start) {
+            return false;
         }
         let is_page = columns.reader.is_kind(row, RecordKind::Page);
         let is_action =
             columns.reader.is_kind(row, RecordKind::Track) || columns.reader.is_kind(row, RecordKind::Screen);
         let goals =
             if is_page { columns.pages.as_ref() } else { columns.events.as_ref().filter(|_| is_action) };
-        let Some(goals) = goals else { return };
+        let Some(goals) = goals else { return false };
         let column = if is_page { TextColumn::Path } else { TextColumn::Event };
         self.count_other(column, goals.code(row) == CODE_OTHER as usize);
         let metrics = goals.by_code[goals.code(row)];
         if metrics == 0 {
-            return;
+            return false;
         }
         let goal = RowGoal { metrics, amount: columns.amount(row) };
         if self.push(visitor, self.goals.len() as u32, time_ms, GOAL) {
             self.goals.push(goal);
         }
+        true
     }
 
     /// Adds a row if the visitor is in the part. Returns true if the row is kept.
@@ -194,7 +211,10 @@ impl<'q> PartReader<'q> {
             return false;
         }
         self.kept_rows += 1;
-        let row = Row::new(value, time_ms, flags);
+        // Beyond this number of rows, no event counts as earlier than an exposure.
+        let order =
+            u32::try_from(self.rows_before + u64::from(visitor.location.position)).unwrap_or(u32::MAX);
+        let row = Row::new(value, time_ms, flags).with_order(order);
         match self.credits.concern(visitor.owner) {
             true => self.rows.push_at(visitor.owner, visitor.location, row),
             false => self.rows.push(visitor.owner, row),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::arms::HOLDOUT;
 use super::metrics::Metric;
-use super::question::ExperimentQuestion;
+use super::question::{BEFORE_MS, ExperimentQuestion};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
@@ -14,7 +14,13 @@ use crate::site::experiment_metrics::{Cap, Goal};
 /// The columns of metrics in a row that is not about a metric. They are null.
 const NO_SUMS: &str =
     "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped,
-  null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares";
+  null as cap, null as valued, null as uncapped_sum, null as uncapped_sum_of_squares,
+  null as active, null as before_sum, null as before_sum_of_squares, null as sum_of_products, null as sum_of_active";
+
+/// The sums over the time before the first exposures.
+const BEFORE_SUMS: &str =
+    "count(*) filter (where was_active), sum(before), sum(cast(before as double) * cast(before as double)),
+  sum(cast(value as double) * cast(before as double)), coalesce(sum(value) filter (where was_active), 0)";
 
 /// The condition that a visitor has exactly one arm, and that this arm is compared or is the holdout.
 const COMPARED: &str = "arms = 1 and is_compared";
@@ -23,6 +29,16 @@ const COMPARED: &str = "arms = 1 and is_compared";
 pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     add_exposures(&mut sql, question, site);
+    if question.before_from_ms().is_some() {
+        let _ = write!(
+            sql,
+            ",
+active as (
+  select distinct v.visitor from exposed e join events v on v.visitor = e.visitor and {}
+  where v.type in ('page', 'track', 'screen'))",
+            before_exposure("v")
+        );
+    }
     for (number, metric) in question.metrics.iter().enumerate() {
         add_metric(&mut sql, number, metric, question);
     }
@@ -41,18 +57,27 @@ select 'series', cast(epoch(b.t) as bigint), arm, count(*), {NO_SUMS}
   from exposed e asof join buckets b on e.exposed >= b.t where {COMPARED} and arm <> '~' group by b.t, arm",
         buckets_table(&buckets)
     );
+    let before = if question.cuped { BEFORE_SUMS } else { "null, null, null, null, null" };
     for number in 0..question.metrics.len() {
         let _ = write!(
             sql,
             " union all
 select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), sum(value),
   sum(cast(value as double) * cast(value as double)), cast(sum(ignored) as bigint), count(*) filter (where value <> uncapped),
-  any_value(cap), count(*) filter (where uncapped <> 0), sum(uncapped), sum(cast(uncapped as double) * cast(uncapped as double))
-  from visitors_{number} group by arm"
+  any_value(cap), count(*) filter (where uncapped <> 0), sum(uncapped), sum(cast(uncapped as double) * cast(uncapped as double)),
+  {before} from visitors_{number} group by arm"
         );
     }
     sql.push_str(" order by part, metric, arm");
     sql
+}
+
+/// Returns the condition that an event of a table is before the first exposure of the visitor `e`.
+fn before_exposure(table: &str) -> String {
+    let seconds = BEFORE_MS / 1_000;
+    format!(
+        "{table}.seq < e.exposed_seq and {table}.ts >= e.exposed - interval {seconds} second and {table}.ts < e.exposed"
+    )
 }
 
 /// Adds the table `exposures` and the table `exposed`. `exposures` has each visitor that has an exposure. `exposed` has
@@ -80,7 +105,7 @@ seen as (
   from {source} where n.type in ('page', 'track') and n.ts < {to}),
 exposures as (
   select visitor, min(ts) as exposed, max(ts) as last_exposed, min(arm) as arm, count(distinct arm) as arms,
-    first(passes order by ts, seq) as passes
+    first(passes order by ts, seq) as passes, first(seq order by ts, seq) as exposed_seq
   from seen where arm <> '' and visitor is not null group by 1),
 exposed as (select *, {is_compared} as is_compared from exposures where exposed >= {from} and passes)"
     );
@@ -113,6 +138,30 @@ fn cap_query(question: &ExperimentQuestion, metric_index: usize, metric: &Metric
     }
 }
 
+/// Returns the table `visitors_NUMBER`: the limited values of each visitor. `total` is the value of the goals `g`.
+fn visitors_table(question: &ExperimentQuestion, metric_index: usize, total: &str) -> String {
+    let limited = |value: &str| format!("if(cap is null, {value}, greatest(-cap, least(cap, {value})))");
+    let value = limited("uncapped");
+    if question.cuped {
+        let before = limited("coalesce(earlier, 0)");
+        let condition = before_exposure("g");
+        format!(
+            "earlier_{metric_index} as (
+  select e.visitor, {total} as earlier
+  from exposed e join goals_{metric_index} g on g.visitor = e.visitor and {condition} group by 1),
+visitors_{metric_index} as (
+  select v.*, cap, {value} as value, {before} as before, a.visitor is not null as was_active
+  from values_{metric_index} v cross join cap_{metric_index} left join earlier_{metric_index} using (visitor)
+  left join active a using (visitor))"
+        )
+    } else {
+        format!(
+            "visitors_{metric_index} as (
+  select *, {value} as value from values_{metric_index} cross join cap_{metric_index})"
+        )
+    }
+}
+
 /// Adds the table `visitors_NUMBER`: the value of a metric for each exposed visitor.
 fn add_metric(sql: &mut String, metric_index: usize, metric: &Metric, question: &ExperimentQuestion) {
     let to = instant(question.range.end);
@@ -142,17 +191,16 @@ fn add_metric(sql: &mut String, metric_index: usize, metric: &Metric, question: 
         sql,
         ",
 goals_{metric_index} as (
-  select e.visitor, e.ts, {value} as value, {ignored} as ignored
+  select e.visitor, e.ts, e.seq, {value} as value, {ignored} as ignored
   from events e where {condition}),
 values_{metric_index} as (
   select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, count(*) filter (where g.ignored) as ignored
   from exposed e left join goals_{metric_index} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{}
   where {COMPARED} group by 1, 2),
 cap_{metric_index} as ({}),
-visitors_{metric_index} as (
-  select *, if(cap is null, uncapped, greatest(-cap, least(cap, uncapped))) as value
-  from values_{metric_index} cross join cap_{metric_index})",
+{}",
         window.unwrap_or_default(),
-        cap_query(question, metric_index, metric)
+        cap_query(question, metric_index, metric),
+        visitors_table(question, metric_index, &total),
     );
 }

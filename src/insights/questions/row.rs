@@ -30,13 +30,20 @@ const FLAG_BITS: u32 = 16;
 pub(crate) struct Row {
     /// The value of the row, as an index into [`Values`](super::values::Values).
     pub value: u32,
+    /// The number of the event in the order of the log. 0 if the question does not need this order.
+    pub order: u32,
     /// The time in milliseconds, shifted by [`FLAG_BITS`], and the flags.
     key: i64,
 }
 
 impl Row {
     pub(crate) fn new(value: u32, time_ms: i64, flags: u16) -> Self {
-        Self { value, key: time_ms << FLAG_BITS | i64::from(flags) }
+        Self { value, order: 0, key: time_ms << FLAG_BITS | i64::from(flags) }
+    }
+
+    /// Returns the row with this number in the order of the log.
+    pub(crate) fn with_order(self, order: u32) -> Self {
+        Self { order, ..self }
     }
 
     pub(crate) fn time_ms(self) -> i64 {

@@ -6,7 +6,7 @@
 //! compared mean is small by chance, the delta method would give an interval that is too short.
 
 use super::distributions::{t_quantile_upper, t_sf};
-use super::moments::Moments;
+use super::moments::{MeanPair, Moments};
 
 /// The planned number of visitors of two compared arms together. It applies if the experiment does not state a number.
 /// The anytime-valid interval is tightest near this number, and valid at any number.
@@ -52,25 +52,25 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Returns the difference between the means. `a` is the baseline, and `b` is the compared arm.
-    pub fn absolute(a: &Moments, b: &Moments) -> Self {
+    /// Returns the difference between the means.
+    pub fn absolute(means: &MeanPair) -> Self {
         Self {
-            estimate: b.mean - a.mean,
-            variance: a.variance_of_mean() + b.variance_of_mean(),
-            freedom: freedom(a, b),
-            visitors: a.visitors + b.visitors,
+            estimate: means.b - means.a,
+            variance: means.independent_variances.iter().sum(),
+            freedom: freedom(means),
+            visitors: means.visitors.iter().sum(),
         }
     }
 
     /// Returns the difference divided by the absolute value of the baseline mean. The delta method gives the variance.
     /// The answers of the server use [`RelativeChange`] instead.
     pub fn relative(a: &Moments, b: &Moments) -> Self {
-        let ratio = b.level / a.level;
+        let ratio = b.mean / a.mean;
         let variance = b.variance_of_mean() + a.variance_of_mean() * ratio * ratio;
         Self {
-            estimate: (b.mean - a.mean) / a.level.abs(),
-            variance: variance / (a.level * a.level),
-            ..Self::absolute(a, b)
+            estimate: (b.mean - a.mean) / a.mean.abs(),
+            variance: variance / (a.mean * a.mean),
+            ..Self::absolute(&MeanPair::of(a, b))
         }
     }
 
@@ -109,13 +109,14 @@ impl Difference {
 }
 
 /// Returns Welch's degrees of freedom of the absolute difference. Returns infinity if the difference has no variance.
-fn freedom(a: &Moments, b: &Moments) -> f64 {
-    let total = a.variance_of_mean() + b.variance_of_mean();
-    let part = |arm: &Moments| {
-        let share = arm.variance_of_mean() / total;
-        if share > 0.0 { share * share / (arm.visitors - 1.0).max(1.0) } else { 0.0 }
-    };
-    let sum = part(a) + part(b);
+fn freedom(means: &MeanPair) -> f64 {
+    let total: f64 = means.independent_variances.iter().sum();
+    let arms = means.independent_variances.iter().zip(means.visitors);
+    let parts = arms.map(|(variance, visitors)| {
+        let share = variance / total;
+        if share > 0.0 { share * share / (visitors - 1.0).max(1.0) } else { 0.0 }
+    });
+    let sum: f64 = parts.sum();
     if sum > 0.0 { 1.0 / sum } else { f64::INFINITY }
 }
 
@@ -157,22 +158,27 @@ pub struct RelativeChange {
 }
 
 impl RelativeChange {
-    /// Returns the change from arm `a` to arm `b`. `a` is the baseline.
-    pub fn of(a: &Moments, b: &Moments, method: Method, alpha: f64) -> Self {
-        let ratio = b.mean / a.mean;
-        let width = Difference::absolute(a, b).squared_width(method, alpha);
+    /// Returns the change from the baseline to the compared arm.
+    pub fn of(means: &MeanPair, method: Method, alpha: f64) -> Self {
+        let ratio = means.b / means.a;
+        let width = Difference::absolute(means).squared_width(method, alpha);
         // The variances of the means, relative to the square of the baseline. The square itself could overflow, so each
         // variance is divided twice.
-        let a_variance = a.variance_of_mean() / a.mean / a.mean;
-        let b_variance = b.variance_of_mean() / a.mean / a.mean;
-        let sign = a.mean.signum();
+        let relative = |variance: f64| variance / means.a / means.a;
+        let a_variance = relative(means.a_variance);
+        let b_variance = relative(means.b_variance);
+        let covariance = relative(means.covariance);
+        let sign = means.a.signum();
         let estimate = Some(sign * (ratio - 1.0)).filter(|change| change.is_finite());
         let leading = 1.0 - width * a_variance;
         let interval = estimate.filter(|_| leading > 0.0).and_then(|estimate| {
             // The ends of the interval solve A x^2 - 2 B x + C = 0. This formula gives the discriminant B^2 - A C
-            // without a subtraction, so that no digits are lost.
-            let root = (width * (b_variance * leading + a_variance * ratio * ratio)).sqrt();
-            let ends = [ratio - root, ratio + root].map(|end| sign * (end / leading - 1.0));
+            // without the square of the ratio, so that no digits are lost.
+            let spread = b_variance * leading + a_variance * ratio * ratio - 2.0 * ratio * covariance
+                + width * covariance * covariance;
+            let root = (width * spread.max(0.0)).sqrt();
+            let middle = ratio - width * covariance;
+            let ends = [middle - root, middle + root].map(|end| sign * (end / leading - 1.0));
             let low = ends[0].min(ends[1]);
             let high = ends[0].max(ends[1]);
             // A rounding error must not exclude the estimate from a short interval.

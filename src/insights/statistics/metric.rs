@@ -1,9 +1,10 @@
 //! Compares all arms of an experiment in one metric. The result has a summary of each arm, the changes from the
 //! baseline, and the arms that are not compared yet. [`Comparison`] gives verdicts.
 
+use super::cuped::{Adjustment, CupedSums};
 use super::difference::{Difference, Interval, Method, RelativeChange};
 use super::distributions::t_quantile_upper;
-use super::moments::Moments;
+use super::moments::{MeanPair, Moments};
 use super::rates::wilson;
 
 /// Minimum number of visitors of a compared arm. An arm with fewer visitors is not compared, because a sum over few
@@ -103,6 +104,19 @@ pub struct Comparison {
     pub interval: Option<Interval>,
     /// The p-value of the absolute difference. `None` if it is too early for a comparison.
     pub p: Option<f64>,
+    /// The effect of CUPED. `None` if the comparison is without CUPED.
+    pub cuped: Option<CupedEffect>,
+}
+
+/// The effect of CUPED on a comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CupedEffect {
+    /// The factors of the two covariates: the metric before the first exposure, and the activity before it.
+    pub factors: [f64; 2],
+    /// The variance of the difference, divided by the variance without CUPED. `None` if the variance without CUPED is 0.
+    pub variance_ratio: Option<f64>,
+    /// The relative change without CUPED.
+    pub unadjusted: RelativeChange,
 }
 
 /// The verdict about a goal or a value.
@@ -142,8 +156,14 @@ pub struct MetricResult {
     pub against: Vec<Comparison>,
 }
 
-/// Compares all arms with the baseline. If no arm has the index of the baseline, the result has no comparisons.
-pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> MetricResult {
+/// Compares all arms with the baseline. If no arm has the index of the baseline, the result has no comparisons. `cuped` has
+/// the sums of each arm for CUPED. Without them, or if a covariate does not vary, the comparison is without CUPED.
+pub fn compare(
+    kind: MetricKind,
+    arms: &[ArmSums],
+    cuped: Option<&[CupedSums]>,
+    settings: &Settings,
+) -> MetricResult {
     let moments: Vec<Moments> = arms.iter().map(|sums| kind.moments(sums)).collect();
     let mut result = MetricResult {
         arms: arms.iter().map(|sums| summarize(kind, sums, settings.alpha)).collect(),
@@ -154,22 +174,39 @@ pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> Metri
     result.too_early.extend(early.iter().enumerate().filter_map(|(arm, reason)| Some((arm, (*reason)?))));
     let Some(baseline) = moments.get(settings.baseline) else { return result };
     for (arm, compared) in moments.iter().enumerate().filter(|(arm, _)| *arm != settings.baseline) {
-        let change = RelativeChange::of(baseline, compared, settings.method, settings.alpha);
+        let unadjusted = MeanPair::of(baseline, compared);
+        let adjustment = cuped.and_then(|sums| Adjustment::of(&sums[settings.baseline], &sums[arm]));
+        let means = adjustment.map_or(unadjusted, |adjustment| adjustment.means);
+        let change = RelativeChange::of(&means, settings.method, settings.alpha);
+        let is_early = early[arm].is_some() || early[settings.baseline].is_some();
         // The moments of an arm without visitors have the mean 0. This must not give a change of -100 %.
         let estimate = change.estimate.filter(|_| arms[arm].visitors > 0);
-        let mut comparison = Comparison { arm, estimate, interval: None, p: None };
-        if early[arm].is_none() && early[settings.baseline].is_none() {
-            comparison.interval = change.interval;
-            comparison.p = change
-                .interval
-                .map(|_| Difference::absolute(baseline, compared).p_value(settings.method, settings.alpha));
-            if change.interval.is_none() {
-                result.too_early.push((arm, TooEarly::Baseline));
-            }
+        let interval = change.interval.filter(|_| !is_early);
+        let p = interval.map(|_| Difference::absolute(&means).p_value(settings.method, settings.alpha));
+        if !is_early && interval.is_none() {
+            result.too_early.push((arm, TooEarly::Baseline));
         }
-        result.against.push(comparison);
+        let cuped = adjustment.map(|adjustment| effect(&adjustment, &unadjusted, is_early, settings));
+        result.against.push(Comparison { arm, estimate, interval, p, cuped });
     }
     result
+}
+
+/// Returns the effect of CUPED on a comparison. If it is too early for a comparison, the change has no interval.
+fn effect(
+    adjustment: &Adjustment,
+    unadjusted: &MeanPair,
+    is_early: bool,
+    settings: &Settings,
+) -> CupedEffect {
+    let [adjusted, before] =
+        [&adjustment.means, unadjusted].map(|means| Difference::absolute(means).variance);
+    let change = RelativeChange::of(unadjusted, settings.method, settings.alpha);
+    CupedEffect {
+        factors: adjustment.factors,
+        variance_ratio: Some(adjusted / before).filter(|ratio| ratio.is_finite()),
+        unadjusted: RelativeChange { interval: change.interval.filter(|_| !is_early), ..change },
+    }
 }
 
 /// Returns the first reason why an arm is not compared yet. Returns `None` if the arm can be compared.

@@ -8,6 +8,7 @@
 //! too early for the comparison. By default the interval of the change is valid even if the result is read several
 //! times during the experiment. So a person who reads the result every day gets no additional false alarms.
 
+pub mod cuped;
 pub mod difference;
 pub mod distributions;
 pub mod many;

@@ -9,8 +9,6 @@ pub struct Moments {
     pub mean: f64,
     /// The variance of the metric per visitor.
     pub variance: f64,
-    /// The divisor of a relative change. With CUPED, it is the mean before the adjustment. Otherwise it is `mean`.
-    pub level: f64,
 }
 
 /// The sums over the visitors of an arm for a ratio of two amounts. An example of a ratio is the revenue per page view.
@@ -30,27 +28,44 @@ pub struct RatioSums {
     pub products: f64,
 }
 
-/// The sums over the visitors of an arm for a metric after the first exposure, and for the same metric before the first
-/// exposure.
-#[derive(Debug, Clone, Copy)]
-pub struct CupedSums {
-    /// The visitors of the arm.
-    pub visitors: u64,
-    /// The sum of the metric after the exposure.
-    pub after: f64,
-    /// The sum of the squares of the metric after the exposure.
-    pub after_squares: f64,
-    /// The sum of the metric before the exposure.
-    pub before: f64,
-    /// The sum of the squares of the metric before the exposure.
-    pub before_squares: f64,
-    /// The sum of the products of the metric before and the metric after the exposure of each visitor.
-    pub products: f64,
+/// The means of two compared arms, with their variances.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanPair {
+    /// The mean of the baseline.
+    pub a: f64,
+    /// The mean of the compared arm.
+    pub b: f64,
+    /// The variance of `a`.
+    pub a_variance: f64,
+    /// The variance of `b`.
+    pub b_variance: f64,
+    /// The covariance of `a` and `b`. It is 0 without CUPED.
+    pub covariance: f64,
+    /// The variances of the parts of the two means that are independent. Their sum is the variance of the difference.
+    pub independent_variances: [f64; 2],
+    /// The visitors of each arm.
+    pub visitors: [f64; 2],
+}
+
+impl MeanPair {
+    /// Returns the means of two independent arms. `a` is the baseline.
+    pub fn of(a: &Moments, b: &Moments) -> Self {
+        let variances = [a.variance_of_mean(), b.variance_of_mean()];
+        Self {
+            a: a.mean,
+            b: b.mean,
+            a_variance: variances[0],
+            b_variance: variances[1],
+            covariance: 0.0,
+            independent_variances: variances,
+            visitors: [a.visitors, b.visitors],
+        }
+    }
 }
 
 /// Returns the sample covariance of two amounts, from their sums and the sum of their products. Returns 0 for fewer
 /// than two visitors.
-fn covariance(visitor_count: f64, a_sum: f64, b_sum: f64, sum_of_products: f64) -> f64 {
+pub(super) fn covariance(visitor_count: f64, a_sum: f64, b_sum: f64, sum_of_products: f64) -> f64 {
     if visitor_count < 2.0 {
         return 0.0;
     }
@@ -69,7 +84,7 @@ fn mean(visitor_count: f64, sum: f64) -> f64 {
 
 impl Moments {
     fn new(visitor_count: f64, mean: f64, variance: f64) -> Self {
-        Self { visitors: visitor_count, mean, variance, level: mean }
+        Self { visitors: visitor_count, mean, variance }
     }
 
     /// Returns the moments of a share of visitors. If `converted_count` is larger than `visitor_count`, all visitors count as
@@ -97,27 +112,6 @@ impl Moments {
         let variance = (numerator_variance - 2.0 * ratio * covariance + ratio * ratio * denominator_variance)
             / (denominator_mean * denominator_mean);
         Self::new(visitors, ratio, variance.max(0.0))
-    }
-
-    /// Returns the moments of two arms. Adjusts the metric of each arm by the same metric before the exposure (CUPED,
-    /// Deng et al. 2013). Computes the factor of the adjustment from the sums over both arms.
-    pub fn of_cuped(a: &CupedSums, b: &CupedSums) -> (Self, Self) {
-        let visitors = a.visitors as f64 + b.visitors as f64;
-        let before = a.before + b.before;
-        let common = covariance(visitors, a.after + b.after, before, a.products + b.products);
-        let spread = variance(visitors, before, a.before_squares + b.before_squares);
-        let factor = if spread > 0.0 { common / spread } else { 0.0 };
-        (Self::adjusted(a, factor), Self::adjusted(b, factor))
-    }
-
-    fn adjusted(sums: &CupedSums, factor: f64) -> Self {
-        let visitors = sums.visitors as f64;
-        let level = mean(visitors, sums.after);
-        let after = variance(visitors, sums.after, sums.after_squares);
-        let before = variance(visitors, sums.before, sums.before_squares);
-        let common = covariance(visitors, sums.after, sums.before, sums.products);
-        let variance = (after + factor * factor * before - 2.0 * factor * common).max(0.0);
-        Self { visitors, mean: level - factor * mean(visitors, sums.before), variance, level }
     }
 
     /// Returns the variance of the mean. Returns 0 if there are no visitors.

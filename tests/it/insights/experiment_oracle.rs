@@ -147,7 +147,8 @@ impl<'e> Naive<'e> {
 
     /// Returns the number of exposed visitors by arm, and of `both` and `earlier`, and the sums of each metric by arm.
     fn count(&self, metrics: &[(String, bool)]) -> (BTreeMap<&'static str, u64>, BTreeMap<String, Value>) {
-        let (mut counts, mut sums, mut counted) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        let (mut counted, mut before) = (Vec::new(), Vec::new());
         let visitors: std::collections::BTreeSet<String> = self.visitors.iter().flatten().cloned().collect();
         for visitor in visitors {
             let own = self.of_visitor(&visitor);
@@ -171,12 +172,28 @@ impl<'e> Naive<'e> {
             *counts.entry(arm).or_default() += 1;
             for (number, (goal, is_value)) in metrics.iter().enumerate() {
                 counted.push((number, arm, self.sums(&visitor, first_ms, goal, *is_value)));
+                before.push(self.before(&visitor, own[first], goal, *is_value));
             }
         }
         let cap = self.cap(&counted);
-        for (number, arm, [visitors, converted, value, ignored]) in counted {
-            let sum = sums.entry(format!("{number} {arm}")).or_insert_with(|| [0_i64; 5]);
-            let added = [visitors, converted, value.min(cap), ignored, i64::from(value > cap)];
+        for ((number, arm, [visitors, converted, value, ignored]), [earlier, active]) in
+            counted.into_iter().zip(before)
+        {
+            let sum = sums.entry(format!("{number} {arm}")).or_insert_with(|| [0_i64; 10]);
+            let is_value = metrics[number].1;
+            let (y, x) = if is_value { (value.min(cap), earlier.min(cap)) } else { (converted, earlier) };
+            let added = [
+                visitors,
+                converted,
+                y,
+                ignored,
+                i64::from(value > cap),
+                active,
+                x,
+                x * x,
+                x * y,
+                y * active,
+            ];
             sum.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
         }
         (counts, sums.into_iter().map(|(key, sums)| (key, json!(sums))).collect())
@@ -201,24 +218,47 @@ impl<'e> Naive<'e> {
         let question = self.question;
         let until_ms =
             question.window_ms.map_or(i64::MAX, |window_ms| first_ms + window_ms).min(question.range.end);
-        let reached = |event: &Event| match goal.strip_prefix("page:") {
-            Some(path) => event.kind == RecordKind::Page && event.path == Some(path),
-            None => match event.kind {
-                RecordKind::Track => event.event == Some(goal),
-                RecordKind::Screen => goal == "event:screen",
-                _ => false,
-            },
-        };
         let goals = (0..self.events.len()).filter(|at| {
             let event = self.events[*at];
             (first_ms..until_ms).contains(&event.time_ms)
-                && reached(event)
+                && reaches(event, goal)
                 && self.visitors[*at].as_deref() == Some(visitor)
         });
         let goals: Vec<&Event> = goals.map(|at| self.events[at]).collect();
         let has = |text: &str| goals.iter().filter(|event| event.payload.contains(text)).count() as i64;
         let (value, ignored) = if is_value { (2 * has(":2}"), has("\"x\"")) } else { (0, 0) };
         [1, i64::from(!goals.is_empty()), value, ignored]
+    }
+
+    /// Returns the value of a visitor in the 14 days before its first exposure, and 1 if it had any page, track or screen
+    /// event then. Only events before the exposure in the log count.
+    fn before(&self, visitor: &str, exposure: usize, goal: &str, is_value: bool) -> [i64; 2] {
+        let first_ms = self.events[exposure].time_ms;
+        let is_before = |at: &usize| {
+            let event = self.events[*at];
+            (first_ms - 14 * 24 * HOUR_MS..first_ms).contains(&event.time_ms)
+                && matches!(event.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen)
+                && self.visitors[*at].as_deref() == Some(visitor)
+        };
+        let earlier: Vec<&Event> = (0..exposure).filter(is_before).map(|at| self.events[at]).collect();
+        let goals = earlier.iter().filter(|event| reaches(event, goal));
+        let value = match is_value {
+            true => 2 * goals.filter(|event| event.payload.contains(":2}")).count() as i64,
+            false => i64::from(goals.count() > 0),
+        };
+        [value, i64::from(!earlier.is_empty())]
+    }
+}
+
+/// Returns whether an event reaches a goal.
+fn reaches(event: &Event, goal: &str) -> bool {
+    match goal.strip_prefix("page:") {
+        Some(path) => event.kind == RecordKind::Page && event.path == Some(path),
+        None => match event.kind {
+            RecordKind::Track => event.event == Some(goal),
+            RecordKind::Screen => goal == "event:screen",
+            _ => false,
+        },
     }
 }
 
@@ -256,9 +296,13 @@ proptest! {
             for arm in metric["arms"].as_array().expect("arms").iter().chain([&json!({"key": "~"})]) {
                 let arm = if arm["key"] == "~" { &metric["holdout"] } else { arm };
                 let key = arm["key"].as_str().unwrap_or("~");
-                let expected = sums.get(&format!("{number} {key}")).cloned().unwrap_or(json!([0, 0, 0, 0, 0]));
-                let value = if metric["value"].is_null() { 0 } else { arm["sum"].as_f64().expect("a sum") as i64 };
-                prop_assert_eq!(json!([arm["n"], arm["converted"], value, arm["ignoredAmounts"], arm["capped"]]), expected, "{} {}", key, query);
+                let expected = sums.get(&format!("{number} {key}")).cloned().unwrap_or(json!([0_i64; 10].to_vec()));
+                let whole = |sum: &Value| json!(sum.as_f64().expect("a sum") as i64);
+                let before = &arm["before"];
+                let [sum, squares, products, of_active] = ["sum", "sumOfSquares", "sumOfProducts", "sumOfActive"].map(|name| whole(&before[name]));
+                let found = json!([arm["n"], arm["converted"], whole(&arm["sum"]), arm["ignoredAmounts"], arm["capped"],
+                    before["active"], sum, squares, products, of_active]);
+                prop_assert_eq!(found, expected, "{} {}", key, query);
                 ignored += arm["ignoredAmounts"].as_u64().expect("a number");
             }
             prop_assert_eq!(&metric["ignoredAmounts"], &json!(ignored));

@@ -7,13 +7,13 @@ use parallax::testing::insights::statistics::metric::{
     MetricResult, Settings, TooEarly, VISITORS_MIN, Verdict, compare, has_too_many_doubtful, summarize,
 };
 use parallax::testing::insights::statistics::mismatch::{BAYES_FACTOR_MAX, Mismatch, test_any_time};
-use parallax::testing::insights::statistics::moments::Moments;
+use parallax::testing::insights::statistics::moments::{MeanPair, Moments};
 use parallax::testing::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 
 use super::{SETTINGS, rate};
 
 fn compare_rates(arms: &[ArmSums]) -> MetricResult {
-    compare(MetricKind::Proportion, arms, &SETTINGS)
+    compare(MetricKind::Proportion, arms, None, &SETTINGS)
 }
 
 fn verdict(of: &Comparison) -> Verdict {
@@ -43,7 +43,8 @@ fn an_interval_excludes_zero_exactly_if_the_p_value_is_below_the_error_rate() {
         let mut seen = [0; 3];
         for converted in 300..800 {
             let settings = Settings { method, ..SETTINGS };
-            let result = compare(MetricKind::Proportion, &[baseline, rate(10_000, converted)], &settings);
+            let result =
+                compare(MetricKind::Proportion, &[baseline, rate(10_000, converted)], None, &settings);
             let compared = &result.against[0];
             let interval = compared.interval.expect("an interval");
             let expected = match compared.p.expect("a p-value") < 0.05 {
@@ -95,19 +96,19 @@ fn an_arm_below_a_bound_is_too_early_and_is_not_compared() {
 fn a_baseline_that_is_not_told_apart_from_zero_is_too_early() {
     // Values of both signs: the mean of the baseline is within its own interval around 0.
     let arm = |sum: f64| ArmSums { visitors: 1_000, converted: 500, sum, sum_of_squares: 1e6 };
-    let result = compare(MetricKind::Mean, &[arm(100.0), arm(20_000.0)], &SETTINGS);
+    let result = compare(MetricKind::Mean, &[arm(100.0), arm(20_000.0)], None, &SETTINGS);
     assert_eq!(result.too_early, [(1, TooEarly::Baseline)]);
     assert_eq!((result.against[0].interval, result.against[0].p), (None, None));
     assert!(result.against[0].estimate.is_some_and(|change| (change - 199.0).abs() < 1e-9));
     // Without any value there is not even an estimate.
-    let none = compare(MetricKind::Mean, &[arm(0.0), arm(20_000.0)], &SETTINGS);
+    let none = compare(MetricKind::Mean, &[arm(0.0), arm(20_000.0)], None, &SETTINGS);
     assert_eq!((none.against[0].estimate, verdict(&none.against[0])), (None, Verdict::TooEarly));
 }
 
 #[test]
 fn more_refunds_than_in_a_negative_baseline_are_a_negative_change() {
     let arm = |sum: f64| ArmSums { visitors: 10_000, converted: 5_000, sum, sum_of_squares: 60_000.0 };
-    let result = compare(MetricKind::Mean, &[arm(-10_000.0), arm(-15_000.0)], &SETTINGS);
+    let result = compare(MetricKind::Mean, &[arm(-10_000.0), arm(-15_000.0)], None, &SETTINGS);
     let compared = &result.against[0];
     assert!((compared.estimate.expect("a change") + 0.5).abs() < 1e-12);
     let interval = compared.interval.expect("an interval");
@@ -122,6 +123,7 @@ fn a_guardrail_has_a_verdict_in_both_directions() {
         estimate: Some((low + high) / 2.0),
         interval: Some(Interval { low, high }),
         p: Some(0.5),
+        cuped: None,
     };
     for (low, high, higher_is_better, lower_is_better) in [
         (-0.01, 0.30, GuardrailVerdict::NoWorse, GuardrailVerdict::NotToldApart),
@@ -142,7 +144,7 @@ fn a_guardrail_has_a_verdict_in_both_directions() {
 
 #[test]
 fn the_verdict_of_a_secondary_metric_follows_its_adjusted_p_value() {
-    let compared = Comparison { arm: 1, estimate: Some(0.1), interval: None, p: Some(0.03) };
+    let compared = Comparison { arm: 1, estimate: Some(0.1), interval: None, p: Some(0.03), cuped: None };
     let adjusted = benjamini_hochberg(&[compared.p, None, Some(0.9)]);
     assert_eq!(adjusted, [Some(0.06), None, Some(0.9)]);
     assert_eq!(compared.verdict(compared.p, 0.05), Verdict::Better);
@@ -244,7 +246,7 @@ fn an_amount_is_too_early_below_its_number_of_buyers() {
     };
     for (buyers, is_early) in [(BUYERS_MIN - 1, true), (BUYERS_MIN, false), (BUYERS_MIN + 1, false)] {
         for (early_arm, arms) in [[arm(buyers), arm(500)], [arm(500), arm(buyers)]].iter().enumerate() {
-            let result = compare(MetricKind::Mean, arms, &SETTINGS);
+            let result = compare(MetricKind::Mean, arms, None, &SETTINGS);
             let reasons: Vec<_> = is_early.then_some((early_arm, TooEarly::Buyers)).into_iter().collect();
             assert_eq!(result.too_early, reasons, "{buyers}");
             assert_eq!(result.against[0].p.is_none(), is_early, "{buyers}");
@@ -259,7 +261,7 @@ fn an_arm_without_visitors_has_no_change() {
     for kind in [MetricKind::Proportion, MetricKind::Mean] {
         let baseline = ArmSums { visitors: 1_000, converted: 500, sum: 500.0, sum_of_squares: 500.0 };
         for arms in [[baseline, rate(0, 0)], [rate(0, 0), baseline]] {
-            let compared = compare(kind, &arms, &SETTINGS).against[0];
+            let compared = compare(kind, &arms, None, &SETTINGS).against[0];
             assert_eq!((compared.estimate, compared.interval, compared.p), (None, None, None));
             assert_eq!(verdict(&compared), Verdict::TooEarly);
         }
@@ -292,9 +294,9 @@ fn looks_at_any_time_need_a_fixed_factor_of_visitors() {
 #[test]
 fn the_anytime_interval_is_as_much_wider_as_the_design_says() {
     for (day, expected) in [(1.0, 1.78), (12.0, 1.56), (30.0, 1.61)] {
-        let arm = Moments { visitors: 400.0 * day, mean: 0.05, variance: 0.05 * 0.95, level: 0.05 };
+        let arm = Moments { visitors: 400.0 * day, mean: 0.05, variance: 0.05 * 0.95 };
         let width = |method| {
-            let difference = Difference::absolute(&arm, &arm);
+            let difference = Difference::absolute(&MeanPair::of(&arm, &arm));
             let interval: Interval = difference.interval(method, 0.05).expect("an interval");
             interval.high - interval.low
         };
@@ -303,7 +305,7 @@ fn the_anytime_interval_is_as_much_wider_as_the_design_says() {
     }
     // The relative change of equal arms is 0, and 0 is inside.
     let arm = Moments::of_proportion(12_000, 600);
-    let change = RelativeChange::of(&arm, &arm, SETTINGS.method, 0.05);
+    let change = RelativeChange::of(&MeanPair::of(&arm, &arm), SETTINGS.method, 0.05);
     assert_eq!(change.estimate, Some(0.0));
     assert!(change.interval.is_some_and(|interval| interval.low < 0.0 && interval.high > 0.0));
 }

@@ -4,7 +4,7 @@ use parallax::testing::insights::statistics::difference::{Method, RelativeChange
 use parallax::testing::insights::statistics::many::{benjamini_hochberg, holm};
 use parallax::testing::insights::statistics::metric::{ArmSums, MetricKind, MetricResult, Settings, compare};
 use parallax::testing::insights::statistics::mismatch::test_any_time;
-use parallax::testing::insights::statistics::moments::Moments;
+use parallax::testing::insights::statistics::moments::{MeanPair, Moments};
 use parallax::testing::insights::statistics::rates::wilson;
 use parallax::testing::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ fn is_close(a: f64, b: f64) -> bool {
 
 fn change(a: &ArmSums, b: &ArmSums, method: Method) -> RelativeChange {
     let [a, b] = [a, b].map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
-    RelativeChange::of(&a, &b, method, 0.05)
+    RelativeChange::of(&MeanPair::of(&a, &b), method, 0.05)
 }
 
 proptest! {
@@ -89,7 +89,7 @@ proptest! {
         arms in prop::collection::vec(any_sums(), 0..4), baseline in 0_usize..4, alpha in any_alpha(), method in any_method()
     ) {
         for kind in [MetricKind::Proportion, MetricKind::Mean] {
-            check(&compare(kind, &arms, &Settings { alpha, method, baseline }));
+            check(&compare(kind, &arms, None, &Settings { alpha, method, baseline }));
         }
     }
 
@@ -192,9 +192,9 @@ fn arms_of_one_value_differ_for_certain_or_not_at_all() {
         sum: value * 1_000.0,
         sum_of_squares: value * value * 1_000.0,
     };
-    let result = compare(MetricKind::Mean, &[arm(2.0), arm(2.0), arm(3.0)], &settings);
+    let result = compare(MetricKind::Mean, &[arm(2.0), arm(2.0), arm(3.0)], None, &settings);
     assert_eq!(result.against[0].p, Some(1.0));
     assert_eq!(result.against[1].p, Some(0.0));
-    let none = compare(MetricKind::Proportion, &[rate(0, 0), rate(0, 0)], &settings);
+    let none = compare(MetricKind::Proportion, &[rate(0, 0), rate(0, 0)], None, &settings);
     check(&none);
 }

@@ -3,21 +3,21 @@
 use parallax::testing::insights::statistics::difference::{Difference, RelativeChange};
 use parallax::testing::insights::statistics::metric::{ArmSums, BUYERS_MIN, MetricKind, Verdict, compare};
 use parallax::testing::insights::statistics::mismatch::test_any_time;
-use parallax::testing::insights::statistics::moments::Moments;
+use parallax::testing::insights::statistics::moments::{MeanPair, Moments};
 
 use super::{SETTINGS, rate};
 use crate::dice::Dice;
 use crate::harness::times;
 
-const DAYS: usize = 30;
+pub(super) const DAYS: usize = 30;
 /// New visitors of an arm on each day.
-const VISITORS_PER_DAY: u64 = 400;
+pub(super) const VISITORS_PER_DAY: u64 = 400;
 
 /// A binomial distribution as a table of its cumulative probabilities.
-struct Binomial(Vec<f64>);
+pub(super) struct Binomial(Vec<f64>);
 
 impl Binomial {
-    fn new(trials: u64, probability: f64) -> Self {
+    pub(super) fn new(trials: u64, probability: f64) -> Self {
         let odds = probability / (1.0 - probability);
         let mut mass = (trials as f64 * (1.0 - probability).ln()).exp();
         let mut sum = 0.0;
@@ -29,7 +29,7 @@ impl Binomial {
         Self(cumulative.collect())
     }
 
-    fn draw(&self, dice: &mut Dice) -> u64 {
+    pub(super) fn draw(&self, dice: &mut Dice) -> u64 {
         let uniform = (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         self.0.partition_point(|sum| *sum <= uniform) as u64
     }
@@ -47,7 +47,8 @@ fn count_alarms(experiments: usize, rates: (f64, f64), seed: u64) -> (usize, usi
             visitors += VISITORS_PER_DAY;
             a += of_a.draw(&mut dice);
             b += of_b.draw(&mut dice);
-            let result = compare(MetricKind::Proportion, &[rate(visitors, a), rate(visitors, b)], &SETTINGS);
+            let result =
+                compare(MetricKind::Proportion, &[rate(visitors, a), rate(visitors, b)], None, &SETTINGS);
             let compared = &result.against[0];
             let verdict = compared.verdict(compared.p, SETTINGS.alpha);
             is_better |= verdict == Verdict::Better;
@@ -74,7 +75,7 @@ fn count_mismatches(experiments: usize, share: f64, seed: u64) -> usize {
     (0..experiments).filter(has_alarm).count()
 }
 
-fn percent(part: usize, of: usize) -> f64 {
+pub(super) fn percent(part: usize, of: usize) -> f64 {
     part as f64 * 100.0 / of as f64
 }
 
@@ -177,13 +178,14 @@ fn amount_alarms(experiments: usize, share: f64, spread: f64, rules: &[AmountRul
 /// Returns whether the arms are told apart. The bound of the library is replaced by another one to measure that.
 fn is_called(arms: &[ArmSums; 2], buyers_min: u64) -> bool {
     if buyers_min == BUYERS_MIN {
-        let compared = &compare(MetricKind::Mean, arms, &SETTINGS).against[0];
+        let compared = &compare(MetricKind::Mean, arms, None, &SETTINGS).against[0];
         return matches!(compared.verdict(compared.p, SETTINGS.alpha), Verdict::Better | Verdict::Worse);
     }
     let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
     arms.iter().all(|sums| sums.converted >= buyers_min)
-        && RelativeChange::of(&a, &b, SETTINGS.method, SETTINGS.alpha).interval.is_some()
-        && Difference::absolute(&a, &b).p_value(SETTINGS.method, SETTINGS.alpha) < SETTINGS.alpha
+        && RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha).interval.is_some()
+        && Difference::absolute(&MeanPair::of(&a, &b)).p_value(SETTINGS.method, SETTINGS.alpha)
+            < SETTINGS.alpha
 }
 
 #[test]
