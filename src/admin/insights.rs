@@ -1,5 +1,5 @@
-//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/experiments` and
-//! `/insights/experiment`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes `/insights/audiences` and
+//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/experiments`,
+//! `/insights/experiment` and `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes `/insights/audiences` and
 //! `/visitors/records` to their thread.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
@@ -339,9 +339,10 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         "live" => Topic::Views(Subject::Live),
         "experiment" => Topic::Experiment,
         "experiments" => Topic::Experiments,
+        "holdout" => Topic::Holdout,
         "zones" => Topic::Zones,
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, audiences, experiments and experiment.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, audiences, experiments, experiment and holdout.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };

@@ -85,6 +85,8 @@ enum QuestionName {
     Experiments,
     /// The visitors of each arm of an experiment, their split, and the comparison of the arms in each metric.
     Experiment,
+    /// The visitors of the site's holdout and all others, compared like the arms of an experiment.
+    Holdout,
 }
 
 impl QuestionName {
@@ -95,6 +97,7 @@ impl QuestionName {
             Self::Live => Topic::Views(Subject::Live),
             Self::Experiments => Topic::Experiments,
             Self::Experiment => Topic::Experiment,
+            Self::Holdout => Topic::Holdout,
             Self::Zones => Topic::Zones,
         }
     }
@@ -143,6 +146,8 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
 fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
     let known: &[&str] = match question_name {
         QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
+        // All but `key`.
+        QuestionName::Holdout => &EXPERIMENT_PARAM_NAMES[1..],
         QuestionName::Experiments => &EXPERIMENTS_PARAM_NAMES,
         QuestionName::Zones => &ZONES_PARAM_NAMES,
         QuestionName::Overview | QuestionName::Top | QuestionName::Live => &PARAM_NAMES,

@@ -32,6 +32,8 @@ pub(crate) enum Topic {
     Views(Subject),
     /// One experiment.
     Experiment,
+    /// The holdout of the site.
+    Holdout,
     /// The list of experiments.
     Experiments,
     /// The zones of a page.
@@ -63,6 +65,8 @@ impl Query {
         match topic {
             Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
             Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
+                .map(|question| Self::Experiment(Box::new(question))),
+            Topic::Holdout => ExperimentQuestion::parse_holdout(pairs, zone, now_ms, site.holdout())
                 .map(|question| Self::Experiment(Box::new(question))),
             Topic::Zones => {
                 let zones = |page: &str| site.zones(page);

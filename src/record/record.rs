@@ -23,6 +23,12 @@ const COLUMNS: usize = 10;
 const ABSENT: u16 = u16::MAX;
 /// The name of a track event that only tells which variant a visitor saw.
 pub(crate) const EXPOSURE_EVENT: &str = "Experiment Viewed";
+/// The arm of a visitor that is held out, in `experiments`.
+pub(crate) const HELD_OUT: &str = "~";
+/// The name of the site's holdout among the experiments. No experiment has it. Its arms are [`HELD_OUT`] and [`NOT_HELD_OUT`].
+pub(crate) const SITE_HOLDOUT: &str = "~";
+/// The arm of a visitor that is not in the site's holdout.
+pub(crate) const NOT_HELD_OUT: &str = "on";
 const BOT: u8 = 1;
 const GPC: u8 = 1 << 1;
 const FOLDED_BOT: u8 = 1 << 2;

@@ -65,7 +65,7 @@ impl DecisionBuffers {
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
             site,
-            subject: Subject::of(visitor),
+            subject: Subject::of(site, visitor),
             evaluator: Evaluator {
                 document: &document,
                 audiences: &audiences,
@@ -75,6 +75,13 @@ impl DecisionBuffers {
             },
             experiments: &mut self.experiments,
         };
+        if let Some(holdout) = site.holdout.as_ref().filter(|_| decider.subject.id.is_some()) {
+            let mut decided =
+                page.zones.iter().zip(0..).filter(|(_, index)| forced_variant(*index).is_none());
+            if decided.any(|(zone, _)| holdout.concerns(zone)) {
+                decider.experiments.set_held_out(decider.subject.held_out.is_some());
+            }
+        }
         choose_zones(page, |index, zone| {
             forced_variant(index).unwrap_or_else(|| decider.decide_zone(index, zone))
         })
@@ -127,6 +134,9 @@ struct Decider<'a, 'w> {
 
 impl Decider<'_, '_> {
     fn decide_zone(&mut self, zone_index: u8, zone: &ArchivedZone) -> u8 {
+        if self.subject.held_out == Some(HeldOut::FromRules) {
+            return DEFAULT_VARIANT;
+        }
         zone.rules.iter().find_map(|rule| self.match_rule(zone_index, rule)).unwrap_or(DEFAULT_VARIANT)
     }
 
@@ -146,7 +156,7 @@ impl Decider<'_, '_> {
                     Assignment::of(self.site, &self.site.experiments[usize::from(index)], &self.subject);
                 let variant = assignment.variant(arms)?;
                 match assignment {
-                    Assignment::Winner(_) => {}
+                    Assignment::Winner(_) | Assignment::HeldOutBySite => {}
                     Assignment::HeldOut => self.experiments.add(index, zone_index, None),
                     _ => self.experiments.add(index, zone_index, Some(variant)),
                 }
@@ -163,13 +173,28 @@ pub(super) struct Subject<'a> {
     pub id: Option<&'a str>,
     /// The enrolments of that ID.
     pub enrolments: Enrolments<'a>,
+    /// `None` if the ID is not in the holdout of the site.
+    pub held_out: Option<HeldOut>,
     pub now_ms: i64,
 }
 
+/// The rules that do not apply to a visitor in the holdout of the site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeldOut {
+    FromExperiments,
+    FromRules,
+}
+
 impl<'a> Subject<'a> {
-    pub(super) fn of(visitor: &Visitor<'a>) -> Self {
+    pub(super) fn of(site: &ArchivedSite, visitor: &Visitor<'a>) -> Self {
         let enrolments = visitor.profile.as_ref().map_or(Enrolments::NONE, Profile::enrolments);
-        Self { id: visitor.id(), enrolments, now_ms: visitor.now_ms }
+        let id = visitor.id();
+        let holdout = site.holdout.as_ref().filter(|holdout| id.is_some_and(|id| holdout.holds_out(id)));
+        let held_out = holdout.map(|holdout| match holdout.covers_rules {
+            true => HeldOut::FromRules,
+            false => HeldOut::FromExperiments,
+        });
+        Self { id, enrolments, held_out, now_ms: visitor.now_ms }
     }
 }
 
@@ -190,6 +215,8 @@ pub(super) enum Assignment {
     EnrolledElsewhere,
     /// Held out: the rule matches with `default`.
     HeldOut,
+    /// In the holdout of the site: the rule matches with `default`.
+    HeldOutBySite,
     /// In no arm's range: the rule does not match.
     OutsideCoverage,
     /// In the arm with this index.
@@ -200,10 +227,11 @@ impl Assignment {
     /// Assigns a visitor. An enrolled ID takes part at any coverage and outside of the namespace. So it keeps its arm, because the
     /// range of an arm at a coverage is the start of its range at 1.
     pub(super) fn of(site: &ArchivedSite, experiment: &ArchivedExperiment, subject: &Subject<'_>) -> Self {
-        let Subject { id, enrolments, now_ms } = *subject;
+        let Subject { id, enrolments, held_out, now_ms } = *subject;
         match experiment.standing(now_ms) {
             Standing::NotStarted => return Self::NotStarted,
             Standing::Ended => return Self::Ended,
+            Standing::Running | Standing::Decided(_) if held_out.is_some() => return Self::HeldOutBySite,
             Standing::Decided(arm) => return Self::Winner(arm),
             Standing::Running => {}
         }
@@ -235,7 +263,7 @@ impl Assignment {
     pub(super) fn variant(self, arms: &[u8]) -> Option<u8> {
         match self {
             Self::Arm(arm) | Self::Winner(arm) => arms.get(arm).copied(),
-            Self::HeldOut => Some(DEFAULT_VARIANT),
+            Self::HeldOut | Self::HeldOutBySite => Some(DEFAULT_VARIANT),
             Self::NotStarted
             | Self::Ended
             | Self::NoId

@@ -1,11 +1,9 @@
 //! The experiments that decided the zones of a request, and their text for the response: `key:variant` pairs, sorted by
-//! key.
+//! key. The pair of the site's holdout is the first one.
 
 use crate::limits::{EXPERIMENTS_BYTES_MAX, ZONES_MAX};
+use crate::record::{HELD_OUT, NOT_HELD_OUT, SITE_HOLDOUT};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedSite};
-
-/// The variant of a visitor in the holdout of an experiment.
-const HOLDOUT: &str = "~";
 
 /// The experiments that decided zones, and the text of the last decision. The buffers are reused from request to
 /// request.
@@ -13,6 +11,8 @@ const HOLDOUT: &str = "~";
 pub(crate) struct DecidingExperiments {
     /// One entry for each experiment, in the order of the site's experiments.
     entries: Vec<Entry>,
+    /// Whether the visitor is in the holdout of the site. `None` if the holdout does not concern the page.
+    is_held_out: Option<bool>,
     text: Vec<u8>,
 }
 
@@ -26,7 +26,11 @@ struct Entry {
 
 impl Default for DecidingExperiments {
     fn default() -> Self {
-        Self { entries: Vec::with_capacity(ZONES_MAX), text: Vec::with_capacity(EXPERIMENTS_BYTES_MAX) }
+        Self {
+            entries: Vec::with_capacity(ZONES_MAX),
+            is_held_out: None,
+            text: Vec::with_capacity(EXPERIMENTS_BYTES_MAX),
+        }
     }
 }
 
@@ -34,6 +38,7 @@ impl DecidingExperiments {
     /// Removes the experiments of the previous request.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.is_held_out = None;
     }
 
     /// Adds the experiment that decided `zone_index`. If it decided another zone too, the visitor has the same arm in both.
@@ -45,19 +50,32 @@ impl DecidingExperiments {
         }
     }
 
+    /// Adds the visitor to one of the two groups of the site's holdout.
+    pub(super) fn set_held_out(&mut self, is_held_out: bool) {
+        self.is_held_out = Some(is_held_out);
+    }
+
     /// Writes the text of the added experiments.
     pub(super) fn write_text(&mut self, site: &ArchivedSite, page: &ArchivedPage) {
         self.text.clear();
-        for (i, entry) in self.entries.iter().enumerate() {
-            if i > 0 {
-                self.text.push(b',');
-            }
-            let zone = &page.zones[usize::from(entry.zone)];
-            let variant = entry.variant.map_or(HOLDOUT, |variant| &zone.variants[usize::from(variant)].key);
-            self.text.extend_from_slice(site.experiments[usize::from(entry.experiment)].key.as_bytes());
-            self.text.push(b':');
-            self.text.extend_from_slice(variant.as_bytes());
+        if let Some(is_held_out) = self.is_held_out {
+            self.write_pair(SITE_HOLDOUT, if is_held_out { HELD_OUT } else { NOT_HELD_OUT });
         }
+        for index in 0..self.entries.len() {
+            let entry = self.entries[index];
+            let zone = &page.zones[usize::from(entry.zone)];
+            let variant = entry.variant.map_or(HELD_OUT, |variant| &zone.variants[usize::from(variant)].key);
+            self.write_pair(&site.experiments[usize::from(entry.experiment)].key, variant);
+        }
+    }
+
+    fn write_pair(&mut self, key: &str, variant: &str) {
+        if !self.text.is_empty() {
+            self.text.push(b',');
+        }
+        self.text.extend_from_slice(key.as_bytes());
+        self.text.push(b':');
+        self.text.extend_from_slice(variant.as_bytes());
     }
 
     /// Returns the text. It consists of letters, digits, '_', '-', ':', ',' and '~', so it needs no escapes.

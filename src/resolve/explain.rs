@@ -5,7 +5,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::decide::{Assignment, DecisionBuffers, SiteAudiences, Subject, bucket, ranges};
+use super::decide::{Assignment, DecisionBuffers, HeldOut, SiteAudiences, Subject, bucket, ranges};
 use super::variants::Choice;
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{DecidingTest, Evaluator, Memo, Patterns, without_residue};
@@ -29,7 +29,7 @@ pub(crate) fn explain(
     let mut memo = Memo::default();
     let mut explainer = Explainer {
         site,
-        subject: Subject::of(visitor),
+        subject: Subject::of(site, visitor),
         evaluator: Evaluator {
             document: &document,
             audiences: &audiences,
@@ -62,6 +62,9 @@ struct Explainer<'a, 'w> {
 impl<'a> Explainer<'a, '_> {
     fn explain_zone(&mut self, zone: &'a ArchivedZone) -> (&'static str, Vec<Json>) {
         let mut output = Vec::new();
+        if self.subject.held_out == Some(HeldOut::FromRules) && !zone.rules.is_empty() {
+            return ("site_holdout", output);
+        }
         for (index, rule) in zone.rules.iter().enumerate() {
             let (matched, why, experiment) = self.explain_rule(rule);
             let authored = self.condition(rule).and_then(|when| serde_json::from_str(&when.authored).ok());
@@ -106,7 +109,7 @@ impl<'a> Explainer<'a, '_> {
     }
 
     fn experiment_json(&self, experiment: &ArchivedExperiment, assignment: Assignment) -> Json {
-        let Subject { id, enrolments, now_ms } = self.subject;
+        let Subject { id, enrolments, now_ms, .. } = self.subject;
         let namespace = experiment.namespace.as_ref().map(|share| {
             let [from, to] = [share.range.from, share.range.to].map(|end| end.to_native() + 0.0);
             json!([self.site.namespaces[usize::from(share.namespace.to_native())].name.as_str(), from, to])
@@ -128,6 +131,7 @@ impl<'a> Explainer<'a, '_> {
                 Assignment::OutsideNamespace => "namespace",
                 Assignment::EnrolledElsewhere => "other_experiment",
                 Assignment::HeldOut => "holdout",
+                Assignment::HeldOutBySite => "site_holdout",
             },
         })
     }

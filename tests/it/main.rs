@@ -111,6 +111,7 @@ mod admin_connections;
 // Half-sent bodies.
 mod half_sent;
 // Clients that do not read.
+mod site_holdout;
 mod slow_readers;
 // More events than the disk can take.
 mod overload;

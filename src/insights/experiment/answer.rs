@@ -3,10 +3,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::arms::HOLDOUT;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms, withhold_verdicts};
 use super::count::{ArmCount, ExperimentCount, count_experiment};
-use super::decision::{Facts, decide};
+use super::decision::{Decision, Facts, decide};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
@@ -23,6 +22,7 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::statistics::difference::Interval;
 use crate::insights::statistics::metric::{ArmSummary, Comparison, CupedEffect};
 use crate::insights::statistics::mismatch::Mismatch;
+use crate::record::HELD_OUT;
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::Cap;
 
@@ -77,9 +77,10 @@ fn write_experiment(
         days_left,
         now_ms,
     };
-    let decision = decide(&facts);
+    // Nobody chooses between the two groups of the site's holdout.
+    let decision = (!question.is_of_site_holdout()).then(|| decide(&facts));
     insert("key", json!(question.key()));
-    insert("decision", decision.to_json());
+    insert("decision", json!(decision.as_ref().map(Decision::to_json)));
     insert("published", json!(question.known.published.is_some()));
     insert("standing", json!(question.known.standing(now_ms)));
     insert("exploratory", json!(is_exploratory));
@@ -101,7 +102,7 @@ fn write_experiment(
     end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
     let lines =
         numbered().flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
-    let mut notes = vec![decision.sentence().to_owned()];
+    let mut notes: Vec<String> = decision.iter().map(|decision| decision.sentence().to_owned()).collect();
     notes.extend(cap_sentence(question, count));
     let document = Json::Object(document);
     Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: answered_log.seq }
@@ -296,7 +297,7 @@ fn metric_lines(
     });
     let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
     let summary = &compared_metric.holdout;
-    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[metric_index], summary, no_change()));
+    let holdout = holdout.map(|arm| line(HELD_OUT, &arm.sums[metric_index], summary, no_change()));
     arms.chain(holdout).collect()
 }
 

@@ -8,8 +8,6 @@ use std::collections::HashMap;
 
 use crate::checksum::hash128_parts;
 
-/// The key of the holdout in events.
-pub(crate) const HOLDOUT: &str = "~";
 /// The number of the holdout.
 pub(super) const HOLDOUT_NUMBER: usize = 0;
 /// Maximum number of unknown arms in an answer. An arm is unknown if neither a phase nor the published site has the
@@ -52,8 +50,9 @@ pub(super) struct Arms {
 }
 
 impl Arms {
-    pub(super) fn new(known_arms: &[String]) -> Self {
-        let names: Vec<String> = [HOLDOUT.to_owned()].into_iter().chain(known_arms.iter().cloned()).collect();
+    /// `holdout` is the name of the holdout in events. An empty name is in no event.
+    pub(super) fn new(known_arms: &[String], holdout: &str) -> Self {
+        let names: Vec<String> = [holdout.to_owned()].into_iter().chain(known_arms.iter().cloned()).collect();
         let numbers = names.iter().zip(0..).map(|(name, number)| (name.clone(), number)).collect();
         Self { known: names.len(), names, numbers }
     }

@@ -112,7 +112,7 @@ fn count_in_parts(
     part_count: u64,
     search: &mut CapSearch,
 ) -> Result<CountOutcome, ScanError> {
-    let mut arms = Arms::new(&question.known.arms_in(question.phases()));
+    let mut arms = Arms::new(&question.known.arms_in(question.phases()), question.held_out_arm());
     let mut counter = Counter::new(question, site, search);
     for part in Part::all(part_count) {
         let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
@@ -130,7 +130,7 @@ fn count_in_parts(
         }
         if part.is_first() {
             counter.count.other = reader.other;
-            check_key(question, reader.has_key)?;
+            check_key(question, &site.site, reader.has_key)?;
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
         reader.rows.take_ordered();
@@ -154,11 +154,15 @@ fn count_in_parts(
     }
 }
 
-/// Returns an error if the experiment is neither published, nor in a phase, nor in an event of the log.
-fn check_key(question: &ExperimentQuestion, has_event: bool) -> Result<(), ScanError> {
+/// Returns an error if the experiment, or the holdout of the site, is neither published, nor in a phase, nor in an event of the log.
+fn check_key(question: &ExperimentQuestion, site_id: &str, has_event: bool) -> Result<(), ScanError> {
     let known = &question.known;
     if has_event || known.published.is_some() || !known.phases.is_empty() {
         return Ok(());
+    }
+    if question.is_of_site_holdout() {
+        let expected = "a site with a 'holdout' in site.json";
+        return Err(ScanError::Refused(QuestionError::invalid("site", expected, site_id)));
     }
     let expected = "the key of an experiment that is published, was served, or is in an event";
     Err(ScanError::Refused(QuestionError::invalid("key", expected, question.key())))

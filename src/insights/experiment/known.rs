@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::record::SITE_HOLDOUT;
 use crate::resolve::published_zones::{PublishedZone, zones_of};
 use crate::site::catalog::phases::{Phase, Phases};
 use crate::site::snapshot::format::{
@@ -100,6 +101,20 @@ impl KnownSite<'_> {
         KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
     }
 
+    /// Returns the holdout of the site, as an experiment with two arms: its visitors, and all others. Its metrics are those of the
+    /// experiments.
+    pub(crate) fn holdout(&self) -> KnownExperiment {
+        let holdout = self.published.and_then(|site| Some((site, site.holdout.as_ref()?)));
+        let published = holdout.map(|(site, holdout)| PublishedExperiment {
+            definition: Phase::of_holdout(holdout, 0),
+            from_ms: None,
+            winner: None,
+            metrics: most_frequent_metrics(site),
+        });
+        let phases = self.phases.of(self.id, SITE_HOLDOUT).to_vec();
+        KnownExperiment { key: SITE_HOLDOUT.to_owned(), published, phases }
+    }
+
     /// Returns all experiments that are published or have a phase, each with its places. The experiments are sorted by
     /// key.
     pub(crate) fn experiments(&self) -> Vec<(KnownExperiment, Places)> {
@@ -147,6 +162,21 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
         planned: metrics.planned.as_ref().map(|planned| planned.to_native()),
         window: metrics.window.as_ref().map(|window| window.as_str().to_owned()),
     }
+}
+
+/// Returns the goal and the value that most experiments of a site have. Of several such pairs, it is that of the first key.
+fn most_frequent_metrics(site: &ArchivedSite) -> Metrics {
+    let pairs = site.experiments.iter().filter_map(|experiment| {
+        let metrics = &experiment.metrics;
+        Some((metrics.goal.as_ref()?.as_str(), metrics.value.as_ref().map(|value| value.as_str())))
+    });
+    let pairs: Vec<(&str, Option<&str>)> = pairs.collect();
+    let count = |pair| pairs.iter().filter(|other| *other == pair).count();
+    // Of several maxima, `max_by_key` returns the last one.
+    let Some((goal, value)) = pairs.iter().rev().max_by_key(|pair| count(*pair)) else {
+        return Metrics::default();
+    };
+    Metrics { goal: Some((*goal).to_owned()), value: value.map(str::to_owned), ..Metrics::default() }
 }
 
 /// Returns the pages and zones that use each experiment of a site, by the key of the experiment.

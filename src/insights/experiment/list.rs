@@ -16,7 +16,7 @@ use crate::insights::questions::question::{Filters, QuestionError, parse_bots, s
 use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
-use crate::record::RecordKind;
+use crate::record::{HELD_OUT, RecordKind};
 use crate::site::catalog::phases::Phase;
 
 /// The maximum memory per entry of the table of exposures, with the empty places of the table.
@@ -95,7 +95,7 @@ pub(super) struct ListedCount {
 
 impl ListedCount {
     fn new(known_experiment: &KnownExperiment) -> Self {
-        let arms = Arms::new(&newest_arms(known_experiment));
+        let arms = Arms::new(&newest_arms(known_experiment), HELD_OUT);
         Self { exposed_at: Vec::new(), arms, unnamed: 0, both: 0, first_ms: None, last_ms: None }
     }
 

@@ -13,6 +13,7 @@ use crate::insights::questions::question::{
 };
 use crate::insights::questions::unknown::{NamedValue, filter_values};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
+use crate::record::{HELD_OUT, SITE_HOLDOUT};
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
 
@@ -81,20 +82,43 @@ impl ExperimentQuestion {
         find_experiment: impl FnOnce(&str) -> KnownExperiment,
     ) -> Result<Self, QuestionError> {
         let pairs: Vec<(&str, &str)> = pairs.filter(|(_, value)| !value.is_empty()).collect();
+        let key = single_value(&pairs, "key")?.unwrap_or_default();
+        if !is_key(key) {
+            return Err(QuestionError::invalid("key", "the key of an experiment", key));
+        }
+        Self::of_known(&pairs, zone, now_ms, find_experiment(key))
+    }
+
+    /// Parses the parameters of a question about the holdout of a site. They are those about an experiment without `key`.
+    ///
+    /// # Errors
+    /// The error of the first wrong parameter.
+    pub(crate) fn parse_holdout<'p>(
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zone: &Zone,
+        now_ms: i64,
+        holdout: KnownExperiment,
+    ) -> Result<Self, QuestionError> {
+        let pairs: Vec<(&str, &str)> = pairs.filter(|(_, value)| !value.is_empty()).collect();
+        Self::of_known(&pairs, zone, now_ms, holdout)
+    }
+
+    fn of_known(
+        pairs: &[(&str, &str)],
+        zone: &Zone,
+        now_ms: i64,
+        known_experiment: KnownExperiment,
+    ) -> Result<Self, QuestionError> {
         for name in EXPERIMENT_PARAM_NAMES {
             if !["more", "guardrail"].contains(&name) && Filters::default().by_name(name).is_none() {
-                single_value(&pairs, name)?;
+                single_value(pairs, name)?;
             }
         }
         let single = |name: &str| pairs.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
-        let key = single("key").filter(|key| is_key(key));
-        let key = key.ok_or_else(|| {
-            QuestionError::invalid("key", "the key of an experiment", single("key").unwrap_or_default())
-        })?;
-        let known = find_experiment(key);
-        let (range, is_default_range) = range_of(single("from"), single("to"), zone, now_ms, &known.phases)?;
-        let (metrics, has_other_metrics) = metrics_of(&known, &pairs)?;
-        let published = known.published.as_ref().map(|published| &published.metrics);
+        let (range, is_default_range) =
+            range_of(single("from"), single("to"), zone, now_ms, &known_experiment.phases)?;
+        let (metrics, has_other_metrics) = metrics_of(&known_experiment, pairs)?;
+        let published = known_experiment.published.as_ref().map(|published| &published.metrics);
         let published_window_ms = published.and_then(|metrics| parse_window_ms(metrics.window.as_ref()?));
         let window_ms = single("window").map(parse_window).transpose()?.or(published_window_ms);
         let published_planned = published.and_then(|metrics| metrics.planned).unwrap_or(PLANNED_DEFAULT);
@@ -108,7 +132,7 @@ impl ExperimentQuestion {
         let mut question = Self {
             by: single("by").map_or(Ok(Unit::Day), parse_unit)?,
             bots: single("bots").map_or(Ok(false), parse_bots)?,
-            filters: parse_filters(&pairs)?,
+            filters: parse_filters(pairs)?,
             window_ms,
             cap,
             alpha,
@@ -120,7 +144,7 @@ impl ExperimentQuestion {
             metrics,
             is_exploratory: false,
             range,
-            known,
+            known: known_experiment,
         };
         question.is_exploratory = has_other_metrics
             || !is_default_range
@@ -135,6 +159,16 @@ impl ExperimentQuestion {
     /// Returns the key of the experiment.
     pub fn key(&self) -> &str {
         &self.known.key
+    }
+
+    /// Returns whether the question is about the holdout of the site.
+    pub(super) fn is_of_site_holdout(&self) -> bool {
+        self.key() == SITE_HOLDOUT
+    }
+
+    /// Returns the arm of the visitors that are held out and never compared. Empty if there is none.
+    pub(super) fn held_out_arm(&self) -> &'static str {
+        if self.is_of_site_holdout() { "" } else { HELD_OUT }
     }
 
     /// Returns the values of the filters, and the event name or the path of each goal.

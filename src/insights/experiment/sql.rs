@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use super::arms::HOLDOUT;
 use super::metrics::Metric;
 use super::question::{BEFORE_MS, ExperimentQuestion};
 use crate::insights::questions::site::SiteFacts;
@@ -43,6 +42,7 @@ active as (
         add_metric(&mut sql, number, metric, question);
     }
     let from = instant(question.range.start);
+    let holdout = text(question.held_out_arm());
     let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
     let _ = write!(
         sql,
@@ -54,7 +54,7 @@ select 'both', null, null, count(*), {NO_SUMS} from exposed where arms > 1 union
 select 'earlier', null, null, count(*), {NO_SUMS}
   from exposures where exposed < {from} and last_exposed >= {from} and passes union all
 select 'series', cast(epoch(b.t) as bigint), arm, count(*), {NO_SUMS}
-  from exposed e asof join buckets b on e.exposed >= b.t where {COMPARED} and arm <> '~' group by b.t, arm",
+  from exposed e asof join buckets b on e.exposed >= b.t where {COMPARED} and arm <> {holdout} group by b.t, arm",
         buckets_table(&buckets)
     );
     let before = if question.cuped { BEFORE_SUMS } else { "null, null, null, null, null" };
@@ -115,7 +115,7 @@ exposed as (select *, {is_compared} as is_compared from exposures where exposed 
 /// compared.
 fn is_compared(question: &ExperimentQuestion) -> String {
     let known = question.known.arms_in(question.phases());
-    let arms = known.iter().map(String::as_str).chain([HOLDOUT]).map(text);
+    let arms = known.iter().map(String::as_str).chain([question.held_out_arm()]).map(text);
     match known.is_empty() {
         true => "true".to_owned(),
         false => format!("arm in ({})", arms.collect::<Vec<_>>().join(", ")),
@@ -132,8 +132,9 @@ fn cap_query(question: &ExperimentQuestion, metric_index: usize, metric: &Metric
         Cap::Quantile(thousandths) => format!(
             "select max(size) as cap from (
     select abs(uncapped) as size, row_number() over (order by abs(uncapped)) as rank, count(*) over () as n
-    from values_{metric_index} where uncapped <> 0 and arm <> '~')
-  where rank = least(({thousandths} * n + 999) // 1000, n - 1)"
+    from values_{metric_index} where uncapped <> 0 and arm <> {})
+  where rank = least(({thousandths} * n + 999) // 1000, n - 1)",
+            text(question.held_out_arm())
         ),
     }
 }

@@ -8,9 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::snapshot::format::{ArchivedExperiment, ArchivedSite};
+use super::super::snapshot::format::{ArchivedExperiment, ArchivedSite, ArchivedSiteHoldout};
 use crate::condition::RESIDUE_MAX;
 use crate::limits::{COVERAGES_KEPT_MAX, PHASES_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
+use crate::record::{HELD_OUT, NOT_HELD_OUT, SITE_HOLDOUT};
 
 /// An arm of a phase.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +71,19 @@ impl Phase {
             coverages: std::iter::once(present).chain(steps.filter(|step| step.from_ms > from_ms)).collect(),
             // The file has 0 for no end.
             to_ms: experiment.to_ms.as_ref().map(|to_ms| to_ms.to_native().max(1)),
+        }
+    }
+
+    /// Returns the phase of the site's holdout that begins with this definition. Its arms are the two groups.
+    pub(crate) fn of_holdout(holdout: &ArchivedSiteHoldout, from_ms: i64) -> Self {
+        let share = holdout.share.to_native();
+        let arm = |key: &str, weight| PhaseArm { key: key.to_owned(), weight };
+        Self {
+            arms: vec![arm(HELD_OUT, share), arm(NOT_HELD_OUT, 1.0 - share)],
+            seed: holdout.seed.as_str().to_owned(),
+            holdout: 0.0,
+            coverages: vec![Coverage { from_ms, share: 1.0 }],
+            to_ms: None,
         }
     }
 
@@ -140,9 +154,10 @@ impl Phases {
         self.by_site.get(site).and_then(|experiments| experiments.get(key)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the experiments of a site with a kept phase, by key.
+    /// Returns the experiments of a site with a kept phase, by key. The holdout of the site is none.
     pub fn experiments(&self, site: &str) -> impl Iterator<Item = (&str, &[Phase])> {
-        let experiments = self.by_site.get(site).into_iter().flatten();
+        let experiments =
+            self.by_site.get(site).into_iter().flatten().filter(|(key, _)| *key != SITE_HOLDOUT);
         experiments.map(|(key, phases)| (key.as_str(), phases.as_slice()))
     }
 
@@ -159,6 +174,10 @@ impl Phases {
                 let phase = Phase::begin(experiment, now_ms.max(0));
                 current.insert((site.site.get(), experiment.key.get()));
                 self.add(&site.site, &experiment.key, phase);
+            }
+            if let Some(holdout) = site.holdout.as_ref() {
+                current.insert((site.site.get(), SITE_HOLDOUT));
+                self.add(&site.site, SITE_HOLDOUT, Phase::of_holdout(holdout, now_ms.max(0)));
             }
         }
         self.trim(&current);

@@ -7,7 +7,7 @@ use super::operands::parse_time_ms;
 use super::schedule;
 use crate::condition;
 use crate::limits::{EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX};
-use crate::site::snapshot::format::{Experiment, Namespace, NamespaceShare, Range, phase_hash};
+use crate::site::snapshot::format::{Experiment, Namespace, NamespaceShare, Range, SiteHoldout, phase_hash};
 use crate::site::source::diagnostics::{Diagnostics, join_token};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, Node, Route, Rule, Zone};
@@ -72,12 +72,22 @@ impl Experiments {
     }
 }
 
+/// Returns the holdout of a site.
+pub(super) fn compile_holdout(site: &types::Site) -> Option<SiteHoldout> {
+    let holdout = site.holdout.as_ref()?;
+    let seed = holdout.seed.clone().unwrap_or_else(|| site.site.to_string());
+    // An authored -0 becomes 0, so that equal shares have equal bytes.
+    let share = holdout.share.0 + 0.0;
+    Some(SiteHoldout { share, seed_hash: SiteHoldout::seed_hash(&seed), seed, covers_rules: holdout.rules })
+}
+
 /// Reports a page whose `experiments` could be longer than a header can be.
 pub(super) fn check_text_length(file: &str, layout: &types::Layout, diagnostics: &mut Diagnostics) {
     let mut pairs = BTreeMap::new();
     let in_zones = longest_pairs_in_zones(&layout.zones, &mut pairs);
-    // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum.
-    let bytes = in_zones.min(pairs.values().sum()).saturating_sub(",".len());
+    // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum, and the pair of the
+    // holdout.
+    let bytes = "~:on,".len() + in_zones.min(pairs.values().sum()).saturating_sub(",".len());
     if bytes > EXPERIMENTS_BYTES_MAX {
         let expected = format!(
             "experiment keys and variant keys whose longest list, as in `X-Experiments`, is at most {EXPERIMENTS_BYTES_MAX} bytes"

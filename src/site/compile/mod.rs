@@ -154,6 +154,7 @@ fn compile_site(
         audiences,
         experiments,
         namespaces,
+        holdout: experiments::compile_holdout(site),
         sees_url,
         // `compile` adds the pieces when they are compressed.
         pieces: Vec::new(),

@@ -3,7 +3,9 @@
 
 use rkyv::{Archive, Serialize};
 
+use super::format::{ArchivedRule, ArchivedZone};
 use crate::checksum::hash128;
+use crate::condition;
 use crate::varint::put_sized;
 
 /// An experiment. It is the same in every zone that uses it.
@@ -149,6 +151,41 @@ pub struct NamespaceShare {
     pub namespace: u16,
     /// The experiment's range of [0, 1).
     pub range: Range,
+}
+
+/// The holdout of a site: the visitors that see no experiment, so that the effect of all experiments together can be
+/// measured.
+#[derive(Debug, Archive, Serialize)]
+pub struct SiteHoldout {
+    /// Fraction of all visitors that are held out.
+    pub share: f64,
+    /// The authored seed, or the site ID if there is none.
+    pub seed: String,
+    /// The [`SiteHoldout::seed_hash`] of the seed.
+    pub seed_hash: u32,
+    /// True if no rule at all applies to a held-out visitor.
+    pub covers_rules: bool,
+}
+
+impl SiteHoldout {
+    /// Returns the hash of a seed. The text before the seed keeps the visitors apart from those of an experiment with the same
+    /// seed.
+    pub(crate) fn seed_hash(seed: &str) -> u32 {
+        condition::seed_hash(&format!("site-holdout:{seed}"))
+    }
+}
+
+impl ArchivedSiteHoldout {
+    /// Returns whether the rules of a zone do not apply to held-out visitors.
+    pub(crate) fn concerns(&self, zone: &ArchivedZone) -> bool {
+        let is_experiment = |rule: &ArchivedRule| matches!(rule, ArchivedRule::Experiment { .. });
+        zone.rules.iter().any(|rule| self.covers_rules || is_experiment(rule))
+    }
+
+    /// Returns whether an ID is held out.
+    pub(crate) fn holds_out(&self, id: &str) -> bool {
+        condition::hash_after_seed(self.seed_hash.to_native(), id) < self.share.to_native()
+    }
 }
 
 /// Returns a hash of all that decides the arm of an ID in an experiment, except the coverage and the namespace. Visitors with

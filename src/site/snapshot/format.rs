@@ -64,10 +64,11 @@
 //! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
 pub(crate) use super::experiment_format::{
-    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange, Standing,
+    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange,
+    ArchivedSiteHoldout, Standing,
 };
 pub use super::experiment_format::{
-    CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, phase_hash,
+    CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, SiteHoldout, phase_hash,
 };
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
@@ -79,7 +80,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 6;
+pub(crate) const FORMAT_VERSION: u32 = 7;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -189,6 +190,8 @@ pub struct Site {
     pub experiments: Vec<Experiment>,
     /// Namespaces of experiments, sorted by name. Experiments refer to them by index.
     pub namespaces: Vec<Namespace>,
+    /// The visitors that see no experiment. `None` if there are none.
+    pub holdout: Option<SiteHoldout>,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// The places of all texts of all bodies, in the order in which they were written.

@@ -8,7 +8,8 @@ use rkyv::rend::{u16_le, u32_le, u64_le};
 use super::format::{
     ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedNamespace,
     ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget,
-    ArchivedRule, ArchivedScan, ArchivedSite, ArchivedTargetPart, ArchivedZonePlace, phase_hash,
+    ArchivedRule, ArchivedScan, ArchivedSite, ArchivedSiteHoldout, ArchivedTargetPart, ArchivedZonePlace,
+    SiteHoldout, phase_hash,
 };
 use super::hash_index;
 use crate::condition::{self, References, verify_audiences};
@@ -52,6 +53,7 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
     verify_header_texts(site)?;
     site.experiments.iter().try_for_each(verify_experiment)?;
     verify_namespaces(site)?;
+    site.holdout.as_ref().map_or(Ok(()), verify_holdout)?;
     verify_conditions(site)?;
     verify_tree(site)?;
     for query in site.queries.iter() {
@@ -189,6 +191,16 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         || metrics.window.as_ref().is_some_and(|window| parse_window_ms(window).is_none())
     {
         return Err("the metrics of an experiment are malformed");
+    }
+    Ok(())
+}
+
+fn verify_holdout(holdout: &ArchivedSiteHoldout) -> Result<(), &'static str> {
+    if !(0.0..=1.0).contains(&holdout.share.to_native()) || holdout.seed.chars().count() > SEED_CHARS_MAX {
+        return Err("the share of the holdout is not from 0 to 1, or its seed is too long");
+    }
+    if holdout.seed_hash != SiteHoldout::seed_hash(&holdout.seed) {
+        return Err("the seed hash of the holdout is not that of its seed");
     }
     Ok(())
 }

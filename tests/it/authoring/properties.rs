@@ -20,7 +20,7 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
     match kind {
         FileKind::Site => vec![json!({
             "$schema": "./s.json", "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
-            "hosts": ["b.example"], "ignoredReferrers": ["*.c.example"], "ignoreProviders": false,
+            "hosts": ["b.example"], "ignoredReferrers": ["*.c.example"], "ignoreProviders": false, "holdout": {"share": 0.05, "seed": "q", "rules": true},
             "timeZone": "UTC", "cookie": "c", "identity": {"verify": "signed"}, "privacy": {"honorGpc": true, "ip": "full", "consentCategories": {"measure": "a", "personalize": ["b", "c"]}}, "bots": "keep",
             "cache": {"resolve": {"sMaxAge": 1, "staleWhileRevalidate": 2, "staleIfError": 3}, "query": {}, "routes": {}},
         })],

@@ -80,6 +80,7 @@ pub(super) fn site() -> Site {
             metrics: Metrics::default(),
         }],
         namespaces: Vec::new(),
+        holdout: None,
         sees_url: false,
         pieces: pieces().0,
         queries: vec![query()],

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::experiment::Share;
 use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
@@ -43,6 +44,8 @@ pub struct Site {
     /// If true, referrers on the hosts of well-known payment providers and identity providers are ignored too.
     #[serde(default = "yes")]
     pub ignore_providers: bool,
+    /// The visitors that see no experiment, so that the effect of all experiments together can be measured.
+    pub holdout: Option<Holdout>,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     pub time_zone: String,
@@ -81,7 +84,10 @@ impl Site {
         if !(TRACKING_ID.matches)(&tracking_id) {
             return Err(("trackingId", "track_".len() + NAME_CHARS_MAX - added));
         }
-        Ok(Site { site, tracking_id, preview: Some(name.to_owned()), cache: Cache::none(), ..self })
+        // The preview holds out the same visitors.
+        let seed = self.site.to_string();
+        let holdout = self.holdout.map(|holdout| Holdout { seed: holdout.seed.or(Some(seed)), ..holdout });
+        Ok(Site { site, tracking_id, preview: Some(name.to_owned()), cache: Cache::none(), holdout, ..self })
     }
 }
 
@@ -95,6 +101,21 @@ fn utc() -> String {
 
 fn anon_id() -> String {
     "anon_id".to_owned()
+}
+
+/// The visitors that see no experiment.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Holdout {
+    /// The share of visitors that are held out, from 0 to 1. `0.05` is five percent.
+    pub share: Share,
+    /// The seed that is hashed with the visitor's ID, at most 256 characters. Another seed holds out other visitors.
+    /// Default: the site ID.
+    #[schemars(length(min = 1, max = 256))]
+    pub seed: Option<String>,
+    /// If true, no rule at all applies to these visitors: each zone with rules shows `default`.
+    #[serde(default)]
+    pub rules: bool,
 }
 
 /// The verification of user IDs.
