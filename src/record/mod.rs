@@ -22,8 +22,8 @@ pub use fold_input::{ClientTimes, FoldInput, FoldInputBuilder};
 pub(crate) use ids::{IdHasher, hash_parts, id_hash};
 pub use ids::{IdKind, VisitorId};
 pub(crate) use record::{
-    EXPOSURE_EVENT, FOLD_LENGTH_OFFSET, HELD_OUT, KEY_OFFSET, LENGTHS_OFFSET, NOT_HELD_OUT, SITE_HOLDOUT,
-    encoded_records, key_and_time, key_from_bytes, key_to_bytes, site,
+    ERROR_EVENT, EXPOSURE_EVENT, FOLD_LENGTH_OFFSET, HELD_OUT, KEY_OFFSET, LENGTHS_OFFSET, NOT_HELD_OUT,
+    SITE_HOLDOUT, encoded_records, key_and_time, key_from_bytes, key_to_bytes, site,
 };
 pub use record::{RECORD_BYTES_MIN, Record, RecordError, RecordKind};
 pub use tombstone::{IdTag, TombstoneKey};

@@ -23,6 +23,8 @@ const COLUMNS: usize = 10;
 const ABSENT: u16 = u16::MAX;
 /// The name of a track event that only tells which variant a visitor saw.
 pub(crate) const EXPOSURE_EVENT: &str = "Experiment Viewed";
+/// The name of the event that a page sends when an arm fails.
+pub(crate) const ERROR_EVENT: &str = "Experiment Error";
 /// The arm of a visitor that is held out, in `experiments`.
 pub(crate) const HELD_OUT: &str = "~";
 /// The name of the site's holdout among the experiments. No experiment has it. Its arms are [`HELD_OUT`] and [`NOT_HELD_OUT`].

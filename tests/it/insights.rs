@@ -15,6 +15,7 @@ mod zones;
 // Counts over sealed segments that are kept for the next answer, against a naive count.
 mod kept;
 // Hours, days, weeks and months in time zones.
+mod alarms;
 mod calendar;
 // Experiments: exposed visitors, and the sums of their metrics.
 mod experiments;

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::activity::Activity;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms, withhold_verdicts};
 use super::count::{ArmCount, ExperimentCount, count_experiment};
 use super::decision::{Decision, Facts, decide};
@@ -63,7 +64,7 @@ fn write_experiment(
     now_ms: i64,
     answered_log: AnsweredLog,
 ) -> Answer {
-    let split = Split::of(question, count, answered_log.scope);
+    let split = Split::of(question, count, answered_log.scope, now_ms);
     let mut document = begin_document(&question.range, site, answered_log);
     let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
     let is_exploratory = is_exploratory(question, count);
@@ -91,6 +92,12 @@ fn write_experiment(
     insert("both", json!(count.both));
     insert("earlier", json!(count.earlier));
     insert("holdout", json!({ "exposed": count.holdout.exposed }));
+    let errors = count.arms.iter().map(|arm| (arm.key.clone(), json!(arm.errors)));
+    insert("errors", Json::Object(errors.collect()));
+    let Activity { first_exposure_ms, last_exposure_ms, last_page_ms } = count.activity;
+    insert("firstExposure", json!(first_exposure_ms.map(time_json)));
+    insert("lastExposure", json!(last_exposure_ms.map(time_json)));
+    insert("lastPage", json!(last_page_ms.map(time_json)));
     insert("series", series_json(count));
     insert("srm", split.mismatch.map_or(Json::Null, |mismatch| mismatch_json(&mismatch)));
     insert("srmReason", json!(split.reason));

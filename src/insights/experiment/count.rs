@@ -4,6 +4,7 @@
 //! are not counted. The visitors are divided into parts. A smaller memory limit gives more parts. Each part is read and
 //! counted separately.
 
+use super::activity::Activity;
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
 use super::question::ExperimentQuestion;
@@ -28,6 +29,8 @@ pub(crate) struct ArmCount {
     pub exposed: u64,
     /// The exposed visitors by the coverage at their first exposure: an index into the coverages of the first phase of the range.
     pub exposed_at: Vec<u64>,
+    /// The exposed visitors with an error event since the exposure.
+    pub errors: u64,
     /// The sums of each metric.
     pub sums: Vec<MetricSums>,
     /// For each bucket, the number of visitors whose first exposure is in the bucket.
@@ -56,6 +59,7 @@ pub(crate) struct ExperimentCount {
     pub earlier: u64,
     /// The first instant of each bucket of the series, in milliseconds.
     pub buckets: Vec<i64>,
+    pub activity: Activity,
     /// The number of rows in all files.
     pub rows: u64,
     /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
@@ -130,6 +134,7 @@ fn count_in_parts(
         }
         if part.is_first() {
             counter.count.other = reader.other;
+            counter.count.activity = reader.activity;
             check_key(question, &site.site, reader.has_key)?;
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
@@ -255,6 +260,7 @@ impl<'q> Counter<'q> {
             arm.series[bucket] += 1;
         }
         let visitor = ExposedVisitor::new(rows, first, goals, question);
+        arm.errors += u64::from(visitor.has_error());
         for (index, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
             let (value, goals) = visitor.value(index, metric);
             sums.add(goals.count, value);

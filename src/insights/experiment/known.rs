@@ -70,6 +70,13 @@ impl KnownExperiment {
         Some(published.standing(now_ms).name())
     }
 
+    /// Returns whether the published experiment runs and is open for new visitors.
+    pub(super) fn is_open(&self, now_ms: i64) -> bool {
+        let is_running =
+            self.published.as_ref().is_some_and(|published| published.standing(now_ms) == Standing::Running);
+        is_running && self.newest().is_some_and(|newest| newest.coverage(now_ms).share > 0.0)
+    }
+
     /// Returns the newest phase. If there is no phase, returns the published definition.
     pub(super) fn newest(&self) -> Option<&Phase> {
         self.phases.last().or_else(|| Some(&self.published.as_ref()?.definition))

@@ -142,6 +142,8 @@ struct Exposure {
 pub(super) struct List {
     /// The counts of each experiment, in the order of the question.
     pub counts: Vec<ListedCount>,
+    /// The time of the latest page view of the site, in milliseconds.
+    pub last_page_ms: Option<i64>,
     /// The number of rows of all segments.
     pub rows: u64,
     /// For the columns `site` and `experiments`, the number of rows whose text is `(other)`. The other numbers are 0.
@@ -197,7 +199,7 @@ impl<'q> ListReader<'q> {
     fn new(question: &'q ExperimentsQuestion, site: &'q SiteFacts) -> Self {
         let counts = question.known.iter().map(|(experiment, _)| ListedCount::new(experiment)).collect();
         let by_key = question.known.iter().zip(0..).map(|((known, _), index)| (known.key.as_str(), index));
-        let list = List { counts, rows: 0, other: Default::default() };
+        let list = List { counts, last_page_ms: None, rows: 0, other: Default::default() };
         let window = i64::MIN..question.range.end;
         let plan = Plan { window, ..Plan::new(site, &question.range, question.bots, &question.filters) };
         Self { question, plan, by_key: by_key.collect(), list }
@@ -254,6 +256,10 @@ impl<'q> ListReader<'q> {
                 let Some(visitor) = reader.visitor(row).filter(|_| reader.site(row) == site) else {
                     continue;
                 };
+                let is_page = reader.is_kind(row, RecordKind::Page);
+                if is_page && part.is_first() && Some(reader.time_ms(row)) > self.list.last_page_ms {
+                    self.list.last_page_ms = self.list.last_page_ms.max(self.counted_ms(&reader, row));
+                }
                 let is_kind = reader.is_kind(row, RecordKind::Page) || reader.is_kind(row, RecordKind::Track);
                 let Some(time_ms) = self.counted_ms(&reader, row).filter(|_| is_kind && code != 0) else {
                     continue;

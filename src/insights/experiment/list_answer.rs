@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::activity::Activity;
 use super::answer::phase_arms_json;
 use super::arms::HOLDOUT_NUMBER;
 use super::known::{KnownExperiment, Places};
@@ -46,13 +47,13 @@ pub(crate) fn answer_experiments(
     limits: &Limits<'_>,
     make_answered_log: &dyn Fn() -> AnsweredLog,
 ) -> Result<Answer, ScanError> {
-    let List { counts, rows, other } = count_experiments(columns, question, site, limits)?;
+    let List { counts, last_page_ms, rows, other } = count_experiments(columns, question, site, limits)?;
     let answered_log = make_answered_log();
     let mut document = begin_document(&question.range, site, answered_log);
     let mut experiments = Vec::new();
     let mut lines = Vec::new();
     for ((known, places), count) in question.known.iter().zip(&counts) {
-        let numbers = numbers_of(question, known, count, answered_log.scope);
+        let numbers = numbers_of(question, known, count, last_page_ms, answered_log.scope);
         lines.push(line(known, &numbers));
         experiments.push(experiment_json(known, places, numbers, question.now_ms));
     }
@@ -66,6 +67,7 @@ fn numbers_of(
     question: &ExperimentsQuestion,
     known_experiment: &KnownExperiment,
     count: &ListedCount,
+    last_page_ms: Option<i64>,
     scope: Scope,
 ) -> Numbers {
     let exposed_at = |number: usize| count.exposed_at.get(number).map_or(&[][..], Vec::as_slice);
@@ -77,6 +79,13 @@ fn numbers_of(
         others: count.unnamed + (0..others.len()).map(|index| exposed(compared.len() + index)).sum::<u64>(),
         both: count.both,
         held_out: exposed(HOLDOUT_NUMBER),
+        errors: Vec::new(),
+        activity: Activity {
+            first_exposure_ms: count.first_ms,
+            last_exposure_ms: count.last_ms,
+            last_page_ms,
+        },
+        is_open: known_experiment.is_open(question.now_ms),
     };
     let newest = &known_experiment.phases[known_experiment.phases.len().saturating_sub(1)..];
     let exposed = visitors.exposed();

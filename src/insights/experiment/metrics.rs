@@ -8,11 +8,12 @@ use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
 
 /// Number of goals of the parameter `more` that a question can always have, even with a goal, a value and all
 /// guardrails.
-const MORE_MAX: usize = 14;
+const MORE_MAX: usize = 13;
 /// Maximum number of metrics in one question. A question with more metrics is refused. Each metric takes a row of the
-/// result, and a bit of each event.
+/// result, and a bit of each event. One more bit is [`ERROR_BIT`].
 pub const METRICS_MAX: usize = 2 + GUARDRAILS_MAX + MORE_MAX;
-const _: () = assert!(METRICS_MAX <= u32::BITS as usize, "an event has a bit for each metric");
+/// The bit of an event that says that an arm failed. The lower bits are those of the metrics.
+pub(super) const ERROR_BIT: u32 = 1 << METRICS_MAX;
 
 /// The role of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

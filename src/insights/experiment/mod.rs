@@ -5,6 +5,7 @@
 //! column files --read--> exposures and goals --count--> sums of each arm --split, comparison, decision--> answer, sql
 //! ```
 
+mod activity;
 mod answer;
 mod arms;
 mod cap;

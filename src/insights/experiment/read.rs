@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::activity::Activity;
 use super::arms::{ArmNumber, Arms, arm_in};
-use super::metrics::Metric;
+use super::metrics::{ERROR_BIT, Metric};
 use super::question::ExperimentQuestion;
 use crate::insights::columns::amounts::Amount;
 use crate::insights::columns::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
@@ -18,7 +19,7 @@ use crate::insights::questions::row_reader::{Block, FileReader, PartOfFile};
 use crate::insights::questions::scan::VisitorRows;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
-use crate::record::RecordKind;
+use crate::record::{ERROR_EVENT, RecordKind};
 use crate::site::experiment_metrics::Goal;
 
 /// The row is an exposure. The value of the row is the number of the arm.
@@ -66,6 +67,7 @@ pub(super) struct PartReader<'q> {
     pub other: [u64; TextColumn::COUNT],
     /// True if an event of the site names the experiment.
     pub has_key: bool,
+    pub activity: Activity,
     /// The number of rows of the part, including rows that are not kept.
     row_count: u64,
     /// The number of rows in `rows`.
@@ -100,6 +102,7 @@ impl<'q> PartReader<'q> {
             goals: Vec::new(),
             other: [0; TextColumn::COUNT],
             has_key: false,
+            activity: Activity::default(),
             row_count: 0,
             kept_rows: 0,
             is_full: false,
@@ -133,7 +136,9 @@ impl<'q> PartReader<'q> {
         if columns.reader.site(row) == i64::from(CODE_OTHER) {
             self.count_other(TextColumn::Site, self.question.range.contains(&time_ms));
         }
-        if self.only_exposures && columns.arms.code(row) == CODE_ABSENT as usize {
+        self.add_page_time(columns, row, is_site, time_ms);
+        let has_experiments = columns.arms.code(row) != CODE_ABSENT as usize;
+        if self.only_exposures && !has_experiments && !columns.is_error(row) {
             return;
         }
         let Some(visitor) = columns.reader.visitor(row).filter(|_| is_site) else { return };
@@ -146,6 +151,17 @@ impl<'q> PartReader<'q> {
         // The row of a goal is an event too.
         let is_activity = !self.add_goal(columns, row, &visitor) && self.is_activity(event);
         self.add_event(columns, row, &visitor, event, has_arm, is_activity);
+    }
+
+    /// Notes the time of a page view of the site.
+    fn add_page_time(&mut self, columns: &FileColumns, row: usize, is_site: bool, time_ms: i64) {
+        let is_later = self.question.range.contains(&time_ms) && Some(time_ms) > self.activity.last_page_ms;
+        let is_page = is_site && is_later && columns.reader.is_kind(row, RecordKind::Page);
+        if is_page && columns.reader.visitor(row).is_some() {
+            // Crawlers have no row, unless the question counts them.
+            let event = columns.reader.read_row(row, &self.plan, &mut [0; TextColumn::COUNT]);
+            event.into_iter().for_each(|event| self.activity.add_page(event.time_ms()));
+        }
     }
 
     /// Returns whether the event can be before a first exposure that counts.
@@ -172,6 +188,9 @@ impl<'q> PartReader<'q> {
         if arm.is_none() && !in_visit && !is_activity {
             return;
         }
+        if arm.is_some() && self.question.range.contains(&event.time_ms()) {
+            self.activity.add_exposure(event.time_ms());
+        }
         let flags = event.flags() | if in_visit { VISIT } else { 0 } | arm.map_or(0, |_| EXPOSURE);
         self.push(visitor, arm.map_or(0, ArmNumber::to_bits), event.time_ms(), flags);
     }
@@ -186,7 +205,7 @@ impl<'q> PartReader<'q> {
         let is_action =
             columns.reader.is_kind(row, RecordKind::Track) || columns.reader.is_kind(row, RecordKind::Screen);
         let goals =
-            if is_page { columns.pages.as_ref() } else { columns.events.as_ref().filter(|_| is_action) };
+            if is_page { columns.pages.as_ref() } else { Some(&columns.events).filter(|_| is_action) };
         let Some(goals) = goals else { return false };
         let column = if is_page { TextColumn::Path } else { TextColumn::Event };
         self.count_other(column, goals.code(row) == CODE_OTHER as usize);
@@ -294,8 +313,8 @@ struct FileColumns {
     hashes: Vec<u64>,
     arms: CodeColumn<ArmCode>,
     experiments: Vec<String>,
-    /// For each event name, the bits of the metrics whose goal is this event. `None` if no goal is an event.
-    events: Option<CodeColumn<u32>>,
+    /// For each event name, the bits of the metrics whose goal is this event, and [`ERROR_BIT`].
+    events: CodeColumn<u32>,
     /// For each path, the bits of the metrics whose goal is this page. `None` if no goal is a page.
     pages: Option<CodeColumn<u32>>,
     /// The amounts of the property that the question adds up, in the order of the rows. Each call of `amount` removes the
@@ -317,10 +336,14 @@ impl FileColumns {
         let (arms, experiments) =
             CodeColumn::open(file, TextColumn::Experiments, |_| ArmCode::Unread, ArmCode::Absent)?;
         let metrics = &question.metrics;
-        let has_event = metrics.iter().any(|metric| matches!(metric.goal, Goal::Event(_)));
         let has_page = metrics.iter().any(|metric| matches!(metric.goal, Goal::Page(_)));
         let goals = |column, accepts: fn(&Goal<String>, &str) -> bool| {
-            let reached = |text: &str| metrics_with_goal(metrics, |goal| accepts(goal, text));
+            let error_bit = |text: &str| match column {
+                TextColumn::Event if text == ERROR_EVENT => ERROR_BIT,
+                _ => 0,
+            };
+            let reached =
+                |text: &str| metrics_with_goal(metrics, |goal| accepts(goal, text)) | error_bit(text);
             CodeColumn::open(file, column, reached, 0).map(|(column, _)| column)
         };
         let is_event = |goal: &Goal<String>, text: &str| matches!(goal, Goal::Event(name) if name == text);
@@ -341,7 +364,7 @@ impl FileColumns {
             hashes,
             arms,
             experiments,
-            events: has_event.then(|| goals(TextColumn::Event, is_event)).transpose()?,
+            events: goals(TextColumn::Event, is_event)?,
             pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
             amounts: amounts.into_iter().peekable(),
             block: 0..0,
@@ -350,12 +373,17 @@ impl FileColumns {
 
     fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         self.arms.block.next()?;
-        for goals in [&mut self.events, &mut self.pages].into_iter().flatten() {
+        for goals in [&mut self.events].into_iter().chain(&mut self.pages) {
             goals.block.next()?;
         }
         let has_rows = self.reader.next_block()?;
         self.block = self.block.end..self.block.end + self.reader.len();
         Ok(has_rows)
+    }
+
+    /// Returns whether a row says that an arm failed.
+    fn is_error(&self, row: usize) -> bool {
+        self.events.by_code[self.events.code(row)] & ERROR_BIT != 0
     }
 
     fn is_site(&self, row: usize) -> bool {

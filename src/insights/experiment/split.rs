@@ -1,11 +1,12 @@
 //! Checks whether the visitors are split among the arms as the weights of the phase say, and raises alarms: if they are
 //! not, and if other nodes of a cluster have visitors and goals that the count lacks.
 
+use super::activity::Activity;
 use super::count::ExperimentCount;
 use super::question::ExperimentQuestion;
 use crate::condition::{self, without_residue};
 use crate::insights::statistics::metric::has_too_many_doubtful;
-use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
+use crate::insights::statistics::mismatch::{Mismatch, test_any_time, test_errors};
 use crate::scope::Scope;
 use crate::site::catalog::phases::{Coverage, Phase};
 
@@ -31,6 +32,11 @@ pub(super) struct Visitors<'c> {
     pub both: u64,
     /// The number of visitors of the holdout.
     pub held_out: u64,
+    /// The number of visitors of each arm with an error event. Empty if they are not counted.
+    pub errors: Vec<u64>,
+    pub activity: Activity,
+    /// True if the published experiment runs and is open for new visitors.
+    pub is_open: bool,
 }
 
 impl Visitors<'_> {
@@ -38,16 +44,31 @@ impl Visitors<'_> {
     pub(super) fn exposed(&self) -> u64 {
         self.arms.iter().flat_map(|(_, exposed)| exposed.iter()).sum()
     }
+
+    /// Returns whether the visitors with an error event are split in another way than all exposed visitors.
+    fn fail_unevenly(&self) -> bool {
+        let exposed = self.arms.iter().map(|(_, exposed)| exposed.iter().sum());
+        let exposed: Vec<u64> = exposed.collect();
+        test_errors(&self.errors, &exposed).is_some_and(|mismatch| mismatch.is_alarm)
+    }
 }
 
 impl Split {
     /// Compares the split in the range of a question with the weights of the phase.
-    pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount, scope: Scope) -> Self {
+    pub(super) fn of(
+        question: &ExperimentQuestion,
+        count: &ExperimentCount,
+        scope: Scope,
+        now_ms: i64,
+    ) -> Self {
         let visitors = Visitors {
             arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed_at.as_slice())).collect(),
             others: count.other_exposed(),
             both: count.both,
             held_out: count.holdout.exposed,
+            errors: count.arms.iter().map(|arm| arm.errors).collect(),
+            activity: count.activity,
+            is_open: question.known.is_open(now_ms),
         };
         Self::between(&visitors, question.phases(), question.range.start, scope)
     }
@@ -76,6 +97,8 @@ impl Split {
             ("both_arms", has_too_many_doubtful(visitors.both, exposed)),
             ("zero_weight", weights.is_some() && has_too_many_doubtful(unplanned, exposed)),
             ("phase_changed", is_changed),
+            ("arm_error", visitors.fail_unevenly()),
+            ("enrolment_stalled", visitors.is_open && visitors.activity.has_stalled(exposed)),
             ("one_node", scope.is_part()),
         ];
         let alarms = alarms.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect();

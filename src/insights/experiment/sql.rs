@@ -8,6 +8,7 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
+use crate::record::ERROR_EVENT;
 use crate::site::experiment_metrics::{Cap, Goal};
 
 /// The columns of metrics in a row that is not about a metric. They are null.
@@ -42,7 +43,13 @@ active as (
         add_metric(&mut sql, number, metric, question);
     }
     let from = instant(question.range.start);
+    let to = instant(question.range.end);
     let holdout = text(question.held_out_arm());
+    let error = text(ERROR_EVENT);
+    let is_exposure = format!(
+        "type in ('page', 'track') and visitor is not null and regexp_matches(experiments, {})",
+        arm_pattern(question)
+    );
     let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
     let _ = write!(
         sql,
@@ -53,6 +60,13 @@ select 'other_arms', null, arm, count(*), {NO_SUMS} from exposed where arms = 1 
 select 'both', null, null, count(*), {NO_SUMS} from exposed where arms > 1 union all
 select 'earlier', null, null, count(*), {NO_SUMS}
   from exposures where exposed < {from} and last_exposed >= {from} and passes union all
+select 'errors', null, arm, count(*), {NO_SUMS} from exposed e where {COMPARED} and arm <> {holdout} and exists (
+  select 1 from events v where v.visitor = e.visitor and v.type in ('track', 'screen') and v.event = {error}
+    and v.ts >= e.exposed and v.ts < {to}) group by arm union all
+select 'first_exposure', epoch_ms(min(ts)), null, null, {NO_SUMS} from events where {is_exposure} and ts >= {from} and ts < {to} union all
+select 'last_exposure', epoch_ms(max(ts)), null, null, {NO_SUMS} from events where {is_exposure} and ts >= {from} and ts < {to} union all
+select 'last_page', epoch_ms(max(ts)), null, null, {NO_SUMS}
+  from events where type = 'page' and visitor is not null and ts >= {from} and ts < {to} union all
 select 'series', cast(epoch(b.t) as bigint), arm, count(*), {NO_SUMS}
   from exposed e asof join buckets b on e.exposed >= b.t where {COMPARED} and arm <> {holdout} group by b.t, arm",
         buckets_table(&buckets)
@@ -85,7 +99,7 @@ fn before_exposure(table: &str) -> String {
 fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFacts) {
     let from = instant(question.range.start);
     let to = instant(question.range.end);
-    let pattern = text(&format!("(^|,){}:([A-Za-z0-9_-]+|~)", question.key()));
+    let pattern = arm_pattern(question);
     let source = match question.filters.select_visits() {
         true => {
             add_referrers(sql, site);
@@ -109,6 +123,11 @@ exposures as (
   from seen where arm <> '' and visitor is not null group by 1),
 exposed as (select *, {is_compared} as is_compared from exposures where exposed >= {from} and passes)"
     );
+}
+
+/// Returns the regular expression that finds the arm in `experiments`, as its second group.
+fn arm_pattern(question: &ExperimentQuestion) -> String {
+    text(&format!("(^|,){}:([A-Za-z0-9_-]+|~)", question.key()))
 }
 
 /// Returns the condition that an arm is compared or is the holdout. If the experiment has no known arm, all arms are

@@ -1,6 +1,6 @@
 //! One exposed visitor: its goals since its first exposure, and its behaviour before it.
 
-use super::metrics::Metric;
+use super::metrics::{ERROR_BIT, Metric};
 use super::question::{BEFORE_MS, ExperimentQuestion};
 use super::read::{GOAL, RowGoal};
 use crate::insights::columns::amounts::{Amount, UNITS_PER_ONE};
@@ -75,6 +75,12 @@ impl<'r> ExposedVisitor<'r> {
         let before = self.goals(index, metric, |row| self.is_before(row));
         let was_active = self.rows.iter().any(|row| self.is_before(row));
         (VisitorValue { units: since.units, before_units: before.units, was_active }, since)
+    }
+
+    /// Returns whether an arm failed since the first exposure.
+    pub(super) fn has_error(&self) -> bool {
+        let since = self.rows.iter().filter(|row| row.has(GOAL) && row.time_ms() >= self.first.time_ms());
+        since.into_iter().any(|row| self.goals[row.value as usize].metrics & ERROR_BIT != 0)
     }
 
     /// Returns whether a row counts as before the first exposure, by its time and in the order of the log. Rows that arrive after

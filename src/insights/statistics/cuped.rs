@@ -13,6 +13,9 @@ use super::moments::{MeanPair, covariance};
 /// Below this number, both covariates have the same information, and their factors would consist of rounding errors.
 const DETERMINANT_MIN: f64 = 1e-9;
 
+/// Maximum of a sum that is a rounding error, relative to its two numbers.
+const RESIDUE_MAX: f64 = 1e-12;
+
 /// The sums over the visitors of an arm for a metric after the first exposure, and for the covariates.
 ///
 /// A visitor whose metric before the exposure is not 0 is active. So the sum of the products of the two covariates is
@@ -126,7 +129,8 @@ impl Adjustment {
         let of_common_mean = quadratic(&all.covariates, factors) / visitors;
         let mean = |arm: &CupedSums| {
             let own = arm.means_of_covariates();
-            arm.after / arm.visitors + dot(factors, [0, 1].map(|at| common_mean[at] - own[at]))
+            let change = dot(factors, [0, 1].map(|at| common_mean[at] - own[at]));
+            sum_without_residue(arm.after / arm.visitors, change)
         };
         let [(a_adjusted, a_common), (b_adjusted, b_common)] = spreads.map(|spread| spread.adjusted(factors));
         let parts = [a_adjusted / a.visitors, b_adjusted / b.visitors];
@@ -141,6 +145,13 @@ impl Adjustment {
         };
         Some(Self { factors, means })
     }
+}
+
+/// Returns the sum of two numbers. If they cancel each other except for a rounding error, returns 0. A change relative to a
+/// rounding error would be a huge number without a meaning.
+fn sum_without_residue(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    if sum.abs() <= RESIDUE_MAX * (a.abs() + b.abs()) { 0.0 } else { sum }
 }
 
 fn dot(a: Pair, b: Pair) -> f64 {

@@ -8,6 +8,9 @@ use super::distributions::ln_gamma;
 /// The concentration of the Dirichlet prior. The mean of the prior is the planned shares. A larger concentration finds
 /// small deviations sooner, and large deviations later.
 const CONCENTRATION: f64 = 100.0;
+/// The concentration for visitors with an error. An arm that fails has many times the errors of the others, so a small number of
+/// them must be enough.
+const ERROR_CONCENTRATION: f64 = 10.0;
 /// Maximum Bayes factor without an alarm. If the Bayes factor is higher, there is an alarm. If an experiment has no
 /// mismatch, the probability that it ever has an alarm is at most 1/1,000.
 pub const BAYES_FACTOR_MAX: f64 = 1_000.0;
@@ -53,24 +56,35 @@ fn planned_arms(visitor_counts: &[u64], weights: &[f64]) -> Option<Vec<PlannedAr
 /// each arm. The result is valid at every look: the Bayes factor is the product of those of the periods, and each of them is at
 /// most 1 on average without a mismatch. `None` if no period has two arms with a weight.
 pub fn test_any_time(periods: &[(Vec<u64>, Vec<f64>)]) -> Option<Mismatch> {
-    let factors =
-        periods.iter().filter_map(|(visitor_counts, weights)| ln_bayes_factor(visitor_counts, weights));
-    let ln_bayes_factor = factors.reduce(|sum, factor| sum + factor)?;
-    Some(Mismatch {
+    let factors = periods
+        .iter()
+        .filter_map(|(visitor_counts, weights)| ln_bayes_factor(visitor_counts, weights, CONCENTRATION));
+    factors.reduce(|sum, factor| sum + factor).map(mismatch)
+}
+
+/// Tests whether the visitors with an error are split among the arms like all visitors. `None` if fewer than two arms have
+/// visitors.
+pub fn test_errors(error_counts: &[u64], visitor_counts: &[u64]) -> Option<Mismatch> {
+    let weights: Vec<f64> = visitor_counts.iter().map(|count| *count as f64).collect();
+    ln_bayes_factor(error_counts, &weights, ERROR_CONCENTRATION).map(mismatch)
+}
+
+fn mismatch(ln_bayes_factor: f64) -> Mismatch {
+    Mismatch {
         ln_bayes_factor,
         p: (-ln_bayes_factor).exp().min(1.0),
         is_alarm: ln_bayes_factor > BAYES_FACTOR_MAX.ln(),
-    })
+    }
 }
 
 /// Returns the logarithm of the Bayes factor. `None` if fewer than two arms have a weight.
-fn ln_bayes_factor(visitor_counts: &[u64], weights: &[f64]) -> Option<f64> {
+fn ln_bayes_factor(visitor_counts: &[u64], weights: &[f64], concentration: f64) -> Option<f64> {
     let arms = planned_arms(visitor_counts, weights)?;
     let total: f64 = arms.iter().map(|arm| arm.visitors).sum();
-    let prior = ln_gamma(CONCENTRATION) - ln_gamma(CONCENTRATION + total);
+    let prior = ln_gamma(concentration) - ln_gamma(concentration + total);
     let terms = arms.iter().map(|PlannedArm { visitors, share }| {
-        let concentration = CONCENTRATION * share;
-        ln_gamma(concentration + visitors) - ln_gamma(concentration) - visitors * share.ln()
+        let own = concentration * share;
+        ln_gamma(own + visitors) - ln_gamma(own) - visitors * share.ln()
     });
     Some(prior + terms.sum::<f64>())
 }

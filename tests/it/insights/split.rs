@@ -356,7 +356,7 @@ fn filters_keep_the_visitors_whose_first_exposure_passes() {
 }
 
 /// Returns the list over the events.
-fn list(known: Vec<(KnownExperiment, Places)>, events: &[Event], memory_bytes: u64) -> Value {
+pub(super) fn list(known: Vec<(KnownExperiment, Places)>, events: &[Event], memory_bytes: u64) -> Value {
     let now_ms = START_MS + 20 * DAY_MS;
     let question =
         ExperimentsQuestion::parse([].into_iter(), &Zone::utc(), now_ms, known).expect("a question");

@@ -98,6 +98,28 @@ fn the_unit_of_a_covariate_does_not_change_the_result() {
 }
 
 #[test]
+fn an_adjusted_baseline_of_zero_has_no_relative_change() {
+    // The baseline converted only visitors with the metric before, of whom it had more.
+    let arm = |visitors: f64, before: f64, active: f64, converted: f64| CupedSums {
+        visitors,
+        after: converted,
+        after_squares: converted,
+        before,
+        before_squares: before,
+        active,
+        products: converted,
+        after_of_active: converted,
+    };
+    let means = (1..200).filter_map(|before| {
+        let a = arm(300.0, f64::from(before), 200.0, f64::from(before));
+        Adjustment::of(&a, &arm(300.0, 0.0, 100.0, 0.0)).map(|adjusted| adjusted.means.a)
+    });
+    for mean in means {
+        assert!(mean == 0.0 || mean.abs() > 1e-9, "{mean}");
+    }
+}
+
+#[test]
 fn without_two_different_covariates_a_comparison_is_not_adjusted() {
     let of = |before: fn(u64) -> f64, active: fn(u64) -> bool| {
         let visitor = move |i: u64| Visitor { after: (i % 3) as f64, before: before(i), active: active(i) };
