@@ -23,9 +23,9 @@ pub struct PhaseArm {
 }
 
 impl PhaseArm {
-    /// Returns whether another definition has this arm. A weight of file format 1 differs by the residue of its calculation.
-    fn is_same(&self, other: &Self) -> bool {
-        self.key == other.key && (self.weight - other.weight).abs() < RESIDUE_MAX
+    /// Returns whether another arm has this weight. A weight of file format 1 differs by the residue of its calculation.
+    fn has_weight_of(&self, other: &Self) -> bool {
+        (self.weight - other.weight).abs() < RESIDUE_MAX
     }
 }
 
@@ -109,12 +109,23 @@ impl Phase {
         self.coverages.partition_point(|coverage| coverage.from_ms <= time_ms).saturating_sub(1)
     }
 
-    /// Goes on with a newer definition. Returns whether that is possible: the arms, the seed and the holdout are the same, so
-    /// every enrolled visitor keeps the arm.
+    /// Returns the authored members by which a newer definition begins a phase. Empty if the phase goes on: every enrolled
+    /// visitor keeps the arm.
+    pub(crate) fn members_of_new_phase(&self, newer: &Self) -> Vec<&'static str> {
+        let keys = |phase: &Self| phase.arms.iter().map(|arm| arm.key.clone()).collect::<Vec<_>>();
+        let mut arms = self.arms.iter().zip(&newer.arms);
+        let members = [
+            ("variants", keys(self) != keys(newer)),
+            ("weights", !arms.all(|(arm, newer)| arm.has_weight_of(newer))),
+            ("seed", self.seed != newer.seed),
+            ("holdout", self.holdout != newer.holdout),
+        ];
+        members.into_iter().filter(|(_, differs)| *differs).map(|(member, _)| member).collect()
+    }
+
+    /// Goes on with a newer definition. Returns whether that is possible.
     fn go_on(&mut self, newer: &Self) -> bool {
-        let has_same_arms = self.arms.len() == newer.arms.len()
-            && self.arms.iter().zip(&newer.arms).all(|(arm, newer)| arm.is_same(newer));
-        if !has_same_arms || self.seed != newer.seed || self.holdout != newer.holdout {
+        if !self.members_of_new_phase(newer).is_empty() {
             return false;
         }
         self.arms.clone_from(&newer.arms);
