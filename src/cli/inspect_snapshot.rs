@@ -12,10 +12,11 @@ use serde_json::{Value as Json, json};
 use crate::checksum;
 use crate::events::time;
 use crate::site::catalog::directory::list_snapshot_names;
+use crate::site::comparison::metrics_json;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{
-    ArchivedExperiment, ArchivedMetrics, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRoute,
-    ArchivedRouteTarget, ArchivedSite,
+    ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRoute, ArchivedRouteTarget,
+    ArchivedSite,
 };
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 use crate::site::snapshot::pieces::Pieces;
@@ -54,18 +55,6 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
         "routes": site.routes.iter().map(|route| route_json(site, route)).collect::<Vec<_>>(),
     });
     format!("{document:#}")
-}
-
-/// Returns the metrics of an experiment, as authored.
-fn metrics_json(metrics: &ArchivedMetrics) -> serde_json::Value {
-    let guardrails = metrics.guardrails.iter().map(|rail| {
-        json!({ "goal": rail.goal.as_str(), "margin": rail.margin.to_native(), "lowerIsBetter": rail.lower_is_better })
-    });
-    json!({ "goal": metrics.goal.as_ref().map(|goal| goal.as_str()),
-        "value": metrics.value.as_ref().map(|value| value.as_str()),
-        "cap": metrics.cap.as_ref().map(|cap| cap.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
-        "planned": metrics.planned.as_ref().map(|planned| planned.to_native()),
-        "window": metrics.window.as_ref().map(|window| window.as_str()) })
 }
 
 /// Returns the collections that queries use, each with the number of its items that some query can return.

@@ -1,25 +1,112 @@
-//! `parallax lint`: compiles the directory of a site without writing a file.
+//! `parallax lint`: compiles the directory of a site without writing a file, and compares it with another version.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::json;
 
-use super::site_directory::{Target, compile_files, counted, print_warnings, read_files};
+use super::other_version::{OtherVersion, open_compiled};
+use super::site_directory::{
+    CompiledDirectory, Target, compile_files, counted, present_ms, print_warnings, read_files,
+};
 use super::{CliError, print_line};
+use crate::site::comparison::{SiteComparison, compare};
+use crate::site::source::diagnostics::Diagnostics;
+use crate::site::source::files::Files;
+
+pub(super) const EXAMPLES: &str = "\
+Report errors and warnings:
+  parallax lint my-site
+
+Say how each experiment changes if my-site replaces the version that a server serves:
+  parallax lint my-site --against snapshots/
+
+Let CI fail if a change moves the visitors of a running experiment to other arms:
+  parallax lint my-site --against snapshots/ --deny new-phase
+
+Exit codes: 0 success, also with warnings; 1 errors, a denied change, or nothing to compare with; 2 a bad command line.";
 
 #[derive(Debug, Args)]
 pub(super) struct LintArgs {
     /// The directory of the site: site.json, audiences.json, routes/ ...
     site: PathBuf,
+    /// Also say how each experiment changes if the site replaces another version of it: a snapshot, a snapshots directory,
+    /// of which the served version counts, or the directory of a site. Standings are those at SOURCE_DATE_EPOCH, else now.
+    #[arg(long, value_name = "FILE|DIR")]
+    against: Option<PathBuf>,
+    /// Report each change of this kind as an error, with its place. The exit code is 1.
+    #[arg(long, value_name = "CHANGE", value_enum, requires = "against")]
+    deny: Option<DeniedChange>,
+    /// Format of standard output. Errors and warnings are text on standard error.
+    #[arg(long, value_enum, default_value_t = Format::Text, requires = "against")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DeniedChange {
+    /// Another list of variants, other weights, another seed or another holdout of an experiment.
+    NewPhase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each experiment that changes.
+    Text,
+    /// One object, with the old and the new value of each member that changes.
+    Json,
 }
 
 pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
     let directory = compile_files(&files, Target::default(), |_| Ok(0))?;
-    let warnings = &directory.compiled.warnings;
-    print_warnings(warnings, &files);
-    let site = directory.site;
+    print_warnings(&directory.compiled.warnings, &files);
+    let Some(path) = &args.against else { return print_line(&summarize(&directory)) };
+    let other = OtherVersion::read(path, &directory.site)?;
+    let compiled = open_compiled(&directory.compiled.bytes)?;
+    let comparison = compare(other.site(), compiled.site(), present_ms());
+    match args.format {
+        Format::Text => {
+            print_line(&format!("{}\n{comparison}", other.describe(&directory.site)))?;
+            print_line(&summarize(&directory))?;
+        }
+        Format::Json => print_json(&other, &comparison, &directory)?,
+    }
+    match args.deny {
+        None => Ok(()),
+        Some(DeniedChange::NewPhase) => {
+            refuse_new_phases(&comparison.new_phase_errors(&directory.source), &files)
+        }
+    }
+}
+
+fn summarize(directory: &CompiledDirectory) -> String {
+    let site = &directory.site;
     let routes = counted(directory.compiled.routes.len(), "route");
-    let warnings = counted(warnings.len(), "warning");
-    print_line(&format!("site {site}: {routes}, 0 errors, {warnings}"))
+    let warnings = counted(directory.compiled.warnings.len(), "warning");
+    format!("site {site}: {routes}, 0 errors, {warnings}")
+}
+
+fn print_json(
+    other: &OtherVersion,
+    comparison: &SiteComparison,
+    directory: &CompiledDirectory,
+) -> Result<(), CliError> {
+    let mut document = comparison.to_json();
+    document["site"] = json!(directory.site);
+    document["routes"] = json!(directory.compiled.routes.len());
+    document["warnings"] = json!(directory.compiled.warnings.len());
+    let version = other.version().map(|version| version.to_string());
+    document["against"] = json!({ "path": other.path.to_string_lossy(), "version": version });
+    print_line(&format!("{document:#}"))
+}
+
+/// Returns the error of `--deny new-phase` if there is a new phase.
+fn refuse_new_phases(errors: &Diagnostics, files: &Files) -> Result<(), CliError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let report = errors.report(files);
+    let errors_shown: String = report.diagnostics.iter().map(|error| format!("error: {error}\n")).collect();
+    let phases = counted(errors.len(), "new phase");
+    Err(CliError::Source(format!("{errors_shown}error: --deny new-phase does not allow {phases}")))
 }

@@ -23,6 +23,7 @@ mod inspect;
 pub mod inspect_snapshot;
 mod lint;
 mod migrate;
+mod other_version;
 mod output_file;
 pub mod print_config;
 mod progress;
@@ -83,6 +84,9 @@ enum Command {
     #[command(after_help = dev::EXAMPLES)]
     Dev(Box<dev::DevArgs>),
     /// Report all errors and warnings of the directory of a site. Writes nothing.
+    ///
+    /// With --against it also says how each experiment changes if the site replaces another version.
+    #[command(after_help = lint::EXAMPLES)]
     Lint(lint::LintArgs),
     /// Compile the directory of a site to a snapshot. Reports all errors at once.
     #[command(after_help = "Publish by compiling into the snapshots directory of a running server:\n  \

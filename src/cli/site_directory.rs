@@ -42,6 +42,13 @@ pub(super) fn source_date_epoch() -> Result<Option<u64>, CliError> {
     seconds.ok_or_else(wrong).map(Some)
 }
 
+/// Returns the time of `SOURCE_DATE_EPOCH`, else that of the clock, in milliseconds since 1970. An invalid time is an error only
+/// where it gives the version.
+pub(super) fn present_ms() -> i64 {
+    let epoch_s = source_date_epoch().ok().flatten();
+    epoch_s.map_or_else(clock::now_ms, |seconds| seconds.saturating_mul(1_000) as i64)
+}
+
 /// Reads the files of a site directory.
 pub(super) fn read_files(directory: &Path) -> Result<Files, CliError> {
     Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))
@@ -69,10 +76,7 @@ pub(super) fn compile_files(
     drop(bar);
     let mut compiled =
         compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(files).to_string()))?;
-    // An invalid time is an error only where it gives the version.
-    let epoch_s = source_date_epoch().ok().flatten();
-    let now_ms = epoch_s.map_or_else(clock::now_ms, |seconds| seconds.saturating_mul(1_000) as i64);
-    warn_about_past(&source, now_ms, &mut compiled.warnings);
+    warn_about_past(&source, present_ms(), &mut compiled.warnings);
     let site = source.site.as_ref().map_or_else(String::new, |site| site.site.to_string());
     Ok(CompiledDirectory { site, version, source, compiled })
 }

@@ -5,9 +5,11 @@
 //!                          `--> diagnostics (for the author)
 //! snapshot file --snapshot: seal, map, verify--> Snapshot --catalog: versions, directory--> CurrentCatalog --> workers
 //! content queries of a published site run in query/; typescript/ writes the types of a source
+//! comparison/ compares two versions of a site
 //! ```
 
 pub mod catalog;
+pub mod comparison;
 pub mod compile;
 pub mod experiment_metrics;
 mod inotify;

@@ -86,10 +86,15 @@ fn stamp_from_metadata(metadata: &fs::Metadata) -> FileStamp {
 /// # Errors
 /// The system's error, for example `OutOfMemory`.
 pub(crate) fn copy_sealed(file: &mut File, bytes_max: u64) -> io::Result<File> {
+    file.rewind()?;
+    seal(file.take(bytes_max))
+}
+
+/// Copies bytes into sealed memory, as [`copy_sealed`] does.
+pub(crate) fn seal(mut bytes: impl Read) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut copy = File::from(memfd_create("snapshot", flags)?);
-    file.rewind()?;
-    io::copy(&mut file.take(bytes_max), &mut copy)?;
+    io::copy(&mut bytes, &mut copy)?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     fcntl_add_seals(copy.as_fd(), seals)?;
     Ok(copy)

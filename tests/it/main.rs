@@ -18,6 +18,8 @@ mod strict;
 mod authoring;
 // User-Agent parsing.
 mod agent;
+// The changes of experiments between two versions of a site.
+mod against;
 // The example site of the format description: compiled, published, replaced and removed.
 mod example_site;
 // Each bound of a site.

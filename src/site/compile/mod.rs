@@ -45,6 +45,7 @@ use self::content::{Collections, DiagnosticSink};
 use self::embed::EmbeddedQueries;
 use self::experiments::Experiments;
 use self::layout::PageCompiler;
+pub(crate) use self::operands::time_text;
 use self::piece::PieceBuilder;
 use super::snapshot::format::{ArchivedQuery, Query, Site};
 use super::source::diagnostics::Diagnostics;

@@ -192,10 +192,9 @@ fn recorded_path(authored_path: &str, is_prefix: bool) -> String {
     if path.starts_with('/') { path } else { format!("/{path}") }
 }
 
-/// Returns a time of RFC 3339, to the second, of milliseconds since 1970.
-pub(super) fn time_text(time_ms: i64) -> String {
-    let time = jiff::Timestamp::from_second(time_ms.div_euclid(1_000)).unwrap_or_default();
-    time.to_string()
+/// Returns a time of RFC 3339 of milliseconds since 1970. A time that is no year of RFC 3339 is 1970.
+pub(crate) fn time_text(time_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(time_ms).unwrap_or_default().to_string()
 }
 
 /// Parses a time of RFC 3339 to milliseconds since 1970.

@@ -45,7 +45,7 @@ fn check_winner(experiment: &Experiment, report: Report<'_>) {
         let expected = format!("one of `variants`: {}", arms.join(", "));
         report("winner", "unknown arm", expected, winner.to_string());
     } else if experiment.to.is_none() {
-        let now = time_text(clock::now_ms());
+        let now = time_text(clock::now_s() as i64 * 1_000);
         let expected = format!("the time from which it is shown, such as \"to\": \"{now}\"");
         report("winner", "a winner without `to`", expected, "no `to`".to_owned());
     }

@@ -82,10 +82,23 @@ impl Snapshot {
         // Check the header alone first, so that a large file that is not a complete snapshot costs nothing.
         parse_header(&read_header_bytes(file)?, file_bytes)?;
         let charge = budget.reserve(file_bytes)?;
-        let copy = storage::copy_sealed(file, file_bytes)?;
+        Self::open_sealed(&storage::copy_sealed(file, file_bytes)?, charge, budget)
+    }
+
+    /// Opens a compiled snapshot that is in no file.
+    ///
+    /// # Errors
+    /// The first reason to reject it.
+    pub fn open_bytes(bytes: &[u8], budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
+        let charge = budget.reserve(bytes.len() as u64)?;
+        Self::open_sealed(&storage::seal(bytes)?, charge, budget)
+    }
+
+    /// Maps and verifies sealed memory. `charge` is the reservation of its size.
+    fn open_sealed(copy: &File, charge: Reservation, budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
         // SAFETY: the file is our own memfd with the seals SHRINK, GROW and WRITE: no process can change or
         // truncate the mapped bytes, for as long as they are mapped.
-        let map = unsafe { Mmap::map(&copy) }?;
+        let map = unsafe { Mmap::map(copy) }?;
         let header = parse_header(&map, map.len() as u64)?;
         let payload = &map[HEADER_BYTES..];
         if header.compute_hash(payload) != header.hash {
@@ -106,7 +119,7 @@ impl Snapshot {
 
     /// Returns the site in the snapshot.
     pub fn site(&self) -> &ArchivedSite {
-        // SAFETY: `open_file` checked exactly these bytes as an archive of `Site` with its root at the end,
+        // SAFETY: `open_sealed` checked exactly these bytes as an archive of `Site` with its root at the end,
         // and they are sealed. The map lives as long as `self`.
         unsafe { rkyv::access_unchecked::<ArchivedSite>(&self.map[self.archive_offset()..]) }
     }

@@ -1,0 +1,208 @@
+//! The comparison of two versions of a site: the changes of its experiments, which an author reads before a publication.
+//!
+//! Input are the site that is served, the site that replaces it, and a time. [`super::catalog::phases`] has the rule by which a
+//! change begins a phase. The comparison covers the definitions of the experiments. It does not cover the rules and
+//! audiences around them.
+
+mod denied;
+mod members;
+mod render;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value as Json;
+
+pub(crate) use self::members::metrics_json;
+use self::members::{METRICS, MemberChange, SiteExperiment};
+use super::catalog::phases::Phase;
+use super::snapshot::format::{ArchivedExperiment, ArchivedSite, Standing};
+
+/// A kind of change of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The older version does not have the experiment.
+    New,
+    /// The newer version does not have the experiment.
+    Removed,
+    /// The variants, weights, seed or holdout change, so a phase begins.
+    NewPhase,
+    /// The coverage changes. The phase goes on.
+    Ramped,
+    Namespace,
+    /// The begin, the end or the winner changes.
+    Rescheduled,
+    /// The experiment runs, and had not started before.
+    Started,
+    /// The experiment has not started, and had before.
+    Postponed,
+    /// The experiment runs, and had ended before.
+    Resumed,
+    /// The experiment ended without a winner.
+    Ended,
+    /// The experiment ended with a winner, or has another winner.
+    Decided,
+    Metrics,
+}
+
+impl ChangeKind {
+    /// Returns the name that the JSON document has.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Removed => "removed",
+            Self::NewPhase => "new_phase",
+            Self::Ramped => "ramped",
+            Self::Namespace => "namespace",
+            Self::Rescheduled => "rescheduled",
+            Self::Started => "started",
+            Self::Postponed => "postponed",
+            Self::Resumed => "resumed",
+            Self::Ended => "ended",
+            Self::Decided => "decided",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+/// The standing of an experiment in one of the two versions.
+#[derive(Debug, Clone, PartialEq)]
+struct Side {
+    standing: Standing,
+    /// The arm that all visitors get, if the experiment is decided.
+    winner: Option<String>,
+}
+
+impl Side {
+    fn new(experiment: &ArchivedExperiment, now_ms: i64) -> Self {
+        let standing = experiment.standing(now_ms);
+        let winner = match standing {
+            Standing::Decided(arm) => Some(experiment.arms[arm].as_str().to_owned()),
+            Standing::NotStarted | Standing::Running | Standing::Ended => None,
+        };
+        Self { standing, winner }
+    }
+
+    /// Returns the kind of change from this standing to that of the newer version.
+    fn change(&self, newer: &Self) -> Option<ChangeKind> {
+        // The index of the winner changes with the order of the arms.
+        if self.standing.name() == newer.standing.name() && self.winner == newer.winner {
+            return None;
+        }
+        Some(match newer.standing {
+            Standing::NotStarted => ChangeKind::Postponed,
+            Standing::Running if self.standing == Standing::NotStarted => ChangeKind::Started,
+            Standing::Running => ChangeKind::Resumed,
+            Standing::Ended => ChangeKind::Ended,
+            Standing::Decided(_) => ChangeKind::Decided,
+        })
+    }
+}
+
+/// The change of one experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExperimentChange {
+    /// The key of the experiment.
+    pub key: String,
+    /// The kinds of change. Never empty.
+    pub kinds: Vec<ChangeKind>,
+    /// The members that differ. All members if only one version has the experiment.
+    pub members: Vec<MemberChange>,
+    /// The members by which a phase begins. Empty without [`ChangeKind::NewPhase`].
+    pub phase_members: Vec<&'static str>,
+    before: Option<Side>,
+    after: Option<Side>,
+}
+
+impl ExperimentChange {
+    /// Compares the two versions of an experiment. `None` if nothing changes.
+    fn between(before: SiteExperiment<'_>, after: SiteExperiment<'_>, now_ms: i64) -> Option<Self> {
+        let members = before.changes(after);
+        let phase = |version: SiteExperiment<'_>| Phase::begin(version.experiment, now_ms);
+        let phase_members = phase(before).members_of_new_phase(&phase(after));
+        let differs = |names: &[&str]| members.iter().any(|change| names.contains(&change.member));
+        let side = |version: SiteExperiment<'_>| Side::new(version.experiment, now_ms);
+        let kinds = [
+            (!phase_members.is_empty()).then_some(ChangeKind::NewPhase),
+            differs(&["coverage"]).then_some(ChangeKind::Ramped),
+            differs(&["namespace"]).then_some(ChangeKind::Namespace),
+            differs(&["from", "to", "winner"]).then_some(ChangeKind::Rescheduled),
+            side(before).change(&side(after)),
+            differs(&METRICS).then_some(ChangeKind::Metrics),
+        ];
+        let kinds: Vec<ChangeKind> = kinds.into_iter().flatten().collect();
+        (!kinds.is_empty()).then(|| Self {
+            key: after.experiment.key.get().to_owned(),
+            kinds,
+            members,
+            phase_members,
+            before: Some(side(before)),
+            after: Some(side(after)),
+        })
+    }
+
+    fn new(after: SiteExperiment<'_>, now_ms: i64) -> Self {
+        let change = |(member, value)| MemberChange { member, before: Json::Null, after: value };
+        let side = Side::new(after.experiment, now_ms);
+        let ended = match side.standing {
+            Standing::NotStarted | Standing::Running => None,
+            Standing::Ended => Some(ChangeKind::Ended),
+            Standing::Decided(_) => Some(ChangeKind::Decided),
+        };
+        Self {
+            key: after.experiment.key.get().to_owned(),
+            kinds: std::iter::once(ChangeKind::New).chain(ended).collect(),
+            members: after.members().into_iter().map(change).collect(),
+            phase_members: Vec::new(),
+            before: None,
+            after: Some(side),
+        }
+    }
+
+    fn removed(before: SiteExperiment<'_>, now_ms: i64) -> Self {
+        let change = |(member, value)| MemberChange { member, before: value, after: Json::Null };
+        Self {
+            key: before.experiment.key.get().to_owned(),
+            kinds: vec![ChangeKind::Removed],
+            members: before.members().into_iter().map(change).collect(),
+            phase_members: Vec::new(),
+            before: Some(Side::new(before.experiment, now_ms)),
+            after: None,
+        }
+    }
+}
+
+/// The differences between two versions of a site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteComparison {
+    /// The time at which the standings are compared, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// The experiments that change, sorted by key.
+    pub changes: Vec<ExperimentChange>,
+    /// The number of experiments that do not change.
+    pub unchanged_count: usize,
+}
+
+/// Compares two versions of a site at a time. `before` is `None` if the site is new.
+pub fn compare(before: Option<&ArchivedSite>, after: &ArchivedSite, now_ms: i64) -> SiteComparison {
+    let older = before.map(by_key).unwrap_or_default();
+    let newer = by_key(after);
+    let keys: BTreeSet<&str> = older.keys().chain(newer.keys()).copied().collect();
+    let key_count = keys.len();
+    let changes = keys.into_iter().filter_map(|key| {
+        let before = older.get(key).copied();
+        let Some(after) = newer.get(key).copied() else {
+            return before.map(|before| ExperimentChange::removed(before, now_ms));
+        };
+        match before {
+            Some(before) => ExperimentChange::between(before, after, now_ms),
+            None => Some(ExperimentChange::new(after, now_ms)),
+        }
+    });
+    let changes: Vec<ExperimentChange> = changes.collect();
+    SiteComparison { now_ms, unchanged_count: key_count - changes.len(), changes }
+}
+
+fn by_key(site: &ArchivedSite) -> BTreeMap<&str, SiteExperiment<'_>> {
+    let experiments = site.experiments.iter();
+    experiments.map(|experiment| (experiment.key.get(), SiteExperiment { site, experiment })).collect()
+}
