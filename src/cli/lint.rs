@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use super::enrolments::count_enrolments;
 use super::other_version::{OtherVersion, open_compiled};
 use super::site_directory::{
     CompiledDirectory, Target, compile_files, counted, present_ms, print_warnings, read_files,
@@ -21,6 +22,9 @@ Report errors and warnings:
 Say how each experiment changes if my-site replaces the version that a server serves:
   parallax lint my-site --against snapshots/
 
+Also count the enrolled visitors whom each change concerns:
+  parallax lint my-site --against snapshots/ --data data/
+
 Let CI fail if a change moves the visitors of a running experiment to other arms:
   parallax lint my-site --against snapshots/ --deny new-phase
 
@@ -34,6 +38,10 @@ pub(super) struct LintArgs {
     /// of which the served version counts, or the directory of a site. Standings are those at SOURCE_DATE_EPOCH, else now.
     #[arg(long, value_name = "FILE|DIR")]
     against: Option<PathBuf>,
+    /// Also count the visitor IDs that are enrolled in the changed experiments, in the profiles of a data directory (serve
+    /// --data). A server may use it meanwhile. It needs as much memory as the profiles.
+    #[arg(long, value_name = "DIR", requires = "against")]
+    data: Option<PathBuf>,
     /// Report each change of this kind as an error, with its place. The exit code is 1.
     #[arg(long, value_name = "CHANGE", value_enum, requires = "against")]
     deny: Option<DeniedChange>,
@@ -63,7 +71,11 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let Some(path) = &args.against else { return print_line(&summarize(&directory)) };
     let other = OtherVersion::read(path, &directory.site)?;
     let compiled = open_compiled(&directory.compiled.bytes)?;
-    let comparison = compare(other.site(), compiled.site(), present_ms());
+    let mut comparison = compare(other.site(), compiled.site(), present_ms());
+    if let Some(data) = &args.data {
+        let hashes = comparison.phase_hashes().collect();
+        comparison.add_enrolments(&count_enrolments(data, &directory.site, hashes)?);
+    }
     match args.format {
         Format::Text => {
             print_line(&format!("{}\n{comparison}", other.describe(&directory.site)))?;

@@ -13,6 +13,7 @@ pub mod contains;
 pub mod demo;
 mod demo_traffic;
 mod dev;
+mod enrolments;
 mod erasures;
 mod export;
 mod health;

@@ -4,6 +4,7 @@
 //! allocates nothing.
 
 use super::apply::KeyHasher;
+use super::profile::enrolments::Enrolments;
 use super::profile::profile::{Profile, decode_alias, decode_enrolments};
 use super::store::table::{Key, PinnedReader, TableReader};
 use crate::record::IdKind;
@@ -87,6 +88,29 @@ impl PinnedProfiles<'_> {
         for value in self.table.values(shard_index)? {
             entries += 1;
             Profile::decode(value).iter().for_each(&mut *visit);
+        }
+        Some(entries)
+    }
+
+    /// Passes the enrolments of each ID of a site in a shard to `visit`. Returns the number of entries, or `None` after the last
+    /// shard.
+    pub(crate) fn visit_enrolments(
+        &self,
+        shard_index: usize,
+        site: &str,
+        visit: &mut dyn FnMut(Enrolments<'_>),
+    ) -> Option<usize> {
+        let mut entries = 0;
+        for value in self.table.values(shard_index)? {
+            entries += 1;
+            let enrolments = decode_enrolments(value);
+            // An alias does not have its site. The profile of its user does.
+            let user_value = || decode_alias(value).map_or(Some(value), |user_key| self.table.get(user_key));
+            let is_of_site =
+                || user_value().and_then(Profile::decode).is_some_and(|user| user.site() == site);
+            if enrolments != Enrolments::NONE && is_of_site() {
+                visit(enrolments);
+            }
         }
         Some(entries)
     }

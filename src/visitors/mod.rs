@@ -9,7 +9,8 @@
 //! [`lookup`] reads it from the workers. The rule of ties and owners is `events::identity`. [`ownership`] finds the
 //! records of a visitor, and [`erasure`] erases them. [`erasure_list`] is a file with the erasures of a log.
 //! [`refold`] finds the state of a visitor in the past. [`verify`] compares two checkpoints. [`backup`] copies a data
-//! directory, and [`restored_erasures`] carries out erasures in the copy.
+//! directory, and [`restored_erasures`] carries out erasures in the copy. [`folded_directory`] folds a data directory for a command,
+//! and [`enrolment_counts`] counts the enrolments of a table.
 //!
 //! Invariants: the table is a function of the records in their order, of its hash key and of its memory limit. This
 //! module knows no HTTP. Time comes from the records, or from a clock that the caller passes. Damaged bytes of a table
@@ -19,8 +20,10 @@ pub mod apply;
 pub(crate) mod backup;
 pub mod checkpoint;
 pub(crate) mod comparison;
+pub(crate) mod enrolment_counts;
 pub mod erasure;
 pub(crate) mod erasure_list;
+pub(crate) mod folded_directory;
 pub mod live;
 pub mod lookup;
 pub(crate) mod migration;

@@ -3,6 +3,8 @@
 //! Each directory of `tests/golden/against/` has two versions of a site and the output of the comparison as text and as JSON. Run
 //! the test with `PARALLAX_BLESS=1` to write the output again.
 
+mod enrolments;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -70,6 +70,10 @@ struct Side {
     standing: Standing,
     /// The arm that all visitors get, if the experiment is decided.
     winner: Option<String>,
+    /// The hash that the enrolments of this definition have.
+    phase_hash: u32,
+    /// The number of IDs with such an enrolment, if it was counted.
+    enrolled_count: Option<u64>,
 }
 
 impl Side {
@@ -79,7 +83,7 @@ impl Side {
             Standing::Decided(arm) => Some(experiment.arms[arm].as_str().to_owned()),
             Standing::NotStarted | Standing::Running | Standing::Ended => None,
         };
-        Self { standing, winner }
+        Self { standing, winner, phase_hash: experiment.phase_hash.to_native(), enrolled_count: None }
     }
 
     /// Returns the kind of change from this standing to that of the newer version.
@@ -180,6 +184,22 @@ pub struct SiteComparison {
     pub changes: Vec<ExperimentChange>,
     /// The number of experiments that do not change.
     pub unchanged_count: usize,
+}
+
+impl SiteComparison {
+    /// Returns the hashes of the phases of both versions, which their enrolments have.
+    pub(crate) fn phase_hashes(&self) -> impl Iterator<Item = u32> {
+        let sides = self.changes.iter().flat_map(|change| [&change.before, &change.after]);
+        sides.flatten().map(|side| side.phase_hash)
+    }
+
+    /// Adds the numbers of enrolled IDs, by the hash of the phase.
+    pub(crate) fn add_enrolments(&mut self, by_phase: &BTreeMap<u32, u64>) {
+        let sides = self.changes.iter_mut().flat_map(|change| [&mut change.before, &mut change.after]);
+        for side in sides.flatten() {
+            side.enrolled_count = by_phase.get(&side.phase_hash).copied();
+        }
+    }
 }
 
 /// Compares two versions of a site at a time. `before` is `None` if the site is new.

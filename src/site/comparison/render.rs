@@ -34,9 +34,12 @@ impl ExperimentChange {
         let members = self.members.iter().map(|change| {
             (change.member.to_owned(), json!({ "before": change.before, "after": change.after }))
         });
-        let name = |side: &Option<Side>| side.as_ref().map(|side| side.standing.name());
+        let [before, after] = [&self.before, &self.after].map(Option::as_ref);
+        let standing = |side: Option<&Side>| side.map(|side| side.standing.name());
+        let enrolled = |side: Option<&Side>| side.and_then(|side| side.enrolled_count);
         json!({ "key": self.key, "changes": names, "newPhaseBy": self.phase_members,
-            "standing": { "before": name(&self.before), "after": name(&self.after) },
+            "standing": { "before": standing(before), "after": standing(after) },
+            "enrolled": { "before": enrolled(before), "after": enrolled(after) },
             "members": members.collect::<Map<_, _>>() })
     }
 
@@ -90,23 +93,76 @@ impl ExperimentChange {
         }
     }
 
-    /// Returns the effect on visitors with a recorded exposure. `None` if there is none, or if a phrase has it.
-    fn effect(&self) -> Option<&'static str> {
+    /// Returns the effect on enrolled visitors. `None` if there is none, or if a phrase has it.
+    fn effect(&self) -> Option<Effect> {
         let has = |kinds: &[ChangeKind]| self.kinds.iter().any(|kind| kinds.contains(kind));
         let standing = self.after.as_ref().map(|side| side.standing);
         match standing {
-            _ if has(&[ChangeKind::New]) => None,
-            None => Some("get no arm"),
+            None => Some(Effect::GetNoArm),
             Some(Standing::Decided(_)) => None,
-            Some(Standing::Ended) => has(&[ChangeKind::Ended]).then_some("get no arm"),
-            _ if has(&[ChangeKind::NewPhase]) => Some("start again"),
-            Some(Standing::NotStarted) => has(&[ChangeKind::Postponed]).then_some("get no arm"),
-            Some(Standing::Running) if has(&[ChangeKind::Resumed]) => Some("get their arms again"),
+            Some(Standing::Ended) => has(&[ChangeKind::Ended]).then_some(Effect::GetNoArm),
+            _ if has(&[ChangeKind::NewPhase]) => Some(Effect::StartAgain),
+            Some(Standing::NotStarted) => has(&[ChangeKind::Postponed]).then_some(Effect::GetNoArm),
+            Some(Standing::Running) if has(&[ChangeKind::Resumed]) => Some(Effect::GetArmsAgain),
+            // An experiment of an earlier publication returns.
+            Some(Standing::Running) if has(&[ChangeKind::New]) => {
+                let enrolled_count = self.after.as_ref().and_then(|side| side.enrolled_count);
+                enrolled_count.is_some_and(|count| count > 0).then_some(Effect::GetArmsAgain)
+            }
             Some(Standing::Running) => {
-                has(&[ChangeKind::Ramped, ChangeKind::Namespace]).then_some("keep their arms")
+                has(&[ChangeKind::Ramped, ChangeKind::Namespace]).then_some(Effect::KeepArms)
             }
         }
     }
+
+    /// Returns the effect on enrolled visitors as a sentence, with their number if it was counted.
+    fn effect_sentence(&self, effect: Effect) -> String {
+        let before = self.before.as_ref().or(self.after.as_ref());
+        let sentence = effect.sentence(before.and_then(|side| side.enrolled_count));
+        let again = self.after.as_ref().and_then(|side| side.enrolled_count).filter(|count| *count > 0);
+        match again.filter(|_| effect == Effect::StartAgain) {
+            Some(count) => {
+                format!("{sentence}; enrolled in this phase by an earlier publication: {}", grouped(count))
+            }
+            None => sentence,
+        }
+    }
+}
+
+/// An effect of a change on visitors with a recorded exposure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    GetNoArm,
+    StartAgain,
+    GetArmsAgain,
+    KeepArms,
+}
+
+impl Effect {
+    /// Returns the effect on this number of IDs, or on the enrolled visitors in general.
+    fn sentence(self, id_count: Option<u64>) -> String {
+        let [plural, singular] = match self {
+            Self::GetNoArm => ["get no arm", "gets no arm"],
+            Self::StartAgain => ["start again", "starts again"],
+            Self::GetArmsAgain => ["get their arms again", "gets its arm again"],
+            Self::KeepArms => ["keep their arms", "keeps its arm"],
+        };
+        match id_count {
+            None => format!("enrolled visitors {plural}"),
+            Some(1) => format!("1 enrolled ID {singular}"),
+            Some(count) => format!("{} enrolled IDs {plural}", grouped(count)),
+        }
+    }
+}
+
+/// Returns a number with a comma after each group of three digits, as in `12,403`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let (head, rest) = digits.split_at(first);
+    let groups = rest.as_bytes().chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
+    let head = (!head.is_empty()).then(|| head.to_owned());
+    head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
 }
 
 /// Writes the change as one line.
@@ -114,6 +170,6 @@ impl Display for ExperimentChange {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let phrases: Vec<String> = self.kinds.iter().map(|kind| self.phrase(*kind)).collect();
         write!(out, "{}: {}", self.key, phrases.join(", "))?;
-        self.effect().map_or(Ok(()), |effect| write!(out, "; enrolled visitors {effect}"))
+        self.effect().map_or(Ok(()), |effect| write!(out, "; {}", self.effect_sentence(effect)))
     }
 }

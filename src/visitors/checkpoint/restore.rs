@@ -93,6 +93,19 @@ pub fn restore(
 ) -> Result<RestoredTable, RestoreError> {
     // If this fails, the next checkpoint deletes the file first.
     let _ = dir.remove_temporary();
+    read_newest(dir, log_range, cost_max, progress)
+}
+
+/// Loads the table as [`restore`] does, and changes no file. A running server may have the log's lock.
+///
+/// # Errors
+/// As for [`restore`].
+pub(crate) fn read_newest(
+    dir: &CheckpointDirectory,
+    log_range: LogRange,
+    cost_max: u64,
+    progress: &mut Progress<'_>,
+) -> Result<RestoredTable, RestoreError> {
     let seqs = dir.seqs().map_err(RestoreError::List)?;
     let mut restored = load_newest(dir, seqs, log_range, cost_max, progress)?;
     let seq = restored.seq;
