@@ -13,10 +13,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::site_directory::{CompiledDirectory, Target, compile_files, counted, print_warnings, read_files};
+use super::other_version::open_compiled;
+use super::site_directory::{
+    CompiledDirectory, Target, compile_files, counted, present_ms, print_warnings, read_files,
+};
 use super::{CliError, print_line, serve};
 use crate::config::Config;
+use crate::site::comparison::compare;
 use crate::site::compile::CompiledSite;
+use crate::site::snapshot::open::Snapshot;
 use crate::site::source::files::Files;
 use crate::site::source::watcher::SourceWatcher;
 use crate::threads;
@@ -27,7 +32,8 @@ Write a site and serve it:
   parallax init my-site
   parallax dev my-site
 
-Each save compiles the site, prints errors and warnings, and prints the URL of each changed page.
+Each save compiles the site and prints errors, warnings, the change of each experiment as lint
+--against does, and the URL of each changed page.
 After an error the last version without errors stays. With &now=2026-12-24T18:00:00Z a URL shows
 its page as at that time. Snapshots and events are in a temporary directory, which is deleted at
 the end, unless --snapshots or --data name another one. Ctrl-C ends the server.";
@@ -99,6 +105,8 @@ struct SitePublisher {
     version: u64,
     /// The content hash of each published route, by path.
     routes: BTreeMap<String, [u8; 16]>,
+    /// The published site, with which the next version is compared.
+    published: Option<Snapshot>,
 }
 
 impl SitePublisher {
@@ -155,15 +163,16 @@ impl SitePublisher {
         self.last_error = Some(text);
     }
 
-    /// Prints the URLs of the changed pages of a new version.
+    /// Prints the changed experiments and the URLs of the changed pages of a new version.
     fn report(&mut self, directory: CompiledDirectory, duration: Duration) {
-        let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. }, .. } = directory;
+        let CompiledDirectory { site, version, compiled: CompiledSite { bytes, routes, .. }, .. } = directory;
         let summary = format!(
             "site {site}, version {version}, {}, {} ms",
             counted(routes.len(), "route"),
             duration.as_millis()
         );
         print_text(&format!("compiled: {summary}"));
+        self.report_experiments(&bytes);
         let changed: Vec<&String> = routes
             .iter()
             .filter(|(path, hash)| self.routes.get(*path) != Some(hash))
@@ -175,6 +184,20 @@ impl SitePublisher {
         self.site = site;
         self.version = version;
         self.routes = routes;
+    }
+
+    /// Prints a line for each experiment that a new version changes. `compiled` is its snapshot.
+    fn report_experiments(&mut self, compiled: &[u8]) {
+        // Ignore the error: the server reports why it does not serve the file.
+        let Ok(snapshot) = open_compiled(compiled) else { return };
+        let site = snapshot.site();
+        let before = self.published.as_ref().map(Snapshot::site).filter(|before| before.site == site.site);
+        if let Some(before) = before {
+            for change in compare(Some(before), site, present_ms()).changes {
+                print_text(&format!("experiment {change}"));
+            }
+        }
+        self.published = Some(snapshot);
     }
 }
 

@@ -121,6 +121,26 @@ fn a_saved_file_is_served_and_its_url_is_printed() {
 }
 
 #[test]
+fn a_save_prints_the_experiments_that_it_changes() {
+    let page = |weights: &str| {
+        let experiment = format!(r#"{{"key":"e","variants":["default","b"],"weights":{weights}}}"#);
+        format!(
+            r#"{{"path":"/","layout":{{"root":{{"props":{{}}}},"zones":{{"z":{{"default":[],"variants":{{"b":[]}},
+            "rules":[{{"experiment":{experiment}}}]}}}}}}}}"#
+        )
+    };
+    let server = DevServer::start(&[SITE, ("routes/index.json", &page("[0.5,0.5]"))]);
+    fs::write(server.path("routes/index.json"), page("[0.4,0.6]")).expect("written");
+    let change =
+        "experiment e: new phase (`weights` [0.5, 0.5] -> [0.4, 0.6]); enrolled visitors start again\n";
+    server.wait_for_output(change);
+    // The first version, and a save that changes no experiment, print none.
+    fs::write(server.path("routes/a.json"), self::page("/a", "a")).expect("written");
+    server.wait_for_output("route=/a\n");
+    assert_eq!(server.output().matches("experiment e").count(), 1, "{}", server.output());
+}
+
+#[test]
 fn a_mistake_is_printed_and_the_last_version_stays() {
     let server = DevServer::start(&[SITE, ("routes/index.json", &page("/", "one"))]);
     server.wait_for_title("/", "one");
