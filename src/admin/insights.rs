@@ -1,11 +1,12 @@
 //! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/experiments`,
-//! `/insights/experiment` and `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes `/insights/audiences` and
-//! `/visitors/records` to their thread.
+//! `/insights/experiment` and `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes
+//! `/insights/audiences`, `/insights/enrolments` and `/visitors/records` to their thread.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
+use super::enrolments::{self, EnrolmentCount};
 use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
@@ -24,6 +25,7 @@ use crate::log::Queue;
 use crate::problem::{self, Problem};
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
+use crate::visitors::enrolment_counts::EnrolmentCounts;
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::ownership::OwnershipSource;
 
@@ -120,6 +122,9 @@ impl InsightsHandler {
         if request.path == audiences::PATH {
             return self.ask_for_audiences(requests, request, scope, catalog);
         }
+        if request.path == enrolments::PATH {
+            return self.ask_for_enrolments(requests, request, scope, catalog);
+        }
         let topic = topic_of(request)?;
         check_is_read(request)?;
         if !self.is_on {
@@ -200,6 +205,24 @@ impl InsightsHandler {
         let profiles = self.profiles.reader();
         let mut count =
             AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation, scope);
+        Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
+    }
+
+    fn ask_for_enrolments<'a>(
+        &self,
+        requests: &mut SlowRequests,
+        request: &Request<'a>,
+        scope: Scope,
+        catalog: &Catalog,
+    ) -> Result<FirstStep, RequestError<'a>> {
+        check_is_read(request)?;
+        let pairs = parse_pairs(request.query)?;
+        let site = single_site(&pairs)?;
+        self.check_site(site, catalog)?;
+        let phases = enrolments::parse_phases(&pairs).map_err(RequestError::Question)?;
+        let counts = EnrolmentCounts::new(site, phases.into_iter());
+        let representation = Representation::of(request);
+        let mut count = EnrolmentCount::new(counts, self.profiles.reader(), representation, scope);
         Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
     }
 

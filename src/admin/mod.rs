@@ -8,6 +8,7 @@ mod audiences;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod console;
+mod enrolments;
 mod head_lines;
 mod health;
 mod insights;
@@ -180,7 +181,7 @@ impl AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/enrolments, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
@@ -193,7 +194,7 @@ impl AdminService {
         let log = self.metrics.scope();
         match (request.path, request.method) {
             (visitors::PATH, Method::Delete) => Scope::All,
-            (visitors::PATH | audiences::PATH, _) => log.of_profiles(),
+            (visitors::PATH | audiences::PATH | enrolments::PATH, _) => log.of_profiles(),
             _ => log,
         }
     }

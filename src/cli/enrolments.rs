@@ -1,23 +1,32 @@
-//! Counts the enrolments in a data directory for `parallax lint`.
+//! Counts enrolments for `parallax lint`: in a data directory, or on a running server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use ureq::http::Response;
+use ureq::{Agent, Body};
 
 use super::site_directory::print_warning;
 use super::{CliError, check_has_log, log_read_error};
+use crate::limits::ENROLMENT_PHASES_MAX;
 use crate::log::LogError;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::is_of_node;
 use crate::visitors::enrolment_counts::EnrolmentCounts;
 use crate::visitors::folded_directory::{FoldDirectoryError, fold_directory};
 
+/// Time limit of a request. The server ends a count after 60 s.
+const TIMEOUT: Duration = Duration::from_secs(90);
+
 /// Counts the IDs of a site that are enrolled in the phases with these hashes. Returns the numbers by the hash. Prints a warning
 /// for each place of the directory that cannot be used.
-pub(super) fn count_enrolments(
+pub(super) fn count_in_directory(
     directory: &Path,
     site: &str,
-    phase_hashes: BTreeSet<u32>,
+    phase_hashes: &BTreeSet<u32>,
 ) -> Result<BTreeMap<u32, u64>, CliError> {
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     check_has_log(directory)?;
@@ -34,12 +43,67 @@ pub(super) fn count_enrolments(
         FoldDirectoryError::Restore(error) => CliError::System(format!("{}: {error}", directory.display())),
     })?;
     folded.warnings.iter().for_each(|line| print_warning(&format!("{}: {line}", directory.display())));
-    let mut counts = EnrolmentCounts::new(site, phase_hashes.into_iter());
+    let mut counts = EnrolmentCounts::new(site, phase_hashes.iter().copied());
     let mut reader = folded.profiles.reader();
     let pinned = reader.pin();
     let mut shard = 0;
     while counts.add_shard(&pinned, shard).is_some() {
         shard += 1;
     }
-    Ok(counts.into_map())
+    Ok(counts.by_phase().clone())
+}
+
+/// The admin address of a server.
+pub(super) struct AdminAddress<'a> {
+    /// The URL, without a path.
+    pub(super) url: &'a str,
+    /// The token of `--admin-token`. `None` if the server has none.
+    pub(super) token: Option<&'a str>,
+}
+
+/// Counts as [`count_in_directory`] does, in the profiles of a running server.
+pub(super) fn count_on_server(
+    address: &AdminAddress<'_>,
+    site: &str,
+    phase_hashes: &BTreeSet<u32>,
+) -> Result<BTreeMap<u32, u64>, CliError> {
+    let config =
+        Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).proxy(None);
+    let agent: Agent = config.max_redirects(0).build().into();
+    let hashes: Vec<String> = phase_hashes.iter().map(|hash| format!("{hash:08x}")).collect();
+    let mut counts = BTreeMap::new();
+    for part in hashes.chunks(ENROLMENT_PHASES_MAX) {
+        let request = agent.get(format!("{}/insights/enrolments", address.url)).query("site", site);
+        let request = request.query_pairs(part.iter().map(|hash| ("phase", hash.as_str())));
+        let request = match address.token {
+            Some(token) => request.header("Authorization", format!("Bearer {token}")),
+            None => request,
+        };
+        let answer = read_answer(address.url, request.call())?;
+        let phases = answer["phases"].as_array().map(Vec::as_slice).unwrap_or_default();
+        counts.extend(phases.iter().filter_map(|phase| {
+            let hash = u32::from_str_radix(phase["phase"].as_str()?, 16).ok()?;
+            Some((hash, phase["enrolled"].as_u64()?))
+        }));
+    }
+    Ok(counts)
+}
+
+fn read_answer(url: &str, response: Result<Response<Body>, ureq::Error>) -> Result<Json, CliError> {
+    let no_answer = |error: ureq::Error| {
+        CliError::System(format!(
+            "{url} does not answer: {error}; name the admin address of a running server with --server"
+        ))
+    };
+    let mut response = response.map_err(no_answer)?;
+    let text = response.body_mut().read_to_string().map_err(no_answer)?;
+    let body: Json = serde_json::from_str(&text).unwrap_or_default();
+    match (response.status().as_u16(), body["detail"].as_str()) {
+        (200, _) if body["phases"].is_array() => Ok(body),
+        (401, Some(detail)) => Err(CliError::Input(format!("{url}: {detail} Use --admin-token"))),
+        (_, Some(detail)) => Err(CliError::Input(format!("{url}: {detail}"))),
+        (code, None) => Err(CliError::Input(format!(
+            "{url} answered {code}; is this the admin address of a Parallax server of this release?"
+        ))),
+    }
 }

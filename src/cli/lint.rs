@@ -1,11 +1,12 @@
 //! `parallax lint`: compiles the directory of a site without writing a file, and compares it with another version.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::enrolments::count_enrolments;
+use super::enrolments::{AdminAddress, count_in_directory, count_on_server};
 use super::other_version::{OtherVersion, open_compiled};
 use super::site_directory::{
     CompiledDirectory, Target, compile_files, counted, present_ms, print_warnings, read_files,
@@ -24,11 +25,13 @@ Say how each experiment changes if my-site replaces the version that a server se
 
 Also count the enrolled visitors whom each change concerns:
   parallax lint my-site --against snapshots/ --data data/
+  parallax lint my-site --against snapshots/ --server http://127.0.0.1:9090
 
 Let CI fail if a change moves the visitors of a running experiment to other arms:
   parallax lint my-site --against snapshots/ --deny new-phase
 
-Exit codes: 0 success, also with warnings; 1 errors, a denied change, or nothing to compare with; 2 a bad command line.";
+Exit codes: 0 success, also with warnings; 1 errors, a denied change, or nothing to compare with; 2 a bad command line;
+3 a file cannot be read, or no server answers.";
 
 #[derive(Debug, Args)]
 pub(super) struct LintArgs {
@@ -42,6 +45,13 @@ pub(super) struct LintArgs {
     /// --data). A server may use it meanwhile. It needs as much memory as the profiles.
     #[arg(long, value_name = "DIR", requires = "against")]
     data: Option<PathBuf>,
+    /// Count them in the profiles of a running server: the URL of its admin address, such as http://127.0.0.1:9090. The server
+    /// takes up to 60 s.
+    #[arg(long, value_name = "ADMIN_URL", requires = "against", conflicts_with = "data")]
+    server: Option<String>,
+    /// The Bearer token of that address (serve --admin-token). Without one, the server answers requests of its machine only.
+    #[arg(long, value_name = "TOKEN", env = "PARALLAX_ADMIN_TOKEN", hide_env_values = true)]
+    admin_token: Option<String>,
     /// Report each change of this kind as an error, with its place. The exit code is 1.
     #[arg(long, value_name = "CHANGE", value_enum, requires = "against")]
     deny: Option<DeniedChange>,
@@ -72,9 +82,8 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let other = OtherVersion::read(path, &directory.site)?;
     let compiled = open_compiled(&directory.compiled.bytes)?;
     let mut comparison = compare(other.site(), compiled.site(), present_ms());
-    if let Some(data) = &args.data {
-        let hashes = comparison.phase_hashes().collect();
-        comparison.add_enrolments(&count_enrolments(data, &directory.site, hashes)?);
+    if let Some(counts) = count_enrolments(args, &directory.site, &comparison)? {
+        comparison.add_enrolments(&counts);
     }
     match args.format {
         Format::Text => {
@@ -89,6 +98,22 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
             refuse_new_phases(&comparison.new_phase_errors(&directory.source), &files)
         }
     }
+}
+
+/// Counts the enrolled IDs of the phases of a comparison, by the hash of the phase. `None` if the arguments do not ask for it.
+fn count_enrolments(
+    args: &LintArgs,
+    site: &str,
+    comparison: &SiteComparison,
+) -> Result<Option<BTreeMap<u32, u64>>, CliError> {
+    let hashes = comparison.phase_hashes().collect();
+    if let Some(data) = &args.data {
+        return count_in_directory(data, site, &hashes).map(Some);
+    }
+    let Some(url) = &args.server else { return Ok(None) };
+    let token = args.admin_token.as_deref().filter(|token| !token.is_empty());
+    let address = AdminAddress { url: url.trim_end_matches('/'), token };
+    count_on_server(&address, site, &hashes).map(Some)
 }
 
 fn summarize(directory: &CompiledDirectory) -> String {

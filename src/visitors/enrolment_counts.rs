@@ -29,7 +29,7 @@ impl EnrolmentCounts {
     }
 
     /// Returns the number of enrolled IDs of each phase, by its hash.
-    pub(crate) fn into_map(self) -> BTreeMap<u32, u64> {
-        self.by_phase
+    pub(crate) fn by_phase(&self) -> &BTreeMap<u32, u64> {
+        &self.by_phase
     }
 }

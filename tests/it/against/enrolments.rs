@@ -1,12 +1,15 @@
-//! `parallax lint --against --data`: the numbers of enrolled IDs.
+//! `parallax lint --against` with `--data` or `--server`, and `GET /insights/enrolments`: the numbers of enrolled IDs.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
+use parallax::testing::limits::ENROLMENT_PHASES_MAX;
+use parallax::testing::site::snapshot::format::phase_hash;
+
 use super::changes;
 use crate::command_line::Workspace;
-use crate::harness::{Server, snapshot};
+use crate::harness::{Client, Server, snapshot};
 
 /// A site with the arms `default` and `b` of each experiment, in a zone of its own.
 struct TestSite {
@@ -65,10 +68,10 @@ fn expose(server: &Server, site: &str, id: &Value, experiments: &str) {
 }
 
 /// Starts a server of `acme` and of a site with equal experiments, and enrols IDs of both.
-fn start_with_enrolments() -> Server {
+fn start_with_enrolments(flags: &[&str]) -> Server {
     let other = TestSite { id: "other", ..before() };
     let snapshots = [("acme.snapshot", &before().snapshot()[..]), ("other.snapshot", &other.snapshot())];
-    let server = Server::start(&snapshots, &[]);
+    let server = Server::start(&snapshots, flags);
     for number in 0..3 {
         expose(&server, "acme", &json!({ "anonId": format!("v{number}") }), "e:b,f:b");
     }
@@ -105,7 +108,7 @@ fn the_enrolled_ids_of_a_site_are_counted_in_a_running_a_killed_and_a_stopped_da
     let workspace = Workspace::new();
     before().write(&workspace, "before");
     after().write(&workspace, "after");
-    let mut server = start_with_enrolments();
+    let mut server = start_with_enrolments(&[]);
     let expected = [
         "e: new phase (`weights` [0.5, 0.5] -> [0.4, 0.6]); 4 enrolled IDs start again",
         "f: removed; 3 enrolled IDs get no arm",
@@ -143,7 +146,7 @@ fn the_json_document_has_the_numbers_of_both_versions() {
     let workspace = Workspace::new();
     before().write(&workspace, "before");
     after().write(&workspace, "after");
-    let server = start_with_enrolments();
+    let server = start_with_enrolments(&[]);
     let data = server.data().to_string_lossy().into_owned();
     let arguments = ["lint", "after", "--against", "before", "--data", &data, "--format", "json"];
     let document: Value = serde_json::from_str(&workspace.run(&arguments).out).expect("JSON");
@@ -168,9 +171,92 @@ fn a_directory_without_profiles_is_refused() {
     let lint = |data: &str| workspace.run(&["lint", "after", "--against", "before", "--data", data]);
     workspace.write("empty/readme.txt", "");
     lint("empty").assert_exit(1, &["empty contains no segment of a log. Use the directory of serve --data"]);
-    let server = start_with_enrolments();
+    let server = start_with_enrolments(&[]);
     fs::write(server.data().join("producer"), "").expect("written");
     let data = server.data().to_string_lossy().into_owned();
     lint(&data).assert_exit(1, &["is the directory of a node of a cluster", "leave out --data"]);
     workspace.run(&["lint", "after", "--data", &data]).assert_exit(2, &["--against <FILE|DIR>"]);
+}
+
+#[test]
+fn a_running_server_counts_the_same_ids_under_its_token() {
+    let workspace = Workspace::new();
+    before().write(&workspace, "before");
+    after().write(&workspace, "after");
+    let server = start_with_enrolments(&["--admin-token", "secret"]);
+    let expected = compare(&workspace, ["after", "before"], &server);
+    let url = format!("http://{}/", server.admin);
+    let lint = |flags: &[&str]| {
+        workspace.run(&[&["lint", "after", "--against", "before", "--server", &url], flags].concat())
+    };
+    let counted = lint(&["--admin-token", "secret"]);
+    counted.assert_exit(0, &[]);
+    assert_eq!(changes(&counted.out), expected);
+    assert!(expected[0].ends_with("4 enrolled IDs start again"), "{expected:?}");
+    let from_environment = workspace
+        .command(&["lint", "after", "--against", "before", "--server", &url])
+        .env("PARALLAX_ADMIN_TOKEN", "secret")
+        .output();
+    let printed = String::from_utf8(from_environment.expect("the program runs").stdout).expect("UTF-8");
+    assert_eq!(changes(&printed), expected);
+    lint(&[]).assert_exit(1, &["needs 'Authorization: Bearer'", "Use --admin-token"]);
+    lint(&["--data", "data"]).assert_exit(2, &["--data", "cannot be used with"]);
+    // No experiment changes, so there is nothing to count.
+    let same = ["lint", "before", "--against", "before", "--server", &url];
+    workspace.run(&same).assert_exit(0, &["4 experiments do not change"]);
+}
+
+#[test]
+fn an_address_that_is_no_server_of_the_site_is_named() {
+    let workspace = Workspace::new();
+    TestSite { id: "new", ..before() }.write(&workspace, "before");
+    TestSite { id: "new", ..after() }.write(&workspace, "after");
+    let server = start_with_enrolments(&[]);
+    let lint = |url: &str| workspace.run(&["lint", "after", "--against", "before", "--server", url]);
+    let admin = format!("http://{}", server.admin);
+    lint(&admin).assert_exit(1, &["Neither a published site nor the log has this site ID."]);
+    lint(&format!("http://{}", server.edge)).assert_exit(1, &["/insights/enrolments"]);
+    drop(server);
+    lint(&admin)
+        .assert_exit(3, &["does not answer", "name the admin address of a running server with --server"]);
+    lint("acme").assert_exit(3, &["acme does not answer"]);
+}
+
+#[test]
+fn the_endpoint_counts_the_named_phases_as_json_and_csv() {
+    let server = start_with_enrolments(&[]);
+    let hash = |key: &str| {
+        let arms = [("default", 0.5), ("b", 0.5)];
+        format!("{:08x}", phase_hash(key, key, arms.into_iter(), 0.0))
+    };
+    let (e, h) = (hash("e"), hash("h"));
+    let target = format!("/insights/enrolments?site=acme&phase={e}&phase={h}&phase={e}");
+    let mut admin = Client::to(server.admin);
+    let answer = admin.request("GET", &target, &[]);
+    let body = answer.json();
+    assert!(body["at"].is_string(), "{body}");
+    let phase = |phase: &str, count: u64| json!({ "phase": phase, "enrolled": count });
+    let mut expected = [phase(&e, 4), phase(&h, 0)];
+    expected.sort_by_key(|phase| phase["phase"].to_string());
+    assert_eq!(body["phases"], json!(expected));
+    let csv = admin.request("GET", &target, &[("Accept", "text/csv")]);
+    let csv = csv.text();
+    assert!(csv.starts_with("phase,enrolled\r\n") && csv.contains(&format!("{e},4\r\n")), "{csv}");
+    let many = |count: usize| format!("?site=acme{}", format!("&phase={e}").repeat(count));
+    assert_eq!(
+        admin.request("GET", &format!("/insights/enrolments{}", many(ENROLMENT_PHASES_MAX)), &[]).status,
+        200
+    );
+    for (query, status, code) in [
+        ("", 400, "missing_site"),
+        ("?site=acme", 400, "invalid_param"),
+        ("?site=acme&phase=1", 400, "invalid_param"),
+        ("?site=acme&phase=%2B1234567", 400, "invalid_param"),
+        ("?site=acne&phase=00000000", 404, "site_not_found"),
+        (&many(ENROLMENT_PHASES_MAX + 1), 400, "invalid_param"),
+    ] {
+        let response = admin.request("GET", &format!("/insights/enrolments{query}"), &[]);
+        assert_eq!((response.status, &response.json()["code"]), (status, &json!(code)), "{query}");
+    }
+    assert_eq!(admin.request("POST", &target, &[]).status, 401);
 }

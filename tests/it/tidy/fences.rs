@@ -139,6 +139,7 @@ const FENCES: &[(&str, &[&str])] = &[
         "ureq",
         &[
             "cli/demo_traffic/client.rs",
+            "cli/enrolments.rs",
             "cli/health.rs",
             "cluster/servers.rs",
             "config.rs",
