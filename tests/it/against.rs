@@ -4,6 +4,7 @@
 //! the test with `PARALLAX_BLESS=1` to write the output again.
 
 mod enrolments;
+mod phases;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use crate::site::source::types::{Experiment, Route, Rule};
 
 /// The ways out of a denied phase.
 const HELP: &[&str] = &[
-    "keep the old value until the experiment has ended",
+    "keep the old value, so that the result goes on",
     "begin another experiment with a new `key`",
     "let the phase begin: run the command without `--deny new-phase`",
 ];

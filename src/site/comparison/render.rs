@@ -98,7 +98,11 @@ impl ExperimentChange {
         let has = |kinds: &[ChangeKind]| self.kinds.iter().any(|kind| kinds.contains(kind));
         let standing = self.after.as_ref().map(|side| side.standing);
         match standing {
-            None => Some(Effect::GetNoArm),
+            // After its end nobody had an arm.
+            None => {
+                let ran = self.before.as_ref().is_some_and(|side| side.standing == Standing::Running);
+                ran.then_some(Effect::GetNoArm)
+            }
             Some(Standing::Decided(_)) => None,
             Some(Standing::Ended) => has(&[ChangeKind::Ended]).then_some(Effect::GetNoArm),
             _ if has(&[ChangeKind::NewPhase]) => Some(Effect::StartAgain),

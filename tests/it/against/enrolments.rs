@@ -184,6 +184,14 @@ fn a_running_server_counts_the_same_ids_under_its_token() {
     before().write(&workspace, "before");
     after().write(&workspace, "after");
     let server = start_with_enrolments(&["--admin-token", "secret"]);
+    // More entries than a slice has.
+    for batch in 0..3 {
+        let event = |number: usize| json!({ "type": "page", "anonId": format!("g{batch}-{number}"), "properties": { "path": "/" }, "experiments": "g:b" });
+        let events: Vec<Value> = (0..400).map(event).collect();
+        let body = json!({ "trackingId": "track_acme", "batch": events }).to_string();
+        let fields = [("Content-Type", "application/json")];
+        assert_eq!(server.post("/v1/batch", &fields, body.as_bytes()).status, 200);
+    }
     let expected = compare(&workspace, ["after", "before"], &server);
     let url = format!("http://{}/", server.admin);
     let lint = |flags: &[&str]| {
@@ -193,6 +201,7 @@ fn a_running_server_counts_the_same_ids_under_its_token() {
     counted.assert_exit(0, &[]);
     assert_eq!(changes(&counted.out), expected);
     assert!(expected[0].ends_with("4 enrolled IDs start again"), "{expected:?}");
+    assert!(expected[2].ends_with("1,201 enrolled IDs keep their arms"), "{expected:?}");
     let from_environment = workspace
         .command(&["lint", "after", "--against", "before", "--server", &url])
         .env("PARALLAX_ADMIN_TOKEN", "secret")
