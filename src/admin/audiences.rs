@@ -12,13 +12,11 @@ use serde_json::{Value as Json, json};
 
 use super::representation::Representation;
 use crate::clock;
-use crate::condition::{AudienceResults, Evaluator, Memo, OpenResult};
+use crate::condition::OpenResult;
 use crate::events::time;
 use crate::insights::engine::{Output, TaskResult};
 use crate::insights::{Cell, write_csv};
-use crate::record::RecordContext;
-use crate::resolve::decide::SiteAudiences;
-use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
+use crate::resolve::audience_results::audience_results;
 use crate::scope::Scope;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
@@ -162,43 +160,12 @@ impl AudienceCount {
 
 impl Sizes {
     fn add(&mut self, snapshot: &Snapshot, profile: &Profile<'_>, url: &PageUrl) {
-        let site = snapshot.site();
-        if profile.site() != site.site.get() {
+        if profile.site() != snapshot.site().site.get() {
             return;
         }
         self.profiles += 1;
-        let values = profile.last_context().map(|context| context.values);
-        let visitor = Visitor {
-            anon_id: None,
-            user_id: None,
-            is_user_unverified: false,
-            profile: Some(*profile),
-            agent: values.map(RecordContext::agent).unwrap_or_default(),
-            locale: values.as_ref().and_then(RecordContext::language).map(str::as_bytes),
-            country: values.and_then(RecordContext::country),
-            url: None,
-            referrer: None,
-            now_ms: self.at_ms,
-            is_present: false,
-            is_stale: false,
-        };
-        let document = VisitorContext::new(site, &visitor, url);
-        let audiences = SiteAudiences(&site.audiences);
-        let mut memo = Memo::default();
-        let mut evaluator = Evaluator {
-            document: &document,
-            audiences: &audiences,
-            patterns: snapshot.patterns(),
-            params: &[],
-            memo: &mut memo,
-        };
-        let mut results: AudienceResults = vec![None; self.counts.len()];
-        for (index, count) in self.counts.iter_mut().enumerate() {
-            let program = &site.audiences[index].condition.program;
-            let known = results[index];
-            let is_open = |code| is_of_request(code, profile);
-            let result = known.unwrap_or_else(|| evaluator.holds_while_open(program, &is_open, &mut results));
-            results[index] = Some(result);
+        let results = audience_results(snapshot, profile, url, self.at_ms);
+        for (count, result) in self.counts.iter_mut().zip(results) {
             count.0 += u64::from(result == OpenResult::Yes);
             count.1 += u64::from(result != OpenResult::No);
         }

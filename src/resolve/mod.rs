@@ -4,7 +4,9 @@
 //! The steps: [`path`] parses the requested path. [`route`] finds the route. [`decide`] or [`variants`]
 //! selects a variant of each zone, and [`experiments`] lists the experiments that decided. [`render`]
 //! produces the bytes, with the items that [`content`] finds. [`explain`] gives the reasons.
+//! [`audience_results`] finds the audiences of a known visitor without a request.
 
+pub(crate) mod audience_results;
 pub(crate) mod content;
 mod crawlers;
 pub mod decide;
