@@ -1,4 +1,4 @@
-//! Counts enrolments for `parallax lint`: in a data directory, or on a running server.
+//! Counts enrolments and known visitors for `parallax lint`: in a data directory, or on a running server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,27 +13,27 @@ use super::site_directory::print_warning;
 use super::{CliError, check_has_log, log_read_error};
 use crate::limits::ENROLMENT_PHASES_MAX;
 use crate::log::LogError;
+use crate::resolve::audience_results::audience_results;
+use crate::site::comparison::SiteComparison;
+use crate::site::snapshot::open::Snapshot;
 use crate::storage::disk::{Disk, RealDisk};
+use crate::url::PageUrl;
 use crate::visitors::backup::is_of_node;
 use crate::visitors::enrolment_counts::EnrolmentCounts;
-use crate::visitors::folded_directory::{FoldDirectoryError, fold_directory};
+use crate::visitors::folded_directory::{FoldDirectoryError, FoldedDirectory, fold_directory};
+use crate::visitors::profile::profile::Profile;
 
 /// Time limit of a request. The server ends a count after 60 s.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Counts the IDs of a site that are enrolled in the phases with these hashes. Returns the numbers by the hash. Prints a warning
-/// for each place of the directory that cannot be used.
-pub(super) fn count_in_directory(
-    directory: &Path,
-    site: &str,
-    phase_hashes: &BTreeSet<u32>,
-) -> Result<BTreeMap<u32, u64>, CliError> {
+/// Folds the profiles of a data directory. Prints a warning for each place of it that cannot be used.
+pub(super) fn fold_profiles(directory: &Path) -> Result<FoldedDirectory, CliError> {
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     check_has_log(directory)?;
     let failed = |source| log_read_error(LogError::Io { path: directory.to_owned(), source });
     if is_of_node(&*disk, directory).map_err(failed)? {
         let text = format!(
-            "{} is the directory of a node of a cluster, whose log has only the events that this node acknowledged; leave out --data",
+            "{} is the directory of a node of a cluster, whose log has only the events that this node acknowledged; ask the node with --server",
             directory.display()
         );
         return Err(CliError::Input(text));
@@ -43,14 +43,39 @@ pub(super) fn count_in_directory(
         FoldDirectoryError::Restore(error) => CliError::System(format!("{}: {error}", directory.display())),
     })?;
     folded.warnings.iter().for_each(|line| print_warning(&format!("{}: {line}", directory.display())));
-    let mut counts = EnrolmentCounts::new(site, phase_hashes.iter().copied());
+    Ok(folded)
+}
+
+/// Adds the numbers of enrolled IDs and of known visitors to a comparison of two versions of a site.
+pub(super) fn count_in_profiles(
+    folded: &FoldedDirectory,
+    before: Option<&Snapshot>,
+    after: &Snapshot,
+    comparison: &mut SiteComparison,
+) {
+    let site = after.site().site.get();
+    let mut enrolments = EnrolmentCounts::new(site, comparison.phase_hashes());
     let mut reader = folded.profiles.reader();
     let pinned = reader.pin();
+    let url = PageUrl::new();
+    let now_ms = comparison.now_ms;
+    comparison.visitor_count = Some(0);
+    let has_audiences = !comparison.audiences.is_empty();
+    let mut add_visitor = |profile: &Profile<'_>| {
+        if profile.site() == site {
+            let results = |snapshot: &Snapshot| match has_audiences {
+                true => audience_results(snapshot, profile, &url, now_ms),
+                false => Vec::new(),
+            };
+            comparison.add_visitor(&before.map(results).unwrap_or_default(), &results(after));
+        }
+    };
     let mut shard = 0;
-    while counts.add_shard(&pinned, shard).is_some() {
+    while enrolments.add_shard(&pinned, shard).is_some() {
+        pinned.visit_shard(shard, &mut add_visitor);
         shard += 1;
     }
-    Ok(counts.by_phase().clone())
+    comparison.add_enrolments(enrolments.by_phase());
 }
 
 /// The admin address of a server.
@@ -61,7 +86,8 @@ pub(super) struct AdminAddress<'a> {
     pub(super) token: Option<&'a str>,
 }
 
-/// Counts as [`count_in_directory`] does, in the profiles of a running server.
+/// Counts the IDs of a site that are enrolled in the phases with these hashes, in the profiles of a running server. Returns the
+/// numbers by the hash.
 pub(super) fn count_on_server(
     address: &AdminAddress<'_>,
     site: &str,

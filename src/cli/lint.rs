@@ -1,12 +1,11 @@
 //! `parallax lint`: compiles the directory of a site without writing a file, and compares it with another version.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::enrolments::{AdminAddress, count_in_directory, count_on_server};
+use super::enrolments::{AdminAddress, count_in_profiles, count_on_server, fold_profiles};
 use super::other_version::{OtherVersion, open_compiled};
 use super::site_directory::{
     CompiledDirectory, Target, compile_files, counted, present_ms, print_warnings, read_files,
@@ -37,15 +36,16 @@ Exit codes: 0 success, also with warnings; 1 errors, a denied change, or nothing
 pub(super) struct LintArgs {
     /// The directory of the site: site.json, audiences.json, routes/ ...
     site: PathBuf,
-    /// Also say how each experiment changes if the site replaces another version of it: a snapshot, a snapshots directory,
+    /// Also say how each experiment and each audience changes if the site replaces another version of it: a snapshot, a snapshots directory,
     /// of which the served version counts, or the directory of a site. Standings are those at SOURCE_DATE_EPOCH, else now.
     #[arg(long, value_name = "FILE|DIR")]
     against: Option<PathBuf>,
-    /// Also count the visitor IDs that are enrolled in the changed experiments, in the profiles of a data directory (serve
-    /// --data). A server may use it meanwhile. It needs as much memory as the profiles.
+    /// Also count the visitor IDs that are enrolled in the changed experiments, and the known visitors who enter or leave a changed
+    /// audience, in the profiles of a data directory (serve --data). A server may use it meanwhile. It needs as much memory as
+    /// the profiles.
     #[arg(long, value_name = "DIR", requires = "against")]
     data: Option<PathBuf>,
-    /// Count them in the profiles of a running server: the URL of its admin address, such as http://127.0.0.1:9090. The server
+    /// Count the enrolled IDs in the profiles of a running server: the URL of its admin address, such as http://127.0.0.1:9090. The server
     /// takes up to 60 s.
     #[arg(long, value_name = "ADMIN_URL", requires = "against", conflicts_with = "data")]
     server: Option<String>,
@@ -68,7 +68,7 @@ enum DeniedChange {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A line for each experiment that changes.
+    /// A line for each experiment and each audience that changes.
     Text,
     /// One object, with the old and the new value of each member that changes.
     Json,
@@ -82,8 +82,13 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let other = OtherVersion::read(path, &directory.site)?;
     let compiled = open_compiled(&directory.compiled.bytes)?;
     let mut comparison = compare(other.site(), compiled.site(), present_ms());
-    if let Some(counts) = count_enrolments(args, &directory.site, &comparison)? {
-        comparison.add_enrolments(&counts);
+    if let Some(data) = &args.data {
+        count_in_profiles(&fold_profiles(data)?, other.snapshot(), &compiled, &mut comparison);
+    } else if let Some(url) = &args.server {
+        let token = args.admin_token.as_deref().filter(|token| !token.is_empty());
+        let address = AdminAddress { url: url.trim_end_matches('/'), token };
+        let hashes = comparison.phase_hashes().collect();
+        comparison.add_enrolments(&count_on_server(&address, &directory.site, &hashes)?);
     }
     match args.format {
         Format::Text => {
@@ -98,22 +103,6 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
             refuse_new_phases(&comparison.new_phase_errors(&directory.source), &files)
         }
     }
-}
-
-/// Counts the enrolled IDs of the phases of a comparison, by the hash of the phase. `None` if the arguments do not ask for it.
-fn count_enrolments(
-    args: &LintArgs,
-    site: &str,
-    comparison: &SiteComparison,
-) -> Result<Option<BTreeMap<u32, u64>>, CliError> {
-    let hashes = comparison.phase_hashes().collect();
-    if let Some(data) = &args.data {
-        return count_in_directory(data, site, &hashes).map(Some);
-    }
-    let Some(url) = &args.server else { return Ok(None) };
-    let token = args.admin_token.as_deref().filter(|token| !token.is_empty());
-    let address = AdminAddress { url: url.trim_end_matches('/'), token };
-    count_on_server(&address, site, &hashes).map(Some)
 }
 
 fn summarize(directory: &CompiledDirectory) -> String {

@@ -86,7 +86,7 @@ enum Command {
     Dev(Box<dev::DevArgs>),
     /// Report all errors and warnings of the directory of a site. Writes nothing.
     ///
-    /// With --against it also says how each experiment changes if the site replaces another version.
+    /// With --against it also says how each experiment and audience changes if the site replaces another version.
     #[command(after_help = lint::EXAMPLES)]
     Lint(lint::LintArgs),
     /// Compile the directory of a site to a snapshot. Reports all errors at once.

@@ -46,6 +46,11 @@ impl OtherVersion {
         self.snapshot.as_ref().map(Snapshot::site)
     }
 
+    /// Returns the snapshot, if there is one.
+    pub(super) fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.as_ref()
+    }
+
     /// Returns the number of the version, if it has one.
     pub(super) fn version(&self) -> Option<u64> {
         self.snapshot.as_ref().filter(|_| !self.is_source).map(Snapshot::version)

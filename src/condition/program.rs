@@ -107,6 +107,7 @@ pub enum Check {
 
 /// A constant of a comparison.
 #[derive(Debug, Clone, PartialEq, Archive, Serialize)]
+#[rkyv(derive(PartialEq))]
 pub enum Constant {
     Null,
     Bool(bool),
@@ -138,6 +139,24 @@ impl Program {
         let end = if holds { HOLDS } else { FAILS };
         let next = Successors { holds: end, fails: end };
         Self { operations: vec![Operation { test: Test::Always, next }] }
+    }
+}
+
+impl ArchivedProgram {
+    /// Returns the indexes of the audiences that the condition names, in the order of its tests.
+    pub(crate) fn audiences(&self) -> impl Iterator<Item = u16> {
+        self.operations.iter().filter_map(|operation| match &operation.test {
+            ArchivedTest::Audience(index) => Some(index.to_native()),
+            _ => None,
+        })
+    }
+
+    /// Returns the members of the groups that the condition names, in the order of its tests.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[ArchivedConstant]> {
+        self.operations.iter().filter_map(|operation| match &operation.test {
+            ArchivedTest::Value { check: ArchivedCheck::Group(members), .. } => Some(members.as_slice()),
+            _ => None,
+        })
     }
 }
 

@@ -1,8 +1,9 @@
-//! `parallax lint --against`: the changes of experiments between two versions of a site.
+//! `parallax lint --against`: the changes of experiments and audiences between two versions of a site.
 //!
 //! Each directory of `tests/golden/against/` has two versions of a site and the output of the comparison as text and as JSON. Run
 //! the test with `PARALLAX_BLESS=1` to write the output again.
 
+mod audiences;
 mod enrolments;
 mod phases;
 
@@ -16,7 +17,7 @@ use crate::command_line::{CommandResult, Workspace};
 
 /// 2026-03-10T00:00:00Z, the time of all comparisons.
 const NOW: &str = "1773100800";
-const PAIRS: [&str; 5] = ["ends", "new-and-removed", "new-phases", "ramps", "unchanged"];
+const PAIRS: [&str; 6] = ["audiences", "ends", "new-and-removed", "new-phases", "ramps", "unchanged"];
 
 fn pair_path(pair: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/against").join(pair)
@@ -49,7 +50,8 @@ fn the_changes_of_each_pair_of_sites_equal_the_golden_texts() {
         assert_golden(pair, "changes.json", &document.out);
         let document: Value = serde_json::from_str(&document.out).expect("JSON");
         let lines = text.out.lines().count() - "against, unchanged, summary".split(',').count();
-        assert_eq!(document["experiments"].as_array().map(Vec::len), Some(lines), "{pair}");
+        let changes = ["experiments", "audiences"].map(|name| document[name].as_array().map_or(0, Vec::len));
+        assert_eq!(changes.iter().sum::<usize>(), lines, "{pair}");
     }
 }
 
@@ -60,7 +62,7 @@ fn a_denied_phase_is_an_error_at_its_place_and_a_ramp_is_none() {
     denied.assert_exit(1, &["error: --deny new-phase does not allow 5 new phases"]);
     assert_golden("new-phases", "denied.txt", &denied.err);
     assert!(denied.out.contains("cta-colour: new phase"), "the comparison is printed too: {}", denied.out);
-    for pair in ["ramps", "new-and-removed", "unchanged"] {
+    for pair in ["audiences", "ramps", "new-and-removed", "unchanged"] {
         deny(pair).assert_exit(0, &["site acme: 1 route"]);
     }
     let document = ["lint", "after", "--against", "before", "--deny", "new-phase", "--format", "json"];

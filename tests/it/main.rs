@@ -18,7 +18,7 @@ mod strict;
 mod authoring;
 // User-Agent parsing.
 mod agent;
-// The changes of experiments between two versions of a site.
+// The changes of experiments and audiences between two versions of a site.
 mod against;
 // The example site of the format description: compiled, published, replaced and removed.
 mod example_site;

@@ -1,9 +1,10 @@
-//! The comparison of two versions of a site: the changes of its experiments, which an author reads before a publication.
+//! The comparison of two versions of a site: the changes of its experiments and audiences, which an author reads before a
+//! publication.
 //!
 //! Input are the site that is served, the site that replaces it, and a time. [`super::catalog::phases`] has the rule by which a
-//! change begins a phase. The comparison covers the definitions of the experiments. It does not cover the rules and
-//! audiences around them.
+//! change begins a phase. The comparison does not cover the rules of zones.
 
+mod audiences;
 mod denied;
 mod members;
 mod render;
@@ -12,10 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
+use self::audiences::AudienceChange;
 pub(crate) use self::members::metrics_json;
 use self::members::{METRICS, MemberChange, SiteExperiment};
 use super::catalog::phases::Phase;
 use super::snapshot::format::{ArchivedExperiment, ArchivedSite, Standing};
+use crate::condition::OpenResult;
 
 /// A kind of change of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,6 +187,10 @@ pub struct SiteComparison {
     pub changes: Vec<ExperimentChange>,
     /// The number of experiments that do not change.
     pub unchanged_count: usize,
+    /// The audiences that change, sorted by key.
+    pub audiences: Vec<AudienceChange>,
+    /// The number of known visitors of the site, if they were counted.
+    pub visitor_count: Option<u64>,
 }
 
 impl SiteComparison {
@@ -199,6 +206,12 @@ impl SiteComparison {
         for side in sides.flatten() {
             side.enrolled_count = by_phase.get(&side.phase_hash).copied();
         }
+    }
+
+    /// Counts a known visitor with these results of the audiences of both versions.
+    pub(crate) fn add_visitor(&mut self, before: &[OpenResult], after: &[OpenResult]) {
+        *self.visitor_count.get_or_insert(0) += 1;
+        self.audiences.iter_mut().for_each(|change| change.add_visitor(before, after));
     }
 }
 
@@ -219,7 +232,13 @@ pub fn compare(before: Option<&ArchivedSite>, after: &ArchivedSite, now_ms: i64)
         }
     });
     let changes: Vec<ExperimentChange> = changes.collect();
-    SiteComparison { now_ms, unchanged_count: key_count - changes.len(), changes }
+    SiteComparison {
+        now_ms,
+        unchanged_count: key_count - changes.len(),
+        changes,
+        audiences: audiences::find_changes(before, after),
+        visitor_count: None,
+    }
 }
 
 fn by_key(site: &ArchivedSite) -> BTreeMap<&str, SiteExperiment<'_>> {

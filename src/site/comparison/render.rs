@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde_json::{Map, Value as Json, json};
 
+use super::audiences::AudienceChange;
 use super::members::{METRICS, value_text};
 use super::{ChangeKind, ExperimentChange, Side, SiteComparison};
 use crate::site::compile::time_text;
@@ -13,18 +14,38 @@ impl SiteComparison {
     /// Returns the comparison as a JSON object.
     pub(crate) fn to_json(&self) -> Json {
         json!({ "at": time_text(self.now_ms), "experiments": self.changes.iter().map(ExperimentChange::to_json).collect::<Vec<_>>(),
-            "unchanged": self.unchanged_count })
+            "unchanged": self.unchanged_count, "profiles": self.visitor_count,
+            "audiences": self.audiences.iter().map(|change| self.audience_json(change)).collect::<Vec<_>>() })
     }
 }
 
-/// Writes a line for each experiment that changes, and the number of the others.
+/// Writes a line for each experiment that changes, the number of the others, and a line for each audience that changes.
 impl Display for SiteComparison {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         self.changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
         match self.unchanged_count {
             1 => write!(out, "1 experiment does not change"),
             count => write!(out, "{count} experiments do not change"),
-        }
+        }?;
+        self.audiences.iter().try_for_each(|change| write!(out, "\n{}", self.audience_line(change)))
+    }
+}
+
+impl SiteComparison {
+    fn audience_json(&self, change: &AudienceChange) -> Json {
+        let counted = |count: u64| self.visitor_count.map(|_| count);
+        json!({ "name": change.key, "change": change.kind.name(), "atLeast": counted(change.at_least), "atMost": counted(change.at_most) })
+    }
+
+    /// Returns the change of an audience as one line, with the number of known visitors who enter or leave it if they were
+    /// counted.
+    fn audience_line(&self, change: &AudienceChange) -> String {
+        let key = &change.key;
+        let kind = change.kind.name();
+        let Some(visitor_count) = self.visitor_count else { return format!("audience {key}: {kind}") };
+        let [at_least, at_most, all] = [change.at_least, change.at_most, visitor_count].map(grouped);
+        let range = if at_least == at_most { at_least } else { format!("{at_least} to {at_most}") };
+        format!("audience {key}: {kind}; {range} of {all} known visitors enter or leave it")
     }
 }
 

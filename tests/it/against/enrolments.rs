@@ -174,7 +174,7 @@ fn a_directory_without_profiles_is_refused() {
     let server = start_with_enrolments(&[]);
     fs::write(server.data().join("producer"), "").expect("written");
     let data = server.data().to_string_lossy().into_owned();
-    lint(&data).assert_exit(1, &["is the directory of a node of a cluster", "leave out --data"]);
+    lint(&data).assert_exit(1, &["is the directory of a node of a cluster", "ask the node with --server"]);
     workspace.run(&["lint", "after", "--data", &data]).assert_exit(2, &["--against <FILE|DIR>"]);
 }
 

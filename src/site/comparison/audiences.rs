@@ -1,0 +1,115 @@
+//! The changes of audiences, and the known visitors who enter or leave one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::condition::OpenResult;
+use crate::site::snapshot::format::ArchivedSite;
+
+/// A kind of change of an audience.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AudienceChangeKind {
+    New,
+    Removed,
+    /// Its condition changes, or an audience or a group that the condition names.
+    Changed,
+}
+
+impl AudienceChangeKind {
+    /// Returns the name in texts and in the JSON document.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+/// The change of one audience.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudienceChange {
+    /// The key of the audience.
+    pub key: String,
+    pub kind: AudienceChangeKind,
+    /// The index in the older site.
+    before: Option<usize>,
+    /// The index in the newer site.
+    after: Option<usize>,
+    /// The known visitors who enter or leave it with every request.
+    pub(super) at_least: u64,
+    /// The known visitors who can enter or leave it.
+    pub(super) at_most: u64,
+}
+
+impl AudienceChange {
+    /// Counts a known visitor with these results of the audiences of both sites.
+    pub(super) fn add_visitor(&mut self, before: &[OpenResult], after: &[OpenResult]) {
+        let result = |index: Option<usize>, results: &[OpenResult]| {
+            index.and_then(|index| results.get(index)).copied().unwrap_or(OpenResult::No)
+        };
+        let results = [result(self.before, before), result(self.after, after)];
+        let is_open = results.contains(&OpenResult::Open);
+        self.at_least += u64::from(!is_open && results[0] != results[1]);
+        self.at_most += u64::from(is_open || results[0] != results[1]);
+    }
+}
+
+/// Returns the audiences that differ, sorted by key. The older site is `None` if the newer one is its first version.
+pub(super) fn find_changes(before: Option<&ArchivedSite>, after: &ArchivedSite) -> Vec<AudienceChange> {
+    let older = before.map(by_key).unwrap_or_default();
+    let newer = by_key(after);
+    let mut same = before.map(|before| SameAudiences { before, after, known: BTreeMap::new() });
+    let keys: BTreeSet<&str> = older.keys().chain(newer.keys()).copied().collect();
+    let changes = keys.into_iter().filter_map(|key| {
+        let [before_index, after_index] = [&older, &newer].map(|indexes| indexes.get(key).copied());
+        let is_same = before_index
+            .zip(after_index)
+            .is_some_and(|(before, after)| same.as_mut().is_some_and(|same| same.contains([before, after])));
+        if is_same {
+            return None;
+        }
+        let kind = match before_index {
+            None => AudienceChangeKind::New,
+            Some(_) if after_index.is_none() => AudienceChangeKind::Removed,
+            Some(_) => AudienceChangeKind::Changed,
+        };
+        let key = key.to_owned();
+        Some(AudienceChange { key, kind, before: before_index, after: after_index, at_least: 0, at_most: 0 })
+    });
+    changes.collect()
+}
+
+fn by_key(site: &ArchivedSite) -> BTreeMap<&str, usize> {
+    site.audiences.iter().enumerate().map(|(index, audience)| (audience.key.as_str(), index)).collect()
+}
+
+/// The audiences of two sites that are the same: they have the same visitors at every time.
+struct SameAudiences<'s> {
+    before: &'s ArchivedSite,
+    after: &'s ArchivedSite,
+    /// The results so far, by both indexes. Several audiences can name one audience.
+    known: BTreeMap<[usize; 2], bool>,
+}
+
+impl SameAudiences<'_> {
+    /// Returns whether the audiences with these indexes are the same: the condition, the groups and the audiences that it names,
+    /// and the time zone if it reads the local time.
+    fn contains(&mut self, indexes: [usize; 2]) -> bool {
+        if let Some(is_same) = self.known.get(&indexes) {
+            return *is_same;
+        }
+        let before = &self.before.audiences[indexes[0]].condition;
+        let after = &self.after.audiences[indexes[1]].condition;
+        let has_same_clock =
+            !before.authored.contains("\"now.") || self.before.time_zone == self.after.time_zone;
+        let is_same = before.authored == after.authored
+            && before.program.groups().eq(after.program.groups())
+            && has_same_clock
+            // Equal conditions name their audiences in the same order.
+            && before.program.audiences().zip(after.program.audiences()).all(|(before, after)| {
+                self.contains([before, after].map(usize::from))
+            });
+        self.known.insert(indexes, is_same);
+        is_same
+    }
+}
