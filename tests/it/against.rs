@@ -5,6 +5,7 @@
 
 mod audiences;
 mod enrolments;
+mod holdouts;
 mod phases;
 
 use std::fs;
@@ -17,7 +18,8 @@ use crate::command_line::{CommandResult, Workspace};
 
 /// 2026-03-10T00:00:00Z, the time of all comparisons.
 const NOW: &str = "1773100800";
-const PAIRS: [&str; 6] = ["audiences", "ends", "new-and-removed", "new-phases", "ramps", "unchanged"];
+const PAIRS: [&str; 7] =
+    ["audiences", "ends", "holdouts", "new-and-removed", "new-phases", "ramps", "unchanged"];
 
 fn pair_path(pair: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/against").join(pair)
@@ -51,7 +53,8 @@ fn the_changes_of_each_pair_of_sites_equal_the_golden_texts() {
         let document: Value = serde_json::from_str(&document.out).expect("JSON");
         let lines = text.out.lines().count() - "against, unchanged, summary".split(',').count();
         let changes = ["experiments", "audiences"].map(|name| document[name].as_array().map_or(0, Vec::len));
-        assert_eq!(changes.iter().sum::<usize>(), lines, "{pair}");
+        let holdout = usize::from(!document["holdout"].is_null());
+        assert_eq!(changes.iter().sum::<usize>() + holdout, lines, "{pair}");
     }
 }
 

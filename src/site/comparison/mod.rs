@@ -1,4 +1,4 @@
-//! The comparison of two versions of a site: the changes of its experiments and audiences, which an author reads before a
+//! The comparison of two versions of a site: the changes of its experiments, its holdout and its audiences, which an author reads before a
 //! publication.
 //!
 //! Input are the site that is served, the site that replaces it, and a time. [`super::catalog::phases`] has the rule by which a
@@ -6,6 +6,7 @@
 
 mod audiences;
 mod denied;
+mod holdout;
 mod members;
 mod render;
 
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use self::audiences::AudienceChange;
+use self::holdout::HoldoutChange;
 pub(crate) use self::members::metrics_json;
 use self::members::{METRICS, MemberChange, SiteExperiment};
 use super::catalog::phases::Phase;
@@ -187,6 +189,8 @@ pub struct SiteComparison {
     pub changes: Vec<ExperimentChange>,
     /// The number of experiments that do not change.
     pub unchanged_count: usize,
+    /// The change of the site's holdout. `None` if it does not change.
+    pub holdout: Option<HoldoutChange>,
     /// The audiences that change, sorted by key.
     pub audiences: Vec<AudienceChange>,
     /// The number of known visitors of the site, if they were counted.
@@ -236,6 +240,7 @@ pub fn compare(before: Option<&ArchivedSite>, after: &ArchivedSite, now_ms: i64)
         now_ms,
         unchanged_count: key_count - changes.len(),
         changes,
+        holdout: HoldoutChange::between(before, after, now_ms),
         audiences: audiences::find_changes(before, after),
         visitor_count: None,
     }

@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use serde_json::{Map, Value as Json, json};
 
 use super::audiences::AudienceChange;
+use super::holdout::HoldoutChange;
 use super::members::{METRICS, value_text};
 use super::{ChangeKind, ExperimentChange, Side, SiteComparison};
 use crate::site::compile::time_text;
@@ -14,12 +15,12 @@ impl SiteComparison {
     /// Returns the comparison as a JSON object.
     pub(crate) fn to_json(&self) -> Json {
         json!({ "at": time_text(self.now_ms), "experiments": self.changes.iter().map(ExperimentChange::to_json).collect::<Vec<_>>(),
-            "unchanged": self.unchanged_count, "profiles": self.visitor_count,
+            "unchanged": self.unchanged_count, "holdout": self.holdout.as_ref().map(HoldoutChange::to_json), "profiles": self.visitor_count,
             "audiences": self.audiences.iter().map(|change| self.audience_json(change)).collect::<Vec<_>>() })
     }
 }
 
-/// Writes a line for each experiment that changes, the number of the others, and a line for each audience that changes.
+/// Writes a line for each experiment that changes, the number of the others, a line for the holdout if it changes, and a line for each audience that changes.
 impl Display for SiteComparison {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         self.changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
@@ -27,6 +28,7 @@ impl Display for SiteComparison {
             1 => write!(out, "1 experiment does not change"),
             count => write!(out, "{count} experiments do not change"),
         }?;
+        self.holdout.iter().try_for_each(|change| write!(out, "\n{change}"))?;
         self.audiences.iter().try_for_each(|change| write!(out, "\n{}", self.audience_line(change)))
     }
 }
