@@ -25,6 +25,7 @@ mod sites;
 pub(crate) mod slow_requests;
 pub(crate) mod startup;
 mod visitor_header;
+mod visitor_profile;
 mod visitors;
 pub mod waiting;
 

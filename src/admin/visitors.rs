@@ -14,18 +14,18 @@ use serde_json::{Value as Json, json};
 
 use super::past_decision::{self, ServedSnapshots};
 use super::slow_requests::{JobResult, SlowRequests};
+use super::visitor_profile::visitor_json;
 use crate::api::{Handler, Outcome, Poll};
+use crate::events::export;
 use crate::events::visitor::{is_anon_id, is_placeholder};
-use crate::events::{export, time};
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
 use crate::insights::engine::{JobError, JobOutput};
 use crate::limits::{EXPORT_PAGE_BYTES_TARGET, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
-use crate::log::{EraseError, ErasureSummary, LogItem, Queue};
+use crate::log::{EraseError, ErasureSummary, LogItem};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, VisitorId};
-use crate::resolve::visitor_context::profile_json;
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
@@ -33,7 +33,6 @@ use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInClus
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::lookup::{self, ProfileReader};
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
-use crate::visitors::profile::last_context::LastContext;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Past, Refolder};
 
@@ -171,7 +170,7 @@ impl VisitorHandler {
         let visitor = query.named_visitor();
         match action {
             Action::Show => {
-                let mut body = visitor_json(lookup, &eraser.log, cluster.as_deref(), &query);
+                let mut body = visitor_json(lookup, &eraser.log, cluster.as_deref(), catalog, &query);
                 add_scope(&mut body, scope);
                 Ok(ActionResult::Json(body))
             }
@@ -226,39 +225,6 @@ pub(super) fn write_job_output(
     let damaged = (output.damaged_places > 0).then_some(("X-Damaged: ", output.damaged_places));
     let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
     handler.write_list_page(request, output.content_type, &fields, &output.text, out);
-}
-
-/// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one.
-/// With a cluster this holds for the position in the stream, and the seq is that of the own log.
-fn visitor_json(
-    profiles: &mut ProfileReader,
-    queue: &Queue,
-    cluster: Option<&dyn ClusterErasure>,
-    query: &VisitorQuery<'_>,
-) -> Json {
-    let seq = queue.metrics().last_seq();
-    let position = cluster.map(ClusterErasure::position);
-    let visitors = profiles.pin();
-    let profile = query.find_profile(&visitors);
-    let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
-    let document = profile_json(profile, profile.map_or(0, |profile| profile.visits()));
-    let context = profile.and_then(|profile| profile.last_context()).map(|context| context_json(&context));
-    let mut body = json!({ "site": query.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
-        "context": context, "profile": document });
-    if let Some(position) = position {
-        body["position"] = json!(position.to_string());
-    }
-    body
-}
-
-fn context_json(last_context: &LastContext) -> Json {
-    let agent = last_context.values.agent();
-    let country = last_context.values.country();
-    json!({
-        "at": time::to_text(last_context.at_ms), "device": agent.device.name(), "os": agent.os.name(),
-        "browser": agent.browser.name(), "country": country.as_ref().and_then(|code| str::from_utf8(code).ok()),
-        "language": last_context.values.language(),
-    })
 }
 
 /// Returns the records of a visitor after `after_seq` in the format of `export`, up to the size limit of a response.
@@ -472,7 +438,7 @@ impl<'a> VisitorQuery<'a> {
         NamedVisitor { site: self.site.to_owned(), id_kind: self.id_kind, id: self.id.to_owned() }
     }
 
-    fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
+    pub(super) fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
         profiles.find(self.site, self.id_kind, self.id)
     }
 

@@ -190,6 +190,26 @@ fn another_definition_begins_with_nobody_enrolled() {
 }
 
 #[test]
+fn the_data_of_a_visitor_has_the_enrolments_of_its_id() {
+    let mut site = Site::new(&at(1.0));
+    let shown = |site: &Site, id: &str| {
+        site.admin("GET", &format!("/visitors?site=acme&{id}")).json()["enrolments"].clone()
+    };
+    assert_eq!(shown(&site, "anonId=v1"), json!([]));
+    site.visit("v1");
+    site.send(&json!({ "type": "identify", "anonymousId": "v1", "userId": "ann" }));
+    let enrolments = shown(&site, "anonId=v1");
+    assert_eq!(enrolments[0]["experiment"], "e", "{enrolments}");
+    let last = enrolments[0]["lastExposure"].as_str().and_then(|text| text.strip_suffix(":00:00.000Z"));
+    assert!(last.is_some_and(|hour| hour.len() == "2026-01-01T00".len()), "{enrolments}");
+    assert_eq!(shown(&site, "userId=ann"), json!([]), "the enrolment belongs to the device");
+    // The phase stays known when the experiment is not published any more.
+    site.publish(&[]);
+    let later = shown(&site, "anonId=v1");
+    assert_eq!((&later[0]["experiment"], &later[0]["phase"]), (&Value::Null, &enrolments[0]["phase"]));
+}
+
+#[test]
 fn only_a_published_pair_enrols_and_a_forged_arm_changes_no_arm() {
     let mut site = Site::new(&at(1.0));
     for forged in ["e:~", "e:d", "f:b", "x:y,e:default"] {

@@ -158,3 +158,18 @@ fn with_snapshots_the_demo_site_is_not_compiled() {
     assert_eq!(fs::read_dir(server.snapshots_directory()).expect("a directory").count(), 0);
     assert_eq!(server.get("/v1/resolve?trackingId=track_demo&route=/").status, 404);
 }
+
+#[test]
+fn a_share_that_is_written_as_a_percentage_has_the_fraction_as_help() {
+    let workspace = Workspace::new();
+    let holdout = |share: &str| {
+        format!(r#"{{"site":"a","trackingId":"track_a","name":"A","holdout":{{"share":{share}}}}}"#)
+    };
+    workspace.write("a/site.json", &holdout("50"));
+    workspace.write("a/routes/index.json", r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#);
+    let expected =
+        ["expected 0 to 1, found the number 50", "help: write a share as a fraction: 50 percent is 0.5"];
+    workspace.run(&["lint", "a"]).assert_exit(1, &expected);
+    workspace.write("a/site.json", &holdout("0.5"));
+    workspace.run(&["lint", "a"]).assert_exit(0, &[]);
+}

@@ -162,6 +162,12 @@ impl Keywords {
         (below || above).then(|| describe_bounds(min, max, ""))
     }
 
+    /// Returns whether the value is a share, from 0 to 1.
+    pub(super) fn is_share(&self) -> bool {
+        let is = |bound: &Option<Number>, value: u64| bound.as_ref().and_then(Number::as_u64) == Some(value);
+        is(&self.minimum, 0) && is(&self.maximum, 1)
+    }
+
     /// Returns the length constraint that an array violates, if any.
     pub(super) fn unmet_length_constraint(&self, count: usize) -> Option<String> {
         let few = self.min_items.is_some_and(|min| count < min);

@@ -17,6 +17,9 @@ use super::json_schema::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, 
 use super::schema::{FileKind, SCHEMA_MEMBER, structure};
 use crate::nearest::nearest;
 
+/// The help for a share that is written as a percentage.
+const SHARE_HELP: &[&str] = &["write a share as a fraction: 50 percent is 0.5"];
+
 /// Limits for repeating an author's text in a message: characters of a string, and members of an object. The
 /// rest is replaced by an ellipsis.
 const QUOTED_CHARS_MAX: usize = 60;
@@ -182,8 +185,11 @@ impl<'a> TreeValidator<'a> {
     fn check_scalar(&mut self, branches: &[&'a Keywords], value: &Value<'_>) {
         let constants: Vec<&Json> = branches.iter().flat_map(|branch| branch.constants()).collect();
         if constants.is_empty() {
-            for expected in branches.iter().filter_map(|branch| branch.unmet_constraint(value)) {
-                self.report(value, expected, describe_value(value));
+            for branch in branches {
+                let Some(expected) = branch.unmet_constraint(value) else { continue };
+                let help = if branch.is_share() { SHARE_HELP } else { &[] };
+                let diagnostic = self.diagnostic(value, expected, describe_value(value));
+                self.diagnostics.add(Diagnostic { help, ..diagnostic });
             }
         } else if !constants.iter().any(|constant| equals(value, constant)) {
             let texts: Vec<String> = constants.iter().map(|constant| constant_text(constant)).collect();

@@ -11,7 +11,8 @@ use crate::limits::ENROLMENTS_MAX;
 
 /// Size of an enrolment.
 pub(super) const ENROLMENT_BYTES: usize = 8;
-const HOUR_MS: i64 = 3_600_000;
+/// An hour in milliseconds.
+pub(crate) const HOUR_MS: i64 = 3_600_000;
 
 /// The enrolments of one ID, encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
