@@ -173,7 +173,8 @@ const VERDICTS = {
 const EARLY = {
   visitors: 'fewer than 100 visitors',
   conversions: 'fewer than 10 that reached the goal',
-  buyers: 'fewer than 100 with an amount',
+  buyers: 'fewer than 30 with an amount',
+  spread: 'the amounts differ too much for their number',
   non_conversions: 'fewer than 10 that did not',
   baseline: 'the baseline may still be 0',
 };

@@ -39,6 +39,7 @@ impl TooEarly {
             Self::Visitors => "visitors",
             Self::Conversions => "conversions",
             Self::Buyers => "buyers",
+            Self::Spread => "spread",
             Self::NonConversions => "non_conversions",
             Self::Baseline => "baseline",
         }

@@ -135,10 +135,11 @@ impl Adjustment {
         let [(a_adjusted, a_common), (b_adjusted, b_common)] = spreads.map(|spread| spread.adjusted(factors));
         let parts = [a_adjusted / a.visitors, b_adjusted / b.visitors];
         let means = MeanPair {
-            a: mean(a),
-            b: mean(b),
-            a_variance: parts[0] + 2.0 * a_common / visitors + of_common_mean,
-            b_variance: parts[1] + 2.0 * b_common / visitors + of_common_mean,
+            means: [mean(a), mean(b)],
+            variances: [
+                parts[0] + 2.0 * a_common / visitors + of_common_mean,
+                parts[1] + 2.0 * b_common / visitors + of_common_mean,
+            ],
             covariance: (a_common + b_common) / visitors + of_common_mean,
             independent_variances: parts,
             visitors: [a.visitors, b.visitors],

@@ -55,7 +55,7 @@ impl Difference {
     /// Returns the difference between the means.
     pub fn absolute(means: &MeanPair) -> Self {
         Self {
-            estimate: means.b - means.a,
+            estimate: means.means[1] - means.means[0],
             variance: means.independent_variances.iter().sum(),
             freedom: freedom(means),
             visitors: means.visitors.iter().sum(),
@@ -160,15 +160,15 @@ pub struct RelativeChange {
 impl RelativeChange {
     /// Returns the change from the baseline to the compared arm.
     pub fn of(means: &MeanPair, method: Method, alpha: f64) -> Self {
-        let ratio = means.b / means.a;
+        let [a, b] = means.means;
+        let ratio = b / a;
         let width = Difference::absolute(means).squared_width(method, alpha);
         // The variances of the means, relative to the square of the baseline. The square itself could overflow, so each
         // variance is divided twice.
-        let relative = |variance: f64| variance / means.a / means.a;
-        let a_variance = relative(means.a_variance);
-        let b_variance = relative(means.b_variance);
+        let relative = |variance: f64| variance / a / a;
+        let [a_variance, b_variance] = means.variances.map(relative);
         let covariance = relative(means.covariance);
-        let sign = means.a.signum();
+        let sign = a.signum();
         let estimate = Some(sign * (ratio - 1.0)).filter(|change| change.is_finite());
         let leading = 1.0 - width * a_variance;
         let interval = estimate.filter(|_| leading > 0.0).and_then(|estimate| {

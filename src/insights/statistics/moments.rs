@@ -28,18 +28,13 @@ pub struct RatioSums {
     pub products: f64,
 }
 
-/// The means of two compared arms, with their variances.
+/// The means of two compared arms, with their variances. The baseline has the index 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanPair {
-    /// The mean of the baseline.
-    pub a: f64,
-    /// The mean of the compared arm.
-    pub b: f64,
-    /// The variance of `a`.
-    pub a_variance: f64,
-    /// The variance of `b`.
-    pub b_variance: f64,
-    /// The covariance of `a` and `b`. It is 0 without CUPED.
+    pub means: [f64; 2],
+    /// The variance of each mean.
+    pub variances: [f64; 2],
+    /// The covariance of the two means. It is 0 without CUPED.
     pub covariance: f64,
     /// The variances of the parts of the two means that are independent. Their sum is the variance of the difference.
     pub independent_variances: [f64; 2],
@@ -52,14 +47,30 @@ impl MeanPair {
     pub fn of(a: &Moments, b: &Moments) -> Self {
         let variances = [a.variance_of_mean(), b.variance_of_mean()];
         Self {
-            a: a.mean,
-            b: b.mean,
-            a_variance: variances[0],
-            b_variance: variances[1],
+            means: [a.mean, b.mean],
+            variances,
             covariance: 0.0,
             independent_variances: variances,
             visitors: [a.visitors, b.visitors],
         }
+    }
+
+    /// Returns the means if the arm with the index `borrower` takes this share of its variance from the other arm.
+    ///
+    /// The test of a ratio `r` of the means assumes that the values of the borrower are `r` times as large. So it multiplies
+    /// the variance of the lender by the square of `r`, and the lent variance too. This is why the lent variance is added to
+    /// the lender.
+    pub(super) fn with_borrowed_variance(&self, borrower: usize, share: f64) -> Self {
+        let mut pair = *self;
+        let lender = 1 - borrower;
+        let lent =
+            self.independent_variances[lender] * share * (self.visitors[lender] / self.visitors[borrower]);
+        let returned = self.independent_variances[borrower] * share;
+        pair.variances[lender] += lent;
+        pair.independent_variances[lender] += lent;
+        pair.variances[borrower] -= returned;
+        pair.independent_variances[borrower] -= returned;
+        pair
     }
 }
 

@@ -248,8 +248,10 @@ pub(super) fn told_apart() -> Vec<Event> {
 
 #[test]
 fn the_arms_are_compared_with_the_baseline() {
-    let metrics = "goal=Order Placed&value=revenue&more=Order Placed&guardrail=Order Placed:0.1";
-    let answer = ask(&told_apart(), metrics);
+    let metrics = "goal=Order Placed&value=revenue&more=Order Placed&guardrail=Order Placed:0.1&cap=none";
+    let mut events = told_apart();
+    events.push(order(Some("a0"), None, 2, "1000"));
+    let answer = ask(&events, metrics);
     assert_eq!(answer["alarms"], json!([]));
     let [goal, value, more, guardrail] = std::array::from_fn(|at| &answer["metrics"][at]);
     assert_eq!(goal["arms"][1]["mean"], json!(0.1));
@@ -259,8 +261,8 @@ fn the_arms_are_compared_with_the_baseline() {
     assert!((number("estimate") - 2.0).abs() < 1e-9, "{against}");
     assert!(0.0 < number("low") && number("low") < 2.0 && 2.0 < number("high"), "{against}");
     assert_eq!(against["p"], against["pAdjusted"]);
-    // The amounts of 40 buyers are too few. The other secondary metric is adjusted alone.
-    let early = json!([{"arm": "default", "reason": "buyers"}]);
+    // One of the 40 amounts is much larger than the others. The other secondary metric is adjusted alone.
+    let early = json!([{"arm": "default", "reason": "spread"}]);
     assert_eq!((&value["against"][0]["verdict"], &value["tooEarly"]), (&json!("too_early"), &early));
     let arm = &more["against"][0];
     assert!(arm["p"].is_f64() && arm["pAdjusted"].as_f64() >= arm["p"].as_f64(), "{arm}");

@@ -94,12 +94,13 @@ fn an_arm_below_a_bound_is_too_early_and_is_not_compared() {
 
 #[test]
 fn a_baseline_that_is_not_told_apart_from_zero_is_too_early() {
-    // Values of both signs: the mean of the baseline is within its own interval around 0.
+    // At this error rate, the interval of the mean of the baseline includes 0.
+    let settings = Settings { alpha: 1e-9, ..SETTINGS };
     let arm = |sum: f64| ArmSums { visitors: 1_000, converted: 500, sum, sum_of_squares: 1e6 };
-    let result = compare(MetricKind::Mean, &[arm(100.0), arm(20_000.0)], None, &SETTINGS);
+    let result = compare(MetricKind::Mean, &[arm(6_000.0), arm(24_000.0)], None, &settings);
     assert_eq!(result.too_early, [(1, TooEarly::Baseline)]);
     assert_eq!((result.against[0].interval, result.against[0].p), (None, None));
-    assert!(result.against[0].estimate.is_some_and(|change| (change - 199.0).abs() < 1e-9));
+    assert!(result.against[0].estimate.is_some_and(|change| (change - 3.0).abs() < 1e-9));
     // Without any value there is not even an estimate.
     let none = compare(MetricKind::Mean, &[arm(0.0), arm(20_000.0)], None, &SETTINGS);
     assert_eq!((none.against[0].estimate, verdict(&none.against[0])), (None, Verdict::TooEarly));
@@ -254,6 +255,71 @@ fn an_amount_is_too_early_below_its_number_of_buyers() {
     }
     // The shares of visitors keep their bound.
     assert_eq!(compare_rates(&[rate(1_000, BUYERS_MIN - 1), rate(1_000, 500)]).too_early, []);
+}
+
+#[test]
+fn an_amount_is_too_early_while_its_values_differ_too_much_for_their_number() {
+    // Each of the buyers has the value 10, except one with a large value.
+    let arm = |buyers: u64, large: f64| ArmSums {
+        visitors: 1_000,
+        converted: buyers,
+        sum: (buyers - 1) as f64 * 10.0 + large,
+        sum_of_squares: (buyers - 1) as f64 * 100.0 + large * large,
+    };
+    for (sums, reason) in [
+        (arm(BUYERS_MIN, 10.0), None),
+        (arm(BUYERS_MIN, 11.0), Some(TooEarly::Spread)),
+        (arm(BUYERS_MIN + 1, 11.0), None),
+        (arm(200, 100.0), None),
+        (arm(200, 1_000.0), Some(TooEarly::Spread)),
+        (ArmSums { sum: f64::MAX, sum_of_squares: f64::INFINITY, ..arm(200, 10.0) }, Some(TooEarly::Spread)),
+    ] {
+        let even = arm(500, 10.0);
+        for (early_arm, arms) in [[sums, even], [even, sums]].iter().enumerate() {
+            let result = compare(MetricKind::Mean, arms, &SETTINGS);
+            let reasons: Vec<_> = reason.map(|reason| (early_arm, reason)).into_iter().collect();
+            assert_eq!(result.too_early, reasons, "{sums:?}");
+            assert_eq!(result.against[0].p.is_none(), reason.is_some(), "{sums:?}");
+        }
+    }
+}
+
+#[test]
+fn the_interval_of_an_amount_contains_the_interval_of_the_own_variances() {
+    let large = ArmSums { visitors: 10_000, converted: 500, sum: 5_000.0, sum_of_squares: 120_000.0 };
+    let mut seen = [0; 2];
+    for sum in (200..1_200).step_by(10) {
+        let sum = f64::from(sum);
+        let small = ArmSums { visitors: 1_000, converted: 50, sum, sum_of_squares: sum * sum / 40.0 };
+        for arms in [[large, small], [small, large]] {
+            let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
+            let own =
+                RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha).interval.expect("an interval");
+            let compared = compare(MetricKind::Mean, &arms, &SETTINGS).against[0];
+            let interval = compared.interval.expect("an interval");
+            assert!(
+                interval.low <= own.low + 1e-12 && own.high - 1e-12 <= interval.high,
+                "{sum} {interval:?} {own:?}"
+            );
+            let is_told_apart = compared.p.expect("a p-value") < SETTINGS.alpha;
+            assert_eq!(is_told_apart, interval.low > 0.0 || interval.high < 0.0, "{sum} {interval:?}");
+            seen[usize::from(is_told_apart)] += 1;
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 10), "{seen:?}");
+}
+
+#[test]
+fn many_amounts_have_nearly_the_interval_of_their_own_variances() {
+    let arm = |sum: f64| ArmSums { visitors: 20_000_000, converted: 1_000_000, sum, sum_of_squares: 4e8 };
+    let arms = [arm(1e7), arm(1.01e7)];
+    let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
+    let own = RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha).interval.expect("an interval");
+    let interval = compare(MetricKind::Mean, &arms, &SETTINGS).against[0].interval.expect("an interval");
+    assert!(
+        (interval.low - own.low).abs() < 1e-4 && (interval.high - own.high).abs() < 1e-4,
+        "{interval:?} {own:?}"
+    );
 }
 
 #[test]
