@@ -170,7 +170,16 @@ impl VisitorHandler {
         let visitor = query.named_visitor();
         match action {
             Action::Show => {
-                let mut body = visitor_json(lookup, &eraser.log, cluster.as_deref(), catalog, &query);
+                // The seq is read first, so the profile is of that seq or a later one. In a cluster this holds for the position
+                // in the stream, and the seq is that of the own log.
+                let seq = eraser.log.metrics().last_seq();
+                let position = cluster.as_deref().map(ClusterErasure::position);
+                let visitors = lookup.pin();
+                let site = catalog.by_site_id(query.site).map(|snapshot| snapshot.site());
+                let mut body = visitor_json(query.site, query.find_profile(&visitors), seq, site);
+                if let Some(position) = position {
+                    body["position"] = json!(position.to_string());
+                }
                 add_scope(&mut body, scope);
                 Ok(ActionResult::Json(body))
             }
@@ -438,7 +447,7 @@ impl<'a> VisitorQuery<'a> {
         NamedVisitor { site: self.site.to_owned(), id_kind: self.id_kind, id: self.id.to_owned() }
     }
 
-    pub(super) fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
+    fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
         profiles.find(self.site, self.id_kind, self.id)
     }
 

@@ -276,7 +276,7 @@ fn an_amount_is_too_early_while_its_values_differ_too_much_for_their_number() {
     ] {
         let even = arm(500, 10.0);
         for (early_arm, arms) in [[sums, even], [even, sums]].iter().enumerate() {
-            let result = compare(MetricKind::Mean, arms, &SETTINGS);
+            let result = compare(MetricKind::Mean, arms, None, &SETTINGS);
             let reasons: Vec<_> = reason.map(|reason| (early_arm, reason)).into_iter().collect();
             assert_eq!(result.too_early, reasons, "{sums:?}");
             assert_eq!(result.against[0].p.is_none(), reason.is_some(), "{sums:?}");
@@ -293,9 +293,10 @@ fn the_interval_of_an_amount_contains_the_interval_of_the_own_variances() {
         let small = ArmSums { visitors: 1_000, converted: 50, sum, sum_of_squares: sum * sum / 40.0 };
         for arms in [[large, small], [small, large]] {
             let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
-            let own =
-                RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha).interval.expect("an interval");
-            let compared = compare(MetricKind::Mean, &arms, &SETTINGS).against[0];
+            let own = RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha)
+                .interval
+                .expect("an interval");
+            let compared = compare(MetricKind::Mean, &arms, None, &SETTINGS).against[0];
             let interval = compared.interval.expect("an interval");
             assert!(
                 interval.low <= own.low + 1e-12 && own.high - 1e-12 <= interval.high,
@@ -314,8 +315,11 @@ fn many_amounts_have_nearly_the_interval_of_their_own_variances() {
     let arm = |sum: f64| ArmSums { visitors: 20_000_000, converted: 1_000_000, sum, sum_of_squares: 4e8 };
     let arms = [arm(1e7), arm(1.01e7)];
     let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
-    let own = RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha).interval.expect("an interval");
-    let interval = compare(MetricKind::Mean, &arms, &SETTINGS).against[0].interval.expect("an interval");
+    let own = RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha)
+        .interval
+        .expect("an interval");
+    let interval =
+        compare(MetricKind::Mean, &arms, None, &SETTINGS).against[0].interval.expect("an interval");
     assert!(
         (interval.low - own.low).abs() < 1e-4 && (interval.high - own.high).abs() < 1e-4,
         "{interval:?} {own:?}"

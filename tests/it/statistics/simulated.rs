@@ -49,7 +49,8 @@ fn count_alarms(experiments: usize, share: f64, rates: (f64, f64), seed: u64) ->
             a += of_a.draw(&mut dice);
             b += of_b.draw(&mut dice);
             let arms = [rate(per_day[0] * day, a), rate(per_day[1] * day, b)];
-            let result = compare_two(MetricKind::Proportion, &arms[0], &arms[1], None, &SETTINGS).change.interval;
+            let result =
+                compare_two(MetricKind::Proportion, &arms[0], &arms[1], None, &SETTINGS).change.interval;
             is_better |= result.is_some_and(|interval| interval.low > 0.0);
             is_worse |= result.is_some_and(|interval| interval.high < 0.0);
         }
@@ -195,7 +196,9 @@ fn judge(arms: &[ArmSums; 2]) -> Result<Interval, TooEarly> {
 fn judge_alone(arms: &[ArmSums; 2]) -> Result<Interval, TooEarly> {
     judge(arms)?;
     let [a, b] = arms.map(|sums| Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares));
-    RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha).interval.ok_or(TooEarly::Baseline)
+    RelativeChange::of(&MeanPair::of(&a, &b), SETTINGS.method, SETTINGS.alpha)
+        .interval
+        .ok_or(TooEarly::Baseline)
 }
 
 /// Returns the outcome with the cap `p99`, and the outcome without a cap.
