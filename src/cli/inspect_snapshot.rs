@@ -44,11 +44,14 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
             "from": time_of(e.from_ms.as_ref().map(|from_ms| from_ms.to_native())), "to": time_of(e.to_ms.as_ref().map(|to_ms| to_ms.to_native())),
             "winner": e.winner.as_ref().map(|arm| e.arms[usize::from(*arm)].as_str()), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
     });
+    let holdout = site.holdout.as_ref().map(|holdout| {
+        json!({ "share": holdout.share.to_native(), "seed": holdout.seed.as_str(), "rules": holdout.covers_rules })
+    });
     let document = json!({
         "kind": "snapshot", "site": site.site.get(), "trackingId": site.tracking_id.as_str(),
         "name": site.name.as_str(), "preview": site.preview.as_ref().map(|name| name.as_str()), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
         "hash": HEXLOWER.encode(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
-        "audiences": audiences.collect::<Vec<_>>(), "experiments": experiments.collect::<Vec<_>>(),
+        "audiences": audiences.collect::<Vec<_>>(), "holdout": holdout, "experiments": experiments.collect::<Vec<_>>(),
         "collections": collections(site, snapshot.pieces()).into_iter().map(|(name, items)| json!({ "name": name, "items": items }))
             .collect::<Vec<_>>(),
         "queries": site.queries.iter().map(query_json).collect::<Vec<_>>(),
@@ -119,6 +122,14 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
     let _ = writeln!(out, "hash         {}", HEXLOWER.encode(&snapshot.hash()));
     for audience in site.audiences.iter() {
         let _ = writeln!(out, "audience     {}  {}", audience.key, audience.name);
+    }
+    if let Some(holdout) = site.holdout.as_ref() {
+        let rules = if holdout.covers_rules { "all rules" } else { "experiments" };
+        let _ = writeln!(
+            out,
+            "holdout      {} of all visitors, from {rules}; seed {}",
+            holdout.share, holdout.seed
+        );
     }
     for experiment in site.experiments.iter() {
         let arms = experiment.arms.iter().zip(experiment.weights.iter());

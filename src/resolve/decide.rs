@@ -11,7 +11,7 @@ use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedRange, ArchivedRule, ArchivedSite,
-    ArchivedZone, Standing,
+    ArchivedSiteHoldout, ArchivedZone, Standing,
 };
 use crate::url::PageUrl;
 use crate::visitors::profile::enrolments::Enrolments;
@@ -65,7 +65,7 @@ impl DecisionBuffers {
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
             site,
-            subject: Subject::of(site, visitor),
+            subject: Subject::of(visitor),
             evaluator: Evaluator {
                 document: &document,
                 audiences: &audiences,
@@ -75,12 +75,8 @@ impl DecisionBuffers {
             },
             experiments: &mut self.experiments,
         };
-        if let Some(holdout) = site.holdout.as_ref().filter(|_| decider.subject.id.is_some()) {
-            let mut decided =
-                page.zones.iter().zip(0..).filter(|(_, index)| forced_variant(*index).is_none());
-            if decided.any(|(zone, _)| holdout.concerns(zone)) {
-                decider.experiments.set_held_out(decider.subject.held_out.is_some());
-            }
+        if let Some(holdout) = site.holdout.as_ref() {
+            decider.apply_holdout(holdout, page, &|index| forced_variant(index).is_none());
         }
         choose_zones(page, |index, zone| {
             forced_variant(index).unwrap_or_else(|| decider.decide_zone(index, zone))
@@ -133,6 +129,23 @@ struct Decider<'a, 'w> {
 }
 
 impl Decider<'_, '_> {
+    /// Puts the visitor into one of the two groups of the site's holdout, if the holdout concerns a zone that rules decide.
+    #[cold]
+    #[inline(never)]
+    fn apply_holdout(
+        &mut self,
+        holdout: &ArchivedSiteHoldout,
+        page: &ArchivedPage,
+        is_decided: &dyn Fn(u8) -> bool,
+    ) {
+        let Some(id) = self.subject.id else { return };
+        self.subject.held_out = HeldOut::of(holdout, id);
+        let mut decided = page.zones.iter().zip(0..).filter(|(_, index)| is_decided(*index));
+        if decided.any(|(zone, _)| holdout.concerns(zone)) {
+            self.experiments.set_held_out(self.subject.held_out.is_some());
+        }
+    }
+
     fn decide_zone(&mut self, zone_index: u8, zone: &ArchivedZone) -> u8 {
         if self.subject.held_out == Some(HeldOut::FromRules) {
             return DEFAULT_VARIANT;
@@ -185,16 +198,19 @@ pub(super) enum HeldOut {
     FromRules,
 }
 
+impl HeldOut {
+    /// Returns the rules that do not apply to an ID. `None` if it is not in the holdout.
+    pub(super) fn of(holdout: &ArchivedSiteHoldout, id: &str) -> Option<Self> {
+        let rules = if holdout.covers_rules { Self::FromRules } else { Self::FromExperiments };
+        holdout.holds_out(id).then_some(rules)
+    }
+}
+
 impl<'a> Subject<'a> {
-    pub(super) fn of(site: &ArchivedSite, visitor: &Visitor<'a>) -> Self {
+    /// Returns the facts about a visitor who is not in the holdout of the site.
+    pub(super) fn of(visitor: &Visitor<'a>) -> Self {
         let enrolments = visitor.profile.as_ref().map_or(Enrolments::NONE, Profile::enrolments);
-        let id = visitor.id();
-        let holdout = site.holdout.as_ref().filter(|holdout| id.is_some_and(|id| holdout.holds_out(id)));
-        let held_out = holdout.map(|holdout| match holdout.covers_rules {
-            true => HeldOut::FromRules,
-            false => HeldOut::FromExperiments,
-        });
-        Self { id, enrolments, held_out, now_ms: visitor.now_ms }
+        Self { id: visitor.id(), enrolments, held_out: None, now_ms: visitor.now_ms }
     }
 }
 

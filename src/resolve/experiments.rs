@@ -57,29 +57,30 @@ impl DecidingExperiments {
 
     /// Writes the text of the added experiments.
     pub(super) fn write_text(&mut self, site: &ArchivedSite, page: &ArchivedPage) {
-        self.text.clear();
-        if let Some(is_held_out) = self.is_held_out {
-            self.write_pair(SITE_HOLDOUT, if is_held_out { HELD_OUT } else { NOT_HELD_OUT });
+        let Self { entries, is_held_out, text } = self;
+        text.clear();
+        if let Some(is_held_out) = *is_held_out {
+            write_pair(text, SITE_HOLDOUT, if is_held_out { HELD_OUT } else { NOT_HELD_OUT });
         }
-        for index in 0..self.entries.len() {
-            let entry = self.entries[index];
+        for entry in entries {
             let zone = &page.zones[usize::from(entry.zone)];
             let variant = entry.variant.map_or(HELD_OUT, |variant| &zone.variants[usize::from(variant)].key);
-            self.write_pair(&site.experiments[usize::from(entry.experiment)].key, variant);
+            write_pair(text, &site.experiments[usize::from(entry.experiment)].key, variant);
         }
-    }
-
-    fn write_pair(&mut self, key: &str, variant: &str) {
-        if !self.text.is_empty() {
-            self.text.push(b',');
-        }
-        self.text.extend_from_slice(key.as_bytes());
-        self.text.push(b':');
-        self.text.extend_from_slice(variant.as_bytes());
     }
 
     /// Returns the text. It consists of letters, digits, '_', '-', ':', ',' and '~', so it needs no escapes.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
+}
+
+#[inline]
+fn write_pair(text: &mut Vec<u8>, key: &str, variant: &str) {
+    if !text.is_empty() {
+        text.push(b',');
+    }
+    text.extend_from_slice(key.as_bytes());
+    text.push(b':');
+    text.extend_from_slice(variant.as_bytes());
 }

@@ -27,9 +27,12 @@ pub(crate) fn explain(
     let document = buffers.document(site, visitor);
     let audiences = SiteAudiences(&site.audiences);
     let mut memo = Memo::default();
+    let mut subject = Subject::of(visitor);
+    subject.held_out =
+        site.holdout.as_ref().and_then(|holdout| subject.id.and_then(|id| HeldOut::of(holdout, id)));
     let mut explainer = Explainer {
         site,
-        subject: Subject::of(site, visitor),
+        subject,
         evaluator: Evaluator {
             document: &document,
             audiences: &audiences,

@@ -173,3 +173,17 @@ fn a_share_that_is_written_as_a_percentage_has_the_fraction_as_help() {
     workspace.write("a/site.json", &holdout("0.5"));
     workspace.run(&["lint", "a"]).assert_exit(0, &[]);
 }
+
+#[test]
+fn inspect_shows_the_holdout_of_the_site() {
+    let workspace = Workspace::new();
+    workspace.write("a/routes/index.json", r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#);
+    let site = r#"{"site":"a","trackingId":"track_a","name":"A","holdout":{"share":0.05}}"#;
+    workspace.write("a/site.json", site);
+    workspace.run(&["compile", "a", "-o", "a.snapshot"]).assert_exit(0, &[]);
+    let line = "holdout      0.05 of all visitors, from experiments; seed a";
+    workspace.run(&["inspect", "a.snapshot"]).assert_exit(0, &[line]);
+    let document: Value =
+        serde_json::from_str(&workspace.run(&["inspect", "a.snapshot", "--json"]).out).expect("JSON");
+    assert_eq!(document["holdout"], serde_json::json!({ "share": 0.05, "seed": "a", "rules": false }));
+}
