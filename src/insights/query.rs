@@ -73,7 +73,9 @@ impl Query {
                 ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
             }
             Topic::Experiments => {
-                ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments()).map(Self::Experiments)
+                let has_site_holdout = site.holdout().is_known();
+                ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments(), has_site_holdout)
+                    .map(Self::Experiments)
             }
         }
     }

@@ -483,6 +483,8 @@ fn a_decided_experiment_is_marked_and_counts_events_before_its_end() {
     site.record(&json!({ "anonId": "v3" }), "e:b", BROWSER);
     let result = site.admin("GET", "/insights/experiment?site=acme&key=e").json();
     assert_eq!((&result["standing"], &result["exploratory"]), (&json!("decided"), &json!(false)));
+    let ended = &result["phases"][0]["to"];
+    assert_eq!(result["schedule"], json!({ "from": null, "to": ended, "winner": "c" }));
     let decision = &result["decision"];
     assert_eq!((&decision["action"], &decision["arm"]), (&json!("decided"), &json!("c")), "{decision}");
     assert_eq!((exposed_of(&result), result["phases"].as_array().map(Vec::len)), (3, Some(1)));

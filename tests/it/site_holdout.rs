@@ -218,7 +218,7 @@ fn the_result_compares_the_holdout_with_all_others_and_a_new_share_begins_a_phas
     let list = admin("/insights/experiments?site=acme").json();
     let keys: Vec<&Value> =
         list["experiments"].as_array().expect("a list").iter().map(|one| &one["key"]).collect();
-    assert_eq!(keys, [&json!("e")]);
+    assert_eq!((keys, &list["siteHoldout"]), (vec![&json!("e")], &json!(true)));
     assert_eq!(admin("/insights/experiment?site=acme&key=~").status, 400);
 
     server.publish("acme.snapshot", &compile(2, &holdout(0.5), &experiment(json!({}))));
@@ -234,5 +234,9 @@ fn a_site_without_a_holdout_has_no_result_of_it() {
     let server = start(&Value::Null, &experiment(json!({})));
     let answer = result(&server, "");
     assert_eq!([&answer["code"], &answer["param"]], [&json!("invalid_param"), &json!("site")], "{answer}");
+    let token = [("Authorization", "Bearer open")];
+    let target = "/insights/experiments?site=acme";
+    let list = crate::harness::Client::to(server.admin).request("GET", target, &token).json();
+    assert_eq!(list["siteHoldout"], false);
     assert_eq!(shown(&server, "route=/&anonId=v1", BROWSER).1, format!("e:{}", arm("v1")));
 }

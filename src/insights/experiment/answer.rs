@@ -7,6 +7,7 @@ use super::activity::Activity;
 use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms, withhold_verdicts};
 use super::count::{ArmCount, ExperimentCount, count_experiment};
 use super::decision::{Decision, Facts, decide};
+use super::known::KnownExperiment;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
@@ -84,6 +85,7 @@ fn write_experiment(
     insert("decision", json!(decision.as_ref().map(Decision::to_json)));
     insert("published", json!(question.known.published.is_some()));
     insert("standing", json!(question.known.standing(now_ms)));
+    insert("schedule", schedule_json(&question.known));
     insert("exploratory", json!(is_exploratory));
     insert("phases", question.known.phases.iter().map(|phase| phase_json(phase, now_ms)).collect());
     insert("alarms", json!(split.alarms));
@@ -133,6 +135,16 @@ fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Optio
 fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> bool {
     let baseline_key = question.baseline.as_deref();
     question.is_exploratory || baseline(baseline_key, &count.arms) != baseline(None, &count.arms)
+}
+
+/// Returns the start, the end and the winner of an experiment.
+fn schedule_json(known_experiment: &KnownExperiment) -> Json {
+    let published = known_experiment.published.as_ref();
+    json!({
+        "from": published.and_then(|published| published.from_ms).map(time_json),
+        "to": known_experiment.newest().and_then(|newest| newest.to_ms).map(time_json),
+        "winner": published.and_then(|published| published.winner_key()),
+    })
 }
 
 /// Returns the arms of a phase with their weights.

@@ -162,7 +162,7 @@ fn count_in_parts(
 /// Returns an error if the experiment, or the holdout of the site, is neither published, nor in a phase, nor in an event of the log.
 fn check_key(question: &ExperimentQuestion, site_id: &str, has_event: bool) -> Result<(), ScanError> {
     let known = &question.known;
-    if has_event || known.published.is_some() || !known.phases.is_empty() {
+    if has_event || known.is_known() {
         return Ok(());
     }
     if question.is_of_site_holdout() {

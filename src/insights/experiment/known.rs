@@ -77,6 +77,11 @@ impl KnownExperiment {
         is_running && self.newest().is_some_and(|newest| newest.coverage(now_ms).share > 0.0)
     }
 
+    /// Returns whether the experiment is published or has a phase.
+    pub(crate) fn is_known(&self) -> bool {
+        self.published.is_some() || !self.phases.is_empty()
+    }
+
     /// Returns the newest phase. If there is no phase, returns the published definition.
     pub(super) fn newest(&self) -> Option<&Phase> {
         self.phases.last().or_else(|| Some(&self.published.as_ref()?.definition))

@@ -38,6 +38,8 @@ pub struct ExperimentsQuestion {
     filters: Filters,
     /// The experiments of the site, with their places.
     pub(super) known: Vec<(KnownExperiment, Places)>,
+    /// True if the site has or had a holdout, so that `/insights/holdout` has an answer.
+    pub(super) has_site_holdout: bool,
 }
 
 impl ExperimentsQuestion {
@@ -50,6 +52,7 @@ impl ExperimentsQuestion {
         zone: &Zone,
         now_ms: i64,
         known_experiments: Vec<(KnownExperiment, Places)>,
+        has_site_holdout: bool,
     ) -> Result<Self, QuestionError> {
         let pairs: Vec<(&str, &str)> = pairs.filter(|(_, value)| !value.is_empty()).collect();
         let bots = single_value(&pairs, "bots")?.map(parse_bots).transpose()?.unwrap_or_default();
@@ -59,6 +62,7 @@ impl ExperimentsQuestion {
             bots,
             filters: Filters::default(),
             known: known_experiments,
+            has_site_holdout,
         })
     }
 

@@ -58,6 +58,7 @@ pub(crate) fn answer_experiments(
         experiments.push(experiment_json(known, places, numbers, question.now_ms));
     }
     document.insert("experiments".to_owned(), Json::Array(experiments));
+    document.insert("siteHoldout".to_owned(), json!(question.has_site_holdout));
     end_document(&mut document, &other, rows, answered_log, list_query(question, site));
     let document = Json::Object(document);
     Ok(Answer { document, header: HEADER.to_vec(), lines, notes: Vec::new(), seq: answered_log.seq })

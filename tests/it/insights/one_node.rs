@@ -44,7 +44,7 @@ fn experiment() -> Query {
 
 fn experiments() -> Query {
     let known = vec![(known(vec![halves(0)]), Places::default())];
-    let question = ExperimentsQuestion::parse([].into_iter(), &Zone::utc(), NOW_MS, known);
+    let question = ExperimentsQuestion::parse([].into_iter(), &Zone::utc(), NOW_MS, known, false);
     Query::Experiments(question.expect("a question"))
 }
 

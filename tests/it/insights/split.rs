@@ -359,7 +359,7 @@ fn filters_keep_the_visitors_whose_first_exposure_passes() {
 pub(super) fn list(known: Vec<(KnownExperiment, Places)>, events: &[Event], memory_bytes: u64) -> Value {
     let now_ms = START_MS + 20 * DAY_MS;
     let question =
-        ExperimentsQuestion::parse([].into_iter(), &Zone::utc(), now_ms, known).expect("a question");
+        ExperimentsQuestion::parse([].into_iter(), &Zone::utc(), now_ms, known, false).expect("a question");
     let files = columns(events, 100);
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
