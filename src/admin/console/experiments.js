@@ -4,11 +4,13 @@ import { ago, amount, change, count, counted, day, download, isoDate, pageUrl, p
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {
-  srm: 'The visitors are not split as planned. Something loses or moves visitors of one arm.',
-  both_arms: 'More than 1 % of the visitors saw two arms.',
-  zero_weight: 'More than 1 % of the visitors saw an arm that has no weight.',
-  phase_changed: 'Arms, weights, seed or holdout changed.',
-  one_node: 'Other nodes have more events.',
+  srm: 'The visitors are not split as the weights say, so one arm loses visitors. Look at each arm in a browser, repair it, and begin again with a new key.',
+  both_arms: 'More than 1 % of the visitors saw two arms. Let all hosts of the site share the cookie of the ID, and change weights only with a new key.',
+  zero_weight: 'More than 1 % of the visitors saw an arm that this experiment does not have. Purge the caches of its pages, or look for forged events in the export.',
+  phase_changed: 'Arms, weights, seed or holdout changed in this time. Count the visitors since the begin of the phase, under Details.',
+  arm_error: 'One arm has more than its share of the visitors with an error. Repair it, and begin again with a new key.',
+  enrolment_stalled: 'No visitor saw an arm for 24 hours, while pages were viewed. Check that the page sends its experiments, and that no other rule comes before this one.',
+  one_node: 'This server lacks the events of the other nodes. Use its numbers for no decision.',
 };
 
 export function Experiments({ site, query }) {

@@ -43,8 +43,9 @@ const VENDORED: [(&str, &str); 5] = [
 ];
 
 /// All bodies in gzip coding together, in bytes. A newcomer on a slow line waits for them once. The design
-/// allows 64 KiB, and this number may only fall.
-const BYTES_MAX: usize = 60 * 1024;
+/// allows 64 KiB, and this number may only fall. It has grown once, by 2 KiB: for the ramp, the end and the
+/// winner of an experiment, the effect of CUPED, the holdout of the site, and alarms that say what to do.
+const BYTES_MAX: usize = 62 * 1024;
 
 /// The files that the console serves, by their paths below `/console/`.
 const SERVED: [&str; 4] = ["console.css", "console.js", "vendor/preact-htm.js", "vendor/uplot.js"];
