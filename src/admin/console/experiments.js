@@ -1,6 +1,6 @@
 // Experiments: a list, and one experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
-import { ago, amount, change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
+import { ago, amount, change, clockTime, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {
@@ -13,11 +13,38 @@ const ALARMS = {
   one_node: 'This server lacks the events of the other nodes. Use its numbers for no decision.',
 };
 
+// The key of the holdout of the site. No experiment can have it.
+const HOLDOUT = '~';
+const HOLDOUT_TITLE = 'All experiments together';
+const GROUPS = { '~': 'held out', on: 'everyone else' };
+
+// Returns an answer about the holdout of the site with its groups in words.
+const withGroups = (data) =>
+  JSON.parse(JSON.stringify(data), (name, value) => {
+    if (name === 'key' || name === 'arm') return GROUPS[value] ?? value;
+    const isByArm = (name === 'exposed' || name === 'errors') && typeof value === 'object';
+    return isByArm ? Object.fromEntries(Object.entries(value).map(([key, of]) => [GROUPS[key] ?? key, of])) : value;
+  });
+
+const moment = (time, { timeZone }) => `${day(time, timeZone)}, ${clockTime(time, timeZone)}`;
+
+const isOver = (standing) => standing === 'ended' || standing === 'decided';
+
+// Says when an experiment begins and ends, and what everyone gets then. `of` has its from, to and winner.
+function Schedule({ standing, of: { from, to, winner }, site }) {
+  const verbs = isOver(standing) ? ['Started', 'Ended', 'Everyone gets'] : [standing === 'running' ? 'Started' : 'Starts', 'Ends', 'Then everyone gets'];
+  return html`
+    ${from && `${verbs[0]} on ${moment(from, site)}. `}
+    ${to && `${verbs[1]} on ${moment(to, site)}. `}
+    ${winner && html`${verbs[2]} <bdi>${winner}</bdi>.`}
+  `;
+}
+
 export function Experiments({ site, query }) {
   const key = query.get('key');
   return key === null
     ? html`<div class="gap-top"><${ExperimentList} site=${site} /></div>`
-    : html`<p class="crumb"><a href=${pageUrl('experiments', { key: null })}>All experiments</a></p><${One} key=${key} site=${site} query=${query} name=${key} />`;
+    : html`<p class="crumb"><a href=${pageUrl('experiments', { key: null })}>All experiments</a></p><${One} key=${key} name=${key} ...${{ site, query }} />`;
 }
 
 function ExperimentList({ site }) {
@@ -27,6 +54,7 @@ function ExperimentList({ site }) {
     <${Answer} of=${answer}>
       ${(data) => html`
         ${data.experiments.length === 0 && html`<${Empty}>Neither the published site nor an event names an experiment.<//>`}
+        ${data.siteHoldout && html`<${HoldoutSummary} site=${site} />`}
         <div class="cards two">${data.experiments.map((one) => html`<${Summary} key=${one.key} experiment=${one} site=${site} />`)}</div>
         <${Footer} data=${data} csv=${() => download(address, `experiments-${site.site}.csv`, 'text/csv')} />
       `}
@@ -36,18 +64,51 @@ function ExperimentList({ site }) {
 
 const armsInWords = (arms) => (arms ?? []).map(({ key, weight }) => `${key} ${writtenPercent(weight)}`).join(', ');
 
-function Summary({ experiment, site }) {
-  const { key, published, routes, arms, goal, planned, phase, lastExposure, exposed, both, alarms } = experiment;
-  const state = !published ? 'not published' : lastExposure ? 'running' : 'no exposure yet';
+const linkTo = (key, title) => html`<a href=${pageUrl('experiments', { key })}><bdi>${title}</bdi></a>`;
+
+const Alarms = ({ alarms }) => alarms.map((alarm) => html`<p key=${alarm} class="down small">${ALARMS[alarm] ?? alarm}</p>`);
+
+const State = ({ alarms = [], state }) =>
+  alarms.length > 0 ? html`<${Pill} tone="bad">${counted(alarms.length, 'alarm')}<//>` : html`<${Pill} tone=${state === 'running' ? 'good' : 'neutral'}><bdi>${state}</bdi><//>`;
+
+function stateOf({ standing, winner, coverage, lastExposure }) {
+  if (standing === 'decided') return `decided: ${winner}`;
+  if (standing !== 'running') return standing?.replace('_', ' ') ?? 'not published';
+  if (coverage === 0) return 'paused';
+  return lastExposure ? 'running' : 'no exposure yet';
+}
+
+// What all experiments bring together, as the holdout of the site tells.
+function HoldoutSummary({ site }) {
+  const answer = useAnswer(url('insights/holdout', { site: site.site }));
   return html`
-    <${Card} title=${html`<a href=${pageUrl('experiments', { key })}><bdi>${key}</bdi></a>`}
-      actions=${html`<${Pill} tone=${alarms.length > 0 ? 'bad' : state === 'running' ? 'good' : 'neutral'}>${alarms.length > 0 ? counted(alarms.length, 'alarm') : state}<//>`}>
-      ${alarms.map((alarm) => html`<p key=${alarm} class="down small">${ALARMS[alarm] ?? alarm}</p>`)}
+    <${Answer} of=${answer}>
+      ${({ alarms, arms, metrics }) => html`
+        <${Card} wide title=${linkTo(HOLDOUT, HOLDOUT_TITLE)} actions=${html`<${State} alarms=${alarms} state="site holdout" />`}>
+          <${Alarms} alarms=${alarms} />
+          <p class="dim small">The changes are those of everyone else, against the visitors who are held out.</p>
+          <dl class="gap-top">
+            ${arms.map(({ key, exposed }) => html`<dt>${GROUPS[key] ?? key}</dt><dd>${counted(exposed, 'visitor')}</dd>`)}
+            ${metrics.flatMap(({ goal, value, against }) => against.map((of) => html`<dt><bdi>${value ?? goal}</bdi></dt><dd>${intervalInWords(of)}</dd>`))}
+          </dl>
+        <//>
+      `}
+    <//>
+  `;
+}
+
+function Summary({ experiment, site }) {
+  const { key, routes, arms, goal, planned, phase, exposed, both, alarms, coverage, standing } = experiment;
+  return html`
+    <${Card} title=${linkTo(key, key)} actions=${html`<${State} ...${{ alarms, state: stateOf(experiment) }} />`}>
+      <${Alarms} alarms=${alarms} />
       <div class="exposed"><b>${count(exposed)}</b> <span class="dim small">${planned ? `of ${count(planned)} planned visitors` : 'visitors exposed'}</span></div>
       ${planned && html`<svg class="size" aria-hidden="true" viewBox="0 0 100 6" preserveAspectRatio="none"><rect class="track" width="100" height="6" /><rect class="least" width=${Math.min(100, (100 * exposed) / planned)} height="6" /></svg>`}
       <dl class="gap-top">
         <dt>goal</dt><dd><bdi>${goal ?? 'none'}</bdi></dd>
         <dt>arms</dt><dd><bdi>${armsInWords(arms)}</bdi></dd>
+        ${coverage < 1 && standing && !isOver(standing) && html`<dt>coverage</dt><dd>${writtenPercent(coverage)} of new visitors</dd>`}
+        ${(experiment.from || experiment.to) && html`<dt>schedule</dt><dd><${Schedule} of=${experiment} ...${{ standing, site }} /></dd>`}
         <dt>pages</dt><dd><bdi>${(routes ?? []).join(', ') || '–'}</bdi>${experiment.moreRoutes > 0 && ` and ${count(experiment.moreRoutes)} more`}</dd>
         <dt>since</dt><dd>${phase ? `${day(phase, site.timeZone)} (${ago(phase)})` : 'unknown'}</dd>
         <dt>in two arms</dt><dd>${count(both)}</dd>
@@ -75,7 +136,7 @@ const DAYS_LEFT_MAX = 365;
 const ALPHA_DEFAULT = 0.05;
 
 // Parameters of the question that a person can write into the URL.
-const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots'];
+const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots', 'cuped'];
 
 function experimentQuestion(site, query, key, choice) {
   const params = Object.fromEntries(ASKED.map((param) => [param, query.get(param)]));
@@ -91,34 +152,52 @@ function One({ site, query, name }) {
     alpha: Number(query.get('alpha') || ALPHA_DEFAULT),
     isFixed: query.get('method') === 'fixed',
   };
-  const address = url('insights/experiment', experimentQuestion(site, query, name, choice));
+  const isHoldout = name === HOLDOUT;
+  const [topic, key, title] = isHoldout ? ['holdout', null, HOLDOUT_TITLE] : ['experiment', name, name];
+  const address = url(`insights/${topic}`, experimentQuestion(site, query, key, choice));
   const answer = useAnswer(address);
-  const csv = () => download(address, `experiment-${name}.csv`, 'text/csv');
+  const csv = () => download(address, `${topic}-${key ?? site.site}.csv`, 'text/csv');
   return html`
-    <h2 class="page-title"><bdi>${name}</bdi></h2>
-    <${Answer} of=${answer}>${(data) => html`<${Result} ...${{ data, site, choice, csv }} />`}<//>
+    <h2 class="page-title"><bdi>${title}</bdi></h2>
+    <${Answer} of=${answer}>${(data) => html`<${Result} data=${isHoldout ? withGroups(data) : data} ...${{ isHoldout, site, choice, csv }} />`}<//>
   `;
 }
 
-function Result({ data, site, choice, csv }) {
+// The state of an experiment in words, or what the holdout of the site tells.
+function Lead({ data, isHoldout, site }) {
+  if (isHoldout) return html`<p class="lead">Visitors who are held out see no experiment. The change is what all experiments together bring.</p>`;
+  const { standing, schedule, phases, lastExposure } = data;
+  const state = stateOf({ standing, lastExposure, ...schedule, coverage: phases.at(-1)?.coverage });
+  return html`<p class="lead"><${State} state=${state} /> <${Schedule} of=${schedule} ...${{ standing, site }} />${isOver(standing) && ' Only events before the end count.'}</p>`;
+}
+
+function Result({ data, isHoldout, site, choice, csv }) {
   const isAlarmed = data.alarms.length > 0;
   return html`
     <${DecisionSentence} decision=${data.decision} />
+    <${Lead} ...${{ data, isHoldout, site }} />
     ${data.alarms.map((alarm) => html`<${Notice} key=${alarm} tone="bad"><strong>Do not trust this result. </strong>${ALARMS[alarm] ?? alarm}<//>`)}
     ${isEmpty(data) && html`<${NoExposure} choice=${choice} />`}
-    ${!data.published && html`<${Notice}>The published site does not have this experiment any more.<//>`}
+    ${!data.published && html`<${Notice}>The published site does not have this ${isHoldout ? 'holdout' : 'experiment'} any more.<//>`}
     <div class="tiles">
-      ${data.arms.map(({ key, weight, exposed }) => html`<${Tile} key=${key} label=${html`Visitors saw <bdi>${key}</bdi>`} value=${exposed} note=${weight === null ? 'planned share unknown' : `${writtenPercent(weight)} planned, ${percent(shareOf(exposed, data.arms))} seen`} />`)}
+      ${data.arms.map(({ key, weight, exposed }) => html`<${Tile} key=${key} label=${html`Visitors${isHoldout ? ':' : ' saw'} <bdi>${key}</bdi>`} value=${exposed} note=${noteOf(data, key, weight, exposed)} />`)}
       <${Tile} label="Shares as planned" ...${srmInWords(data)} />
-      <${Tile} label="In both arms" value=${data.both} note=${`${percent(shareOf(data.both, data.arms, data.both), 2)} of visitors, left out`} />
+      <${Tile} label=${isHoldout ? 'In both groups' : 'In both arms'} value=${data.both} note=${`${percent(shareOf(data.both, data.arms, data.both), 2)} of visitors, left out`} />
       ${data.daysLeft !== undefined && html`<${Tile} label="Days left" value=${daysInWords(data.daysLeft)} note=${choice.lift ? `to find a change of ${percent(Number(choice.lift), 0)}` : 'choose a change below'} />`}
     </div>
     ${data.exploratory && html`<p class="gap"><${Pill}>exploratory<//> <span class="dim small">These choices differ from those that were published before the result was known.</span></p>`}
     <div class=${isAlarmed ? 'greyed' : undefined}><${Metrics} data=${data} choice=${choice} /></div>
-    <${Exposures} data=${data} site=${site} />
+    <${Exposures} ...${{ data, isHoldout, site }} />
     <${Card} title="Details" wide><${More} data=${data} site=${site} choice=${choice} /><//>
     <${Footer} data=${data} csv=${csv} />
   `;
+}
+
+// Visitors with an error are counted for each arm. If there are none, no arm says so.
+function noteOf({ arms, errors }, key, weight, exposed) {
+  const hasErrors = Object.values(errors).some((visitors) => visitors > 0);
+  const split = weight === null ? 'planned share unknown' : `${writtenPercent(weight)} planned, ${percent(shareOf(exposed, arms))} seen`;
+  return split + (hasErrors ? `, ${counted(errors[key], 'visitor')} with an error` : '');
 }
 
 const DecisionSentence = ({ decision }) => decision && html`<p class="decision lead"><strong><bdi>${decision.sentence}</bdi></strong></p>`;
@@ -150,16 +229,29 @@ function srmInWords({ srm, srmReason }) {
   return { value: srm.alarm ? 'no' : 'yes', note: `p ${srm.p < 0.001 ? srm.p.toExponential(1) : srm.p.toFixed(3)}` };
 }
 
-function Exposures({ data, site }) {
-  const { series, phases, arms } = data;
+function Exposures({ data, isHoldout, site }) {
+  const { series, phases, arms, lastExposure, lastPage } = data;
   if (isEmpty(data)) return null;
+  const title = `New visitors of each ${isHoldout ? 'group' : 'arm'}`;
   const lines = arms.filter(({ key }) => series.exposed[key]).map(({ key }) => ({ name: key, values: series.exposed[key] }));
-  const marks = phases.map(({ from }) => Date.parse(from) / 1000);
+  const marks = phases.flatMap(({ coverages }) => coverages.map(({ from }) => Date.parse(from) / 1000));
   return html`
-    <${Card} title="New visitors of each arm" wide>
-      <${Chart} label="New visitors of each arm" t=${series.t} series=${lines} marks=${marks} by="day" timeZone=${site.timeZone} isRunning=${Date.parse(data.to) > Date.now()} />
-      ${phases.map((phase) => html`<p key=${phase.from} class="dim small">Phase since ${day(phase.from, site.timeZone)}: <bdi>${armsInWords(phase.arms)}</bdi>, coverage ${writtenPercent(phase.coverage)}.</p>`)}
+    <${Card} title=${title} wide>
+      <${Chart} label=${title} t=${series.t} series=${lines} marks=${marks} by="day" timeZone=${site.timeZone} isRunning=${Date.parse(data.to) > Date.now()} />
+      <p class="dim small">A visitor counts on the day of its first exposure. Dashed lines: a phase begins, or the coverage changes.${lastExposure && lastPage && ` Last exposure: ${moment(lastExposure, site)}. Last page view of the site: ${moment(lastPage, site)}.`}</p>
+      ${phases.map((phase) => html`<${Phase} key=${phase.from} ...${{ phase, site }} />`)}
     <//>
+  `;
+}
+
+// A phase with the steps of its coverage. A step after the end is never reached.
+function Phase({ phase: { from, to, arms, coverage, coverages }, site }) {
+  const steps = coverages.filter((step) => !to || step.from < to);
+  const present = steps.filter((step) => Date.parse(step.from) <= Date.now()).length - 1;
+  const note = (at) => (at > present ? ' (planned)' : at === present && !(Date.parse(to) < Date.now()) ? ' (now)' : '');
+  return html`
+    <p class="dim small">Phase since ${day(from, site.timeZone)}: <bdi>${armsInWords(arms)}</bdi>${steps.length > 1 ? '. Coverage of new visitors:' : coverage < 1 ? `, coverage ${writtenPercent(coverage)}.` : '.'}</p>
+    ${steps.length > 1 && html`<ul class="dim small">${steps.map((step, at) => html`<li key=${step.from}><b>${writtenPercent(step.share)}</b> from ${moment(step.from, site)}${note(at)}</li>`)}</ul>`}
   `;
 }
 
@@ -236,7 +328,7 @@ function Metrics({ data, choice }) {
   return html`
     <${Card} title="Result" wide>
       <${Scroll} isWhole label="Metrics"><${Table} stacks label="Metrics" columns=${columns} rows=${rows} /><//>
-      <p class="dim small gap-top">${validityInWords(choice)} Secondary metrics are adjusted together.</p>
+      <p class="dim small gap-top">${validityInWords(choice)} Secondary metrics are adjusted together.${rows.some(({ against }) => against.cuped) && ' CUPED removes the differences that visitors had in the 14 days before the exposure.'}</p>
     <//>
   `;
 }
@@ -252,8 +344,20 @@ const MetricName = ({ metric }) => html`
   <div class="dim small">${ROLES[metric.role]}${metric.margin ? `, margin ${writtenPercent(metric.margin)}` : ''}${metric.lowerIsBetter ? ', lower is better' : ''}</div>
 `;
 
+const boundsInWords = ({ low, high }) => `${signedPercent(low)} to ${signedPercent(high)}`;
+
 function intervalInWords({ low, high, estimate }) {
-  return low === null ? 'no interval yet' : `${signedPercent(low)} to ${signedPercent(high)}, estimate ${estimate === null ? 'unknown' : signedPercent(estimate)}`;
+  return low === null ? 'no interval yet' : `${boundsInWords({ low, high })}, estimate ${estimate === null ? 'unknown' : signedPercent(estimate)}`;
+}
+
+// At 0.5 times the variance, as many visitors tell as much as two times as many without CUPED.
+function Cuped({ varianceRatio, unadjusted }) {
+  const times = (1 / varianceRatio).toFixed(2);
+  if (times === '1.00') return html`<div class="dim small">CUPED: no effect</div>`;
+  return html`
+    <div class="dim small">CUPED: as if ${times} times the visitors</div>
+    ${unadjusted.low !== null && html`<div class="dim small">without it: ${boundsInWords(unadjusted)}</div>`}
+  `;
 }
 
 // The half width of the picture stands for `scale`.
@@ -268,7 +372,8 @@ function Interval({ row: { against, metric }, scale }) {
       <rect x=${x(against.low)} width=${Math.max(2, x(against.high) - x(against.low))} y="8" height="8" rx="4" />
       ${against.estimate !== null && html`<line class="tick" x1=${x(against.estimate)} x2=${x(against.estimate)} y1="4" y2="20" />`}
     </svg>
-    <div class="dim small">${signedPercent(against.low)} to ${signedPercent(against.high)}</div>
+    <div class="dim small">${boundsInWords(against)}</div>
+    ${against.cuped && html`<${Cuped} ...${against.cuped} />`}
   `;
 }
 
@@ -289,7 +394,7 @@ function More({ data, site, choice }) {
     </div>
     <p class="dim small gap-top">
       Visitors exposed before ${day(data.from, site.timeZone)} are left out: ${count(data.earlier)}.
-      In the holdout, described and not compared: ${count(data.holdout?.exposed ?? 0)}.
+      ${data.decision && ` In the holdout, described and not compared: ${count(data.holdout.exposed)}.`}
     </p>
     <${Details} summary="Sums and p-values">${() => html`<${Sums} data=${data} />`}<//>
   `;
