@@ -1,7 +1,7 @@
 // Servers of the demo site under two IDs, and relays between the browser and a server.
 'use strict';
 const { execFileSync, spawn } = require('node:child_process');
-const { cpSync, mkdirSync, readFileSync, writeFileSync } = require('node:fs');
+const { cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } = require('node:fs');
 const net = require('node:net');
 const path = require('node:path');
 
@@ -18,12 +18,18 @@ function compileSite(places, site, origins) {
   return snapshots;
 }
 
-// Compiles the demo site with other settings to a file.
-function compileDemo({ parallax, demo, directory }, changes, output) {
+// Compiles the demo site with other settings to a file. `experiments` has changes of experiments, by key.
+function compileDemo({ parallax, demo, directory }, changes, output, experiments = {}) {
   const source = path.join(directory, `source of ${path.basename(output)}`);
   cpSync(demo, source, { recursive: true });
   const file = path.join(source, 'site.json');
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file)), ...changes }));
+  const routes = path.join(source, 'routes');
+  for (const name of readdirSync(routes, { recursive: true }).filter((name) => name.endsWith('.json'))) {
+    const route = path.join(routes, name);
+    const changed = (member, value) => (member === 'experiment' ? { ...value, ...experiments[value.key] } : value);
+    writeFileSync(route, JSON.stringify(JSON.parse(readFileSync(route), changed)));
+  }
   execFileSync(parallax, ['compile', source, '-o', output], { stdio: 'ignore' });
 }
 

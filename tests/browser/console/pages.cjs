@@ -135,3 +135,5 @@ async function checkStates(at, [look, options], anonId) {
 async function openDetails(page) {
   for (const summary of (await page.$$('main details:not([open]) > summary')).slice(0, 6)) await summary.click();
 }
+
+Object.assign(module.exports, { LOOKS, checkRules, openDetails, openWithAxe, picture });
