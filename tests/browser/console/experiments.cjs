@@ -30,6 +30,8 @@ module.exports = async function experiments(at) {
   await holdout(fresh, page);
   fresh.check('experiments leave no message of the browser', messages, []);
   await context.close();
+  await marks(fresh);
+  await otherStates(fresh);
   for (const look of LOOKS) await looks(fresh, look);
   await server.stop();
 };
@@ -180,6 +182,55 @@ async function holdout(at, page) {
   at.check('no decision', await page.locator('.decision').count(), 0);
   const text = await textOf(page.locator('main'));
   at.check('no key of a group', text.match(/(^| )(~|on:|on \d)/g), null);
+}
+
+// Opens a page of which `change` changes each answer to a question about experiments. A test cannot publish a ramp of the past.
+async function openChanged(at, params, change) {
+  const { page, context } = await at.open('#health');
+  await page.addInitScript(() => {
+    globalThis.marks = new Set();
+    const { moveTo } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.moveTo = function record(x, y) {
+      if (this.getLineDash().join() === '4,4') globalThis.marks.add(Math.round(x));
+      return moveTo.call(this, x, y);
+    };
+  });
+  await page.route('**/insights/experiment*', async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    change(json);
+    await route.fulfill({ response, json });
+  });
+  await go(page, `#experiments?site=${SITE}${params}`);
+  await page.reload();
+  await page.locator(params ? '.plot canvas' : '.cards .card').first().waitFor();
+  await settled(page);
+  return { page, context };
+}
+
+// The begin of the phase and three steps are in the chart. The planned step is not.
+async function marks(at) {
+  const { page, context } = await openChanged(at, '&key=slow-front', ({ phases: [phase] }) => {
+    const steps = [[-40, 0.1], [-20, 0.2], [-10, 0.5], [10, 1]].map(([days, share]) => ({ from: ago(-days), share }));
+    phase.coverages = [{ from: phase.from, share: 0.01 }, ...steps];
+  });
+  at.check('the steps of the coverage are in the chart', await page.evaluate(() => globalThis.marks.size), 4);
+  await context.close();
+}
+
+async function otherStates(at) {
+  const { page, context } = await openChanged(at, '', ({ experiments: [letters, products, slow, tents] }) => {
+    Object.assign(letters, { standing: 'not_started', from: ago(-3), to: ago(-9) });
+    Object.assign(products, { standing: 'ended', from: ago(9), to: ago(3), alarms: [] });
+    Object.assign(slow, { lastExposure: null });
+    Object.assign(tents, { standing: null, published: false });
+  });
+  const keys = ['letter-wording', 'product-assurance', 'slow-front', 'tent-advice'];
+  const states = await Promise.all(keys.map((key) => textOf(cardOf(page, key).locator('.pill'))));
+  at.check('the other states', states, ['not started', 'ended', 'no exposure yet', 'not published']);
+  const said = await Promise.all(keys.slice(0, 2).map((key) => textOf(cardOf(page, key))));
+  at.check('the begin and the end in words', [/Starts on .+ Ends on /.test(said[0]), /Started on .+ Ended on /.test(said[1])], [true, true]);
+  await context.close();
 }
 
 // Every new page in this look: its width, a picture, and the rules of accessibility.
