@@ -10,8 +10,8 @@ use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
-    ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedRange, ArchivedRule, ArchivedSite,
-    ArchivedSiteHoldout, ArchivedZone, Standing,
+    ArchivedAudience, ArchivedExperiment, ArchivedNamespaceShare, ArchivedPage, ArchivedRange, ArchivedRule,
+    ArchivedSite, ArchivedSiteHoldout, ArchivedZone, Standing,
 };
 use crate::url::PageUrl;
 use crate::visitors::profile::enrolments::Enrolments;
@@ -59,13 +59,20 @@ impl DecisionBuffers {
         if visitor.gets_baseline() {
             return choose_zones(page, |index, _| forced_variant(index).unwrap_or(DEFAULT_VARIANT));
         }
+        let held_out = site.holdout.as_ref().and_then(|holdout| {
+            let is_decided = |index: u8| forced_variant(index).is_none();
+            hold_out(holdout, page, visitor, &is_decided, &mut self.experiments)
+        });
+        if held_out == Some(HeldOut::FromRules) {
+            return choose_zones(page, |index, _| forced_variant(index).unwrap_or(DEFAULT_VARIANT));
+        }
         self.url.parse(visitor.url.filter(|_| site.sees_url));
         let document = VisitorContext::new(site, visitor, &self.url);
         let mut memo = Memo::default();
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
             site,
-            subject: Subject::of(visitor),
+            subject: Subject::of(visitor, held_out.is_some()),
             evaluator: Evaluator {
                 document: &document,
                 audiences: &audiences,
@@ -75,9 +82,6 @@ impl DecisionBuffers {
             },
             experiments: &mut self.experiments,
         };
-        if let Some(holdout) = site.holdout.as_ref() {
-            decider.apply_holdout(holdout, page, &|index| forced_variant(index).is_none());
-        }
         choose_zones(page, |index, zone| {
             forced_variant(index).unwrap_or_else(|| decider.decide_zone(index, zone))
         })
@@ -112,6 +116,25 @@ fn choose_zones(page: &ArchivedPage, mut decide: impl FnMut(u8, &ArchivedZone) -
     choice
 }
 
+/// Puts a visitor into one of the two groups of the site's holdout, if the holdout concerns a zone that rules decide. Returns the
+/// rules that do not apply to the visitor.
+#[cold]
+#[inline(never)]
+fn hold_out(
+    holdout: &ArchivedSiteHoldout,
+    page: &ArchivedPage,
+    visitor: &Visitor<'_>,
+    is_decided: &dyn Fn(u8) -> bool,
+    experiments: &mut DecidingExperiments,
+) -> Option<HeldOut> {
+    let held_out = HeldOut::of(holdout, visitor.id()?);
+    let mut decided = page.zones.iter().zip(0..).filter(|(_, index)| is_decided(*index));
+    if decided.any(|(zone, _)| holdout.concerns(zone)) {
+        experiments.set_held_out(held_out.is_some());
+    }
+    held_out
+}
+
 /// The programs of the audiences, for `$audience`.
 pub(crate) struct SiteAudiences<'a>(pub(crate) &'a [ArchivedAudience]);
 
@@ -129,27 +152,7 @@ struct Decider<'a, 'w> {
 }
 
 impl Decider<'_, '_> {
-    /// Puts the visitor into one of the two groups of the site's holdout, if the holdout concerns a zone that rules decide.
-    #[cold]
-    #[inline(never)]
-    fn apply_holdout(
-        &mut self,
-        holdout: &ArchivedSiteHoldout,
-        page: &ArchivedPage,
-        is_decided: &dyn Fn(u8) -> bool,
-    ) {
-        let Some(id) = self.subject.id else { return };
-        self.subject.held_out = HeldOut::of(holdout, id);
-        let mut decided = page.zones.iter().zip(0..).filter(|(_, index)| is_decided(*index));
-        if decided.any(|(zone, _)| holdout.concerns(zone)) {
-            self.experiments.set_held_out(self.subject.held_out.is_some());
-        }
-    }
-
     fn decide_zone(&mut self, zone_index: u8, zone: &ArchivedZone) -> u8 {
-        if self.subject.held_out == Some(HeldOut::FromRules) {
-            return DEFAULT_VARIANT;
-        }
         zone.rules.iter().find_map(|rule| self.match_rule(zone_index, rule)).unwrap_or(DEFAULT_VARIANT)
     }
 
@@ -186,8 +189,8 @@ pub(super) struct Subject<'a> {
     pub id: Option<&'a str>,
     /// The enrolments of that ID.
     pub enrolments: Enrolments<'a>,
-    /// `None` if the ID is not in the holdout of the site.
-    pub held_out: Option<HeldOut>,
+    /// True if the ID is in the holdout of the site.
+    pub is_held_out: bool,
     pub now_ms: i64,
 }
 
@@ -207,10 +210,9 @@ impl HeldOut {
 }
 
 impl<'a> Subject<'a> {
-    /// Returns the facts about a visitor who is not in the holdout of the site.
-    pub(super) fn of(visitor: &Visitor<'a>) -> Self {
+    pub(super) fn of(visitor: &Visitor<'a>, is_held_out: bool) -> Self {
         let enrolments = visitor.profile.as_ref().map_or(Enrolments::NONE, Profile::enrolments);
-        Self { id: visitor.id(), enrolments, held_out: None, now_ms: visitor.now_ms }
+        Self { id: visitor.id(), enrolments, is_held_out, now_ms: visitor.now_ms }
     }
 }
 
@@ -242,28 +244,22 @@ pub(super) enum Assignment {
 impl Assignment {
     /// Assigns a visitor. An enrolled ID takes part at any coverage and outside of the namespace. So it keeps its arm, because the
     /// range of an arm at a coverage is the start of its range at 1.
+    #[inline]
     pub(super) fn of(site: &ArchivedSite, experiment: &ArchivedExperiment, subject: &Subject<'_>) -> Self {
-        let Subject { id, enrolments, held_out, now_ms } = *subject;
+        let Subject { id, enrolments, is_held_out, now_ms } = *subject;
         match experiment.standing(now_ms) {
             Standing::NotStarted => return Self::NotStarted,
             Standing::Ended => return Self::Ended,
-            Standing::Running | Standing::Decided(_) if held_out.is_some() => return Self::HeldOutBySite,
+            Standing::Running | Standing::Decided(_) if is_held_out => return Self::HeldOutBySite,
             Standing::Decided(arm) => return Self::Winner(arm),
             Standing::Running => {}
         }
         let Some(visitor_id) = id else { return Self::NoId };
         let is_enrolled = enrolments.contains(experiment.phase_hash.to_native());
-        if let Some(share) = experiment.namespace.as_ref().filter(|_| !is_enrolled) {
-            let namespace = &site.namespaces[usize::from(share.namespace.to_native())];
-            if !condition::in_namespace(visitor_id, &namespace.name, range(&share.range)) {
-                return Self::OutsideNamespace;
-            }
-            let mut in_namespace = enrolments
-                .iter()
-                .filter(|(hash, _)| namespace.phase_hashes.binary_search(&(*hash).into()).is_ok());
-            if in_namespace.any(|(hash, _)| is_running(site, hash, now_ms)) {
-                return Self::EnrolledElsewhere;
-            }
+        if let Some(share) = experiment.namespace.as_ref().filter(|_| !is_enrolled)
+            && let Some(outside) = Self::outside_namespace(site, share, visitor_id, subject)
+        {
+            return outside;
         }
         let seed = experiment.seed.as_str();
         let held_out = |h: f64| condition::hash(&["holdout:", seed], visitor_id, 2).is_some_and(|n| n < h);
@@ -274,6 +270,25 @@ impl Assignment {
         let coverage = if is_enrolled { 1.0 } else { experiment.coverage(now_ms) };
         let arm = condition::choose_variation(bucket(experiment, visitor_id), ranges(experiment, coverage));
         arm.map_or(Self::OutsideCoverage, Self::Arm)
+    }
+
+    /// Returns the assignment of an ID that does not take part because of the experiment's namespace.
+    #[inline(never)]
+    fn outside_namespace(
+        site: &ArchivedSite,
+        share: &ArchivedNamespaceShare,
+        visitor_id: &str,
+        subject: &Subject<'_>,
+    ) -> Option<Self> {
+        let namespace = &site.namespaces[usize::from(share.namespace.to_native())];
+        if !condition::in_namespace(visitor_id, &namespace.name, range(&share.range)) {
+            return Some(Self::OutsideNamespace);
+        }
+        let is_other = |hash: u32| {
+            namespace.phase_hashes.binary_search(&hash.into()).is_ok()
+                && is_running(site, hash, subject.now_ms)
+        };
+        subject.enrolments.iter().any(|(hash, _)| is_other(hash)).then_some(Self::EnrolledElsewhere)
     }
 
     pub(super) fn variant(self, arms: &[u8]) -> Option<u8> {

@@ -27,12 +27,11 @@ pub(crate) fn explain(
     let document = buffers.document(site, visitor);
     let audiences = SiteAudiences(&site.audiences);
     let mut memo = Memo::default();
-    let mut subject = Subject::of(visitor);
-    subject.held_out =
-        site.holdout.as_ref().and_then(|holdout| subject.id.and_then(|id| HeldOut::of(holdout, id)));
+    let held_out = site.holdout.as_ref().zip(visitor.id()).and_then(|(holdout, id)| HeldOut::of(holdout, id));
     let mut explainer = Explainer {
         site,
-        subject,
+        held_out,
+        subject: Subject::of(visitor, held_out.is_some()),
         evaluator: Evaluator {
             document: &document,
             audiences: &audiences,
@@ -58,6 +57,7 @@ pub(crate) fn explain(
 
 struct Explainer<'a, 'w> {
     site: &'a ArchivedSite,
+    held_out: Option<HeldOut>,
     subject: Subject<'a>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
 }
@@ -65,7 +65,7 @@ struct Explainer<'a, 'w> {
 impl<'a> Explainer<'a, '_> {
     fn explain_zone(&mut self, zone: &'a ArchivedZone) -> (&'static str, Vec<Json>) {
         let mut output = Vec::new();
-        if self.subject.held_out == Some(HeldOut::FromRules) && !zone.rules.is_empty() {
+        if self.held_out == Some(HeldOut::FromRules) && !zone.rules.is_empty() {
             return ("site_holdout", output);
         }
         for (index, rule) in zone.rules.iter().enumerate() {

@@ -64,8 +64,8 @@
 //! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
 pub(crate) use super::experiment_format::{
-    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedRange,
-    ArchivedSiteHoldout, Standing,
+    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedNamespace, ArchivedNamespaceShare,
+    ArchivedRange, ArchivedSiteHoldout, Standing,
 };
 pub use super::experiment_format::{
     CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, SiteHoldout, phase_hash,
