@@ -93,8 +93,9 @@ pub const RULES_MAX: usize = 64;
 pub const NODE_NESTING_MAX: usize = 16;
 /// Length of the longest canonical `variants` of a route. It is sent in a header and in URLs.
 pub const CANONICAL_BYTES_MAX: usize = 2 * 1024;
-/// Length of the longest `experiments` of a page. It is sent in a header, and proxies commonly accept 4 or 8 KiB for
-/// all header fields of a response. Events send it back. `compile` refuses a page beyond it.
+/// Length of the longest `experiments` of a page, without the pair of the site's holdout. It is sent in a header, and
+/// proxies commonly accept 4 or 8 KiB for all header fields of a response. Events send it back. `compile` refuses a page
+/// beyond it.
 pub const EXPERIMENTS_BYTES_MAX: usize = 2 * 1024;
 /// Number of pairs in one `variants` parameter. No route has more zones.
 pub const PAIRS_MAX: usize = ZONES_MAX;

@@ -5,6 +5,9 @@ use crate::limits::{EXPERIMENTS_BYTES_MAX, ZONES_MAX};
 use crate::record::{HELD_OUT, NOT_HELD_OUT, SITE_HOLDOUT};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedSite};
 
+/// Size of the text: the pair of the site's holdout, and the pairs of the experiments.
+const TEXT_BYTES_MAX: usize = "~:on,".len() + EXPERIMENTS_BYTES_MAX;
+
 /// The experiments that decided zones, and the text of the last decision. The buffers are reused from request to
 /// request.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ impl Default for DecidingExperiments {
         Self {
             entries: Vec::with_capacity(ZONES_MAX),
             is_held_out: None,
-            text: Vec::with_capacity(EXPERIMENTS_BYTES_MAX),
+            text: Vec::with_capacity(TEXT_BYTES_MAX),
         }
     }
 }

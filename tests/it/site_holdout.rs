@@ -1,7 +1,7 @@
 //! The holdout of a site over the wire: its visitors see no experiment, and both groups are counted.
 
 use parallax::testing::condition::{bucket_ranges, choose_variation, hash};
-use parallax::testing::limits::PAIRS_MAX;
+use parallax::testing::limits::{EXPERIMENTS_BYTES_MAX, PAIRS_MAX};
 use serde_json::{Value, json};
 
 use crate::harness::{Server, eventually, snapshot};
@@ -239,4 +239,26 @@ fn a_site_without_a_holdout_has_no_result_of_it() {
     let list = crate::harness::Client::to(server.admin).request("GET", target, &token).json();
     assert_eq!(list["siteHoldout"], false);
     assert_eq!(shown(&server, "route=/&anonId=v1", BROWSER).1, format!("e:{}", arm("v1")));
+}
+
+#[test]
+fn the_pair_of_the_holdout_comes_before_the_longest_text_of_experiments() {
+    // 64 pairs with `default`, and their commas.
+    let keys: Vec<String> =
+        (0..64).map(|n| if n == 0 { "e".repeat(24) } else { format!("f{n:022}") }).collect();
+    let zone = |key: &str| json!({ "default": [], "variants": {}, "rules": [{ "experiment": { "key": key, "variants": ["default"] } }] });
+    let zones: serde_json::Map<String, Value> =
+        keys.iter().enumerate().map(|(n, key)| (format!("z{n:02}"), zone(key))).collect();
+    let page = json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": zones } }).to_string();
+    let site = r#"{"site":"acme","trackingId":"track_acme","name":"Acme","holdout":{"share":0}}"#;
+    let files = [("site.json", site), ("routes/index.json", page.as_str())];
+    let server = Server::start(&[("acme.snapshot", &snapshot(&files, 1))], &[]);
+    let (_, experiments) = shown(&server, "route=/&anonId=v1", BROWSER);
+    let text = experiments.as_str().expect("a text");
+    assert_eq!(text.len(), "~:on,".len() + EXPERIMENTS_BYTES_MAX);
+    assert!(text.starts_with("~:on,eeee"), "{text}");
+    assert_eq!(
+        record(&server, &json!({ "anonId": "v1", "properties": { "path": "/" }, "experiments": text })),
+        200
+    );
 }

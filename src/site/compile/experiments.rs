@@ -85,9 +85,8 @@ pub(super) fn compile_holdout(site: &types::Site) -> Option<SiteHoldout> {
 pub(super) fn check_text_length(file: &str, layout: &types::Layout, diagnostics: &mut Diagnostics) {
     let mut pairs = BTreeMap::new();
     let in_zones = longest_pairs_in_zones(&layout.zones, &mut pairs);
-    // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum, and the pair of the
-    // holdout.
-    let bytes = "~:on,".len() + in_zones.min(pairs.values().sum()).saturating_sub(",".len());
+    // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum.
+    let bytes = in_zones.min(pairs.values().sum()).saturating_sub(",".len());
     if bytes > EXPERIMENTS_BYTES_MAX {
         let expected = format!(
             "experiment keys and variant keys whose longest list, as in `X-Experiments`, is at most {EXPERIMENTS_BYTES_MAX} bytes"
