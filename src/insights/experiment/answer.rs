@@ -112,6 +112,9 @@ fn write_experiment(
     let lines =
         numbered().flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
     let mut notes: Vec<String> = decision.iter().map(|decision| decision.sentence().to_owned()).collect();
+    if decision.is_none() && !split.alarms.is_empty() {
+        notes.push(format!("The result has an alarm ({}); do not use it.", split.alarms.join(", ")));
+    }
     notes.extend(cap_sentence(question, count));
     let document = Json::Object(document);
     Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: answered_log.seq }

@@ -79,7 +79,8 @@ struct ParsedFile {
 
 /// The content of a file. `None` if it has errors.
 enum FileContent {
-    Site(Option<Site>),
+    /// Boxed, because it is much larger than the others.
+    Site(Option<Box<Site>>),
     Audiences(Option<Audiences>),
     Groups(Option<Groups>),
     Queries(Option<Queries>),
@@ -117,7 +118,7 @@ impl Reader {
     fn add_file(&mut self, file: &str, parsed_file: ParsedFile) {
         let source = &mut self.source;
         match parsed_file.content {
-            FileContent::Site(site) => source.site = site,
+            FileContent::Site(site) => source.site = site.map(|site| *site),
             FileContent::Audiences(audiences) => source.audiences = audiences,
             FileContent::Groups(groups) => source.groups = groups,
             FileContent::Queries(queries) => source.queries = queries,
@@ -150,7 +151,9 @@ impl FileParser {
         let mut file_diagnostics = Diagnostics::default();
         let diagnostics = &mut file_diagnostics;
         let content = match file {
-            SITE_FILE => FileContent::Site(self.parse_file(FileKind::Site, file, bytes, diagnostics)),
+            SITE_FILE => {
+                FileContent::Site(self.parse_file(FileKind::Site, file, bytes, diagnostics).map(Box::new))
+            }
             AUDIENCES_FILE => {
                 FileContent::Audiences(self.parse_file(FileKind::Audiences, file, bytes, diagnostics))
             }
