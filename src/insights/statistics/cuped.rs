@@ -13,7 +13,7 @@ use super::moments::{MeanPair, covariance};
 /// Below this number, both covariates have the same information, and their factors would consist of rounding errors.
 const DETERMINANT_MIN: f64 = 1e-9;
 
-/// Maximum of a sum that is a rounding error, relative to its two numbers.
+/// Maximum of a sum that is a rounding error, relative to its numbers.
 const RESIDUE_MAX: f64 = 1e-12;
 
 /// The sums over the visitors of an arm for a metric after the first exposure, and for the covariates.
@@ -129,8 +129,8 @@ impl Adjustment {
         let of_common_mean = quadratic(&all.covariates, factors) / visitors;
         let mean = |arm: &CupedSums| {
             let own = arm.means_of_covariates();
-            let change = dot(factors, [0, 1].map(|at| common_mean[at] - own[at]));
-            sum_without_residue(arm.after / arm.visitors, change)
+            let [before, active] = [0, 1].map(|at| factors[at] * (common_mean[at] - own[at]));
+            sum_without_residue([arm.after / arm.visitors, before, active])
         };
         let [(a_adjusted, a_common), (b_adjusted, b_common)] = spreads.map(|spread| spread.adjusted(factors));
         let parts = [a_adjusted / a.visitors, b_adjusted / b.visitors];
@@ -148,11 +148,12 @@ impl Adjustment {
     }
 }
 
-/// Returns the sum of two numbers. If they cancel each other except for a rounding error, returns 0. A change relative to a
+/// Returns the sum of the numbers. If they cancel each other except for a rounding error, returns 0. A change relative to a
 /// rounding error would be a huge number without a meaning.
-fn sum_without_residue(a: f64, b: f64) -> f64 {
-    let sum = a + b;
-    if sum.abs() <= RESIDUE_MAX * (a.abs() + b.abs()) { 0.0 } else { sum }
+fn sum_without_residue(numbers: [f64; 3]) -> f64 {
+    let sum: f64 = numbers.iter().sum();
+    let size: f64 = numbers.iter().map(|number| number.abs()).sum();
+    if sum.abs() <= RESIDUE_MAX * size { 0.0 } else { sum }
 }
 
 fn dot(a: Pair, b: Pair) -> f64 {
