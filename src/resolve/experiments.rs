@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = "~:on,".len() + EXPERIMENTS_BYTES_MAX;
 pub(crate) struct DecidingExperiments {
     /// One entry for each experiment, in the order of the site's experiments.
     entries: Vec<Entry>,
-    /// Whether the visitor is in the holdout of the site. `None` if the holdout does not concern the page.
+    /// True if the visitor is in the holdout of the site. `None` if the page has no zone that the holdout concerns.
     is_held_out: Option<bool>,
     text: Vec<u8>,
 }

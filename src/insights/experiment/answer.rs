@@ -141,7 +141,7 @@ fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> boo
 }
 
 /// Returns the start, the end and the winner of an experiment.
-fn schedule_json(known_experiment: &KnownExperiment) -> Json {
+pub(super) fn schedule_json(known_experiment: &KnownExperiment) -> Json {
     let published = known_experiment.published.as_ref();
     json!({
         "from": published.and_then(|published| published.from_ms).map(time_json),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use super::activity::Activity;
-use super::answer::phase_arms_json;
+use super::answer::{phase_arms_json, schedule_json};
 use super::arms::HOLDOUT_NUMBER;
 use super::known::{KnownExperiment, Places};
 use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments, newest_arms};
@@ -112,6 +112,7 @@ fn experiment_json(
     let guardrails = metrics.into_iter().flat_map(|metrics| &metrics.guardrails).map(
         |rail| json!({ "goal": rail.goal, "margin": rail.margin, "lowerIsBetter": rail.lower_is_better }),
     );
+    let mut schedule = schedule_json(known_experiment);
     let members = [
         ("key", json!(known_experiment.key)),
         ("published", json!(published.is_some())),
@@ -128,9 +129,9 @@ fn experiment_json(
         ("planned", json!(metrics.and_then(|metrics| metrics.planned))),
         ("window", json!(metrics.and_then(|metrics| metrics.window.as_ref()))),
         ("standing", json!(known_experiment.standing(now_ms))),
-        ("from", json!(published.and_then(|published| published.from_ms).map(time::to_text))),
-        ("to", json!(known_experiment.newest().and_then(|newest| newest.to_ms).map(time::to_text))),
-        ("winner", json!(published.and_then(|published| published.winner_key()))),
+        ("from", schedule["from"].take()),
+        ("to", schedule["to"].take()),
+        ("winner", schedule["winner"].take()),
         ("phase", json!(numbers.phase)),
         ("firstExposure", json!(numbers.first)),
         ("lastExposure", json!(numbers.last)),

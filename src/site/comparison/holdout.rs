@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde_json::{Value as Json, json};
 
-use super::members::value_text;
+use super::members::{MemberChange, members_json, value_text};
 use crate::site::catalog::phases::Phase;
 use crate::site::snapshot::format::{ArchivedSite, ArchivedSiteHoldout, Standing};
 
@@ -23,8 +23,8 @@ enum HoldoutChangeKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HoldoutChange {
     kind: HoldoutChangeKind,
-    /// The old and the new value of each member that differs. Null if a version has no holdout.
-    members: Vec<(&'static str, Json, Json)>,
+    /// The members that differ. A value is null if the version has no holdout.
+    members: Vec<MemberChange>,
     /// The number of experiments of the newer version that run. Visitors move into them or out of them.
     running_count: usize,
 }
@@ -44,9 +44,8 @@ impl HoldoutChange {
         };
         let pairs = values(before).into_iter().zip(values(holdout));
         let members = ["share", "seed", "rules"].into_iter().zip(pairs);
-        let members =
-            members.map(|(member, (old, new))| (member, old, new)).filter(|(_, old, new)| old != new);
-        let members: Vec<_> = members.collect();
+        let members = members.map(|(member, (before, after))| MemberChange { member, before, after });
+        let members: Vec<MemberChange> = members.filter(|change| change.before != change.after).collect();
         let phase = |holdout| Phase::of_holdout(holdout, now_ms);
         let kind = match before.zip(holdout) {
             Some((before, after)) if phase(before).members_of_new_phase(&phase(after)).is_empty() => {
@@ -61,10 +60,6 @@ impl HoldoutChange {
     }
 
     pub(super) fn to_json(&self) -> Json {
-        let members = self.members.iter();
-        let members = members.map(|(member, before, after)| {
-            ((*member).to_owned(), json!({ "before": before, "after": after }))
-        });
         let kind = match self.kind {
             HoldoutChangeKind::New => "new",
             HoldoutChangeKind::Removed => "removed",
@@ -72,7 +67,7 @@ impl HoldoutChange {
             HoldoutChangeKind::Rules => "rules",
         };
         json!({ "change": kind, "running": self.running_count,
-            "members": members.collect::<serde_json::Map<_, _>>() })
+            "members": members_json(&self.members) })
     }
 }
 
@@ -85,7 +80,7 @@ impl Display for HoldoutChange {
             HoldoutChangeKind::NewPhase => "new phase",
             HoldoutChangeKind::Rules => "other rules",
         };
-        let members = self.members.iter().map(|(member, before, after)| match self.kind {
+        let members = self.members.iter().map(|MemberChange { member, before, after }| match self.kind {
             HoldoutChangeKind::New => format!("`{member}` {}", value_text(after)),
             HoldoutChangeKind::Removed => format!("`{member}` {}", value_text(before)),
             HoldoutChangeKind::NewPhase | HoldoutChangeKind::Rules => {

@@ -8,7 +8,7 @@ use crate::site::snapshot::format::{ArchivedExperiment, ArchivedMetrics, Archive
 /// The members that the result of an experiment depends on, and no decision.
 pub(super) const METRICS: [&str; 6] = ["goal", "value", "cap", "guardrails", "planned", "window"];
 
-/// A member of an experiment that two versions of a site do not share.
+/// A member of an experiment, or of the holdout, that differs between two versions of a site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberChange {
     /// Its authored name.
@@ -87,6 +87,14 @@ pub(crate) fn metrics_json(metrics: &ArchivedMetrics) -> Json {
         "cap": metrics.cap.as_ref().map(|cap| cap.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
         "planned": metrics.planned.as_ref().map(|planned| planned.to_native()),
         "window": metrics.window.as_ref().map(|window| window.as_str()) })
+}
+
+/// Returns the old and the new value of each member.
+pub(super) fn members_json(changes: &[MemberChange]) -> Json {
+    let member = |change: &MemberChange| {
+        (change.member.to_owned(), json!({ "before": change.before, "after": change.after }))
+    };
+    Json::Object(changes.iter().map(member).collect())
 }
 
 /// Returns the value of a member as diagnostics quote it.

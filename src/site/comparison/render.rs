@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::audiences::AudienceChange;
 use super::holdout::HoldoutChange;
-use super::members::{METRICS, value_text};
+use super::members::{METRICS, members_json, value_text};
 use super::{ChangeKind, ExperimentChange, Side, SiteComparison};
 use crate::site::compile::time_text;
 use crate::site::snapshot::format::Standing;
@@ -54,16 +54,13 @@ impl SiteComparison {
 impl ExperimentChange {
     fn to_json(&self) -> Json {
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
-        let members = self.members.iter().map(|change| {
-            (change.member.to_owned(), json!({ "before": change.before, "after": change.after }))
-        });
         let [before, after] = [&self.before, &self.after].map(Option::as_ref);
         let standing = |side: Option<&Side>| side.map(|side| side.standing.name());
         let enrolled = |side: Option<&Side>| side.and_then(|side| side.enrolled_count);
         json!({ "key": self.key, "changes": names, "newPhaseBy": self.phase_members,
             "standing": { "before": standing(before), "after": standing(after) },
             "enrolled": { "before": enrolled(before), "after": enrolled(after) },
-            "members": members.collect::<Map<_, _>>() })
+            "members": members_json(&self.members) })
     }
 
     /// Returns the changed members of a kind with both values, in parentheses.
