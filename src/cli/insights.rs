@@ -10,7 +10,7 @@ use super::{CliError, check_has_log, find_scope, log_read_error, output_error, p
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits,
-    PARAM_NAMES, Query, ScanError, SiteFacts, Subject, Topic, ZONES_PARAM_NAMES, answer_over,
+    PARAM_NAMES, Query, ScanError, SiteFacts, SitesGoals, Subject, Topic, ZONES_PARAM_NAMES, answer_over,
     load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
@@ -125,12 +125,17 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
         site.ok_or_else(|| CliError::Usage("the parameter site is missing, such as site=acme".to_owned()))?;
     let catalog = read_catalog(args.snapshots.as_deref())?;
     let published = catalog.by_site_id(site).map(|published| published.site());
-    let (store, facts) = open_store(args, site, published)?;
+    let mut store = open_store(args, &catalog)?;
+    let facts = find_site(&store, site, published)?;
     let phases = read_phases(&args.directory)?;
     let known = KnownSite { id: site, published, phases: &phases };
     let now_ms = clock::now_ms();
     let query = Query::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
         .map_err(|error| CliError::Usage(error.to_string()))?;
+    if query.needs_goals() {
+        let refreshed = store.refresh_with_goals(store.last_seq(), Some((site, &facts.goals)), &|| false);
+        refreshed.map_err(|error| CliError::System(error.to_string()))?;
+    }
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
     let log = CountedLog { last_seq: store.last_seq(), scope: find_scope(&args.directory)? };
     let answer = answer_over(&store.columns(), log, &query, &facts, now_ms, &limits).map_err(scan_error)?;
@@ -165,12 +170,8 @@ fn parse_pair<'p>(param: &'p str, names: &[&str]) -> Result<(&'p str, &'p str), 
     Ok((name, value))
 }
 
-/// Reads the columns of the log, and finds the facts of the site.
-fn open_store(
-    args: &InsightsArgs,
-    site: &str,
-    published_site: Option<&ArchivedSite>,
-) -> Result<(ColumnStore, SiteFacts), CliError> {
+/// Reads the columns of the log.
+fn open_store(args: &InsightsArgs, catalog: &Catalog) -> Result<ColumnStore, CliError> {
     let directory = &args.directory;
     let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
@@ -180,11 +181,21 @@ fn open_store(
     let last_seq = reader.last_seq();
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
     let mut store = ColumnStore::new(disk, directory, key, args.insights_memory.0);
+    store.set_goals(Arc::new(SitesGoals::of(catalog)));
     store.refresh(last_seq, &|| false).map_err(|error| CliError::System(error.to_string()))?;
+    Ok(store)
+}
+
+/// Finds the facts of the site.
+fn find_site(
+    store: &ColumnStore,
+    site: &str,
+    published_site: Option<&ArchivedSite>,
+) -> Result<SiteFacts, CliError> {
     if published_site.is_none() && !store.knows_site(site).map_err(|error| scan_error(error.into()))? {
         return Err(CliError::Input(format!("neither a snapshot nor the log has the site {site:?}")));
     }
-    Ok((store, published_site.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of)))
+    Ok(published_site.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of))
 }
 
 /// Reads the published sites. A missing default directory has none.

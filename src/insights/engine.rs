@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use super::columns::goals::ServedGoals;
 use super::columns::installer::{ColumnInstaller, ColumnSource};
 use super::columns::key::VisitorKey;
 use super::columns::missing::MissingFiles;
@@ -30,6 +31,7 @@ use crate::log::Queue;
 use crate::metrics::LatencyHistogram;
 use crate::problem::ProblemKind;
 use crate::scope::Scope;
+use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
@@ -253,6 +255,8 @@ pub(crate) struct Resources {
     pub disk: Arc<dyn Disk>,
     pub directory: PathBuf,
     pub key: VisitorKey,
+    /// The served sites, whose goals the columns note.
+    pub catalog: CurrentCatalog,
     pub log: Queue,
     pub ack: Ack,
     /// The memory of Insights, in bytes. If it is 0, Insights is off: the server builds no column files and refuses all
@@ -276,6 +280,7 @@ pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
     let installer = ColumnInstaller::new(Arc::clone(disk), directory, log.clone());
     let builder = ColumnsThread {
         files: MissingFiles::new(Arc::clone(disk), directory, *key, installer.clone()),
+        goals: ServedGoals::new(resources.catalog.clone()),
         insights: messages_tx.clone(),
         stop,
         metrics: Arc::clone(metrics),
@@ -288,6 +293,7 @@ pub(crate) fn start(resources: Resources) -> io::Result<InsightsClient> {
         store: store.with_installer(installer.clone()),
         cache: AnswerCache::default(),
         installer,
+        goals: ServedGoals::new(resources.catalog.clone()),
         resources,
         generation: 0,
         messages,
@@ -307,6 +313,7 @@ struct InsightsThread {
     /// The counts of the last questions over the sealed segments of the store.
     cache: AnswerCache,
     installer: ColumnInstaller,
+    goals: ServedGoals,
     /// The erasure generation when the store and the cache were filled.
     generation: u64,
     messages: Receiver<Message>,
@@ -419,9 +426,16 @@ impl InsightsThread {
         };
         let is_over =
             || abandonment.is_set() || clock::instant().duration_since(started_at) > QUESTION_TIMEOUT;
-        self.store.refresh(last_seq, &is_over)?;
-        let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
         let SiteQuestion { query, site, now_ms, scope } = question;
+        let goals = self.goals.get();
+        if query.needs_goals() && goals.of_site(&site.site) != Some(&site.goals) {
+            // Another version of the site was published after the question was parsed.
+            return Err(AnswerError::Behind(0));
+        }
+        self.store.set_goals(goals);
+        let needed = query.needs_goals().then_some((&*site.site, &site.goals));
+        self.store.refresh_with_goals(last_seq, needed, &is_over)?;
+        let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
         let Self { store, cache, .. } = self;
         let columns = LogColumns { sealed: &store.sealed(), tail: store.tail() };
         let log = CountedLog { last_seq: store.last_seq(), scope: *scope };
@@ -437,6 +451,7 @@ fn panicked() -> AnswerError {
 /// The thread `columns`.
 struct ColumnsThread {
     files: MissingFiles,
+    goals: ServedGoals,
     insights: Sender<Message>,
     /// A receiver that is disconnected when the client is dropped.
     stop: Receiver<()>,
@@ -461,7 +476,8 @@ impl ColumnsThread {
     }
 
     fn build_missing(&mut self) -> io::Result<()> {
-        let Self { files, insights, stop, metrics, .. } = self;
+        let Self { files, goals, insights, stop, metrics, .. } = self;
+        files.set_goals(goals.get());
         let mut install = |source| {
             let (result_tx, result) = channel();
             // An error means that the thread `insights` has ended, because the server is stopping.

@@ -26,6 +26,7 @@ pub use columns::build::ColumnBuilder;
 pub use columns::facts::RowFacts;
 pub use columns::format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX};
 pub(crate) use columns::format::{ColumnFileError, parse_column_file_name};
+pub use columns::goals::SitesGoals;
 pub(crate) use columns::installer;
 pub use columns::installer::ColumnInstaller;
 pub use columns::key::VisitorKey;

@@ -51,6 +51,14 @@ impl Query {
         }
     }
 
+    /// Returns whether the question counts goals of the site. Then the columns must note them.
+    pub(crate) fn needs_goals(&self) -> bool {
+        match self {
+            Self::Experiment(question) => question.needs_goals(),
+            Self::Views(_) | Self::Zones(_) | Self::Experiments(_) => false,
+        }
+    }
+
     /// Parses the parameters of a question.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 
 mod connections;
 mod experiments;
+mod goals;
 mod identity;
 pub(crate) mod log_lines;
 pub(crate) mod memory_defaults;
@@ -21,6 +22,7 @@ pub use experiments::{
     COVERAGES_KEPT_MAX, ENROLMENT_PHASES_MAX, ENROLMENTS_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX,
     PHASES_MAX, RAMP_STEPS_MAX, SEED_CHARS_MAX,
 };
+pub(crate) use goals::*;
 pub use identity::{
     IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
 };

@@ -15,6 +15,7 @@ use crate::api::Handler;
 use crate::clock;
 use crate::config::{Config, ConnectionLimits};
 use crate::metrics::Totals;
+use crate::site::catalog::catalog::CurrentCatalog;
 use crate::worker::{Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 
 /// Length of an admin token, in characters, below which the server warns at the start. 16 random letters and digits take
@@ -92,10 +93,11 @@ impl AdminThread {
         self,
         config: &Config,
         event_log: &EventLog,
+        catalog: CurrentCatalog,
         make_handler: impl FnOnce() -> Handler + Send + 'static,
         metrics: ServerMetrics,
     ) -> Result<(), BootError> {
-        let make_data = event_log.data_handlers(config, self.wakeup_tx, metrics.jobs.clone())?;
+        let make_data = event_log.data_handlers(config, catalog, self.wakeup_tx, metrics.jobs.clone())?;
         let make = Box::new(move || (make_handler(), make_data()));
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });

@@ -278,6 +278,7 @@ impl EventLog {
     pub(super) fn data_handlers(
         &self,
         config: &Config,
+        catalog: CurrentCatalog,
         wakeup_tx: UnixStream,
         counters: JobCounters,
     ) -> Result<impl FnOnce() -> DataHandlers + Send + 'static, BootError> {
@@ -287,6 +288,7 @@ impl EventLog {
             disk: Arc::clone(&source.disk),
             directory: source.directory.clone(),
             key: self.insights.key,
+            catalog,
             log: self.queue.clone(),
             ack: config.ack,
             memory_bytes: self.insights.memory_bytes,

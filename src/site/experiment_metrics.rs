@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::condition;
 use crate::limits::{EVENT_NAME_CHARS_MAX, ROUTE_BYTES_MAX};
 use crate::nfc;
@@ -36,8 +38,9 @@ pub enum Cap {
     Quantile(u16),
 }
 
-/// An event or a page that a visitor should reach. `T` is its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An event or a page that a visitor should reach. `T` is its text. A `*` at the end of the text matches any rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Goal<T> {
     /// The name of a track or screen event.
     Event(T),

@@ -12,6 +12,7 @@ pub mod catalog;
 pub mod comparison;
 pub mod compile;
 pub mod experiment_metrics;
+pub mod goals;
 mod inotify;
 pub mod profile_fields;
 pub mod profile_values;

@@ -259,6 +259,7 @@ impl History {
             ignored_referrers: Vec::new(),
             ignores_providers: true,
             version: Some(1),
+            ..SiteFacts::unpublished("acme")
         };
         let pairs = [("of", "campaign"), ("limit", "1000"), ("from", "2026-01-01"), ("to", "2026-02-01")];
         let question = Question::parse(Subject::Top, pairs.into_iter(), &site.zone, NOW_MS);

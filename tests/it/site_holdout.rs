@@ -181,7 +181,7 @@ fn an_event_may_begin_its_experiments_with_one_pair_of_the_holdout() {
 #[test]
 fn the_result_compares_the_holdout_with_all_others_and_a_new_share_begins_a_phase() {
     let holdout = |share: f64| json!({ "share": share, "seed": SEED });
-    let server = start(&holdout(SHARE), &experiment(json!({ "value": "revenue" })));
+    let server = start(&holdout(SHARE), &experiment(json!({ "value": "properties.revenue" })));
     let ids: Vec<String> = (0..400).map(|number| format!("v{number}")).collect();
     for (number, id) in ids.iter().enumerate() {
         let (_, experiments) = shown(&server, &format!("route=/&anonId={id}"), BROWSER);
@@ -207,7 +207,10 @@ fn the_result_compares_the_holdout_with_all_others_and_a_new_share_begins_a_phas
     );
     let metrics = answer["metrics"].as_array().expect("metrics");
     let named: Vec<&Value> = metrics.iter().flat_map(|metric| [&metric["goal"], &metric["value"]]).collect();
-    assert_eq!(named, [&json!("Order Placed"), &Value::Null, &json!("Order Placed"), &json!("revenue")]);
+    assert_eq!(
+        named,
+        [&json!("Order Placed"), &Value::Null, &json!("Order Placed"), &json!("properties.revenue")]
+    );
     let ordered = ids.iter().step_by(3).filter(|id| is_held_out(id)).count();
     assert_eq!(metrics[0]["arms"][0]["converted"], ordered);
     assert_eq!(metrics[0]["against"][0]["key"], "on");

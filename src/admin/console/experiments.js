@@ -9,6 +9,7 @@ const ALARMS = {
   zero_weight: 'More than 1 % of the visitors saw an arm that this experiment does not have. Purge the caches of its pages, or look for forged events in the export.',
   phase_changed: 'Arms, weights, seed or holdout changed in this time. Count the visitors since the begin of the phase, under Details.',
   arm_error: 'One arm has more than its share of the visitors with an error. Repair it, and begin again with a new key.',
+  mixed_currencies: 'The values have several currencies, which are never added up. Choose one currency, or give the goal a property of one.',
   enrolment_stalled: 'No visitor saw an arm for 24 hours, while pages were viewed. Check that the page sends its experiments, and that no other rule comes before this one.',
   one_node: 'This server lacks the events of the other nodes. Use its numbers for no decision.',
 };

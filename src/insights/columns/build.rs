@@ -1,16 +1,19 @@
 //! Builds a column file from the records of one segment. The caller adds the records in the order of their seqs.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
+use std::sync::Arc;
 
 use super::amounts::{Amount, amounts_of};
 use super::format::{
-    AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX,
-    COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KIND_VISIT, KINDS, OLDEST_RECEIPT, POSITIONS,
-    ROW_VISITORS, SECTIONS, Section, TIE_ALIAS, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS,
+    AGENTS, AMOUNT_BYTES, AMOUNTS, COLUMN_TEXT_BYTES_MAX, CURRENCIES, GOAL_AMOUNTS, GOAL_CODES, GOAL_IDS,
+    GOAL_SETS, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KIND_VISIT, KINDS, OLDEST_RECEIPT, POSITIONS,
+    ROW_VISITORS, SCREEN, SECTIONS, Section, TIE_ALIAS, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE,
+    VISITORS,
 };
+use super::goals::{GoalWriter, SitesGoals};
 use super::key::VisitorKey;
 use super::packing::PackedWriter;
+use super::texts::{TextBudget, TextWriter};
 use crate::checksum::crc32c;
 use crate::events::identity;
 use crate::limits::SEGMENT_RECORDS_MAX;
@@ -18,9 +21,6 @@ use crate::little_endian::u32_at;
 use crate::record::fold_input::FoldParts;
 use crate::record::{Record, RecordKind};
 use crate::url::normal_host;
-
-/// The name of a screen event in answers.
-const SCREEN: &str = "screen";
 
 /// A builder of a column file, or of the columns of the active segment.
 #[derive(Debug, Clone)]
@@ -40,8 +40,9 @@ pub struct ColumnBuilder {
     /// For each row, the number of the visitor in `visitors` plus 1. It is 0 for a record without an ID.
     row_visitors: Vec<u32>,
     texts: [TextWriter; TextColumn::COUNT],
-    text_bytes: usize,
+    text_budget: TextBudget,
     amounts: Vec<u8>,
+    goals: GoalWriter,
     ties: Vec<TieEntry>,
     /// The number of each visitor that has an event without an anonymous ID.
     users_alone: BTreeSet<u32>,
@@ -57,53 +58,6 @@ struct TieEntry {
     anonymous: u32,
     user: u32,
     flags: u8,
-}
-
-/// A writer of one text column.
-#[derive(Debug, Default, Clone)]
-struct TextWriter {
-    codes: PackedWriter,
-    codes_by_text: HashMap<Box<str>, u32>,
-    texts: Vec<u8>,
-    /// The last text that got a new code. The writer compares it first, because many consecutive rows have the same text.
-    last: Option<LastText>,
-}
-
-/// The last text that got a new code in a column.
-#[derive(Debug, Clone)]
-struct LastText {
-    code: u32,
-    /// The byte range of the text in `TextWriter::texts`.
-    range: Range<usize>,
-}
-
-impl TextWriter {
-    fn push(&mut self, text: Option<&str>, total_bytes: &mut usize) {
-        let code = text.map_or(CODE_ABSENT, |text| self.code_of(text, total_bytes));
-        self.codes.push(i64::from(code));
-    }
-
-    fn code_of(&mut self, text: &str, total_bytes: &mut usize) -> u32 {
-        if let Some(last) = &self.last
-            && self.texts[last.range.clone()] == *text.as_bytes()
-        {
-            return last.code;
-        }
-        if let Some(code) = self.codes_by_text.get(text) {
-            return *code;
-        }
-        if self.codes_by_text.len() == COLUMN_TEXTS_MAX || *total_bytes + text.len() > COLUMN_TEXT_BYTES_MAX {
-            return CODE_OTHER;
-        }
-        let code = CODE_FIRST + self.codes_by_text.len() as u32;
-        *total_bytes += text.len();
-        self.codes_by_text.insert(text.into(), code);
-        self.texts.extend_from_slice(&(text.len() as u16).to_le_bytes());
-        let start = self.texts.len();
-        self.texts.extend_from_slice(text.as_bytes());
-        self.last = Some(LastText { code, range: start..self.texts.len() });
-        code
-    }
 }
 
 impl ColumnBuilder {
@@ -122,12 +76,24 @@ impl ColumnBuilder {
             agents: PackedWriter::default(),
             row_visitors: Vec::new(),
             texts: Default::default(),
-            text_bytes: 0,
+            text_budget: TextBudget::new(COLUMN_TEXT_BYTES_MAX),
             amounts: Vec::new(),
+            goals: GoalWriter::default(),
             ties: Vec::new(),
             users_alone: BTreeSet::new(),
             content: Vec::new(),
         }
+    }
+
+    /// Returns the builder with the goals of the sites that it notes for each record. It has no records yet.
+    #[must_use]
+    pub fn with_goals(self, goals: Arc<SitesGoals>) -> Self {
+        Self { goals: GoalWriter::new(goals), ..self }
+    }
+
+    /// Returns the goals of the sites that the builder notes.
+    pub(crate) fn goals(&self) -> &Arc<SitesGoals> {
+        self.goals.sites()
     }
 
     /// Returns the first seq of the segment.
@@ -163,6 +129,7 @@ impl ColumnBuilder {
         if matches!(record.kind, RecordKind::Track | RecordKind::Screen) {
             self.add_amounts(record.payload);
         }
+        self.goals.add(self.rows, record);
         self.add_tie(record);
         self.rows += 1;
     }
@@ -215,7 +182,7 @@ impl ColumnBuilder {
             language,
         ];
         for (column, text) in self.texts.iter_mut().zip(texts) {
-            column.push(text, &mut self.text_bytes);
+            column.push(text, &mut self.text_budget);
         }
     }
 
@@ -334,12 +301,17 @@ impl ColumnBuilder {
                 (0..self.rows).for_each(|row| column.push(i64::from(row)));
                 row_order.write(&column, out);
             }
+            GOAL_IDS => self.goals.write_ids(out),
+            GOAL_CODES => row_order.write(self.goals.codes(), out),
+            GOAL_SETS => self.goals.write_sets(out),
+            GOAL_AMOUNTS => self.goals.write_amounts(|row| row_order.position(row), out),
+            CURRENCIES => self.goals.write_currencies(out),
             _ => {
                 for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
                     if section_index == column.codes_section() {
-                        row_order.write(&texts.codes, out);
+                        row_order.write(texts.codes(), out);
                     } else if section_index == column.texts_section() {
-                        out.extend_from_slice(&texts.texts);
+                        out.extend_from_slice(texts.texts());
                     }
                 }
             }

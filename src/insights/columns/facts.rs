@@ -20,6 +20,10 @@ pub struct RowFacts {
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts, in the order of [`VALUE_PROPERTIES`].
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
+    /// The set of goals that the record reaches, one bit for each goal of its site.
+    pub goals: u128,
+    /// The amounts of goals: the number of the goal, the amount and the currency.
+    pub goal_amounts: Vec<(u8, Amount, String)>,
     /// The two hashes of a tie that the record names: of the anonymous ID and of the user. If the user is `None`, the
     /// record ends the tie of the anonymous ID.
     pub tie: Option<(u64, Option<u64>)>,
@@ -45,6 +49,9 @@ impl Columns {
             let texts = self.texts(column)?.len();
             self.codes(column, texts, whole)?.check()?;
         }
+        self.goal_ids()?;
+        self.goal_codes(self.goal_sets()?.len(), whole)?.check()?;
+        self.goal_amounts()?;
         self.amounts()?;
         self.ties()?;
         self.users_alone()?;
@@ -71,6 +78,8 @@ impl Columns {
                 agent: agents[row],
                 texts: Default::default(),
                 amounts: Default::default(),
+                goals: 0,
+                goal_amounts: Vec::new(),
                 tie: None,
             })
             .collect();
@@ -85,6 +94,17 @@ impl Columns {
         for entry in self.amounts()? {
             let amount = entry.units.map_or(Amount::Ignored, Amount::Units);
             rows[entry.row as usize].amounts[usize::from(entry.column)] = Some(amount);
+        }
+        let sets = self.goal_sets()?;
+        let codes = self.goal_codes(sets.len(), whole)?.into_numbers()?;
+        for (row, code) in rows.iter_mut().zip(codes) {
+            row.goals = sets[code as usize];
+        }
+        let currencies = self.currencies()?;
+        for entry in self.goal_amounts()? {
+            let amount = entry.units.map_or(Amount::Ignored, Amount::Units);
+            let currency = currencies[entry.currency as usize].clone();
+            rows[entry.row as usize].goal_amounts.push((entry.goal, amount, currency));
         }
         self.oldest_receipt_ms()?;
         let positions = self.positions(whole)?.into_numbers()?;

@@ -25,15 +25,15 @@
 //!
 //! ```text
 //! +--------+---------+---------+-- - - --+---------+
-//! | header | section | section |         | section |    36 sections without gaps, in the order of their numbers
-//! | (352)  |         |         |         |         |
+//! | header | section | section |         | section |    41 sections without gaps, in the order of their numbers
+//! | (392)  |         |         |         |         |
 //! +--------+---------+---------+-- - - --+---------+
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD            MEANING
 //! 0       8     magic            FF 50 4C 58 43 4F 4C 53 ("\xFFPLXCOLS")
-//! 8       4     format version   4
-//! 12      4     header length    352; the first section begins here
+//! 8       4     format version   5
+//! 12      4     header length    392; the first section begins here
 //! 16      8     first seq        of the segment
 //! 24      8     last seq         the seq before the next segment; a file with another last seq is built again
 //! 32      4     rows
@@ -41,8 +41,8 @@
 //! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 if there are no rows
 //! 48      8     newest time      largest timestamp of a row, Unix milliseconds; 0 if there are no rows
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
-//! 60      288   sections         for each of the 36 sections: its length (4), CRC-32C of its bytes (4)
-//! 348     4     crc              CRC-32C of bytes 0..348
+//! 60      328   sections         for each of the 41 sections: its length (4), CRC-32C of its bytes (4)
+//! 388     4     crc              CRC-32C of bytes 0..388
 //!
 //! SECTIONS
 //! NUMBER  CONTENT
@@ -63,6 +63,11 @@
 //! 34      packed column: the position of the row in the order of the seqs, from 0
 //! 35      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
 //!         (4 each), ascending
+//! 36      goal IDs: for each site with goals, the ID of its goals (16)
+//! 37      packed column: code of the set of goals of the row; 0 for a row without a goal
+//! 38      goal sets: for each code from 1 on, the set (16): bit n is set if the row reaches goal n of its site
+//! 39      goal amounts, by row and goal: row (4), goal (1), code of the currency (4), amount (8) as in section 31
+//! 40      the texts of the currencies, as in a text column
 //!
 //! PACKED COLUMN, in blocks of 1,024 rows, the last block with the rest
 //! SIZE    FIELD            MEANING
@@ -78,6 +83,9 @@
 //!   last two. Without the key, nobody can construct a collision.
 //! * A *code* is 0 for an absent text, and 1 for `(other)`. The code of any other text is 2 plus the index of the text.
 //!   Texts are numbered in the order of their first rows. A screen record has the text `screen` in the column `event`.
+//!
+//! * A *goal ID* is an XXH3-128 hash of the site ID, a byte 00 and the goals of the site in the form of a snapshot. The goals have
+//!   the order of the snapshot. If the published goals of a site have another ID, the server builds the file again.
 //!
 //! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header length,
 //! length of the file, first and last seq against the segment, key ID. The reader checks each section before its first
@@ -95,6 +103,7 @@
 //! **Changes.** A new version can change every part of the format, because the server builds each file of an older
 //! version again. Version 2 had neither `term` nor `content`. `tests/golden/columns-2/` is a log with such a file.
 //! Version 3 had no aliases, no flag for visits and no users alone. `tests/golden/log-2/` has a file of version 3.
+//! Version 4 had no goals. `tests/golden/columns-4/` is a log with such a file.
 //!
 //! # The smallest file
 //!
@@ -107,13 +116,13 @@ use crate::log::format::header_version;
 use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
-const FORMAT_VERSION: u32 = 4;
+const FORMAT_VERSION: u32 = 5;
 /// Length of the header, in bytes.
-pub(crate) const HEADER_BYTES: usize = 352;
+pub(crate) const HEADER_BYTES: usize = 392;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(crate) const SECTIONS: usize = 36;
+pub(crate) const SECTIONS: usize = 41;
 
 /// Maximum number of texts in one column of a file. Any further text becomes `(other)`. So the memory of a question has
 /// a bound.
@@ -130,6 +139,9 @@ pub(crate) const CODE_FIRST: u32 = 2;
 /// The text of [`CODE_OTHER`] in answers.
 pub(crate) const OTHER: &str = "(other)";
 
+/// The name of a screen event in columns and answers.
+pub(crate) const SCREEN: &str = "screen";
+
 pub(crate) const VISITORS: usize = 0;
 pub(crate) const TIMES: usize = 1;
 pub(crate) const ROW_VISITORS: usize = 2;
@@ -141,6 +153,11 @@ pub(crate) const TIES: usize = AMOUNTS + 1;
 pub(crate) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
 pub(crate) const POSITIONS: usize = AMOUNTS + 3;
 pub(crate) const USERS_ALONE: usize = AMOUNTS + 4;
+pub(crate) const GOAL_IDS: usize = AMOUNTS + 5;
+pub(crate) const GOAL_CODES: usize = AMOUNTS + 6;
+pub(crate) const GOAL_SETS: usize = AMOUNTS + 7;
+pub(crate) const GOAL_AMOUNTS: usize = AMOUNTS + 8;
+pub(crate) const CURRENCIES: usize = AMOUNTS + 9;
 
 /// The bit in the kind of a row that is set if the event begins or extends a visit.
 pub(crate) const KIND_VISIT: i64 = 32;
@@ -150,6 +167,12 @@ pub(crate) const KIND_BOT: i64 = 64;
 pub(crate) const KIND_GPC: i64 = 128;
 /// Length of an entry in the section of amounts, in bytes.
 pub(crate) const AMOUNT_BYTES: usize = 13;
+/// Length of an entry in the section of goal IDs, in bytes.
+pub(crate) const GOAL_ID_BYTES: usize = 16;
+/// Length of an entry in the section of goal sets, in bytes.
+pub(crate) const GOAL_SET_BYTES: usize = 16;
+/// Length of an entry in the section of goal amounts, in bytes.
+pub(crate) const GOAL_AMOUNT_BYTES: usize = 17;
 /// Length of an entry in the section of ties, in bytes.
 pub(crate) const TIE_BYTES: usize = 13;
 /// The last byte of an entry of ties, if the record is an alias.

@@ -1,4 +1,4 @@
-//! Builds the column files of sealed segments whose column file is missing or damaged.
+//! Builds the column files of sealed segments whose column file is missing, damaged, or older than the goals of its sites.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::ColumnBuilder;
+use super::goals::SitesGoals;
 use super::installer::{ColumnInstaller, ColumnSource};
 use super::key::VisitorKey;
 use super::reader::Columns;
@@ -27,6 +28,8 @@ pub struct MissingFiles {
     installer: ColumnInstaller,
     /// The erasure generation in which `built_up_to` was set.
     generation: u64,
+    /// The goals of the sites when `built_up_to` was set.
+    goals: Arc<SitesGoals>,
     /// Each sealed segment that begins before this seq had a valid column file after the last call of
     /// [`MissingFiles::build`].
     built_up_to: u64,
@@ -39,7 +42,16 @@ impl MissingFiles {
     /// Creates the builder of the files in `directory`.
     pub fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, installer: ColumnInstaller) -> Self {
         let generation = installer.generation();
-        Self { disk, directory: directory.to_owned(), key, installer, generation, built_up_to: 0 }
+        let goals = Arc::default();
+        Self { disk, directory: directory.to_owned(), key, installer, generation, goals, built_up_to: 0 }
+    }
+
+    /// Sets the goals of the sites. A column file without the goals of a site that it has counts as missing.
+    pub fn set_goals(&mut self, goals: Arc<SitesGoals>) {
+        if *self.goals != *goals {
+            self.built_up_to = 0;
+        }
+        self.goals = goals;
     }
 
     /// Builds the missing files. Begins with the oldest segment. If a file cannot be built, continues with the next
@@ -102,7 +114,8 @@ impl MissingFiles {
             }
             let path = self.directory.join(name);
             let is_usable = || match Columns::open(&self.disk, &path, span.first_seq, *last_seq, self.key) {
-                Ok(_) => true,
+                Ok(columns) if self.has_goals(&columns) => true,
+                Ok(_) => false,
                 Err(error) => {
                     self.installer.report(span.first_seq, &error);
                     false
@@ -113,6 +126,11 @@ impl MissingFiles {
         Ok((sealed.filter(is_missing).collect(), end))
     }
 
+    /// Returns whether the columns have the goals of all sites. If they cannot be read, a question reports them.
+    fn has_goals(&self, columns: &Columns) -> bool {
+        self.goals.iter().all(|(site, goals)| matches!(columns.lacks_goals(site, goals), Ok(false) | Err(_)))
+    }
+
     fn build_file(
         &self,
         span: SegmentSpan,
@@ -121,7 +139,7 @@ impl MissingFiles {
         is_stopped: &dyn Fn() -> bool,
     ) -> io::Result<BuildOutcome> {
         let generation = self.installer.generation();
-        let mut builder = ColumnBuilder::new(span.first_seq, self.key);
+        let mut builder = ColumnBuilder::new(span.first_seq, self.key).with_goals(Arc::clone(&self.goals));
         let Self { disk, directory, .. } = self;
         let mut records =
             match SegmentRecords::open(disk, directory, span, last_seq, self.installer.known_damage()) {

@@ -9,6 +9,7 @@ use super::format::{
     ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, Section,
     TIE_ALIAS, TIE_BYTES, TIE_END, TIES, TIMES, TextColumn, USERS_ALONE, VISITORS,
 };
+use super::goals::SitesGoals;
 use super::key::VisitorKey;
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
@@ -49,7 +50,7 @@ enum Content {
     OpenFile(Box<dyn DiskFile>),
     Memory(Vec<u8>),
     /// The columns of a sealed segment that has no column file.
-    Unstored(Arc<UnstoredColumns>, SegmentSpan),
+    Unstored(Arc<UnstoredColumns>, SegmentSpan, Arc<SitesGoals>),
 }
 
 /// Columns that can be read without opening a file.
@@ -147,15 +148,17 @@ impl Columns {
         Ok(Self { header, content: Content::Memory(bytes) })
     }
 
-    /// Creates the columns of a sealed segment that has no column file. `bytes` has the format of a column file.
+    /// Creates the columns of a sealed segment that has no column file. `bytes` has the format of a column file, and was built with
+    /// these goals.
     pub(crate) fn unstored(
         unstored_columns: Arc<UnstoredColumns>,
         bytes: Vec<u8>,
         span: SegmentSpan,
+        goals: Arc<SitesGoals>,
     ) -> Result<Self, ColumnFileError> {
         let header = Header::from_bytes(&bytes)?;
-        unstored_columns.keep(span.first_seq, Arc::new(bytes));
-        Ok(Self { header, content: Content::Unstored(unstored_columns, span) })
+        unstored_columns.keep(span.first_seq, Arc::clone(&goals), Arc::new(bytes));
+        Ok(Self { header, content: Content::Unstored(unstored_columns, span, goals) })
     }
 
     /// If the columns are in a file, opens it, so that the next reads need not open it.
@@ -227,7 +230,7 @@ impl Columns {
     }
 
     /// Reads the bytes of a section and checks its checksum.
-    fn section(&self, section_index: usize) -> Result<Vec<u8>, ColumnFileError> {
+    pub(super) fn section(&self, section_index: usize) -> Result<Vec<u8>, ColumnFileError> {
         let Section { length, crc } = self.header.sections[section_index];
         let bytes = self.read(self.header.section_offset(section_index), length as usize)?;
         match crc32c(&[&bytes]) == crc {
@@ -249,8 +252,8 @@ impl Columns {
             Content::File { disk, path } => read_from(&*disk.open(path)?, offset, length),
             Content::OpenFile(file) => read_from(&**file, offset, length),
             Content::Memory(bytes) => Ok(bytes[offset as usize..][..length].to_vec()),
-            Content::Unstored(unstored, span) => {
-                let bytes = unstored.find_or_build(*span, self.header.last_seq)?;
+            Content::Unstored(unstored, span, goals) => {
+                let bytes = unstored.find_or_build(*span, self.header.last_seq, goals)?;
                 let part = bytes.get(offset as usize..).and_then(|rest| rest.get(..length));
                 Ok(part.ok_or(ColumnFileError::Damaged("the segment has changed"))?.to_vec())
             }
@@ -284,7 +287,7 @@ impl Columns {
     }
 
     /// Reads a packed column of numbers below `end_number`.
-    fn numbers(
+    pub(super) fn numbers(
         &self,
         section_index: usize,
         end_number: usize,
@@ -356,7 +359,11 @@ impl Columns {
 
     /// Returns the text of each code of a column. Code 0 has the empty text, and code 1 has `(other)`.
     pub(crate) fn texts(&self, column: TextColumn) -> Result<Vec<String>, ColumnFileError> {
-        let bytes = self.section(column.texts_section())?;
+        self.texts_in(column.texts_section())
+    }
+
+    pub(super) fn texts_in(&self, section_index: usize) -> Result<Vec<String>, ColumnFileError> {
+        let bytes = self.section(section_index)?;
         let mut texts = vec![String::new(), OTHER.to_owned()];
         let mut rest = &bytes[..];
         debug_assert_eq!((texts.len() as u32, CODE_OTHER), (CODE_FIRST, 1));
@@ -427,7 +434,7 @@ impl Columns {
 
 /// Parses a sequence of entries. Each entry has `entry_bytes` bytes. `parse` returns `None` if a number of the entry is
 /// out of range.
-fn parse_entries<T>(
+pub(super) fn parse_entries<T>(
     bytes: &[u8],
     entry_bytes: usize,
     parse: impl Fn(&[u8]) -> Option<T>,

@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use super::build::ColumnBuilder;
 use super::format::ColumnFileError;
+use super::goals::SitesGoals;
 use super::installer::{ColumnInstaller, ColumnSource};
 use super::key::VisitorKey;
 use super::packing::BLOCK_ROWS;
 use super::reader::Columns;
 use super::unstored::UnstoredColumns;
 use crate::log::{Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans};
+use crate::site::goals::SiteGoals;
 use crate::storage::disk::{Disk, FileIdentity};
 
 /// The memory for the columns of sealed segments without a column file is the memory of Insights divided by this
@@ -41,6 +43,8 @@ pub struct ColumnStore {
     sealed: BTreeMap<u64, SealedColumns>,
     unstored: Arc<UnstoredColumns>,
     tail: Option<Tail>,
+    /// The goals of the sites that new columns note.
+    goals: Arc<SitesGoals>,
     /// The last seq of the columns.
     last_seq: u64,
     /// The writer of column files for the columns that the store builds. If it is `None`, these columns stay in memory.
@@ -52,6 +56,9 @@ struct SealedColumns {
     last_seq: u64,
     columns: Columns,
 }
+
+/// A site ID, and the goals of the site that a question needs.
+pub(crate) type SiteWithGoals<'g> = (&'g str, &'g SiteGoals);
 
 /// Returns true when the time of the question is over.
 type IsOver<'l> = &'l dyn Fn() -> bool;
@@ -87,6 +94,7 @@ impl ColumnStore {
             sealed: BTreeMap::new(),
             unstored: Arc::new(unstored),
             tail: None,
+            goals: Arc::default(),
             last_seq: 0,
             installer: None,
         }
@@ -98,6 +106,14 @@ impl ColumnStore {
     pub fn with_installer(self, installer: ColumnInstaller) -> Self {
         let unstored = self.unstored.reporting_to(installer.known_damage().clone());
         Self { unstored: Arc::new(unstored), installer: Some(installer), ..self }
+    }
+
+    /// Sets the goals of the sites. If they have changed, the columns of the active segment are built again.
+    pub fn set_goals(&mut self, goals: Arc<SitesGoals>) {
+        if *self.goals != *goals {
+            self.tail = None;
+            self.goals = goals;
+        }
     }
 
     /// Drops all columns, for example after records were erased from the log.
@@ -118,6 +134,20 @@ impl ColumnStore {
     /// # Errors
     /// Returns an error if the log cannot be read, or if the time is over.
     pub fn refresh(&mut self, last_seq: u64, is_over: &dyn Fn() -> bool) -> Result<(), StoreError> {
+        self.refresh_with_goals(last_seq, None, is_over)
+    }
+
+    /// Does the same as [`ColumnStore::refresh`]. With a site, also builds the columns of each segment whose columns lack the goals
+    /// of the site.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`ColumnStore::refresh`].
+    pub fn refresh_with_goals(
+        &mut self,
+        last_seq: u64,
+        site: Option<SiteWithGoals<'_>>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<(), StoreError> {
         let path = self.directory.clone();
         let spans = segment_spans(&self.disk, &path).map_err(|source| StoreError::Io { path, source })?;
         self.sealed.retain(|first_seq, _| spans.iter().any(|span| span.first_seq == *first_seq));
@@ -127,7 +157,7 @@ impl ColumnStore {
                 return Err(behind());
             }
             let is_read = match span.next_seq {
-                Some(next_seq) => self.refresh_sealed(*span, next_seq - 1, is_over)?,
+                Some(next_seq) => self.refresh_sealed(*span, next_seq - 1, site, is_over)?,
                 None => self.refresh_tail(*span, last_seq, is_over)?,
             };
             if !is_read {
@@ -144,16 +174,28 @@ impl ColumnStore {
         &mut self,
         span: SegmentSpan,
         last_seq: u64,
+        site: Option<SiteWithGoals<'_>>,
         is_over: IsOver,
     ) -> Result<bool, StoreError> {
-        let known = self.sealed.get(&span.first_seq).filter(|sealed| sealed.last_seq == last_seq);
-        if known.is_some_and(|sealed| sealed.columns.is_stored()) {
-            return Ok(true);
-        }
-        let is_known = known.is_some();
         let path = self.directory.join(column_file_name(span.first_seq));
-        let columns = match Columns::open(&self.disk, &path, span.first_seq, last_seq, self.key) {
-            Ok(columns) => columns,
+        let has_goals = |columns: &Columns| {
+            let lacks = site.map_or(Ok(false), |(site, goals)| columns.lacks_goals(site, goals));
+            lacks.map(|lacks| !lacks).map_err(|source| StoreError::Columns { path: path.clone(), source })
+        };
+        let mut is_known = false;
+        if let Some(sealed) = self.sealed.get(&span.first_seq).filter(|sealed| sealed.last_seq == last_seq) {
+            is_known = has_goals(&sealed.columns)?;
+            if is_known && sealed.columns.is_stored() {
+                return Ok(true);
+            }
+        }
+        let opened = Columns::open(&self.disk, &path, span.first_seq, last_seq, self.key);
+        let columns = match opened {
+            Ok(columns) if has_goals(&columns)? => columns,
+            Ok(_) => match self.build_sealed(span, last_seq, is_over)? {
+                Some(columns) => columns,
+                None => return Ok(false),
+            },
             // The file is missing or damaged, and the columns are already in memory.
             Err(_) if is_known => return Ok(true),
             Err(error) => {
@@ -205,7 +247,8 @@ impl ColumnStore {
                 }
             }
         }
-        let columns = Columns::unstored(Arc::clone(&self.unstored), bytes, span);
+        let goals = Arc::clone(tail.builder.goals());
+        let columns = Columns::unstored(Arc::clone(&self.unstored), bytes, span, goals);
         columns.map(Some).map_err(|source| StoreError::Columns { path, source })
     }
 
@@ -244,7 +287,8 @@ impl ColumnStore {
     }
 
     fn empty_tail(&self, span: SegmentSpan) -> Tail {
-        Tail { builder: ColumnBuilder::new(span.first_seq, self.key), position: None, columns: None }
+        let builder = ColumnBuilder::new(span.first_seq, self.key).with_goals(Arc::clone(&self.goals));
+        Tail { builder, position: None, columns: None }
     }
 
     /// Reads the records of the active segment. Returns false if the time is over.

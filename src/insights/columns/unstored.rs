@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::build::ColumnBuilder;
+use super::goals::SitesGoals;
 use super::key::VisitorKey;
 use crate::log::{SegmentRecords, SegmentSpan};
 use crate::storage::damage::KnownDamage;
@@ -39,6 +40,7 @@ struct ColumnCache {
 /// The columns of one segment, in the format of a column file.
 struct CacheEntry {
     first_seq: u64,
+    goals: Arc<SitesGoals>,
     bytes: Arc<Vec<u8>>,
 }
 
@@ -63,10 +65,10 @@ impl UnstoredColumns {
 
     /// Keeps the columns of a segment in memory. Then drops the least recently used columns until the others fit in the
     /// limit.
-    pub(crate) fn keep(&self, first_seq: u64, bytes: Arc<Vec<u8>>) {
+    pub(crate) fn keep(&self, first_seq: u64, goals: Arc<SitesGoals>, bytes: Arc<Vec<u8>>) {
         let mut cache = self.lock();
         cache.bytes += bytes.len() as u64;
-        cache.entries.push_back(CacheEntry { first_seq, bytes });
+        cache.entries.push_back(CacheEntry { first_seq, goals, bytes });
         while cache.bytes > self.bytes_max
             && let Some(dropped) = cache.entries.pop_front()
         {
@@ -84,13 +86,20 @@ impl UnstoredColumns {
         self.lock().bytes
     }
 
-    /// Returns the columns of a sealed segment from memory. If they are not in memory, builds them.
+    /// Returns the columns of a sealed segment with these goals from memory. If they are not in memory, builds them.
     ///
     /// # Errors
     /// Returns an error if the segment cannot be read.
-    pub(super) fn find_or_build(&self, span: SegmentSpan, last_seq: u64) -> io::Result<Arc<Vec<u8>>> {
+    pub(super) fn find_or_build(
+        &self,
+        span: SegmentSpan,
+        last_seq: u64,
+        goals: &Arc<SitesGoals>,
+    ) -> io::Result<Arc<Vec<u8>>> {
+        let is_same =
+            |entry: &CacheEntry| entry.first_seq == span.first_seq && Arc::ptr_eq(&entry.goals, goals);
         let mut cache = self.lock();
-        if let Some(index) = cache.entries.iter().position(|entry| entry.first_seq == span.first_seq)
+        if let Some(index) = cache.entries.iter().position(is_same)
             && let Some(entry) = cache.entries.remove(index)
         {
             let bytes = Arc::clone(&entry.bytes);
@@ -98,7 +107,7 @@ impl UnstoredColumns {
             return Ok(bytes);
         }
         drop(cache);
-        let mut builder = ColumnBuilder::new(span.first_seq, self.key);
+        let mut builder = ColumnBuilder::new(span.first_seq, self.key).with_goals(Arc::clone(goals));
         let mut records =
             SegmentRecords::open(&self.disk, &self.directory, span, last_seq, &self.known_damage)?;
         records.read(&mut |batch| {
@@ -106,7 +115,7 @@ impl UnstoredColumns {
             ControlFlow::Continue(())
         })?;
         let bytes = Arc::new(builder.to_bytes(last_seq));
-        self.keep(span.first_seq, Arc::clone(&bytes));
+        self.keep(span.first_seq, Arc::clone(goals), Arc::clone(&bytes));
         Ok(bytes)
     }
 

@@ -109,20 +109,28 @@ fn write_experiment(
     insert("metrics", metrics.collect());
     insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
+    let counted = numbered().filter(|(_, (metric, _))| !(metric.is_amount() && count.amounts.are_mixed()));
     let lines =
-        numbered().flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
+        counted.flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
     let mut notes: Vec<String> = decision.iter().map(|decision| decision.sentence().to_owned()).collect();
     if decision.is_none() && !split.alarms.is_empty() {
         notes.push(format!("The result has an alarm ({}); do not use it.", split.alarms.join(", ")));
     }
-    notes.extend(cap_sentence(question, count));
+    notes.extend(currency_sentence(count).or_else(|| cap_sentence(question, count)));
     let document = Json::Object(document);
     Answer { lines: lines.collect(), document, header: HEADER.to_vec(), notes, seq: answered_log.seq }
 }
 
+/// Returns a sentence that says why a value is not compared. `None` if all amounts have one currency.
+fn currency_sentence(count: &ExperimentCount) -> Option<String> {
+    let sentence =
+        || format!("Values in {} are not added up. Choose one with currency=.", count.amounts.names());
+    count.amounts.are_mixed().then(sentence)
+}
+
 /// Returns a sentence that says how values are capped. `None` if no metric adds up an amount.
 fn cap_sentence(question: &ExperimentQuestion, count: &ExperimentCount) -> Option<String> {
-    let value = question.metrics.iter().position(|metric| metric.column.is_some())?;
+    let value = question.metrics.iter().position(Metric::is_amount)?;
     let capped: u64 = count.arms.iter().map(|arm| arm.sums[value].capped).sum();
     Some(match (question.cap, count.cap_units) {
         (Cap::None, _) => "Values are not limited, so one order can decide their result.".to_owned(),
@@ -204,7 +212,10 @@ fn metric_json(
     count: &ExperimentCount,
     compared_metric: &ComparedMetric,
 ) -> Json {
-    let limit = metric.column.map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
+    if metric.is_amount() && count.amounts.are_mixed() {
+        return mixed_metric_json(metric, question, count);
+    }
+    let limit = metric.value.as_ref().map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
     let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[metric_index]);
     let arms = count.arms.iter().zip(&compared_metric.result.arms).map(|(arm, summary)| {
         let mut members = sums_json(metric, question, &arm.sums[metric_index], summary);
@@ -219,17 +230,39 @@ fn metric_json(
         "role": metric.role.name(),
         "goal": metric.text,
         "value": metric.value_name(),
-        "kind": if metric.column.is_some() { "mean" } else { "proportion" },
+        "kind": if metric.is_amount() { "mean" } else { "proportion" },
         "cap": limit.flatten(),
         "capRule": limit.map(|_| question.cap.to_string()),
         "margin": metric.margin,
         "lowerIsBetter": metric.lower_is_better,
+        "currency": question.currency.as_ref().filter(|_| metric.is_amount()),
+        "currencies": metric.value.as_ref().map(|_| count.amounts.to_json()),
         "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
         "arms": arms.collect::<Json>(),
         "holdout": sums_json(metric, question, &count.holdout.sums[metric_index], &compared_metric.holdout),
         "against": against.collect::<Json>(),
+    })
+}
+
+/// Returns a metric whose amounts have several currencies. It has the sums of each currency, and compares nothing.
+fn mixed_metric_json(metric: &Metric, question: &ExperimentQuestion, count: &ExperimentCount) -> Json {
+    json!({
+        "role": metric.role.name(),
+        "goal": metric.text,
+        "value": metric.value_name(),
+        "kind": "mean",
+        "cap": null,
+        "capRule": question.cap.to_string(),
+        "margin": metric.margin,
+        "lowerIsBetter": metric.lower_is_better,
+        "currency": null,
+        "currencies": count.amounts.to_json(),
+        "tooEarly": [],
+        "arms": [],
+        "holdout": null,
+        "against": [],
     })
 }
 
@@ -279,7 +312,7 @@ fn sums_json(
     sums: &MetricSums,
     summary: &ArmSummary,
 ) -> Map<String, Json> {
-    let is_amount = metric.column.is_some();
+    let is_amount = metric.is_amount();
     let members = [
         ("n", json!(sums.visitors)),
         ("converted", json!(sums.converted)),

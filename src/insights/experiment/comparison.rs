@@ -126,7 +126,7 @@ pub(super) fn baseline(key: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
 }
 
 fn kind(metric: &Metric) -> MetricKind {
-    if metric.column.is_some() { MetricKind::Mean } else { MetricKind::Proportion }
+    if metric.is_amount() { MetricKind::Mean } else { MetricKind::Proportion }
 }
 
 fn arm_sums(sums: &MetricSums) -> ArmSums {

@@ -7,6 +7,8 @@
 use super::activity::Activity;
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
+use super::currencies::CurrencySums;
+use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::read::{EXPOSURE, PartReader, RowGoal, VISIT};
 use super::sums::MetricSums;
@@ -15,6 +17,7 @@ use crate::insights::columns::format::TextColumn;
 use crate::insights::columns::reader::Columns;
 use crate::insights::questions::count::bucket_of;
 use crate::insights::questions::credits::{Credits, VisitorSet};
+use crate::insights::questions::goals::Currencies;
 use crate::insights::questions::limits::{CREDITS_BYTES_MIN, Limits, ScanError};
 use crate::insights::questions::part::{PARTS_MAX, Part};
 use crate::insights::questions::question::QuestionError;
@@ -51,6 +54,8 @@ pub(crate) struct ExperimentCount {
     pub other_arms: Vec<(String, u64)>,
     /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
     pub unnamed: u64,
+    /// The amounts of the values, by currency.
+    pub amounts: CurrencySums,
     /// The limit of the values in units of 10^-4.
     pub cap_units: Option<u128>,
     /// The number of visitors with more than one arm.
@@ -117,6 +122,7 @@ fn count_in_parts(
     search: &mut CapSearch,
 ) -> Result<CountOutcome, ScanError> {
     let mut arms = Arms::new(&question.known.arms_in(question.phases()), question.held_out_arm());
+    let mut currencies = Currencies::default();
     let mut counter = Counter::new(question, site, search);
     for part in Part::all(part_count) {
         let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
@@ -125,7 +131,7 @@ fn count_in_parts(
         let Some(credits) = Credits::read(columns, columns, visitors, &credits_limits)? else {
             return Ok(CountOutcome::TooFewParts { factor: 2 });
         };
-        let mut reader = PartReader::new(question, site, arms, credits, part);
+        let mut reader = PartReader::new(question, site, arms, credits, currencies, part);
         for file in columns {
             reader.add_file(file, limits)?;
         }
@@ -140,6 +146,7 @@ fn count_in_parts(
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
         reader.rows.take_ordered();
         counter.compared = reader.arms.compared();
+        counter.currencies = reader.currencies.clone();
         let mut result = Ok(());
         reader.rows.each_visitor(limits, &mut |_, rows| {
             if result.is_ok() {
@@ -147,7 +154,7 @@ fn count_in_parts(
             }
         })?;
         result?;
-        arms = reader.into_arms();
+        (arms, currencies) = reader.into_numbers();
     }
     match counter.search.finish() {
         Err(next) => Ok(CountOutcome::WithoutCap(next)),
@@ -182,6 +189,7 @@ struct Counter<'q> {
     arms: Vec<ArmCount>,
     /// Each arm with a lower number than this is a compared arm or the holdout.
     compared: usize,
+    currencies: Currencies,
     search: &'q mut CapSearch,
 }
 
@@ -190,7 +198,9 @@ impl<'q> Counter<'q> {
         let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
         let count = ExperimentCount { buckets, ..ExperimentCount::default() };
         let selection = Selection::new(&question.filters);
-        Self { question, selection, count, arms: Vec::new(), compared: HOLDOUT_NUMBER + 1, search }
+        let compared = HOLDOUT_NUMBER + 1;
+        let currencies = Currencies::default();
+        Self { question, selection, count, arms: Vec::new(), compared, currencies, search }
     }
 
     /// Adds one visitor. `rows` are the rows of this visitor.
@@ -259,16 +269,17 @@ impl<'q> Counter<'q> {
         if let Some(bucket) = bucket_of(buckets, first_ms) {
             arm.series[bucket] += 1;
         }
-        let visitor = ExposedVisitor::new(rows, first, goals, question);
+        let visitor = ExposedVisitor::new(rows, first, goals, question, &self.currencies);
         arm.errors += u64::from(visitor.has_error());
         for (index, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
             let (value, goals) = visitor.value(index, metric);
             sums.add(goals.count, value);
             sums.ignored_amounts += goals.ignored_amounts;
-            if metric.column.is_none() {
+            if !metric.is_amount() {
                 sums.add_limited(value, None);
                 continue;
             }
+            visitor.each_amount(index, &mut |currency, units| self.count.amounts.add(currency, units));
             self.search.add(arm_number, value, limits)?;
             if let CapSearch::Known(cap_units) = self.search {
                 sums.add_limited(value, *cap_units);
@@ -279,10 +290,11 @@ impl<'q> Counter<'q> {
 
     /// Returns the count, with the arms in their final order.
     fn finish(mut self, arms: &Arms, cap_units: Option<u128>) -> ExperimentCount {
-        if let Some(value) = self.question.metrics.iter().position(|metric| metric.column.is_some()) {
+        if let Some(value) = self.question.metrics.iter().position(Metric::is_amount) {
             self.search.each_value(|arm, kept| self.arms[arm].sums[value].add_limited(kept, cap_units));
         }
-        let Self { question, mut count, arms: counts, .. } = self;
+        let Self { question, mut count, arms: counts, currencies, .. } = self;
+        count.amounts.set_names(&currencies);
         let named = arms.names().iter().zip(counts).map(|(key, arm)| {
             let mut arm = ArmCount { key: key.clone(), ..arm };
             arm.series.resize(count.buckets.len(), 0);

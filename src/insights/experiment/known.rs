@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::insights::columns::goals::goals_of;
 use crate::record::SITE_HOLDOUT;
 use crate::resolve::published_zones::{PublishedZone, zones_of};
 use crate::site::catalog::phases::{Phase, Phases};
+use crate::site::goals::SiteGoals;
 use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics, Standing,
 };
@@ -21,6 +23,8 @@ pub struct KnownExperiment {
     pub published: Option<PublishedExperiment>,
     /// The phases that the server has stored, oldest first.
     pub phases: Vec<Phase>,
+    /// The goals of the site.
+    pub goals: SiteGoals,
 }
 
 /// The published definition of an experiment.
@@ -99,6 +103,11 @@ pub(crate) struct KnownSite<'c> {
 }
 
 impl KnownSite<'_> {
+    /// Returns the goals of the site.
+    fn goals(&self) -> SiteGoals {
+        self.published.map(goals_of).unwrap_or_default()
+    }
+
     /// Returns the published zones of the page at a path.
     pub(crate) fn zones(&self, page_path: &str) -> Vec<PublishedZone> {
         self.published.map(|site| zones_of(site, page_path)).unwrap_or_default()
@@ -110,7 +119,12 @@ impl KnownSite<'_> {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);
         let index = experiments.binary_search_by(|experiment| experiment.key.get().cmp(key));
         let published = index.ok().map(|index| PublishedExperiment::of(&experiments[index]));
-        KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
+        KnownExperiment {
+            key: key.to_owned(),
+            published,
+            phases: self.phases.of(self.id, key).to_vec(),
+            goals: self.goals(),
+        }
     }
 
     /// Returns the holdout of the site, as an experiment with two arms: its visitors, and all others. Its metrics are those of the
@@ -124,7 +138,7 @@ impl KnownSite<'_> {
             metrics: most_frequent_metrics(site),
         });
         let phases = self.phases.of(self.id, SITE_HOLDOUT).to_vec();
-        KnownExperiment { key: SITE_HOLDOUT.to_owned(), published, phases }
+        KnownExperiment { key: SITE_HOLDOUT.to_owned(), published, phases, goals: self.goals() }
     }
 
     /// Returns all experiments that are published or have a phase, each with its places. The experiments are sorted by
@@ -169,6 +183,7 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     Metrics {
         goal: metrics.goal.as_ref().map(|goal| goal.as_str().to_owned()),
         value: metrics.value.as_ref().map(|value| value.as_str().to_owned()),
+        currency: metrics.currency.as_ref().map(|currency| currency.as_str().to_owned()),
         cap: metrics.cap.as_ref().map(|cap| cap.as_str().to_owned()),
         guardrails: metrics.guardrails.iter().map(guardrail).collect(),
         planned: metrics.planned.as_ref().map(|planned| planned.to_native()),
@@ -176,19 +191,17 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
     }
 }
 
-/// Returns the goal and the value that most experiments of a site have. Of several such pairs, it is that of the first key.
+/// Returns the goal, the value and its currency that most experiments of a site have. Of several such metrics, they are those of
+/// the first key.
 fn most_frequent_metrics(site: &ArchivedSite) -> Metrics {
-    let pairs = site.experiments.iter().filter_map(|experiment| {
-        let metrics = &experiment.metrics;
-        Some((metrics.goal.as_ref()?.as_str(), metrics.value.as_ref().map(|value| value.as_str())))
-    });
-    let pairs: Vec<(&str, Option<&str>)> = pairs.collect();
-    let count = |pair| pairs.iter().filter(|other| *other == pair).count();
+    let metrics = site.experiments.iter().map(|experiment| metrics_of(&experiment.metrics));
+    let metrics = metrics.filter(|metrics| metrics.goal.is_some());
+    let metrics: Vec<Metrics> = metrics
+        .map(|Metrics { goal, value, currency, .. }| Metrics { goal, value, currency, ..Metrics::default() })
+        .collect();
+    let count = |metric: &Metrics| metrics.iter().filter(|other| *other == metric).count();
     // Of several maxima, `max_by_key` returns the last one.
-    let Some((goal, value)) = pairs.iter().rev().max_by_key(|pair| count(*pair)) else {
-        return Metrics::default();
-    };
-    Metrics { goal: Some((*goal).to_owned()), value: value.map(str::to_owned), ..Metrics::default() }
+    metrics.iter().rev().max_by_key(|metric| count(metric)).cloned().unwrap_or_default()
 }
 
 /// Returns the pages and zones that use each experiment of a site, by the key of the experiment.

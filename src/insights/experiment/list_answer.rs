@@ -87,6 +87,7 @@ fn numbers_of(
             last_page_ms,
         },
         is_open: known_experiment.is_open(question.now_ms),
+        has_mixed_currencies: false,
     };
     let newest = &known_experiment.phases[known_experiment.phases.len().saturating_sub(1)..];
     let exposed = visitors.exposed();

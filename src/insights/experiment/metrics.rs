@@ -2,9 +2,11 @@
 //! other metrics.
 
 use super::known::KnownExperiment;
+use crate::insights::questions::goals::ChosenGoal;
 use crate::insights::questions::question::QuestionError;
 use crate::limits::GUARDRAILS_MAX;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
+use crate::site::goals::{PropertyPath, SiteGoal, SiteGoals};
 
 /// Number of goals of the parameter `more` that a question can always have, even with a goal, a value and all
 /// guardrails.
@@ -35,16 +37,34 @@ impl Role {
     }
 }
 
+/// The amounts that a metric adds up.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MetricValue {
+    /// The path of the property.
+    pub path: PropertyPath,
+    /// The path of the currency.
+    pub currency: Option<PropertyPath>,
+    pub source: ValueSource,
+}
+
+/// The place of the amounts in a column file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueSource {
+    /// The index of a property in `VALUE_PROPERTIES`, which column files have for every event.
+    Property(u8),
+    /// The number of a goal of the site.
+    Goal(usize),
+}
+
 /// A metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Metric {
     pub role: Role,
     /// The text of the goal in the site or in the question.
     pub text: String,
-    pub goal: Goal<String>,
-    /// The index in `VALUE_PROPERTIES` of the property whose amounts the metric adds up. `None` if the metric is the
-    /// share of visitors that reach the goal.
-    pub column: Option<u8>,
+    pub goal: ChosenGoal,
+    /// The amounts that the metric adds up. `None` if the metric is the share of visitors that reach the goal.
+    pub value: Option<MetricValue>,
     /// The margin, if the metric is a guardrail.
     pub margin: Option<f64>,
     pub lower_is_better: bool,
@@ -52,20 +72,31 @@ pub(crate) struct Metric {
 
 impl Metric {
     /// Returns the metric of a goal. Returns `None` if the text is no goal.
-    fn of_goal(role: Role, text: &str) -> Option<Self> {
-        let goal = Goal::parse(text)?.to_owned();
-        Some(Self { role, text: text.to_owned(), goal, column: None, margin: None, lower_is_better: false })
+    fn of_goal(role: Role, text: &str, goals: &SiteGoals) -> Option<Self> {
+        let goal = ChosenGoal::parse(text, goals)?;
+        Some(Self { role, text: text.to_owned(), goal, value: None, margin: None, lower_is_better: false })
     }
 
     /// Returns true if both metrics give the same result. Different texts can name the same goal.
     fn is_same(&self, other: &Self) -> bool {
-        let choices = |metric: &Self| (metric.role, metric.column, metric.margin, metric.lower_is_better);
-        self.goal == other.goal && choices(self) == choices(other)
+        let choices = |metric: &Self| (metric.role, metric.margin, metric.lower_is_better);
+        self.goal == other.goal && self.value == other.value && choices(self) == choices(other)
     }
 
-    /// Returns the name of the property whose amounts the metric adds up.
-    pub(super) fn value_name(&self) -> Option<&'static str> {
-        self.column.map(|column| VALUE_PROPERTIES[usize::from(column)])
+    /// Returns whether the metric adds up amounts.
+    pub(super) fn is_amount(&self) -> bool {
+        self.value.is_some()
+    }
+
+    /// Returns the path of the property whose amounts the metric adds up.
+    pub(super) fn value_name(&self) -> Option<&str> {
+        self.value.as_ref().map(|value| value.path.as_str())
+    }
+
+    /// Returns whether the metric counts a goal of the site, or the amounts of one.
+    pub(super) fn needs_goals(&self) -> bool {
+        let is_of_goal = |value: &MetricValue| matches!(value.source, ValueSource::Goal(_));
+        self.goal.site_number().is_some() || self.value.as_ref().is_some_and(is_of_goal)
     }
 }
 
@@ -82,6 +113,7 @@ struct GuardrailTexts<'t> {
 struct Texts<'t> {
     goal: Option<&'t str>,
     value: Option<&'t str>,
+    currency: Option<&'t str>,
     more: Vec<&'t str>,
     guardrails: Vec<GuardrailTexts<'t>>,
 }
@@ -98,6 +130,7 @@ impl<'t> Texts<'t> {
         Self {
             goal: metrics.goal.as_deref(),
             value: metrics.value.as_deref(),
+            currency: metrics.currency.as_deref(),
             more: Vec::new(),
             guardrails: guardrails.collect(),
         }
@@ -114,23 +147,22 @@ impl<'t> Texts<'t> {
         Ok(Self {
             goal: goal.or(self.goal),
             value: named("value").next().or(self.value.filter(|_| keeps_value)),
+            currency: self.currency.filter(|_| keeps_value),
             more: named("more").collect(),
             guardrails: if guardrails.is_empty() { self.guardrails } else { guardrails },
         })
     }
 
-    fn metrics(&self) -> Result<Vec<Metric>, QuestionError> {
+    fn metrics(&self, goals: &SiteGoals) -> Result<Vec<Metric>, QuestionError> {
         let goal = |role, name: &str, text: &str| {
-            let expected = "an event name, or 'page:' and a path";
-            Metric::of_goal(role, text).ok_or_else(|| QuestionError::invalid(name, expected, text))
+            let expected = "the key of a goal in site.json, an event name, or 'page:' and a path";
+            Metric::of_goal(role, text, goals).ok_or_else(|| QuestionError::invalid(name, expected, text))
         };
         let mut metrics = Vec::new();
         if let Some(text) = self.goal {
             metrics.push(goal(Role::Goal, "goal", text)?);
         }
-        if let Some(value) = self.value {
-            metrics.push(value_metric(metrics.first(), value)?);
-        }
+        metrics.extend(self.value_metric(metrics.first(), goals)?);
         for text in &self.more {
             metrics.push(goal(Role::More, "more", text)?);
         }
@@ -140,18 +172,46 @@ impl<'t> Texts<'t> {
         }
         Ok(metrics)
     }
+
+    /// Returns the metric that adds up the value of the goal of the site, or a property of the events of the goal. `None` if there is no
+    /// value.
+    fn value_metric(
+        &self,
+        goal_metric: Option<&Metric>,
+        goals: &SiteGoals,
+    ) -> Result<Option<Metric>, QuestionError> {
+        let refused = |text: &str| QuestionError::invalid("value", VALUE_EXPECTED, text);
+        let value = match goal_metric.map(|metric| &metric.goal) {
+            Some(ChosenGoal::OfSite(number)) if self.value.is_none() => {
+                let SiteGoal { value, currency, .. } = &goals.all()[*number];
+                let source = ValueSource::Goal(*number);
+                value.clone().map(|path| MetricValue { path, currency: currency.clone(), source })
+            }
+            Some(ChosenGoal::Target(target @ Goal::Event(_))) => {
+                let named = |text| self.named_value(target, text, goals).ok_or_else(|| refused(text));
+                self.value.map(named).transpose()?
+            }
+            _ => self.value.map_or(Ok(None), |text| Err(refused(text)))?,
+        };
+        let Some(value) = value else { return Ok(None) };
+        Ok(goal_metric.map(|metric| Metric { role: Role::Value, value: Some(value), ..metric.clone() }))
+    }
+
+    /// Returns the amounts of a property of the events of a goal. `None` if column files do not have them.
+    fn named_value(&self, target: &Goal<String>, text: &str, goals: &SiteGoals) -> Option<MetricValue> {
+        let path = PropertyPath::parse(text)?;
+        let currency = self.currency.and_then(PropertyPath::parse);
+        let published = goals.amount_of(target, &path, currency.as_ref()).map(ValueSource::Goal);
+        let is_path = |name: &&str| path == PropertyPath::of_name(name);
+        let kept = VALUE_PROPERTIES.iter().position(|name| is_path(&name));
+        let kept = kept.filter(|_| currency.is_none()).map(|index| ValueSource::Property(index as u8));
+        Some(MetricValue { source: kept.or(published)?, path, currency })
+    }
 }
 
-/// Returns the metric that adds up a property of the events of the goal. Returns an error if the goal is no event.
-fn value_metric(goal_metric: Option<&Metric>, property: &str) -> Result<Metric, QuestionError> {
-    let column = VALUE_PROPERTIES.iter().position(|name| *name == property);
-    let goal_metric = goal_metric.filter(|metric| matches!(metric.goal, Goal::Event(_)));
-    let (Some(column), Some(goal_metric)) = (column, goal_metric) else {
-        let expected = "'revenue', 'value', 'total' or 'quantity', together with an event as goal";
-        return Err(QuestionError::invalid("value", expected, property));
-    };
-    Ok(Metric { role: Role::Value, column: Some(column as u8), ..goal_metric.clone() })
-}
+/// The values that a question can name.
+const VALUE_EXPECTED: &str = "'properties.revenue', 'properties.value', 'properties.total', 'properties.quantity' or the published \
+                              'value' of the experiment, together with an event as goal";
 
 /// Returns the metrics of a question. The second result is true if the goal, the value or a guardrail differs from the
 /// published metrics.
@@ -159,9 +219,10 @@ pub(super) fn metrics_of(
     known_experiment: &KnownExperiment,
     pairs: &[(&str, &str)],
 ) -> Result<(Vec<Metric>, bool), QuestionError> {
+    let goals = &known_experiment.goals;
     // A forged snapshot could have malformed metrics. Then no metric counts as published.
-    let published = Texts::published(known_experiment).metrics().unwrap_or_default();
-    let metrics = Texts::published(known_experiment).replaced(pairs)?.metrics()?;
+    let published = Texts::published(known_experiment).metrics(goals).unwrap_or_default();
+    let metrics = Texts::published(known_experiment).replaced(pairs)?.metrics(goals)?;
     if metrics.len() > METRICS_MAX {
         let (name, text) =
             pairs.iter().rfind(|(name, _)| ["more", "guardrail"].contains(name)).unwrap_or(&("", ""));

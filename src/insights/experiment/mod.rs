@@ -11,6 +11,7 @@ mod arms;
 mod cap;
 mod comparison;
 mod count;
+mod currencies;
 mod decision;
 mod known;
 mod list;

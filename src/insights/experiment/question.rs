@@ -8,11 +8,13 @@ use super::metrics::{Metric, metrics_of};
 use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::calendar::{Unit, Zone};
+use crate::insights::questions::goals::ChosenGoal;
 use crate::insights::questions::question::{
     Filters, QuestionError, check_series, parse_bots, parse_time, parse_unit, single_value,
 };
 use crate::insights::questions::unknown::{NamedValue, filter_values};
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
+use crate::limits::CURRENCY_CHARS_MAX;
 use crate::record::{HELD_OUT, SITE_HOLDOUT};
 use crate::site::catalog::phases::Phase;
 use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
@@ -29,8 +31,9 @@ const POWER_DEFAULT: f64 = 0.8;
 
 /// All parameters of the question except `site`.
 #[rustfmt::skip]
-pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 24] = [
+pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 25] = [
     "key", "from", "to", "by", "bots", "page", "source", "campaign", "country", "device", "language", "goal", "value",
+    "currency",
     "more", "guardrail", "window", "cap", "planned", "alpha", "method", "cuped", "baseline", "lift", "power",
 ];
 
@@ -63,6 +66,8 @@ pub struct ExperimentQuestion {
     /// The power: the probability that the test detects a real change of the size `lift`.
     pub(super) power: f64,
     pub(super) metrics: Vec<Metric>,
+    /// The currency whose amounts count. `None` if all amounts count, which must have one currency.
+    pub(super) currency: Option<String>,
     /// True if the question has other metrics, another start or other settings than the published experiment. The
     /// parameters `baseline`, `by`, `lift`, `power` and `to` do not matter here.
     pub(super) is_exploratory: bool,
@@ -142,6 +147,7 @@ impl ExperimentQuestion {
             power: single("power").map_or(Ok(POWER_DEFAULT), |text| parse_probability("power", text))?,
             lift: single("lift").map(parse_lift).transpose()?,
             metrics,
+            currency: single("currency").map(parse_currency).transpose()?,
             is_exploratory: false,
             range,
             known: known_experiment,
@@ -175,18 +181,28 @@ impl ExperimentQuestion {
     pub(crate) fn named_values(&self) -> Vec<NamedValue<'_>> {
         let mut values = filter_values(&self.filters);
         // A `value` metric has the same goal as the metric `goal`, so it adds no name.
-        for metric in self.metrics.iter().filter(|metric| metric.column.is_none()) {
+        for metric in self.metrics.iter().filter(|metric| !metric.is_amount()) {
             let (text, columns): (&str, &[TextColumn]) = match &metric.goal {
-                Goal::Event(name) => (name, &[TextColumn::Event]),
-                Goal::Page(path) => (path, &[TextColumn::Path]),
+                ChosenGoal::Target(Goal::Event(name)) => (name, &[TextColumn::Event]),
+                ChosenGoal::Target(Goal::Page(path)) => (path, &[TextColumn::Path]),
+                ChosenGoal::OfSite(_) => continue,
             };
+            if text.ends_with('*') {
+                continue;
+            }
             values.push(NamedValue { param: metric.role.name(), value: &metric.text, text, columns });
         }
         values
     }
 
+    /// Returns whether the question counts goals of the site.
+    pub(crate) fn needs_goals(&self) -> bool {
+        self.metrics.iter().any(Metric::needs_goals)
+    }
+
     fn has_other_choices(&self) -> bool {
         self.bots
+            || self.currency.is_some()
             || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
             || self.method == Method::Fixed
             || !self.cuped
@@ -284,6 +300,12 @@ fn parse_baseline(text: &str) -> Result<String, QuestionError> {
 fn parse_cap(text: &str) -> Result<Cap, QuestionError> {
     let expected = "an amount above 0, a quantile from p50 to p99.9, or 'none'";
     Cap::parse(text).ok_or_else(|| QuestionError::invalid("cap", expected, text))
+}
+
+fn parse_currency(text: &str) -> Result<String, QuestionError> {
+    let is_currency = text.chars().count() <= CURRENCY_CHARS_MAX;
+    let expected = "a currency of at most 16 characters, such as 'EUR'";
+    is_currency.then(|| text.to_owned()).ok_or_else(|| QuestionError::invalid("currency", expected, text))
 }
 
 fn parse_lift(text: &str) -> Result<f64, QuestionError> {

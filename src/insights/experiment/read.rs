@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use super::activity::Activity;
 use super::arms::{ArmNumber, Arms, arm_in};
-use super::metrics::{ERROR_BIT, Metric};
+use super::metrics::{ERROR_BIT, Metric, ValueSource};
 use super::question::ExperimentQuestion;
 use crate::insights::columns::amounts::Amount;
 use crate::insights::columns::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
 use crate::insights::columns::reader::{AmountEntry, Columns, FilePart};
 use crate::insights::questions::credits::{Credits, RowLocation};
+use crate::insights::questions::goals::{ChosenGoal, Currencies, GoalColumns, MoneyAmount};
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::part::Part;
 use crate::insights::questions::plan::Plan;
@@ -21,6 +22,7 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 use crate::record::{ERROR_EVENT, RecordKind};
 use crate::site::experiment_metrics::Goal;
+use crate::site::goals::matches_pattern;
 
 /// The row is an exposure. The value of the row is the number of the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;
@@ -35,7 +37,7 @@ pub(super) struct RowGoal {
     /// For each metric, the bit is set if the event reaches the goal of the metric.
     pub metrics: u32,
     /// The amount of the event, if a metric adds up amounts.
-    pub amount: Option<Amount>,
+    pub amount: Option<MoneyAmount>,
 }
 
 /// The visitor to whom the event of a row is credited, and the location of the row.
@@ -61,6 +63,7 @@ pub(super) struct PartReader<'q> {
     /// The number of rows in the files before it.
     rows_before: u64,
     values: Values,
+    pub currencies: Currencies,
     pub rows: VisitorRows,
     pub goals: Vec<RowGoal>,
     /// For each text column that the question needs, the number of rows whose text is `(other)`.
@@ -82,6 +85,7 @@ impl<'q> PartReader<'q> {
         site: &'q SiteFacts,
         arms: Arms,
         credits: Credits,
+        currencies: Currencies,
         part: Part,
     ) -> Self {
         let window = i64::MIN..question.range.end;
@@ -98,6 +102,7 @@ impl<'q> PartReader<'q> {
             file: 0,
             rows_before: 0,
             values: Values::default(),
+            currencies,
             rows: VisitorRows::default(),
             goals: Vec::new(),
             other: [0; TextColumn::COUNT],
@@ -115,8 +120,7 @@ impl<'q> PartReader<'q> {
     /// The file is damaged, or the time is over.
     pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
         let needs_positions = self.before_from_ms.is_some() || !self.credits.are_empty();
-        let mut columns =
-            FileColumns::open(file, self.question, &self.plan, &mut self.values, needs_positions)?;
+        let mut columns = FileColumns::open(file, self, needs_positions)?;
         while columns.next_block()? {
             limits.check_time()?;
             for row in 0..columns.reader.len() {
@@ -206,10 +210,15 @@ impl<'q> PartReader<'q> {
             columns.reader.is_kind(row, RecordKind::Track) || columns.reader.is_kind(row, RecordKind::Screen);
         let goals =
             if is_page { columns.pages.as_ref() } else { Some(&columns.events).filter(|_| is_action) };
-        let Some(goals) = goals else { return false };
-        let column = if is_page { TextColumn::Path } else { TextColumn::Event };
-        self.count_other(column, goals.code(row) == CODE_OTHER as usize);
-        let metrics = goals.by_code[goals.code(row)];
+        if !is_page && !is_action {
+            return false;
+        }
+        let mut metrics = columns.metrics_of_site_goals(row);
+        if let Some(goals) = goals {
+            let column = if is_page { TextColumn::Path } else { TextColumn::Event };
+            self.count_other(column, goals.code(row) == CODE_OTHER as usize);
+            metrics |= goals.by_code[goals.code(row)];
+        }
         if metrics == 0 {
             return false;
         }
@@ -259,9 +268,9 @@ impl<'q> PartReader<'q> {
         self.is_full.then(|| u64::try_from(factor).unwrap_or(u64::MAX).max(2))
     }
 
-    /// Returns the arms, so that the next part continues with the same numbers.
-    pub(super) fn into_arms(self) -> Arms {
-        self.arms
+    /// Returns the arms and the currencies, so that the next part continues with the same numbers.
+    pub(super) fn into_numbers(self) -> (Arms, Currencies) {
+        (self.arms, self.currencies)
     }
 }
 
@@ -305,6 +314,36 @@ enum ArmCode {
     Number(ArmNumber),
 }
 
+/// The goals of the site in the rows of a file.
+struct SiteGoalColumns {
+    columns: GoalColumns,
+    /// The number of each goal, and the number of its metric.
+    metrics: Vec<(usize, usize)>,
+    /// The number of the goal whose amounts count.
+    value: Option<usize>,
+}
+
+impl SiteGoalColumns {
+    /// Opens the goals. `None` if the question does not need them.
+    fn open(
+        file: &Columns,
+        question: &ExperimentQuestion,
+        currencies: &mut Currencies,
+    ) -> Result<Option<Self>, ColumnFileError> {
+        if !question.needs_goals() {
+            return Ok(None);
+        }
+        let columns = GoalColumns::open(file, &FilePart::WHOLE, currencies)?;
+        let metrics = question.metrics.iter().enumerate();
+        let metrics = metrics.filter_map(|(number, metric)| Some((metric.goal.site_number()?, number)));
+        let value = question.metrics.iter().find_map(|metric| match metric.value.as_ref()?.source {
+            ValueSource::Goal(goal) => Some(goal),
+            ValueSource::Property(_) => None,
+        });
+        Ok(Some(Self { columns, metrics: metrics.collect(), value }))
+    }
+}
+
 /// The columns of a file that the question needs.
 struct FileColumns {
     reader: FileReader,
@@ -320,6 +359,8 @@ struct FileColumns {
     /// The amounts of the property that the question adds up, in the order of the rows. Each call of `amount` removes the
     /// amounts up to its row.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
+    /// The goals of the site. `None` if the question does not need them.
+    goals: Option<SiteGoalColumns>,
     /// The numbers that the rows of the current block have in the file.
     block: Range<usize>,
 }
@@ -327,16 +368,15 @@ struct FileColumns {
 impl FileColumns {
     fn open(
         file: &Columns,
-        question: &ExperimentQuestion,
-        plan: &Plan<'_>,
-        values: &mut Values,
+        part: &mut PartReader<'_>,
         needs_positions: bool,
     ) -> Result<Self, ColumnFileError> {
         let file = &*file.opened()?;
+        let PartReader { question, plan, values, currencies, .. } = part;
         let (arms, experiments) =
             CodeColumn::open(file, TextColumn::Experiments, |_| ArmCode::Unread, ArmCode::Absent)?;
         let metrics = &question.metrics;
-        let has_page = metrics.iter().any(|metric| matches!(metric.goal, Goal::Page(_)));
+        let has_page = metrics.iter().any(|metric| matches!(metric.goal, ChosenGoal::Target(Goal::Page(_))));
         let goals = |column, accepts: fn(&Goal<String>, &str) -> bool| {
             let error_bit = |text: &str| match column {
                 TextColumn::Event if text == ERROR_EVENT => ERROR_BIT,
@@ -346,11 +386,14 @@ impl FileColumns {
                 |text: &str| metrics_with_goal(metrics, |goal| accepts(goal, text)) | error_bit(text);
             CodeColumn::open(file, column, reached, 0).map(|(column, _)| column)
         };
-        let is_event = |goal: &Goal<String>, text: &str| matches!(goal, Goal::Event(name) if name == text);
-        let is_page = |goal: &Goal<String>, text: &str| matches!(goal, Goal::Page(path) if path == text);
-        let value = metrics.iter().find_map(|metric| metric.column);
-        let mut amounts = if value.is_some() { file.amounts()? } else { Vec::new() };
-        amounts.retain(|entry| Some(entry.column) == value);
+        let is_event = |goal: &Goal<String>, text: &str| matches!(goal, Goal::Event(name) if matches_pattern(text, name));
+        let is_page =
+            |goal: &Goal<String>, text: &str| matches!(goal, Goal::Page(path) if matches_pattern(text, path));
+        let value = metrics.iter().find_map(|metric| metric.value.as_ref()).map(|value| value.source);
+        let property = |column| value == Some(ValueSource::Property(column));
+        let mut amounts =
+            if matches!(value, Some(ValueSource::Property(_))) { file.amounts()? } else { Vec::new() };
+        amounts.retain(|entry| property(entry.column));
         amounts.sort_unstable_by_key(|entry| entry.row);
         let sites = file.texts(TextColumn::Site)?;
         let hashes = file.visitors()?;
@@ -367,6 +410,7 @@ impl FileColumns {
             events: goals(TextColumn::Event, is_event)?,
             pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
             amounts: amounts.into_iter().peekable(),
+            goals: SiteGoalColumns::open(file, question, currencies)?,
             block: 0..0,
         })
     }
@@ -376,6 +420,7 @@ impl FileColumns {
         for goals in [&mut self.events].into_iter().chain(&mut self.pages) {
             goals.block.next()?;
         }
+        self.goals.iter_mut().try_for_each(|goals| goals.columns.next_block())?;
         let has_rows = self.reader.next_block()?;
         self.block = self.block.end..self.block.end + self.reader.len();
         Ok(has_rows)
@@ -391,11 +436,22 @@ impl FileColumns {
     }
 
     /// Returns the amount of a row in the current block. The row must be later than the row of the last call.
-    fn amount(&mut self, row: usize) -> Option<Amount> {
+    fn amount(&mut self, row: usize) -> Option<MoneyAmount> {
         let row = self.block.start + row;
+        if let Some(SiteGoalColumns { columns, value: Some(goal), .. }) = &mut self.goals {
+            return columns.amount(row, *goal);
+        }
         while self.amounts.next_if(|entry| (entry.row as usize) < row).is_some() {}
         let entry = self.amounts.next_if(|entry| entry.row as usize == row)?;
-        Some(entry.units.map_or(Amount::Ignored, Amount::Units))
+        let amount = entry.units.map_or(Amount::Ignored, Amount::Units);
+        Some(MoneyAmount { amount, currency: 0 })
+    }
+
+    /// Returns the bits of the metrics whose goal is a goal of the site that a row reaches.
+    fn metrics_of_site_goals(&self, row: usize) -> u32 {
+        let Some(goals) = &self.goals else { return 0 };
+        let set = goals.columns.set(row);
+        goals.metrics.iter().map(|(goal, metric)| ((set >> goal & 1) as u32) << metric).sum()
     }
 
     /// Returns true if a row names the experiment.
@@ -429,6 +485,10 @@ pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
 
 /// Calls `accepts` with each goal. Returns the bits of the metrics whose goals it accepts.
 fn metrics_with_goal(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
-    let bit = |(number, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << number;
+    let is_reached = |metric: &Metric| match &metric.goal {
+        ChosenGoal::Target(goal) => accepts(goal),
+        ChosenGoal::OfSite(_) => false,
+    };
+    let bit = |(number, metric): (usize, &Metric)| u32::from(is_reached(metric)) << number;
     metrics.iter().enumerate().map(bit).sum()
 }

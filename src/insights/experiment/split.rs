@@ -37,6 +37,8 @@ pub(super) struct Visitors<'c> {
     pub activity: Activity,
     /// True if the published experiment runs and is open for new visitors.
     pub is_open: bool,
+    /// True if the amounts have more than one currency.
+    pub has_mixed_currencies: bool,
 }
 
 impl Visitors<'_> {
@@ -69,6 +71,7 @@ impl Split {
             errors: count.arms.iter().map(|arm| arm.errors).collect(),
             activity: count.activity,
             is_open: question.known.is_open(now_ms),
+            has_mixed_currencies: count.amounts.are_mixed(),
         };
         Self::between(&visitors, question.phases(), question.range.start, scope)
     }
@@ -99,6 +102,7 @@ impl Split {
             ("phase_changed", is_changed),
             ("arm_error", visitors.fail_unevenly()),
             ("enrolment_stalled", visitors.is_open && visitors.activity.has_stalled(exposed)),
+            ("mixed_currencies", visitors.has_mixed_currencies),
             ("one_node", scope.is_part()),
         ];
         let alarms = alarms.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect();

@@ -4,12 +4,16 @@ use std::fmt::Write;
 
 use super::metrics::Metric;
 use super::question::{BEFORE_MS, ExperimentQuestion};
+use crate::insights::questions::goal_sql::{
+    amount, currency as currency_of, exists, goal_condition, target_condition,
+};
+use crate::insights::questions::goals::ChosenGoal;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
 use crate::record::ERROR_EVENT;
-use crate::site::experiment_metrics::{Cap, Goal};
+use crate::site::experiment_metrics::Cap;
 
 /// The columns of metrics in a row that is not about a metric. They are null.
 const NO_SUMS: &str =
@@ -40,7 +44,7 @@ active as (
         );
     }
     for (number, metric) in question.metrics.iter().enumerate() {
-        add_metric(&mut sql, number, metric, question);
+        add_metric(&mut sql, number, metric, question, site);
     }
     let from = instant(question.range.start);
     let to = instant(question.range.end);
@@ -81,6 +85,11 @@ select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), su
   any_value(cap), count(*) filter (where uncapped <> 0), sum(uncapped), sum(cast(uncapped as double) * cast(uncapped as double)),
   {before} from visitors_{number} group by arm"
         );
+    }
+    if question.metrics.iter().any(Metric::is_amount) {
+        let sums = NO_SUMS.replacen("null as sum,", "total,", 1);
+        let _ =
+            write!(sql, " union all\nselect 'currencies', null, currency, amounts, {sums} from currencies");
     }
     sql.push_str(" order by part, metric, arm");
     sql
@@ -144,7 +153,7 @@ fn is_compared(question: &ExperimentQuestion) -> String {
 /// Returns the query that gives the limit of the values. The limit is the amount of the question, or the value at the
 /// rank of its quantile.
 fn cap_query(question: &ExperimentQuestion, metric_index: usize, metric: &Metric) -> String {
-    let cap = if metric.column.is_some() { question.cap } else { Cap::None };
+    let cap = if metric.is_amount() { question.cap } else { Cap::None };
     match cap {
         Cap::None => "select null as cap".to_owned(),
         Cap::Units(units) => format!("select {}.{:04} as cap", units / 10_000, units % 10_000),
@@ -183,44 +192,63 @@ visitors_{metric_index} as (
 }
 
 /// Adds the table `visitors_NUMBER`: the value of a metric for each exposed visitor.
-fn add_metric(sql: &mut String, metric_index: usize, metric: &Metric, question: &ExperimentQuestion) {
+fn add_metric(
+    sql: &mut String,
+    metric_index: usize,
+    metric: &Metric,
+    question: &ExperimentQuestion,
+    site: &SiteFacts,
+) {
     let to = instant(question.range.end);
     let condition = match &metric.goal {
-        Goal::Event(name) => format!("e.type in ('track', 'screen') and e.event = {}", text(name)),
-        Goal::Page(path) => format!("e.type = 'page' and e.path = {}", text(path)),
+        ChosenGoal::OfSite(number) => goal_condition(&site.goals.all()[*number], "e"),
+        ChosenGoal::Target(target) => target_condition(target, "e"),
     };
-    let (value, ignored, total) = match metric.value_name() {
+    let (value, ignored, total) = match &metric.value {
         None => ("null".to_owned(), "false".to_owned(), "if(count(g.ts) > 0, 1, 0)".to_owned()),
-        Some(name) => {
-            let path = format!("'$.properties.{name}'");
-            let amount = format!(
-                "try_cast(if(json_type(e.payload, {path}) in ('BIGINT', 'UBIGINT', 'DOUBLE')
-      or regexp_full_match(e.payload->>{path}, '-?[0-9]+([.][0-9]+)?'), e.payload->>{path}, null) as decimal(15,4))"
-            );
-            let ignored = format!("json_type(e.payload, {path}) <> 'NULL' and {amount} is null");
-            (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
+        Some(value) => {
+            let amount = amount(&value.path, "e");
+            let ignored = format!("{} and {amount} is null", exists(&value.path, "e"));
+            (amount, ignored, "coalesce(sum(g.value) filter (where g.counts), 0)".to_owned())
         }
     };
+    let currency = metric.value.as_ref().and_then(|value| value.currency.as_ref());
+    let currency = currency.map_or_else(|| "null".to_owned(), |path| currency_of(path, "e"));
+    let counts = question
+        .currency
+        .as_ref()
+        .filter(|_| metric.is_amount())
+        .map_or_else(|| "true".to_owned(), |name| format!("coalesce({currency} = {}, false)", text(name)));
     // A window that is longer than the range has no effect. The query leaves out such a window, because it can be too
     // long for an interval of SQL.
     let window_ms =
         question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
     let window =
         window_ms.map(|window_ms| format!(" and g.ts < e.exposed + interval {} second", window_ms / 1_000));
+    let window = window.unwrap_or_default();
     let _ = write!(
         sql,
         ",
 goals_{metric_index} as (
-  select e.visitor, e.ts, e.seq, {value} as value, {ignored} as ignored
+  select e.visitor, e.ts, e.seq, {value} as value, {ignored} as ignored, {currency} as currency, {counts} as counts
   from events e where {condition}),
 values_{metric_index} as (
-  select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, count(*) filter (where g.ignored) as ignored
-  from exposed e left join goals_{metric_index} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{}
+  select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, count(*) filter (where g.ignored and g.counts) as ignored
+  from exposed e left join goals_{metric_index} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{window}
   where {COMPARED} group by 1, 2),
 cap_{metric_index} as ({}),
 {}",
-        window.unwrap_or_default(),
         cap_query(question, metric_index, metric),
         visitors_table(question, metric_index, &total),
     );
+    if metric.is_amount() {
+        let _ = write!(
+            sql,
+            ",
+currencies as (
+  select g.currency as currency, count(*) as amounts, sum(g.value) as total
+  from exposed e join goals_{metric_index} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{window}
+  where {COMPARED} and g.value is not null and g.counts group by 1)"
+        );
+    }
 }

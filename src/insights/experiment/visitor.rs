@@ -4,6 +4,7 @@ use super::metrics::{ERROR_BIT, Metric};
 use super::question::{BEFORE_MS, ExperimentQuestion};
 use super::read::{GOAL, RowGoal};
 use crate::insights::columns::amounts::{Amount, UNITS_PER_ONE};
+use crate::insights::questions::goals::{Currencies, MoneyAmount};
 use crate::insights::questions::row::Row;
 
 /// The value of a visitor in a metric.
@@ -46,6 +47,9 @@ pub(super) struct ExposedVisitor<'r> {
     until_ms: i64,
     /// The begin of the time before the first exposure.
     before_from_ms: i64,
+    currencies: &'r Currencies,
+    /// The currency whose amounts count. `None` if all count.
+    currency: Option<&'r str>,
 }
 
 impl<'r> ExposedVisitor<'r> {
@@ -54,7 +58,8 @@ impl<'r> ExposedVisitor<'r> {
         rows: &'r [Row],
         first: Row,
         goals: &'r [RowGoal],
-        question: &ExperimentQuestion,
+        question: &'r ExperimentQuestion,
+        currencies: &'r Currencies,
     ) -> Self {
         let first_ms = first.time_ms();
         let before_ms = if question.cuped { BEFORE_MS } else { 0 };
@@ -65,16 +70,39 @@ impl<'r> ExposedVisitor<'r> {
             first,
             until_ms: first_ms.saturating_add(window_ms),
             before_from_ms: first_ms.saturating_sub(before_ms),
+            currencies,
+            currency: question.currency.as_deref(),
         }
     }
 
     /// Returns the value in the metric with this index, and the goals since the first exposure.
     pub(super) fn value(&self, index: usize, metric: &Metric) -> (VisitorValue, Goals) {
-        let in_window = |row: &Row| (self.first.time_ms()..self.until_ms).contains(&row.time_ms());
-        let since = self.goals(index, metric, in_window);
+        let since = self.goals(index, metric, |row| self.is_since(row));
         let before = self.goals(index, metric, |row| self.is_before(row));
         let was_active = self.rows.iter().any(|row| self.is_before(row));
         (VisitorValue { units: since.units, before_units: before.units, was_active }, since)
+    }
+
+    /// Passes the currency and the units of each amount of a metric since the first exposure.
+    pub(super) fn each_amount(&self, index: usize, take_amount: &mut dyn FnMut(u16, i64)) {
+        let rows = self.rows.iter().filter(|row| row.has(GOAL) && self.is_since(row));
+        for goal in rows.map(|row| &self.goals[row.value as usize]) {
+            if let Some(MoneyAmount { amount: Amount::Units(units), currency }) = goal.amount
+                && goal.metrics >> index & 1 == 1
+                && self.counts(currency)
+            {
+                take_amount(currency, units);
+            }
+        }
+    }
+
+    /// Returns whether the amounts of a currency count.
+    fn counts(&self, currency_number: u16) -> bool {
+        self.currency.is_none_or(|name| self.currencies.name(usize::from(currency_number)) == Some(name))
+    }
+
+    fn is_since(&self, row: &Row) -> bool {
+        (self.first.time_ms()..self.until_ms).contains(&row.time_ms())
     }
 
     /// Returns whether an arm failed since the first exposure.
@@ -97,13 +125,14 @@ impl<'r> ExposedVisitor<'r> {
                 continue;
             }
             goals.count += 1;
-            match goal.amount.filter(|_| metric.column.is_some()) {
+            let amount = goal.amount.filter(|amount| metric.is_amount() && self.counts(amount.currency));
+            match amount.map(|amount| amount.amount) {
                 Some(Amount::Units(units)) => goals.units += i128::from(units),
                 Some(Amount::Ignored) => goals.ignored_amounts += 1,
                 None => {}
             }
         }
-        if metric.column.is_none() && goals.count > 0 {
+        if !metric.is_amount() && goals.count > 0 {
             goals.units = UNITS_PER_ONE as i128;
         }
         goals

@@ -12,6 +12,8 @@ pub(crate) mod ask;
 pub(crate) mod calendar;
 pub(crate) mod count;
 pub(crate) mod credits;
+pub(crate) mod goal_sql;
+pub(crate) mod goals;
 pub(crate) mod limits;
 pub(crate) mod part;
 pub(crate) mod plan;

@@ -1,6 +1,8 @@
 //! The facts about a site that the answers need.
 
 use super::calendar::Zone;
+use crate::insights::columns::goals::goals_of;
+use crate::site::goals::SiteGoals;
 use crate::site::snapshot::format::ArchivedSite;
 use crate::url::{is_covered, is_ignored_referrer, without_www};
 
@@ -16,6 +18,8 @@ pub struct SiteFacts {
     pub ignored_referrers: Vec<String>,
     /// True if referrers on hosts of payment providers and identity providers are not external.
     pub ignores_providers: bool,
+    /// The goals of the published site.
+    pub goals: SiteGoals,
     /// The version of the published site. `None` if the site is not published.
     pub version: Option<u64>,
 }
@@ -32,6 +36,7 @@ impl SiteFacts {
             own_hosts: site.hosts.iter().map(|host| host.to_string()).collect(),
             ignored_referrers: site.ignored_referrers.iter().map(|host| host.to_string()).collect(),
             ignores_providers: site.ignores_providers,
+            goals: goals_of(site),
             version: Some(site.version.to_native()),
         }
     }
@@ -44,6 +49,7 @@ impl SiteFacts {
             own_hosts: Vec::new(),
             ignored_referrers: Vec::new(),
             ignores_providers: true,
+            goals: SiteGoals::default(),
             version: None,
         }
     }

@@ -10,6 +10,7 @@ use crate::limits::{EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX};
 use crate::site::snapshot::format::{Experiment, Namespace, NamespaceShare, Range, SiteHoldout, phase_hash};
 use crate::site::source::diagnostics::{Diagnostics, join_token};
 use crate::site::source::pattern::Name;
+use crate::site::source::read::Source;
 use crate::site::source::types::{self, Node, Route, Rule, Zone};
 
 /// Allowed difference between 1 and the sum of the weights, so that thirds can be written with four digits. A
@@ -25,9 +26,11 @@ pub(super) struct Experiments {
 impl Experiments {
     /// Collects the experiments of all routes. Reports invalid experiments, and zones with conflicting
     /// definitions.
-    pub(super) fn collect(routes: &[(String, Route)], diagnostics: &mut Diagnostics) -> Self {
+    pub(super) fn collect(source: &Source, diagnostics: &mut Diagnostics) -> Self {
+        let no_goals = BTreeMap::new();
+        let goals = source.site.as_ref().map_or(&no_goals, |site| &site.goals);
         let mut met = BTreeMap::new();
-        for (file, route) in routes {
+        for (file, route) in &source.routes {
             if let Route::Page(page) = route {
                 let mut collector = ExperimentCollector { file, by_key: &mut met, diagnostics };
                 page.layout.for_each_rule(&mut |pointer, rule| {
@@ -41,7 +44,7 @@ impl Experiments {
             let expected = format!("at most {EXPERIMENTS_MAX} experiments");
             diagnostics.add_titled("site.json", "", "too many experiments", expected, met.len());
         }
-        met.values().for_each(|collected| collected.metrics.check_value(diagnostics));
+        met.values().for_each(|collected| collected.metrics.check_value(goals, diagnostics));
         let namespaces = met.values().filter_map(|collected| collected.first.1.namespace.as_ref());
         let namespaces: BTreeSet<&str> = namespaces.map(|(name, ..)| &**name).collect();
         let namespaces: Vec<String> = namespaces.into_iter().map(str::to_owned).collect();

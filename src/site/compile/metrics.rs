@@ -1,10 +1,14 @@
 //! The metrics of experiments: their syntax, and one definition per key, even if several zones give parts of it.
 
+use std::collections::BTreeMap;
+
 use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
 use crate::site::experiment_metrics::{Cap, Goal, is_margin, parse_window_ms};
+use crate::site::goals::PropertyPath;
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::Diagnostics;
-use crate::site::source::types::{AuthoredCap, Experiment, Guardrail, ValueProperty};
+use crate::site::source::pattern::Name;
+use crate::site::source::types::{self, AuthoredCap, Experiment, Guardrail};
 
 const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
 const _: () = assert!(SEED_CHARS_MAX == 256, "the schema of `seed` has the same number");
@@ -16,9 +20,12 @@ type FirstMember<'s, T> = Option<(&'s str, &'s T)>;
 #[derive(Default)]
 pub(super) struct CollectedMetrics<'s> {
     goal: FirstMember<'s, String>,
-    value: FirstMember<'s, ValueProperty>,
+    value: FirstMember<'s, PropertyPath>,
     /// The pointer of `value`.
     value_pointer: String,
+    currency: FirstMember<'s, PropertyPath>,
+    /// The pointer of `currency`.
+    currency_pointer: String,
     cap: FirstMember<'s, AuthoredCap>,
     /// The pointer of `cap`.
     cap_pointer: String,
@@ -103,12 +110,16 @@ impl<'s> CollectedMetrics<'s> {
         if self.value.is_none() && experiment.value.is_some() {
             self.value_pointer = format!("{}/value", zone.pointer);
         }
+        if self.currency.is_none() && experiment.currency.is_some() {
+            self.currency_pointer = format!("{}/currency", zone.pointer);
+        }
         if self.cap.is_none() && experiment.cap.is_some() {
             self.cap_pointer = format!("{}/cap", zone.pointer);
         }
         let file = zone.file;
         zone.agree("goal", &mut self.goal, experiment.goal.as_ref().map(|goal| (file, goal)));
         zone.agree("value", &mut self.value, experiment.value.as_ref().map(|value| (file, value)));
+        zone.agree("currency", &mut self.currency, experiment.currency.as_ref().map(|path| (file, path)));
         zone.agree("cap", &mut self.cap, experiment.cap.as_ref().map(|cap| (file, cap)));
         let guardrails = experiment.guardrails.as_ref();
         zone.agree("guardrails", &mut self.guardrails, guardrails.map(|rails| (file, rails)));
@@ -116,15 +127,29 @@ impl<'s> CollectedMetrics<'s> {
         zone.agree("window", &mut self.window, experiment.window.as_ref().map(|window| (file, window)));
     }
 
-    /// Reports a cap without a value, and a value without an event whose values could be added up.
-    pub(super) fn check_value(&self, diagnostics: &mut Diagnostics) {
-        if let (Some((file, _)), None) = (self.cap, self.value) {
+    /// Reports a cap or a currency without a value, and a value without an event whose values could be added up. `goals` are
+    /// those of the site.
+    pub(super) fn check_value(&self, goals: &BTreeMap<Name, types::Goal>, diagnostics: &mut Diagnostics) {
+        let goal = self.goal.map(|(_, goal)| goal.as_str());
+        let site_goal = goal.and_then(|goal| goals.get(goal));
+        let has_value = self.value.is_some() || site_goal.is_some_and(|goal| goal.value.is_some());
+        if let Some((file, _)) = self.cap.filter(|_| !has_value) {
             let expected = "a `value` too, because the cap limits it";
             let title = "`cap` without a value";
             diagnostics.add_titled(file, self.cap_pointer.clone(), title, expected, "no `value`");
         }
-        let Some((file, _)) = self.value else { return };
-        let goal = self.goal.map(|(_, goal)| goal.as_str());
+        if let (Some((file, _)), None) = (self.currency, self.value) {
+            let expected = "a `value` too, because it has the currency";
+            let title = "`currency` without a value";
+            diagnostics.add_titled(file, self.currency_pointer.clone(), title, expected, "no `value`");
+        }
+        let Some((file, value)) = self.value else { return };
+        let pointer = self.value_pointer.clone();
+        if site_goal.is_some() {
+            let expected = "no `value`, because the goal of `site.json` has its own";
+            let title = "`value` of a goal of the site";
+            return diagnostics.add_titled(file, pointer, title, expected, value);
+        }
         // An invalid goal is reported already.
         let actual = match goal.map(Goal::parse) {
             None => "no `goal`".to_owned(),
@@ -132,15 +157,15 @@ impl<'s> CollectedMetrics<'s> {
             _ => return,
         };
         let expected = "an event as `goal`, because its property is added up";
-        let title = "`value` without an event";
-        diagnostics.add_titled(file, self.value_pointer.clone(), title, expected, actual);
+        diagnostics.add_titled(file, pointer, "`value` without an event", expected, actual);
     }
 
     pub(super) fn compile(&self) -> format::Metrics {
         let guardrails = self.guardrails.into_iter().flat_map(|(_, rails)| rails);
         format::Metrics {
             goal: self.goal.map(|(_, goal)| goal.clone()),
-            value: self.value.map(|(_, value)| value.name().to_owned()),
+            value: self.value.map(|(_, value)| value.to_string()),
+            currency: self.currency.map(|(_, currency)| currency.to_string()),
             cap: self.cap.map(|(_, cap)| cap.text()),
             guardrails: guardrails.map(compile_guardrail).collect(),
             planned: self.planned.map(|(_, planned)| *planned),

@@ -20,6 +20,7 @@ mod each;
 mod embed;
 mod entry;
 mod experiments;
+mod goals;
 pub(crate) mod index;
 mod layout;
 mod lints;
@@ -110,14 +111,13 @@ fn compile_site(
     let diagnostics = &mut *sink.errors;
     let archived = archive_queries(&queries, diagnostics)?;
     let archived = rkyv::access::<ArchivedVec<ArchivedQuery>, Error>(&archived).ok();
-    // Expressions that exceed the limit are an error of the whole site, reported when all are known
-    // (`finish`).
+    // `finish` reports expressions that exceed the limit as an error of the whole site.
     let patterns = Patterns::new(conditions.patterns()).or_else(|_| Patterns::new(&[""; 0])).ok()?;
     let name = source.site.as_ref().map_or("", |site| &site.site);
     let readable = archived.filter(|_| source.queries.is_some());
     let mut contents = EmbeddedQueries::new(name, readable, patterns);
 
-    let experiments = Experiments::collect(&source.routes, diagnostics);
+    let experiments = Experiments::collect(source, diagnostics);
     let layouts = PageCompiler::new(&mut conditions, &experiments, &mut contents, &mut pieces);
     let made = routes::compile_routes(source, layouts, &collections, diagnostics, report_progress);
     let index = paths::build_index(&made.routes);
@@ -153,6 +153,7 @@ fn compile_site(
         clock_offsets,
         patterns,
         audiences,
+        goals: goals::compile_goals(site, &experiments, diagnostics),
         experiments,
         namespaces,
         holdout: experiments::compile_holdout(site),

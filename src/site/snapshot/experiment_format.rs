@@ -101,10 +101,12 @@ impl ArchivedExperiment {
 /// has the syntax.
 #[derive(Debug, Clone, Default, PartialEq, Archive, Serialize)]
 pub struct Metrics {
-    /// An event name, or `page:` and a path.
+    /// The key of a goal of the site, an event name, or `page:` and a path.
     pub goal: Option<String>,
-    /// The property of the goal's events that is added up. Only with an event as goal.
+    /// The path of the property of the goal's events that is added up. Only with an event as goal.
     pub value: Option<String>,
+    /// The path of the property with the currency of the value.
+    pub currency: Option<String>,
     /// The limit of the value of one visitor: an amount, a quantile such as `p99`, or `none`. `None` for the default.
     pub cap: Option<String>,
     /// The goals that must not get worse, at most 16.

@@ -80,7 +80,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 7;
+pub(crate) const FORMAT_VERSION: u32 = 8;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -192,6 +192,8 @@ pub struct Site {
     pub namespaces: Vec<Namespace>,
     /// The visitors that see no experiment. `None` if there are none.
     pub holdout: Option<SiteHoldout>,
+    /// The goals of the site, as JSON. `SiteGoals` reads it.
+    pub goals: String,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// The places of all texts of all bodies, in the order in which they were written.

@@ -14,10 +14,12 @@ use super::format::{
 use super::hash_index;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
-    AUDIENCES_MAX, GUARDRAILS_MAX, IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX,
-    QUERY_PARAMS_MAX, RAMP_STEPS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+    AUDIENCES_MAX, EXPERIMENT_VALUES_MAX, GOALS_MAX, GUARDRAILS_MAX, IGNORED_REFERRERS_MAX, ITEMS_MAX,
+    NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RAMP_STEPS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX,
+    ZONES_MAX,
 };
-use crate::site::experiment_metrics::{Cap, Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, Goal, is_margin, is_planned, parse_window_ms};
+use crate::site::goals::{PropertyPath, SiteGoals};
 use crate::site::profile_fields::field_paths;
 
 /// Highest policy number for crawlers' events and for addresses. See [`super::format::Site`].
@@ -54,6 +56,7 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
     site.experiments.iter().try_for_each(verify_experiment)?;
     verify_namespaces(site)?;
     site.holdout.as_ref().map_or(Ok(()), verify_holdout)?;
+    verify_goals(site)?;
     verify_conditions(site)?;
     verify_tree(site)?;
     for query in site.queries.iter() {
@@ -177,14 +180,15 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         return Err("the phase hash of an experiment is not that of its definition");
     }
     let metrics = &experiment.metrics;
+    let is_property = |path: &str| PropertyPath::parse(path).is_some();
     let goal = metrics.goal.as_ref().map(|goal| Goal::parse(goal));
     let is_guardrail =
         |rail: &ArchivedGuardrail| Goal::parse(&rail.goal).is_some() && is_margin(rail.margin.to_native());
-    let is_value =
-        |value: &str| VALUE_PROPERTIES.contains(&value) && matches!(goal, Some(Some(Goal::Event(_))));
+    let is_value = |value: &str| is_property(value) && matches!(goal, Some(Some(Goal::Event(_))));
     if goal == Some(None)
         || !metrics.value.as_ref().is_none_or(|value| is_value(value))
-        || !metrics.cap.as_ref().is_none_or(|cap| metrics.value.is_some() && Cap::parse(cap).is_some())
+        || !metrics.currency.as_ref().is_none_or(|currency| is_property(currency) && metrics.value.is_some())
+        || !metrics.cap.as_ref().is_none_or(|cap| Cap::parse(cap).is_some())
         || metrics.guardrails.len() > GUARDRAILS_MAX
         || !metrics.guardrails.iter().all(is_guardrail)
         || !metrics.planned.as_ref().is_none_or(|planned| is_planned(planned.to_native()))
@@ -203,6 +207,14 @@ fn verify_holdout(holdout: &ArchivedSiteHoldout) -> Result<(), &'static str> {
         return Err("the seed hash of the holdout is not that of its seed");
     }
     Ok(())
+}
+
+fn verify_goals(site: &ArchivedSite) -> Result<(), &'static str> {
+    match SiteGoals::parse(&site.site, &site.goals) {
+        Ok(goals) if goals.all().len() <= GOALS_MAX + EXPERIMENT_VALUES_MAX => Ok(()),
+        Ok(_) => Err("the site has too many goals"),
+        Err(_) => Err("the goals of the site are malformed"),
+    }
 }
 
 /// Verifies that each namespace has the phase hashes of its experiments, and that no experiment refers to a missing one.

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::ids::is_tracking_id;
+use crate::site::goals::PropertyPath;
 
 /// A pattern that a schema can use.
 pub struct Pattern {
@@ -82,9 +83,15 @@ pub(crate) const ITEM_PATH: Pattern = Pattern {
     },
 };
 
+pub(crate) const PROPERTY: Pattern = Pattern {
+    regex: "^properties(\\.[^.*\"\\\\\\x00-\\x1F\\x7F-\\x9F]+)+$",
+    description: "a property of events such as `properties.form`",
+    matches: |text| PropertyPath::parse(text).is_some(),
+};
+
 /// All patterns that a schema can use.
-pub const PATTERNS: [Pattern; 8] =
-    [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, HOST, HOSTS, ROUTE_PATH, ITEM_PATH];
+pub const PATTERNS: [Pattern; 9] =
+    [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, HOST, HOSTS, ROUTE_PATH, ITEM_PATH, PROPERTY];
 
 /// Length of a name, in characters, and of a tracking ID after `track_`. The patterns have the same number.
 pub(crate) const NAME_CHARS_MAX: usize = 64;

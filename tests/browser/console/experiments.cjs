@@ -12,7 +12,7 @@ const BATCH = 2500;
 const STEP_MS = 2000;
 
 const ago = (days) => new Date(Date.now() - days * DAY_MS).toISOString();
-const METRICS = { goal: 'Order Placed', value: 'revenue' };
+const METRICS = { goal: 'Order Placed', value: 'properties.revenue' };
 
 module.exports = async function experiments(at) {
   const server = await Server.startDemo(at.bench.places, 'experiments', ['--admin-token', at.token]);

@@ -181,16 +181,16 @@ fn valid_metrics_have_no_diagnostics() {
     let name = "é".repeat(EVENT_NAME_CHARS_MAX);
     for metrics in [
         json!({}),
-        json!({ "goal": "Order Placed", "value": "revenue", "planned": 20_000, "window": "14d",
+        json!({ "goal": "Order Placed", "value": "properties.revenue", "planned": 20_000, "window": "14d",
             "guardrails": [{ "goal": "Refund Requested", "margin": 0.02, "lowerIsBetter": true }] }),
         json!({ "goal": "page:/" }),
-        json!({ "goal": "event:page:/", "value": "quantity" }),
+        json!({ "goal": "event:page:/", "value": "properties.quantity" }),
         json!({ "goal": name }),
-        json!({ "goal": "a", "value": "total", "cap": "p50" }),
-        json!({ "goal": "a", "value": "total", "cap": "p99.9" }),
-        json!({ "goal": "a", "value": "total", "cap": "none" }),
-        json!({ "goal": "a", "value": "total", "cap": 0.0001 }),
-        json!({ "goal": "a", "value": "total", "cap": 99_999_999_999_u64 }),
+        json!({ "goal": "a", "value": "properties.total", "cap": "p50" }),
+        json!({ "goal": "a", "value": "properties.total", "cap": "p99.9" }),
+        json!({ "goal": "a", "value": "properties.total", "cap": "none" }),
+        json!({ "goal": "a", "value": "properties.total", "cap": 0.0001 }),
+        json!({ "goal": "a", "value": "properties.total", "cap": 99_999_999_999_u64 }),
         json!({ "planned": 2 }),
         json!({ "window": "1s" }),
         json!({ "guardrails": [] }),
@@ -251,13 +251,13 @@ fn each_invalid_metric_is_reported_at_its_place() {
         (json!({ "window": "0d" }), "/window", "a whole number of s, m, h or d, such as \"14d\"", "\"0d\""),
         (json!({ "planned": 1 }), "/planned", "2 to 9007199254740992", "the number 1"),
         (
-            json!({ "value": "revenue" }),
+            json!({ "value": "properties.revenue" }),
             "/value",
             "an event as `goal`, because its property is added up",
             "no `goal`",
         ),
         (
-            json!({ "goal": "page:/", "value": "revenue" }),
+            json!({ "goal": "page:/", "value": "properties.revenue" }),
             "/value",
             "an event as `goal`, because its property is added up",
             "\"page:/\"",
@@ -281,19 +281,19 @@ fn assert_reported(metrics: &Value, pointer: &str, expected: &str, actual: &str)
 fn each_invalid_cap_is_reported_at_its_place() {
     for (metrics, pointer, expected, actual) in [
         (
-            json!({ "goal": "a", "value": "total", "cap": "p49.9" }),
+            json!({ "goal": "a", "value": "properties.total", "cap": "p49.9" }),
             "/cap",
             "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`",
             "\"p49.9\"",
         ),
         (
-            json!({ "goal": "a", "value": "total", "cap": 0 }),
+            json!({ "goal": "a", "value": "properties.total", "cap": 0 }),
             "/cap",
             "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`",
             "0",
         ),
         (
-            json!({ "goal": "a", "value": "total", "cap": 100_000_000_000_u64 }),
+            json!({ "goal": "a", "value": "properties.total", "cap": 100_000_000_000_u64 }),
             "/cap",
             "an amount above 0, a quantile from `\"p50\"` to `\"p99.9\"`, or `\"none\"`",
             "100000000000",
@@ -313,7 +313,7 @@ fn each_invalid_cap_is_reported_at_its_place() {
 fn a_misspelt_metric_is_reported_with_the_nearest_name() {
     for (metrics, nearest) in [
         (json!({ "gaol": "Order Placed" }), "| goal"),
-        (json!({ "goal": "Order Placed", "value": "revenu" }), "| revenue"),
+        (json!({ "goal": "Order Placed", "currrency": "properties.c" }), "| currency"),
         (json!({ "guardrails": [{ "goal": "a", "margin": 0.1, "lowerisBetter": true }] }), "| lowerIsBetter"),
     ] {
         let (_, lines) = compile_zones(&[measured(metrics.clone())]);
@@ -353,18 +353,23 @@ fn a_goal_on_a_path_that_no_event_has_is_a_warning() {
 
 #[test]
 fn each_zone_of_an_experiment_may_give_a_part_of_its_metrics_and_all_must_agree() {
-    let parts = [json!({ "goal": "Order Placed" }), json!({ "value": "revenue", "planned": 9 }), json!({})];
+    let parts = [
+        json!({ "goal": "Order Placed" }),
+        json!({ "value": "properties.revenue", "planned": 9 }),
+        json!({}),
+    ];
     assert_eq!(titles(&parts.map(measured)), [""; 0]);
     for (member, first, second) in [
         ("goal", json!("a"), json!("b")),
-        ("value", json!("revenue"), json!("total")),
+        ("value", json!("properties.revenue"), json!("properties.total")),
+        ("currency", json!("properties.currency"), json!("properties.a")),
         ("cap", json!("p99"), json!("p98")),
         ("guardrails", rails(1), rails(2)),
         ("planned", json!(10), json!(11)),
         ("window", json!("1d"), json!("24h")),
     ] {
         let zone = |value: &Value| {
-            let mut zone = measured(json!({ "goal": "a", "value": "revenue" }));
+            let mut zone = measured(json!({ "goal": "a", "value": "properties.revenue" }));
             zone[member] = value.clone();
             zone
         };

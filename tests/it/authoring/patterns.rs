@@ -29,7 +29,8 @@ fn holds(regex: &str, text: &str) -> bool {
 
 #[test]
 fn patterns_reject_texts_that_do_not_match_their_regex() {
-    let [name, key, tracking, cookie, host, hosts, path, item] = PATTERNS.map(|pattern| pattern.regex);
+    let [name, key, tracking, cookie, host, hosts, path, item, property] =
+        PATTERNS.map(|pattern| pattern.regex);
     for regex in [name, key, cookie] {
         let long = "x".repeat(64);
         assert!(holds(regex, &long[1..]) && holds(regex, &long) && holds(regex, "x"), "{regex}");
@@ -72,4 +73,22 @@ fn patterns_reject_texts_that_do_not_match_their_regex() {
     assert!(
         !holds(item, "ids") && !holds(item, "fields.") && !holds(item, "slug") && !holds(item, "fields.a\n")
     );
+    for text in
+        ["properties.form", "properties.a b.c", "properties.größe", "properties.it's", "properties.$x"]
+    {
+        assert!(holds(property, text), "{text}");
+    }
+    for text in [
+        "",
+        "form",
+        "properties",
+        "properties.",
+        "properties..a",
+        "properties.a.",
+        "properties.a*",
+        "properties.a\"b",
+    ] {
+        assert!(!holds(property, text), "{text}");
+    }
+    assert!(!holds(property, "properties.a\\b") && !holds(property, "properties.a\n"));
 }

@@ -17,7 +17,7 @@ fn ask(events: &[Event], query: &str) -> Value {
 
 /// Returns the number of active visitors, and the sum of the values before the exposures, of the first arm in the last metric.
 fn before(events: &[Event]) -> Value {
-    let answer = ask(events, "goal=Order Placed&value=revenue&cap=none");
+    let answer = ask(events, "goal=Order Placed&value=properties.revenue&cap=none");
     let before = &answer["metrics"][1]["arms"][0]["before"];
     json!([before["active"], before["sum"]])
 }
@@ -81,7 +81,7 @@ fn the_limit_of_the_values_also_limits_the_values_before_the_exposure() {
         order(Some("c"), None, 2, "3"),
     ];
     for (cap, sum, before) in [("none", 10.0, 50.0), ("4", 7.0, 4.0), ("p99", 6.0, 3.0)] {
-        let answer = ask(&events, &format!("goal=Order Placed&value=revenue&cap={cap}"));
+        let answer = ask(&events, &format!("goal=Order Placed&value=properties.revenue&cap={cap}"));
         let arm = &answer["metrics"][1]["arms"][0];
         assert_eq!([&arm["sum"], &arm["before"]["sum"]], [&json!(sum), &json!(before)], "{cap}");
         let share = &answer["metrics"][0]["arms"][0];
@@ -111,7 +111,7 @@ fn experiment() -> Vec<Event> {
 #[test]
 fn an_arm_that_only_causes_sign_ins_and_late_events_shows_no_effect() {
     let events = experiment();
-    let query = "goal=Order Placed&value=revenue";
+    let query = "goal=Order Placed&value=properties.revenue";
     let sound = ask(&events, query);
     assert!(sound["metrics"][0]["against"][0]["cuped"].is_object(), "{}", sound["metrics"]);
     let late = (1..400).step_by(2).flat_map(|number| {
@@ -131,7 +131,7 @@ fn an_arm_that_only_causes_sign_ins_and_late_events_shows_no_effect() {
 #[test]
 fn cuped_is_the_default_and_its_absence_is_exploratory() {
     let events = experiment();
-    let query = "goal=Order Placed&value=revenue";
+    let query = "goal=Order Placed&value=properties.revenue";
     let answers = ["", "&cuped=auto", "&cuped=off"].map(|more| ask(&events, &format!("{query}{more}")));
     assert_eq!(answers[0]["metrics"], answers[1]["metrics"]);
     let against = answers.each_ref().map(|answer| &answer["metrics"][0]["against"][0]);

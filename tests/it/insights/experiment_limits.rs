@@ -29,7 +29,7 @@ fn known_arm(arm: &str) -> KnownExperiment {
     let definition = Phase { arms, seed: "cta".to_owned(), holdout: 0.0, coverages, to_ms: None };
     let published =
         PublishedExperiment { definition, from_ms: None, winner: None, metrics: Metrics::default() };
-    KnownExperiment { key: "cta".to_owned(), published: Some(published), phases: Vec::new() }
+    KnownExperiment { key: "cta".to_owned(), published: Some(published), ..KnownExperiment::default() }
 }
 
 fn ask(events: &[Event], query: &str, memory_bytes: u64) -> Result<Value, ScanError> {
@@ -76,7 +76,7 @@ fn a_visitor_of_two_arms_beyond_the_named_ones_is_one_of_both() {
 #[test]
 fn a_question_stays_within_its_memory_or_is_too_large() {
     let events = told_apart();
-    let query = "goal=Order Placed&value=revenue";
+    let query = "goal=Order Placed&value=properties.revenue";
     let without_time = |answer: Value| {
         let mut answer = answer;
         answer.as_object_mut().expect("an object").remove("took");

@@ -274,7 +274,7 @@ proptest! {
     ) {
         let named = Event { site: "acme", bot: true, experiments: Some("cta:b"), ..Event::page(START_MS - HOUR_MS * 99) };
         let events: Vec<Event> = events.into_iter().chain([named]).collect();
-        let query = format!("key=cta&from=2026-01-05&to=2026-01-06&goal=Order Placed&value=revenue{query}");
+        let query = format!("key=cta&from=2026-01-05&to=2026-01-06&goal=Order Placed&value=properties.revenue{query}");
         let question = parse_known(&query, unknown).expect("a question");
         let answer = ask_columns(&columns(&events, per_file), &question, memory_bytes).expect("an answer");
         let metrics: Vec<(String, bool)> = answer["metrics"].as_array().expect("metrics").iter()

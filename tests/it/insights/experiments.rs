@@ -123,7 +123,7 @@ fn a_visitor_counts_in_its_arm_from_its_first_exposure_on() {
         [&answer["both"], &answer["earlier"], &answer["holdout"]["exposed"]],
         [&json!(2), &json!(1), &json!(1)]
     );
-    let answer = ask(&events, "goal=Order Placed&value=revenue&window=24h");
+    let answer = ask(&events, "goal=Order Placed&value=properties.revenue&window=24h");
     let sums = |metric: usize, arm: usize| {
         let sums = &answer["metrics"][metric]["arms"][arm];
         json!([sums["n"], sums["converted"], sums["sum"], sums["sumOfSquares"], sums["ignoredAmounts"]])
@@ -131,7 +131,7 @@ fn a_visitor_counts_in_its_arm_from_its_first_exposure_on() {
     assert_eq!(sums(0, 1), json!([1, 1, 1.0, 1.0, 0]));
     assert_eq!(sums(1, 1), json!([1, 1, 10.0, 100.0, 1]));
     assert_eq!(sums(1, 0), json!([1, 0, 0.0, 0.0, 0]));
-    let capped = ask(&events, "goal=Order Placed&value=revenue&cap=12.5");
+    let capped = ask(&events, "goal=Order Placed&value=properties.revenue&cap=12.5");
     let sums = &capped["metrics"][1]["arms"][1];
     assert_eq!([&sums["sum"], &sums["capped"]], [&json!(12.5), &json!(1)]);
 }
@@ -153,7 +153,7 @@ fn a_tie_counts_until_the_anonymous_id_is_tied_to_another_user() {
         order(None, Some("u"), 5, "300"),
         order(None, Some("w"), 6, "4000"),
     ];
-    let answer = ask(&events, "goal=Order Placed&value=revenue");
+    let answer = ask(&events, "goal=Order Placed&value=properties.revenue");
     assert_eq!(answer["metrics"][1]["arms"][0]["sum"], json!(4020.0));
 }
 
@@ -205,9 +205,9 @@ fn wrong_parameters_are_refused() {
         ("key=a&cap=p99.99", "cap", "invalid_param"),
         ("key=a&cap=p9", "cap", "invalid_param"),
         ("key=a&cap=None", "cap", "invalid_param"),
-        ("key=a&value=revenue", "value", "invalid_param"),
+        ("key=a&value=properties.revenue", "value", "invalid_param"),
         ("key=a&goal=x&value=price", "value", "invalid_param"),
-        ("key=a&goal=page:/x&value=revenue", "value", "invalid_param"),
+        ("key=a&goal=page:/x&value=properties.revenue", "value", "invalid_param"),
         ("key=a&guardrail=Refund", "guardrail", "invalid_param"),
         ("key=a&guardrail=Refund:0", "guardrail", "invalid_param"),
         ("key=a&guardrail=Refund:1.01", "guardrail", "invalid_param"),
@@ -248,7 +248,8 @@ pub(super) fn told_apart() -> Vec<Event> {
 
 #[test]
 fn the_arms_are_compared_with_the_baseline() {
-    let metrics = "goal=Order Placed&value=revenue&more=Order Placed&guardrail=Order Placed:0.1&cap=none";
+    let metrics =
+        "goal=Order Placed&value=properties.revenue&more=Order Placed&guardrail=Order Placed:0.1&cap=none";
     let mut events = told_apart();
     events.push(order(Some("a0"), None, 2, "1000"));
     let answer = ask(&events, metrics);

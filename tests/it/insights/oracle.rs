@@ -142,6 +142,7 @@ pub(super) fn site() -> SiteFacts {
         ignored_referrers: vec!["*.pay.example".to_owned(), "id.example".to_owned()],
         ignores_providers: true,
         version: Some(1),
+        ..SiteFacts::unpublished("acme")
     }
 }
 

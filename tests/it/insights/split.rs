@@ -39,14 +39,20 @@ pub(super) fn known(phases: Vec<Phase>) -> KnownExperiment {
     let guardrail = Guardrail { goal: "Refund".to_owned(), margin: 0.1, lower_is_better: true };
     let metrics = Metrics {
         goal: Some("Order Placed".to_owned()),
-        value: Some("revenue".to_owned()),
+        value: Some("properties.revenue".to_owned()),
+        currency: None,
         cap: None,
         guardrails: vec![guardrail],
         planned: Some(20_000),
         window: Some("14d".to_owned()),
     };
     let published = PublishedExperiment { definition: halves(0), from_ms: None, winner: None, metrics };
-    KnownExperiment { key: "cta".to_owned(), published: Some(published), phases }
+    KnownExperiment {
+        key: "cta".to_owned(),
+        published: Some(published),
+        phases,
+        ..KnownExperiment::default()
+    }
 }
 
 pub(super) fn ask(known: &KnownExperiment, events: &[Event], query: &str) -> Value {
@@ -216,13 +222,16 @@ fn the_published_metrics_are_the_defaults_and_parameters_replace_them() {
         (metrics.collect::<Value>(), answer["exploratory"].clone())
     };
     let goal = json!(["goal", "Order Placed", null, null]);
-    let value = json!(["value", "Order Placed", "revenue", null]);
+    let value = json!(["value", "Order Placed", "properties.revenue", null]);
     let guardrail = json!(["guardrail", "Refund", null, 0.1]);
     assert_eq!(metrics(""), (json!([goal, value, guardrail]), json!(false)));
     assert_eq!(metrics("&more=Signup").0[2], json!(["more", "Signup", null, null]));
     // The value belongs to the published goal.
     assert_eq!(metrics("&goal=Signup"), (json!([["goal", "Signup", null, null], guardrail]), json!(true)));
-    assert_eq!(metrics("&value=total").0[1], json!(["value", "Order Placed", "total", null]));
+    assert_eq!(
+        metrics("&value=properties.total").0[1],
+        json!(["value", "Order Placed", "properties.total", null])
+    );
     assert_eq!(metrics("&guardrail=Crash:0.5").0[2], json!(["guardrail", "Crash", null, 0.5]));
     let none = ask(&unknown("cta"), &exposures(1, &[("cta:b", 1)]), "");
     assert_eq!(
@@ -235,11 +244,14 @@ fn the_published_metrics_are_the_defaults_and_parameters_replace_them() {
 fn an_answer_to_other_choices_is_exploratory() {
     let known = known(vec![halves(0)]);
     for (query, is_exploratory) in [
-        ("&goal=Order Placed&value=revenue&guardrail=Refund:0.1:lower&planned=20000&window=336h", false),
+        (
+            "&goal=Order Placed&value=properties.revenue&guardrail=Refund:0.1:lower&planned=20000&window=336h",
+            false,
+        ),
         ("&goal=event:Order Placed&more=Signup&by=hour&lift=0.1&to=2026-01-09&baseline=default", false),
         ("&from=2026-01-05&alpha=0.05&method=anytime", false),
         ("&goal=Signup", true),
-        ("&value=total", true),
+        ("&value=properties.total", true),
         ("&guardrail=Refund:0.1", true),
         ("&planned=20001", true),
         ("&window=13d", true),
@@ -372,7 +384,8 @@ pub(super) fn list(known: Vec<(KnownExperiment, Places)>, events: &[Event], memo
 fn the_list_counts_each_experiment_over_its_newest_phase() {
     let places =
         Places { routes: vec!["/".to_owned()], zones: ["hero".to_owned()].into(), ..Places::default() };
-    let other = KnownExperiment { key: "old".to_owned(), phases: vec![halves(0)], published: None };
+    let other =
+        KnownExperiment { key: "old".to_owned(), phases: vec![halves(0)], ..KnownExperiment::default() };
     let mut events =
         exposures(50, &[("cta:default", 90), ("cta:b", 10), ("cta:~", 3), ("cta:b,old:default", 7)]);
     events.extend([exposure("x", 47, "cta:b"), exposure("x", 60, "cta:default"), exposure("y", 51, "cta:b")]);
@@ -384,7 +397,7 @@ fn the_list_counts_each_experiment_over_its_newest_phase() {
         let expected = json!({
             "key": "cta", "published": true, "routes": ["/"], "moreRoutes": 0, "zones": ["hero"],
             "arms": [{"key": "default", "weight": 0.5}, {"key": "b", "weight": 0.5}], "coverage": 1.0, "holdout": 0.0,
-            "goal": "Order Placed", "value": "revenue", "cap": null,
+            "goal": "Order Placed", "value": "properties.revenue", "cap": null,
             "guardrails": [{"goal": "Refund", "margin": 0.1, "lowerIsBetter": true}], "planned": 20_000, "window": "14d",
             "standing": "running", "from": null, "to": null, "winner": null,
             "phase": "2026-01-07T00:00:00.000Z", "firstExposure": "2026-01-07T02:00:00.000Z",

@@ -194,5 +194,5 @@ fn files_of_earlier_formats_are_folded_and_built_again() {
         |source: &str| orders.iter().find(|(value, _)| value == source).map(|(_, [_, events, ..])| *events);
     // One follows an identify event, the other one an alias.
     assert_eq!([events("news"), events("www.google.com")], [Some(1), Some(1)]);
-    eventually("the column file is built again", || (version(&columns) == 4).then_some(()));
+    eventually("the column file is built again", || (version(&columns) == 5).then_some(()));
 }

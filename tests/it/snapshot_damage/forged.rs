@@ -81,6 +81,7 @@ pub(super) fn site() -> Site {
         }],
         namespaces: Vec::new(),
         holdout: None,
+        goals: "[]".to_owned(),
         sees_url: false,
         pieces: pieces().0,
         queries: vec![query()],

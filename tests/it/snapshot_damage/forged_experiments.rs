@@ -154,11 +154,11 @@ fn malformed_metrics_of_an_experiment_are_refused() {
     let valid: [&dyn Fn(&mut Metrics); 11] = [
         &|metrics| metrics.goal = text("Order Placed"),
         &|metrics| metrics.goal = text("page:/thanks"),
-        &|metrics| (metrics.goal, metrics.value) = (text("event:page:x"), text("revenue")),
+        &|metrics| (metrics.goal, metrics.value) = (text("event:page:x"), text("properties.revenue")),
         &|metrics| {
-            (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("revenue"), text("p99.9"));
+            (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("p99.9"));
         },
-        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("revenue"), text("none")),
+        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("none")),
         &|metrics| metrics.guardrails = vec![rail("Refund", 1.0); GUARDRAILS_MAX - 1],
         &|metrics| metrics.guardrails = vec![rail("Refund", f64::MIN_POSITIVE); GUARDRAILS_MAX],
         &|metrics| metrics.planned = Some(2),
@@ -175,10 +175,12 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         &|metrics| metrics.goal = text("page:thanks"),
         &|metrics| metrics.goal = text("page:/thanks?a=1"),
         &|metrics| metrics.goal = Some("x".repeat(EVENT_NAME_CHARS_MAX + 1)),
-        &|metrics| metrics.value = text("revenue"),
-        &|metrics| (metrics.goal, metrics.value) = (text("page:/a"), text("revenue")),
+        &|metrics| metrics.value = text("properties.revenue"),
+        &|metrics| (metrics.goal, metrics.value) = (text("a"), text("revenue")),
+        &|metrics| (metrics.goal, metrics.currency) = (text("a"), text("properties.currency")),
+        &|metrics| (metrics.goal, metrics.value) = (text("page:/a"), text("properties.revenue")),
         &|metrics| (metrics.goal, metrics.value) = (text("a"), text("price")),
-        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("revenue"), text("p100")),
+        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("p100")),
         &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), None, text("p99")),
         &|metrics| metrics.guardrails = vec![rail("Refund", 0.1); GUARDRAILS_MAX + 1],
         &|metrics| metrics.guardrails = vec![rail("", 0.1)],

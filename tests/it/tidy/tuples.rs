@@ -15,7 +15,7 @@ use super::{File, files, ratchet};
 /// Present number of parameters that are tuples. This constant may only fall.
 const TUPLE_PARAMS: usize = 3;
 /// Present number of patterns that take apart a tuple of the same statement. This constant may only fall.
-const TUPLE_PATTERNS: usize = 31;
+const TUPLE_PATTERNS: usize = 30;
 
 /// Returns whether a parameter is a tuple or an array of unlike members.
 fn is_tuple(param: &Param<'_>) -> bool {

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Number;
 
-use crate::site::experiment_metrics::VALUE_PROPERTIES;
+use super::goal::PropertyName;
+use crate::site::goals::PropertyPath;
 use crate::site::source::pattern::Name;
 
 /// An experiment. Zones whose experiments have the same key share one experiment: a visitor gets the same arm
@@ -42,13 +43,19 @@ pub struct Experiment {
     pub namespace: Option<(Name, Share, Share)>,
     /// The share of visitors that always get `default`, from 0 to 1. No later rule applies to them.
     pub holdout: Option<Share>,
-    /// The goal of the experiment: an event name such as `Order Placed`, or `page:` and a path such as `page:/thanks`.
-    /// `event:` before a name allows a name that begins with `page:`. The result compares the shares of visitors that
+    /// The goal of the experiment: the key of a goal in `site.json`, an event name such as `Order Placed`, or `page:` and a path
+    /// such as `page:/thanks`. `event:` before a name allows a name that is a key or begins with `page:`. A `*` at the end matches
+    /// any rest. The result compares the shares of visitors that
     /// reach the goal. It changes no decision.
     #[schemars(length(min = 1))]
     pub goal: Option<String>,
-    /// The property of the goal's events that is added up per visitor and compared too. Needs an event as goal.
-    pub value: Option<ValueProperty>,
+    /// The property of the goal's events that is added up per visitor and compared too, such as `properties.revenue`. Needs an
+    /// event as goal. A goal of `site.json` has its own value.
+    #[schemars(with = "Option<PropertyName>")]
+    pub value: Option<PropertyPath>,
+    /// The property with the currency of the value, such as `properties.currency`. Needs a `value`.
+    #[schemars(with = "Option<PropertyName>")]
+    pub currency: Option<PropertyPath>,
     /// The limit of the value of one visitor, so that no single order decides the result: an amount above 0, a quantile
     /// of the values of all arms from `p50` to `p99.9`, or `none`. Needs a `value`. Default: `p99`.
     pub cap: Option<AuthoredCap>,
@@ -104,24 +111,6 @@ impl fmt::Display for AuthoredCap {
             Self::Amount(amount) => amount.fmt(out),
             Self::Rule(rule) => write!(out, "{rule:?}"),
         }
-    }
-}
-
-/// A property of events with an amount, in the order of [`VALUE_PROPERTIES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum ValueProperty {
-    Revenue,
-    Value,
-    Total,
-    Quantity,
-}
-
-impl ValueProperty {
-    /// Returns the name of the property in events.
-    pub(crate) fn name(self) -> &'static str {
-        VALUE_PROPERTIES[self as usize]
     }
 }
 

@@ -8,6 +8,7 @@
 //! author's text of a value.
 
 mod experiment;
+mod goal;
 mod query;
 mod route;
 mod site;
@@ -24,9 +25,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::pattern::Name;
-pub(crate) use experiment::{
-    AuthoredCap, AuthoredCoverage, CoverageStep, Experiment, Guardrail, ValueProperty,
-};
+pub(crate) use experiment::{AuthoredCap, AuthoredCoverage, CoverageStep, Experiment, Guardrail};
+pub(crate) use goal::Goal;
 pub(crate) use query::{Param, ParamKind, Query, Scalar};
 pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,

@@ -1,9 +1,12 @@
 //! The types of `site.json`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::experiment::Share;
+use super::goal::Goal;
 use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
@@ -46,6 +49,9 @@ pub struct Site {
     pub ignore_providers: bool,
     /// The visitors that see no experiment, so that the effect of all experiments together can be measured.
     pub holdout: Option<Holdout>,
+    /// The events and pages that visitors should reach, by key.
+    #[serde(default)]
+    pub goals: BTreeMap<Name, Goal>,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     pub time_zone: String,

@@ -1,0 +1,11 @@
+//! Limits of the goals of a site.
+
+/// Number of goals of one site. An answer about all of them is still readable. `compile` rejects more.
+pub(crate) const GOALS_MAX: usize = 64;
+/// Number of different values of experiments of one site: an event, a property and a currency. A column file notes for each
+/// event the goals and values that it has, one bit each, and half of the bits are for goals. `compile` rejects more.
+pub(crate) const EXPERIMENT_VALUES_MAX: usize = 64;
+/// Number of tests of properties of one goal. `compile` rejects more.
+pub(crate) const GOAL_TESTS_MAX: usize = 16;
+/// Length of a currency, in characters. A code of ISO 4217 has 3. A longer text is no currency.
+pub(crate) const CURRENCY_CHARS_MAX: usize = 16;
