@@ -167,6 +167,9 @@ kinds! {
     OVERLOADED "overloaded" 503 "The server is overloaded"
         "The server has no memory or connection left for this request. Wait for 'Retry-After' seconds, \
          then send it again."
+    COLUMNS_BUILDING "columns_building" 503 "The server still prepares its log for this question"
+        "The server builds the columns of the log that the question needs, for example after goals of the site have changed. \
+         Wait for 'Retry-After' seconds, then ask again. 'detail' has the progress."
     NODES_UNREACHABLE "nodes_unreachable" 503 "A node of the cluster is away"
         "A visitor is erased on all nodes, so all of them must be reachable. 'detail' names the others. Wait for \
          'Retry-After' seconds, then send the request again."

@@ -392,10 +392,13 @@ fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out
         }
         AnswerError::Refused(error) => handler.reject(request, &error.problem(), out),
         AnswerError::Behind(files) => {
-            let detail = format!(
-                "The server still prepares {files} segments of its log for questions; retry in some seconds."
-            );
-            handler.reject(request, &Problem::new(problem::OVERLOADED, &detail), out)
+            let detail = match files {
+                0 => "Another version of the site was published meanwhile; ask again.".to_owned(),
+                _ => format!(
+                    "The server has yet to prepare {files} segments of its log; retry in some seconds."
+                ),
+            };
+            handler.reject(request, &Problem::new(problem::COLUMNS_BUILDING, &detail), out)
         }
         AnswerError::Unreadable(cause) => {
             let detail = format!("The log cannot be read: {cause}.");

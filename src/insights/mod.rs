@@ -13,6 +13,7 @@
 //! Invariants: every number is exact. The recovery of the log does not need this module. The log writer runs no code of
 //! this module. The thread of the requests parses questions, but does not answer them. This module knows no profiles.
 
+mod channels;
 mod columns;
 pub(crate) mod engine;
 mod experiment;
@@ -48,6 +49,6 @@ pub use questions::limits::{Limits, ScanError};
 pub(crate) use questions::question::PARAM_NAMES;
 pub use questions::question::{Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, Question, QuestionError, Subject};
 pub use questions::sealed::{AnswerCache, LogColumns};
-pub use questions::site::SiteFacts;
+pub use questions::site::{Attribution, SiteFacts};
 pub(crate) use zones::ZONES_PARAM_NAMES;
 pub use zones::{ZONES_LIMIT_MAX, ZonesQuestion};

@@ -55,7 +55,8 @@ impl Query {
     pub(crate) fn needs_goals(&self) -> bool {
         match self {
             Self::Experiment(question) => question.needs_goals(),
-            Self::Views(_) | Self::Zones(_) | Self::Experiments(_) => false,
+            Self::Views(question) => !question.goals.is_empty(),
+            Self::Zones(_) | Self::Experiments(_) => false,
         }
     }
 
@@ -71,7 +72,9 @@ impl Query {
         site: KnownSite<'_>,
     ) -> Result<Self, QuestionError> {
         match topic {
-            Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
+            Topic::Views(subject) => {
+                Question::parse_with_goals(subject, pairs, zone, now_ms, &site.goals()).map(Self::Views)
+            }
             Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
                 .map(|question| Self::Experiment(Box::new(question))),
             Topic::Holdout => ExperimentQuestion::parse_holdout(pairs, zone, now_ms, site.holdout())

@@ -3,6 +3,7 @@
 mod content;
 mod directory;
 mod experiments;
+mod goals;
 mod items;
 mod limits;
 mod mistakes;

@@ -21,6 +21,8 @@ mod calendar;
 mod experiments;
 // Experiments against a naive count over all records.
 mod experiment_oracle;
+// Goals of a site: conversions, their credit and amounts, and columns that lack them.
+mod goals;
 // Experiments: phases, weights, the split among the arms, and published metrics.
 mod split;
 // Experiments: caps of values, the sentence that decides, and unknown values of filters.

@@ -144,8 +144,15 @@ fn every_parameter_that_the_code_reads_is_described() {
 }
 
 /// Codes of the admin address only. The document does not describe it.
-const ADMIN_CODES: [&str; 6] =
-    ["unauthorized", "host_not_allowed", "internal", "starting", "nodes_unreachable", "visitor_not_found"];
+const ADMIN_CODES: [&str; 7] = [
+    "unauthorized",
+    "host_not_allowed",
+    "internal",
+    "starting",
+    "columns_building",
+    "nodes_unreachable",
+    "visitor_not_found",
+];
 /// Codes that need a full queue, a node of a cluster, a broken disk or a shutdown. Tests of these cases provoke them.
 const FAULT_CODES: [&str; 6] =
     ["queue_full", "not_joined", "name_in_use", "joining", "disk_unavailable", "draining"];

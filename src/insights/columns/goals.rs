@@ -44,7 +44,7 @@ impl SitesGoals {
 
 /// Returns the goals of a published site. The verification of the snapshot has parsed them before.
 pub(crate) fn goals_of(site: &ArchivedSite) -> SiteGoals {
-    SiteGoals::parse(&site.site, &site.goals).unwrap_or_default()
+    SiteGoals::parse(&site.site, &site.goals.list).unwrap_or_default()
 }
 
 /// A reader of the goals of the served sites.

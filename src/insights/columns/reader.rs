@@ -40,6 +40,11 @@ pub(crate) struct FilePart {
 impl FilePart {
     /// The whole file. The reader has not checked its sections yet.
     pub(crate) const WHOLE: Self = Self { blocks: None, is_checked: false };
+
+    /// Returns the numbers of the blocks that a reader reads. `None` if it reads all blocks.
+    pub(crate) fn block_numbers(&self) -> Option<&[usize]> {
+        self.blocks.as_deref()
+    }
 }
 
 enum Content {

@@ -109,7 +109,7 @@ fn write_experiment(
     insert("metrics", metrics.collect());
     insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
-    let counted = numbered().filter(|(_, (metric, _))| !(metric.is_amount() && count.amounts.are_mixed()));
+    let counted = numbered().filter(|(_, (metric, _))| !(metric.is_amount() && count.money.is_mixed()));
     let lines =
         counted.flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
     let mut notes: Vec<String> = decision.iter().map(|decision| decision.sentence().to_owned()).collect();
@@ -123,9 +123,13 @@ fn write_experiment(
 
 /// Returns a sentence that says why a value is not compared. `None` if all amounts have one currency.
 fn currency_sentence(count: &ExperimentCount) -> Option<String> {
-    let sentence =
-        || format!("Values in {} are not added up. Choose one with currency=.", count.amounts.names());
-    count.amounts.are_mixed().then(sentence)
+    let sentence = || {
+        format!(
+            "Values in {} are not added up. Choose one with currency=.",
+            count.money.names(&count.currencies)
+        )
+    };
+    count.money.is_mixed().then(sentence)
 }
 
 /// Returns a sentence that says how values are capped. `None` if no metric adds up an amount.
@@ -212,7 +216,7 @@ fn metric_json(
     count: &ExperimentCount,
     compared_metric: &ComparedMetric,
 ) -> Json {
-    if metric.is_amount() && count.amounts.are_mixed() {
+    if metric.is_amount() && count.money.is_mixed() {
         return mixed_metric_json(metric, question, count);
     }
     let limit = metric.value.as_ref().map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
@@ -236,7 +240,7 @@ fn metric_json(
         "margin": metric.margin,
         "lowerIsBetter": metric.lower_is_better,
         "currency": question.currency.as_ref().filter(|_| metric.is_amount()),
-        "currencies": metric.value.as_ref().map(|_| count.amounts.to_json()),
+        "currencies": metric.value.as_ref().map(|_| count.money.by_currency(&count.currencies)),
         "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
@@ -258,7 +262,7 @@ fn mixed_metric_json(metric: &Metric, question: &ExperimentQuestion, count: &Exp
         "margin": metric.margin,
         "lowerIsBetter": metric.lower_is_better,
         "currency": null,
-        "currencies": count.amounts.to_json(),
+        "currencies": count.money.by_currency(&count.currencies),
         "tooEarly": [],
         "arms": [],
         "holdout": null,

@@ -7,7 +7,6 @@
 use super::activity::Activity;
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
-use super::currencies::CurrencySums;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::read::{EXPOSURE, PartReader, RowGoal, VISIT};
@@ -19,6 +18,7 @@ use crate::insights::questions::count::bucket_of;
 use crate::insights::questions::credits::{Credits, VisitorSet};
 use crate::insights::questions::goals::Currencies;
 use crate::insights::questions::limits::{CREDITS_BYTES_MIN, Limits, ScanError};
+use crate::insights::questions::money::Money;
 use crate::insights::questions::part::{PARTS_MAX, Part};
 use crate::insights::questions::question::QuestionError;
 use crate::insights::questions::row::{REJECTED, Row};
@@ -55,7 +55,8 @@ pub(crate) struct ExperimentCount {
     /// The number of visitors of arms beyond [`UNKNOWN_ARMS_MAX`](super::arms::UNKNOWN_ARMS_MAX).
     pub unnamed: u64,
     /// The amounts of the values, by currency.
-    pub amounts: CurrencySums,
+    pub money: Money,
+    pub currencies: Currencies,
     /// The limit of the values in units of 10^-4.
     pub cap_units: Option<u128>,
     /// The number of visitors with more than one arm.
@@ -279,7 +280,7 @@ impl<'q> Counter<'q> {
                 sums.add_limited(value, None);
                 continue;
             }
-            visitor.each_amount(index, &mut |currency, units| self.count.amounts.add(currency, units));
+            visitor.each_amount(index, &mut |amount| self.count.money.add(Some(amount)));
             self.search.add(arm_number, value, limits)?;
             if let CapSearch::Known(cap_units) = self.search {
                 sums.add_limited(value, *cap_units);
@@ -294,7 +295,7 @@ impl<'q> Counter<'q> {
             self.search.each_value(|arm, kept| self.arms[arm].sums[value].add_limited(kept, cap_units));
         }
         let Self { question, mut count, arms: counts, currencies, .. } = self;
-        count.amounts.set_names(&currencies);
+        count.currencies = currencies;
         let named = arms.names().iter().zip(counts).map(|(key, arm)| {
             let mut arm = ArmCount { key: key.clone(), ..arm };
             arm.series.resize(count.buckets.len(), 0);

@@ -104,7 +104,7 @@ pub(crate) struct KnownSite<'c> {
 
 impl KnownSite<'_> {
     /// Returns the goals of the site.
-    fn goals(&self) -> SiteGoals {
+    pub(crate) fn goals(&self) -> SiteGoals {
         self.published.map(goals_of).unwrap_or_default()
     }
 

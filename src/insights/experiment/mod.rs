@@ -11,7 +11,6 @@ mod arms;
 mod cap;
 mod comparison;
 mod count;
-mod currencies;
 mod decision;
 mod known;
 mod list;

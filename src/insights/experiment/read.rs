@@ -437,10 +437,10 @@ impl FileColumns {
 
     /// Returns the amount of a row in the current block. The row must be later than the row of the last call.
     fn amount(&mut self, row: usize) -> Option<MoneyAmount> {
-        let row = self.block.start + row;
         if let Some(SiteGoalColumns { columns, value: Some(goal), .. }) = &mut self.goals {
             return columns.amount(row, *goal);
         }
+        let row = self.block.start + row;
         while self.amounts.next_if(|entry| (entry.row as usize) < row).is_some() {}
         let entry = self.amounts.next_if(|entry| entry.row as usize == row)?;
         let amount = entry.units.map_or(Amount::Ignored, Amount::Units);

@@ -71,7 +71,7 @@ impl Split {
             errors: count.arms.iter().map(|arm| arm.errors).collect(),
             activity: count.activity,
             is_open: question.known.is_open(now_ms),
-            has_mixed_currencies: count.amounts.are_mixed(),
+            has_mixed_currencies: count.money.is_mixed(),
         };
         Self::between(&visitors, question.phases(), question.range.start, scope)
     }

@@ -83,17 +83,12 @@ impl<'r> ExposedVisitor<'r> {
         (VisitorValue { units: since.units, before_units: before.units, was_active }, since)
     }
 
-    /// Passes the currency and the units of each amount of a metric since the first exposure.
-    pub(super) fn each_amount(&self, index: usize, take_amount: &mut dyn FnMut(u16, i64)) {
+    /// Passes each amount of a metric since the first exposure.
+    pub(super) fn each_amount(&self, index: usize, take_amount: &mut dyn FnMut(MoneyAmount)) {
         let rows = self.rows.iter().filter(|row| row.has(GOAL) && self.is_since(row));
-        for goal in rows.map(|row| &self.goals[row.value as usize]) {
-            if let Some(MoneyAmount { amount: Amount::Units(units), currency }) = goal.amount
-                && goal.metrics >> index & 1 == 1
-                && self.counts(currency)
-            {
-                take_amount(currency, units);
-            }
-        }
+        let goals = rows.map(|row| &self.goals[row.value as usize]);
+        let amounts = goals.filter(|goal| goal.metrics >> index & 1 == 1).filter_map(|goal| goal.amount);
+        amounts.filter(|amount| self.counts(amount.currency)).for_each(take_amount);
     }
 
     /// Returns whether the amounts of a currency count.

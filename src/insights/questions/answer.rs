@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::ask::{CountedAnswer, LivePage, Numbers, Series};
+use super::ask::{CountedAnswer, LivePage, Numbers, Series, TopRow};
 use super::calendar::Zone;
+use super::conversion_answer::{self, ConversionWriter};
+use super::conversions::ConversionSums;
 use super::count::{GroupTotals, Totals};
 use super::question::Question;
 use super::site::SiteFacts;
@@ -76,7 +78,9 @@ pub(crate) fn write(
     now_ms: i64,
 ) -> Answer {
     let mut document = begin_document(&question.range, site, answered_log);
-    let (header, lines) = add_numbers(&mut document, &counted_answer.numbers, &site.zone);
+    let currencies = &counted_answer.currencies;
+    let conversions = ConversionWriter { question, site, currencies };
+    let (header, lines) = add_numbers(&mut document, &counted_answer.numbers, &site.zone, conversions);
     let sql = sql::query(question, site, now_ms);
     end_document(&mut document, &counted_answer.other, counted_answer.rows, answered_log, sql);
     Answer { document: Json::Object(document), header, lines, notes: Vec::new(), seq: answered_log.seq }
@@ -117,39 +121,41 @@ pub(crate) fn end_document(
     document.insert("sql".to_owned(), json!(sql));
 }
 
+/// A header and the lines under it.
+type Lines = (Vec<&'static str>, Vec<Vec<Cell>>);
+
 fn add_numbers(
     document: &mut Map<String, Json>,
     numbers: &Numbers,
     zone: &Zone,
-) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
+    conversion_writer: ConversionWriter<'_>,
+) -> Lines {
     match numbers {
-        Numbers::Overview { totals, series, comparison, compared } => {
-            document.insert("totals".to_owned(), totals_json(totals));
+        Numbers::Overview { totals, series, comparison, compared, conversions } => {
+            let of = |totals: &Totals, sums: Option<&ConversionSums>| {
+                let mut members = totals_json(totals);
+                sums.into_iter().for_each(|sums| conversion_writer.add(&mut members, sums));
+                Json::Object(members)
+            };
+            let sums = conversions.as_deref();
+            document.insert("totals".to_owned(), of(totals, sums.map(|sums| &sums.totals)));
             let before = json!({
                 "from": time_json(comparison.before.start), "to": time_json(comparison.before.end),
-                "totals": totals_json(&compared[1]),
+                "totals": of(&compared[1], sums.map(|sums| &sums.compared[1])),
             });
-            let compared = json!({
-                "to": time_json(comparison.range.end), "totals": totals_json(&compared[0]), "before": before,
-            });
-            document.insert("comparison".to_owned(), compared);
-            add_series(document, series, zone, &[VISITORS, VISITS, VIEWS, EVENTS])
+            let compared = of(&compared[0], sums.map(|sums| &sums.compared[0]));
+            let to = time_json(comparison.range.end);
+            document
+                .insert("comparison".to_owned(), json!({ "to": to, "totals": compared, "before": before }));
+            let lines = add_series(document, series, zone, &[VISITORS, VISITS, VIEWS, EVENTS]);
+            match sums {
+                Some(sums) => add_conversion_series(document, lines, &sums.series, conversion_writer),
+                None => lines,
+            }
         }
-        Numbers::Top { rows, total, more } => {
-            let row = |(value, group): &(Option<String>, GroupTotals)| {
-                let mut row = group_json(group);
-                row.shift_insert(0, "value".to_owned(), json!(value));
-                Json::Object(row)
-            };
-            document.insert("rows".to_owned(), rows.iter().map(row).collect());
-            document.insert("total".to_owned(), Json::Object(group_json(total)));
-            document.insert("more".to_owned(), json!(more));
-            let line = |(value, group): &(Option<String>, GroupTotals)| {
-                let numbers = [group.views, group.events, group.visitors, group.visits];
-                let numbers = numbers.map(|number| Cell::Number(number as i64));
-                [Cell::Text(value.clone())].into_iter().chain(numbers).collect()
-            };
-            (vec!["value", "views", "events", "visitors", "visits"], rows.iter().map(line).collect())
+        Numbers::Top { rows, total, conversions, more } => {
+            let totals = ListTotals { group: total, conversions, more: *more };
+            add_top(document, rows, &totals, conversion_writer)
         }
         Numbers::Live { visitors, series, pages, more } => {
             document.insert("visitors".to_owned(), json!(visitors));
@@ -160,6 +166,73 @@ fn add_numbers(
             lines
         }
     }
+}
+
+/// Adds the goals to a series. The lines get one line for each bucket and goal.
+fn add_conversion_series(
+    document: &mut Map<String, Json>,
+    lines: Lines,
+    series: &[ConversionSums],
+    conversion_writer: ConversionWriter<'_>,
+) -> Lines {
+    let (mut header, lines) = lines;
+    header.extend(conversion_answer::HEADER);
+    add_goals(document, conversion_writer);
+    let credited: Vec<u64> = series.iter().map(|sums| sums.credited).collect();
+    document["series"]["credited"] = json!(credited);
+    document["series"]["goals"] = conversion_writer.series_json(series);
+    let lines = lines.iter().zip(series).flat_map(|(line, sums)| conversion_writer.lines(line, sums));
+    (header, lines.collect())
+}
+
+/// Adds the goals of the question, and the rule that credits their conversions.
+fn add_goals(document: &mut Map<String, Json>, conversion_writer: ConversionWriter<'_>) {
+    document.insert("goals".to_owned(), conversion_writer.goals_json());
+    document.insert("attribution".to_owned(), conversion_writer.attribution_json());
+}
+
+/// The numbers of all rows of a list.
+struct ListTotals<'l> {
+    group: &'l GroupTotals,
+    conversions: &'l ConversionSums,
+    /// The number of rows that the list leaves out.
+    more: usize,
+}
+
+fn add_top(
+    document: &mut Map<String, Json>,
+    rows: &[TopRow],
+    totals: &ListTotals<'_>,
+    conversion_writer: ConversionWriter<'_>,
+) -> Lines {
+    let has_goals = !conversion_writer.question.goals.is_empty();
+    let members = |group: &GroupTotals, conversions: &ConversionSums| {
+        let mut members = group_json(group);
+        if has_goals {
+            conversion_writer.add(&mut members, conversions);
+        }
+        members
+    };
+    let row = |row: &TopRow| {
+        let mut members = members(&row.totals, &row.conversions);
+        members.shift_insert(0, "value".to_owned(), json!(row.value));
+        Json::Object(members)
+    };
+    document.insert("rows".to_owned(), rows.iter().map(row).collect());
+    document.insert("total".to_owned(), Json::Object(members(totals.group, totals.conversions)));
+    document.insert("more".to_owned(), json!(totals.more));
+    let mut header = vec!["value", "views", "events", "visitors", "visits"];
+    if has_goals {
+        header.extend(conversion_answer::HEADER);
+        add_goals(document, conversion_writer);
+    }
+    let lines = rows.iter().flat_map(|row| {
+        let GroupTotals { views, events, visitors, visits, .. } = row.totals;
+        let numbers = [views, events, visitors, visits].map(|number| Cell::Number(number as i64));
+        let line: Vec<Cell> = [Cell::Text(row.value.clone())].into_iter().chain(numbers).collect();
+        if has_goals { conversion_writer.lines(&line, &row.conversions) } else { vec![line] }
+    });
+    (header, lines.collect())
 }
 
 /// A member of a series. It has a name, and a function that returns the number of the member from the totals of a
@@ -176,7 +249,7 @@ fn add_series(
     series: &Series,
     zone: &Zone,
     members: &[SeriesMember],
-) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
+) -> Lines {
     let seconds: Vec<i64> = series.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
     let mut columns = Map::new();
     columns.insert("t".to_owned(), json!(seconds));
@@ -193,11 +266,15 @@ fn add_series(
     (header, seconds.iter().zip(&series.totals).map(line).collect())
 }
 
-fn totals_json(totals: &Totals) -> Json {
-    let Totals { visitors, visits, views, events, personalized } = totals;
-    json!({
-        "visitors": visitors, "visits": visits, "views": views, "events": events, "personalized": personalized,
-    })
+fn totals_json(totals: &Totals) -> Map<String, Json> {
+    let numbers = [
+        ("visitors", totals.visitors),
+        ("visits", totals.visits),
+        ("views", totals.views),
+        ("events", totals.events),
+        ("personalized", totals.personalized),
+    ];
+    numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))).collect()
 }
 
 fn group_json(group: &GroupTotals) -> Map<String, Json> {

@@ -2,19 +2,27 @@
 //! numbers.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::calendar::{Comparison, Unit};
+use super::conversions::{ConversionCount, ConversionSums};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
+use super::credits::ScannedFiles;
+use super::goals::{ConversionHits, Currencies};
 use super::limits::{Limits, ScanError};
 use super::part::Part;
 use super::plan::{Plan, RowValue};
 use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
 use super::row::Row;
-use super::scan::ScanSummary;
-use super::sealed::{AnswerCache, Count, CountResult, LogColumns, count_all, count_cached};
+use super::row_reader::DIRECT;
+use super::scan::{ScanSummary, scan_with_summary};
+use super::sealed::{AnswerCache, Count, CountResult, IsCut, LogColumns, count_all, count_cached};
 use super::site::SiteFacts;
+use super::values::Values;
 use super::visits::{Selection, may_begin_earlier};
+use crate::insights::channels::Channel;
 use crate::insights::columns::format::TextColumn;
+use crate::insights::columns::reader::Columns;
 use crate::limits::VISIT_TIMEOUT_MS;
 
 /// How long before the range the first scan begins, so that it finds the beginning of each visit. If a visit begins
@@ -30,13 +38,43 @@ pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 /// The numbers that answer a question.
 #[derive(Debug)]
 pub(crate) enum Numbers {
-    Overview { totals: Totals, series: Series, comparison: Comparison, compared: [Totals; 2] },
-    Top { rows: Vec<TopRow>, total: GroupTotals, more: usize },
-    Live { visitors: u64, series: Series, pages: Vec<LivePage>, more: usize },
+    Overview {
+        totals: Totals,
+        series: Series,
+        comparison: Comparison,
+        compared: [Totals; 2],
+        conversions: Option<Box<OverviewConversions>>,
+    },
+    Top {
+        rows: Vec<TopRow>,
+        total: GroupTotals,
+        conversions: ConversionSums,
+        more: usize,
+    },
+    Live {
+        visitors: u64,
+        series: Series,
+        pages: Vec<LivePage>,
+        more: usize,
+    },
 }
 
-/// A row of a list. A row has a value and the numbers of the value.
-pub(crate) type TopRow = (Option<String>, GroupTotals);
+/// A row of a list.
+#[derive(Debug)]
+pub(crate) struct TopRow {
+    pub value: Option<String>,
+    pub totals: GroupTotals,
+    pub conversions: ConversionSums,
+}
+
+/// The conversions of an overview.
+#[derive(Debug)]
+pub(crate) struct OverviewConversions {
+    pub totals: ConversionSums,
+    pub series: Vec<ConversionSums>,
+    /// The sums of the compared range, and of the period before.
+    pub compared: [ConversionSums; 2],
+}
 
 /// A page of a live answer.
 #[derive(Debug)]
@@ -61,6 +99,7 @@ pub(crate) struct CountedAnswer {
     pub rows: u64,
     /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
+    pub currencies: Currencies,
 }
 
 /// The source of the rows of a question.
@@ -86,7 +125,8 @@ pub(crate) fn ask(
         Subject::Top => top(question, site, source, limits)?,
         Subject::Live => live(question, site, source.files, limits)?,
     };
-    Ok(CountedAnswer { numbers, rows: summary.rows, other: summary.other })
+    let ScanSummary { rows, other, currencies, .. } = summary;
+    Ok(CountedAnswer { numbers, rows, other, currencies })
 }
 
 fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
@@ -146,10 +186,78 @@ fn overview(
         }
     };
     let key = format!("{question:?} {site:?} {comparison:?}");
-    let (summary, OverviewCount { counted, cut, before }) = scan_visits(source, &key, plan, limits, &make)?;
+    let (mut summary, OverviewCount { counted, cut, before }) =
+        scan_visits(source, &key, plan, limits, &make)?;
     let compared = [cut.map_or(counted.totals, |cut| cut.totals), before.totals];
+    let conversions = match question.goals.is_empty() {
+        true => None,
+        false => {
+            let scanned = overview_conversions(question, site, source, &comparison, limits)?;
+            summary.currencies = scanned.0.currencies;
+            Some(Box::new(scanned.1))
+        }
+    };
     let series = Series { buckets: counted.buckets, totals: counted.series };
-    Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared }, summary))
+    Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared, conversions }, summary))
+}
+
+/// Counts the conversions of an overview, in the range and in the ranges that it is compared with.
+fn overview_conversions(
+    question: &Question,
+    site: &SiteFacts,
+    source: &Source<'_>,
+    comparison: &Comparison,
+    limits: &Limits<'_>,
+) -> Result<(ScanSummary, OverviewConversions), ScanError> {
+    let mut plan = plan(question, site);
+    plan.window.start = plan.window.start.min(comparison.before.start - VISIT_TIMEOUT_MS);
+    let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
+    let count = |range: &Range<i64>, buckets: &[i64]| {
+        ConversionCount::new(range, question, site.attribution, None, buckets.to_vec())
+    };
+    let make =
+        || [count(&question.range, &buckets), count(&comparison.range, &[]), count(&comparison.before, &[])];
+    let add = |counts: &mut [ConversionCount<'_>; 3], rows: &[Row], hits: &ConversionHits| {
+        counts.iter_mut().for_each(|count| count.add_visitor(rows, hits));
+    };
+    let (summary, [counted, compared, before]) =
+        scan_conversions(question, source, plan, site, limits, &make, &add)?;
+    let compared = [compared.total, before.total];
+    Ok((summary, OverviewConversions { totals: counted.total, series: counted.series, compared }))
+}
+
+/// Adds the rows of a visitor, and their conversions, to a count.
+type AddConversions<'a, C> = &'a dyn Fn(&mut C, &[Row], &ConversionHits);
+
+/// Scans the window of a plan, and the time before it in which conversions can have their credit.
+fn scan_conversions<'q, C>(
+    question: &'q Question,
+    source: &Source<'_>,
+    mut plan: Plan<'q>,
+    site: &SiteFacts,
+    limits: &Limits<'_>,
+    make_count: &dyn Fn() -> C,
+    add_visitor: AddConversions<'_, C>,
+) -> Result<(ScanSummary, C), ScanError> {
+    plan.goals = &question.goals;
+    plan.window.start = plan.window.start.saturating_sub(site.attribution.window_ms);
+    let files = source.files.all();
+    count_since_visit_starts(&files, plan, true, &mut |plan, is_cut| {
+        let mut counts = make_count();
+        let mut has_cut = false;
+        let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };
+        // The value of a visit without a page event has the first number.
+        match plan.value {
+            RowValue::Of(Group::Source) => drop(summary.values.number(DIRECT)),
+            RowValue::Of(Group::Channel) => drop(summary.values.number(Channel::Direct.name())),
+            _ => {}
+        }
+        scan_with_summary(ScannedFiles::all(&files), plan, limits, &mut summary, &mut |_, rows, summary| {
+            has_cut = has_cut || is_cut(rows);
+            add_visitor(&mut counts, rows, &summary.hits);
+        })?;
+        Ok(CountResult { summary, counts, is_cut: has_cut })
+    })
 }
 
 /// The first rows of a list, counted in one part of the values.
@@ -170,7 +278,8 @@ fn top(
 ) -> Result<(Numbers, ScanSummary), ScanError> {
     let count = |part| top_part(question, site, source, limits, part);
     let list = count_list(count, |rows| keep_first(rows, question))?;
-    Ok((Numbers::Top { rows: list.rows, total: list.counted, more: list.more }, list.summary))
+    let TopTotals { total, conversions } = list.counted;
+    Ok((Numbers::Top { rows: list.rows, total, conversions, more: list.more }, list.summary))
 }
 
 fn top_part(
@@ -179,7 +288,7 @@ fn top_part(
     source: &mut Source<'_>,
     limits: &Limits<'_>,
     value_part: Part,
-) -> Result<ListPart<TopRow, GroupTotals>, ScanError> {
+) -> Result<ListPart<TopRow, TopTotals>, ScanError> {
     let plan = Plan { value: RowValue::Of(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
@@ -189,29 +298,89 @@ fn top_part(
     // `contains` selects rows after the count. So two questions that differ only in `contains` share the cached counts.
     let whole = Question { contains: None, ..question.clone() };
     let key = format!("{whole:?} {site:?}");
-    let (mut summary, counted) = scan_visits(&mut source, &key, plan, limits, &make)?;
-    let has_rows = |group: &GroupTotals| group.views + group.events + group.visitors + group.visits > 0;
+    let (mut summary, counted) = match question.goals.is_empty() {
+        true => {
+            let (summary, top) = scan_visits(&mut source, &key, plan, limits, &make)?;
+            (summary, TopWithConversions { top, conversions: None })
+        }
+        false => top_with_conversions(question, site, &source, plan, limits, &make)?,
+    };
+    let TopWithConversions { top, conversions } = counted;
+    let conversions = conversions.as_ref();
     let texts = std::mem::take(&mut summary.values).texts;
-    let groups = texts.iter().zip(&counted.groups).map(|(text, group)| (Some(text.to_string()), *group));
+    let row = |(number, text): (usize, &Arc<str>)| TopRow {
+        value: Some(text.to_string()),
+        totals: top.groups.get(number).copied().unwrap_or_default(),
+        conversions: conversions.and_then(|counted| counted.groups.get(number)).cloned().unwrap_or_default(),
+    };
+    let total_conversions = conversions.map(|counted| counted.total.clone()).unwrap_or_default();
+    let absent_conversions = conversions.map(|counted| counted.absent.clone()).unwrap_or_default();
     // The first part has the row without a value.
-    let absent = value_part.is_first().then_some((None, counted.absent));
-    let mut rows: Vec<TopRow> = groups.chain(absent).filter(|(_, group)| has_rows(group)).collect();
+    let absent = TopRow { value: None, totals: top.absent, conversions: absent_conversions };
+    let absent = value_part.is_first().then_some(absent);
+    let mut rows: Vec<TopRow> =
+        texts.iter().enumerate().map(row).chain(absent).filter(TopRow::has_numbers).collect();
     if let Some(text) = &question.contains {
-        rows.retain(|(value, _)| value.as_ref().is_some_and(|value| fold_case(value).contains(text)));
+        rows.retain(|row| row.value.as_ref().is_some_and(|value| fold_case(value).contains(text)));
     }
     let more = keep_first(&mut rows, question);
-    Ok(ListPart { rows, more, counted: counted.total, summary })
+    let counted = TopTotals { total: top.total, conversions: total_conversions };
+    Ok(ListPart { rows, more, counted, summary })
+}
+
+/// The numbers of all rows of a list.
+struct TopTotals {
+    total: GroupTotals,
+    conversions: ConversionSums,
+}
+
+/// The count of a list. `conversions` is `None` if the question names no goal.
+struct TopWithConversions<'q> {
+    top: TopCount,
+    conversions: Option<ConversionCount<'q>>,
+}
+
+fn top_with_conversions<'q>(
+    question: &'q Question,
+    site: &'q SiteFacts,
+    source: &Source<'_>,
+    plan: Plan<'q>,
+    limits: &Limits<'_>,
+    make_top: &dyn Fn() -> TopCount,
+) -> Result<(ScanSummary, TopWithConversions<'q>), ScanError> {
+    let conversions =
+        || ConversionCount::new(&question.range, question, site.attribution, Some(question.of), Vec::new());
+    let make = || TopWithConversions { top: make_top(), conversions: Some(conversions()) };
+    let add = |counts: &mut TopWithConversions<'q>, rows: &[Row], hits: &ConversionHits| {
+        counts.top.add_visitor(rows);
+        counts.conversions.iter_mut().for_each(|conversions| conversions.add_visitor(rows, hits));
+    };
+    scan_conversions(question, source, plan, site, limits, &make, &add)
+}
+
+impl TopRow {
+    fn has_numbers(&self) -> bool {
+        let GroupTotals { views, events, visitors, visits, .. } = self.totals;
+        views + events + visitors + visits > 0 || !self.conversions.is_empty()
+    }
+
+    /// Returns the number by which the rows of a list are sorted: the visitors who reach the first goal, or else the rank of the
+    /// group.
+    fn rank(&self, question: &Question) -> (u64, u64) {
+        let converted = self.conversions.goals.first().map_or(0, |goal| goal.converted);
+        (converted, self.totals.rank(question.of))
+    }
 }
 
 /// Sorts the rows of a list by their rank, and drops the rows beyond the limit. Returns the number of dropped rows.
 fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
     // Rows with equal numbers are in the order of their values. Among equal rows, the row without a value is the last
     // one.
-    rows.sort_by(|(a, a_totals), (b, b_totals)| {
-        let by_rank = b_totals.rank(question.of).cmp(&a_totals.rank(question.of));
-        by_rank.then_with(|| (a.is_none(), a).cmp(&(b.is_none(), b)))
+    rows.sort_by(|a, b| {
+        let by_rank = b.rank(question).cmp(&a.rank(question));
+        by_rank.then_with(|| (a.value.is_none(), &a.value).cmp(&(b.value.is_none(), &b.value)))
     });
-    truncate(rows, question.limit, |(value, _)| value.as_ref().map_or(0, String::len))
+    truncate(rows, question.limit, |row| row.value.as_ref().map_or(0, String::len))
 }
 
 /// Drops the rows of a sorted list beyond the limit. Drops more rows if the values of the list would exceed
@@ -323,20 +492,39 @@ fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
     truncate(pages, question.limit, |page| page.path.len())
 }
 
-/// Scans the window of a plan. If the question needs the beginning of a visit and the window starts later, scans again
-/// with a longer window. `key` names the question in the cache.
-fn scan_visits<C: Count>(
+/// Counts the window of a plan, and takes counts over sealed segments from the cache. `key` names the question in the cache.
+pub(crate) fn scan_visits<C: Count>(
     source: &mut Source<'_>,
     key: &str,
-    mut plan: Plan<'_>,
+    plan: Plan<'_>,
     limits: &Limits<'_>,
     make_count: &dyn Fn() -> C,
 ) -> Result<(ScanSummary, C), ScanError> {
     let needs_start =
         plan.filters.select_visits() || matches!(plan.value, RowValue::Of(group) if group.is_of_visit());
     let files = source.files.all();
-    let oldest_ms =
-        files.iter().filter(|file| file.header().rows > 0).map(|file| file.header().oldest_ms).min();
+    let mut count = |plan: &Plan<'_>, is_cut: IsCut<'_>| match source.cache.as_deref_mut() {
+        Some(cache) => {
+            let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
+            count_cached(source.files, plan, limits, make_count, cache, key, is_cut)
+        }
+        None => count_all(&files, plan, limits, make_count(), is_cut),
+    };
+    count_since_visit_starts(&files, plan, needs_start, &mut count)
+}
+
+/// Calls `count` with the window of a plan. If the question needs the beginning of a visit and the window starts later, calls
+/// `count` again with a longer window.
+///
+/// # Errors
+/// Returns the errors of `count`.
+pub(crate) fn count_since_visit_starts<C>(
+    files: &[&Columns],
+    mut plan: Plan<'_>,
+    needs_start: bool,
+    count: &mut dyn FnMut(&Plan<'_>, IsCut<'_>) -> Result<CountResult<C>, ScanError>,
+) -> Result<(ScanSummary, C), ScanError> {
+    let oldest_ms = oldest_ms(files);
     let earliest_ms = plan.window.start;
     let mut look_back_ms = LOOK_BACK_MS;
     loop {
@@ -346,16 +534,15 @@ fn scan_visits<C: Count>(
         let range = earliest_ms + VISIT_TIMEOUT_MS..plan.window.end;
         let window_ms = plan.window.start;
         let is_cut = |rows: &[Row]| needs_start && may_begin_earlier(rows, &range, window_ms);
-        let CountResult { summary, counts, is_cut } = match source.cache.as_deref_mut() {
-            Some(cache) => {
-                let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
-                count_cached(source.files, &plan, limits, make_count, cache, key, &is_cut)?
-            }
-            None => count_all(&files, &plan, limits, make_count(), &is_cut)?,
-        };
+        let CountResult { summary, counts, is_cut } = count(&plan, &is_cut)?;
         if !is_cut || oldest_ms.is_none_or(|oldest_ms| window_ms <= oldest_ms) {
             return Ok((summary, counts));
         }
         look_back_ms *= LOOK_BACK_GROWTH;
     }
+}
+
+/// Returns the time of the oldest event, in milliseconds.
+pub(crate) fn oldest_ms(files: &[&Columns]) -> Option<i64> {
+    files.iter().filter(|file| file.header().rows > 0).map(|file| file.header().oldest_ms).min()
 }

@@ -4,6 +4,7 @@ use super::row_reader::Block;
 use crate::insights::columns::amounts::Amount;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::goal_reader::GoalAmountEntry;
+use crate::insights::columns::packing::BLOCK_ROWS;
 use crate::insights::columns::reader::{Columns, FilePart};
 use crate::site::experiment_metrics::Goal;
 use crate::site::goals::SiteGoals;
@@ -85,6 +86,10 @@ pub(crate) struct GoalColumns {
     next_amount: usize,
     /// The number of each currency code.
     currencies: Vec<u16>,
+    /// The numbers of the blocks that are read. `None` if all blocks are read.
+    block_numbers: Option<Vec<usize>>,
+    /// The number of blocks that were read.
+    blocks_read: usize,
 }
 
 impl GoalColumns {
@@ -97,12 +102,28 @@ impl GoalColumns {
         let sets = file.goal_sets()?;
         let codes = Block::new(file.goal_codes(sets.len(), part)?);
         let numbers = file.currencies()?.iter().map(|currency| currencies.number(currency)).collect();
-        Ok(Self { codes, sets, amounts: file.goal_amounts()?, next_amount: 0, currencies: numbers })
+        Ok(Self {
+            codes,
+            sets,
+            amounts: file.goal_amounts()?,
+            next_amount: 0,
+            currencies: numbers,
+            block_numbers: part.block_numbers().map(<[usize]>::to_vec),
+            blocks_read: 0,
+        })
     }
 
     /// Reads the next block.
     pub(crate) fn next_block(&mut self) -> Result<(), ColumnFileError> {
+        self.blocks_read += 1;
         self.codes.next()
+    }
+
+    /// Returns the number that a row of the current block has in the file.
+    fn row_in_file(&self, row: usize) -> usize {
+        let index = self.blocks_read - 1;
+        let block = self.block_numbers.as_ref().map_or(index, |numbers| numbers[index]);
+        block * BLOCK_ROWS + row
     }
 
     /// Returns the set of goals of a row of the current block, one bit for each goal.
@@ -110,8 +131,9 @@ impl GoalColumns {
         self.sets[self.codes.numbers[row] as usize]
     }
 
-    /// Returns the amount of a goal in a row of the file. The row must not be before that of the last call.
-    pub(crate) fn amount(&mut self, file_row: usize, goal_number: usize) -> Option<MoneyAmount> {
+    /// Returns the amount of a goal in a row of the current block. The row must not be before that of the last call.
+    pub(crate) fn amount(&mut self, row: usize, goal_number: usize) -> Option<MoneyAmount> {
+        let file_row = self.row_in_file(row);
         let is_before = |entry: &GoalAmountEntry| (entry.row as usize) < file_row;
         while self.amounts.get(self.next_amount).is_some_and(is_before) {
             self.next_amount += 1;
@@ -121,5 +143,87 @@ impl GoalColumns {
         let entry = of_row.into_iter().find(|entry| usize::from(entry.goal) == goal_number)?;
         let amount = entry.units.map_or(Amount::Ignored, Amount::Units);
         Some(MoneyAmount { amount, currency: self.currencies[entry.currency as usize] })
+    }
+}
+
+/// The conversions of the rows that a scan has read. A row refers to its hit by the index.
+#[derive(Debug, Default)]
+pub(crate) struct ConversionHits {
+    hits: Vec<Hit>,
+    amounts: Vec<HitAmount>,
+}
+
+/// The goals of a question that one event reaches.
+#[derive(Debug, Clone, Copy)]
+struct Hit {
+    /// One bit for each goal of the question.
+    goals: u16,
+    /// The index of the first amount.
+    first_amount: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct HitAmount {
+    /// The index of the goal in the question.
+    goal: u8,
+    amount: MoneyAmount,
+}
+
+/// The goals that one event reaches, and their amounts.
+pub(crate) struct ConversionHit<'h> {
+    goals: u16,
+    amounts: &'h [HitAmount],
+}
+
+impl ConversionHits {
+    pub(crate) fn clear(&mut self) {
+        self.hits.clear();
+        self.amounts.clear();
+    }
+
+    /// Adds the conversions of a row. `goal_numbers` are the goals of the question. Returns the index, or `None` if the row
+    /// reaches no goal.
+    pub(crate) fn add(
+        &mut self,
+        columns: &mut GoalColumns,
+        row: usize,
+        goal_numbers: &[usize],
+    ) -> Option<u32> {
+        let set = columns.set(row);
+        if set == 0 {
+            return None;
+        }
+        let first_amount = self.amounts.len() as u32;
+        let mut goals = 0;
+        for (index, number) in goal_numbers.iter().enumerate().filter(|(_, number)| set >> **number & 1 == 1)
+        {
+            goals |= 1 << index;
+            let amount = columns.amount(row, *number);
+            self.amounts.extend(amount.map(|amount| HitAmount { goal: index as u8, amount }));
+        }
+        if goals == 0 {
+            return None;
+        }
+        self.hits.push(Hit { goals, first_amount });
+        Some(self.hits.len() as u32 - 1)
+    }
+
+    /// Returns the conversions with this index.
+    pub(crate) fn get(&self, index: u32) -> ConversionHit<'_> {
+        let hit = self.hits[index as usize];
+        let end =
+            self.hits.get(index as usize + 1).map_or(self.amounts.len(), |next| next.first_amount as usize);
+        ConversionHit { goals: hit.goals, amounts: &self.amounts[hit.first_amount as usize..end] }
+    }
+}
+
+impl ConversionHit<'_> {
+    /// Returns whether the event reaches the goal with this index in the question.
+    pub(crate) fn reaches(&self, goal_index: usize) -> bool {
+        self.goals >> goal_index & 1 == 1
+    }
+
+    pub(crate) fn amount_of(&self, goal_index: usize) -> Option<MoneyAmount> {
+        self.amounts.iter().find(|amount| usize::from(amount.goal) == goal_index).map(|amount| amount.amount)
     }
 }

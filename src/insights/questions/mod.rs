@@ -10,11 +10,15 @@
 pub(crate) mod answer;
 pub(crate) mod ask;
 pub(crate) mod calendar;
+mod conversion_answer;
+mod conversion_sql;
+pub(crate) mod conversions;
 pub(crate) mod count;
 pub(crate) mod credits;
 pub(crate) mod goal_sql;
 pub(crate) mod goals;
 pub(crate) mod limits;
+pub(crate) mod money;
 pub(crate) mod part;
 pub(crate) mod plan;
 pub(crate) mod question;

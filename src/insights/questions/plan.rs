@@ -31,6 +31,8 @@ pub(crate) struct Plan<'q> {
     pub value_part: Part,
     /// True if the question counts personalized visitors.
     pub needs_variants: bool,
+    /// The numbers of the goals of the site that the question counts.
+    pub goals: &'q [usize],
 }
 
 impl<'q> Plan<'q> {
@@ -50,6 +52,7 @@ impl<'q> Plan<'q> {
             value: RowValue::Nothing,
             value_part: Part::WHOLE,
             needs_variants: false,
+            goals: &[],
         }
     }
 }

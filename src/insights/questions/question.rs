@@ -5,8 +5,10 @@ use std::ops::Range;
 use super::calendar::{Unit, Zone};
 use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
+use crate::limits::GOALS_ASKED_MAX;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
+use crate::site::goals::SiteGoals;
 
 /// Maximum number of rows in a list if the question has no `limit`.
 pub(crate) const LIMIT_DEFAULT: usize = 10;
@@ -25,9 +27,9 @@ const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
 /// All parameters of the questions except `site`.
-pub(crate) const PARAM_NAMES: [&str; 15] = [
+pub(crate) const PARAM_NAMES: [&str; 16] = [
     "from", "to", "by", "bots", "of", "limit", "contains", "page", "source", "campaign", "country", "device",
-    "language", "event", "variant",
+    "language", "event", "variant", "goal",
 ];
 
 /// The subject of a question.
@@ -46,6 +48,7 @@ pub enum Group {
     Exit,
     Referrer,
     Source,
+    Channel,
     Medium,
     Campaign,
     Term,
@@ -60,12 +63,13 @@ pub enum Group {
 
 impl Group {
     /// The names, in the order of the groups.
-    const NAMES: [(&'static str, Self); 15] = [
+    const NAMES: [(&'static str, Self); 16] = [
         ("page", Self::Page),
         ("entry", Self::Entry),
         ("exit", Self::Exit),
         ("referrer", Self::Referrer),
         ("source", Self::Source),
+        ("channel", Self::Channel),
         ("medium", Self::Medium),
         ("campaign", Self::Campaign),
         ("term", Self::Term),
@@ -90,6 +94,7 @@ impl Group {
             Self::Entry
                 | Self::Exit
                 | Self::Source
+                | Self::Channel
                 | Self::Medium
                 | Self::Campaign
                 | Self::Term
@@ -170,6 +175,8 @@ pub struct Question {
     /// True if the records of crawlers are included.
     pub bots: bool,
     pub filters: Filters,
+    /// The numbers of the goals of the site that the question counts, in their order in the question.
+    pub goals: Vec<usize>,
 }
 
 /// The error of a refused parameter of a question.
@@ -227,9 +234,28 @@ impl Question {
         zone: &Zone,
         now_ms: i64,
     ) -> Result<Self, QuestionError> {
+        Self::parse_with_goals(subject, pairs, zone, now_ms, &SiteGoals::default())
+    }
+
+    /// Parses the parameters of a question about a site with these goals.
+    ///
+    /// # Errors
+    /// Returns the error of the first wrong parameter.
+    pub fn parse_with_goals<'p>(
+        subject: Subject,
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zone: &Zone,
+        now_ms: i64,
+        site_goals: &SiteGoals,
+    ) -> Result<Self, QuestionError> {
+        let mut goals = Vec::new();
         let mut filters = Filters::default();
         let mut single: Vec<(&str, &str)> = Vec::new();
         for (name, value) in pairs.filter(|(_, value)| !value.is_empty()) {
+            if name == "goal" {
+                goals.push(parse_goal(value, site_goals)?);
+                continue;
+            }
             if !filters.add(name, value)? && PARAM_NAMES.contains(&name) {
                 if single.iter().any(|(other, _)| *other == name) {
                     return Err(QuestionError::repeated(name));
@@ -247,8 +273,29 @@ impl Question {
             contains: value("contains").map(|text| fold_case(&nfc::normalize(text))),
             bots: value("bots").map_or(Ok(false), parse_bots)?,
             filters,
+            goals,
         };
+        question.check_goals()?;
         question.with_range(value("from"), value("to"), zone, now_ms)
+    }
+
+    /// Checks that the question can count its goals.
+    fn check_goals(&self) -> Result<(), QuestionError> {
+        let refused = |expected: &str, actual: &str| Err(QuestionError::invalid("goal", expected, actual));
+        let mut numbers = self.goals.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        if self.goals.len() > GOALS_ASKED_MAX {
+            refused(&format!("at most {GOALS_ASKED_MAX} goals"), &self.goals.len().to_string())
+        } else if numbers.len() < self.goals.len() {
+            refused("each goal once", "a goal twice")
+        } else if !self.goals.is_empty() && self.subject == Subject::Live {
+            refused("no goal, because a live answer has none", "a goal")
+        } else if !self.goals.is_empty() && self.of == Group::Event {
+            refused("no goal together with 'of=event'", "a goal")
+        } else {
+            Ok(())
+        }
     }
 
     fn with_range(
@@ -315,6 +362,12 @@ pub(crate) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
         "month" => Ok(Unit::Month),
         _ => Err(QuestionError::invalid("by", "'hour', 'day', 'week' or 'month'", text)),
     }
+}
+
+/// Returns the number of the goal with a key.
+fn parse_goal(key: &str, goals: &SiteGoals) -> Result<usize, QuestionError> {
+    let number = goals.by_key(key).map(|(number, _)| number);
+    number.ok_or_else(|| QuestionError::invalid("goal", "the key of a goal in site.json", key))
 }
 
 fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionError> {

@@ -22,6 +22,11 @@ pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
 /// The event begins or extends a visit. An event without this flag can be in a visit, but does not extend the visit.
 pub(crate) const OF_VISIT: u16 = 1 << 11;
 
+/// The event reaches a goal of the question. `order` is the index of its conversions.
+pub(crate) const GOAL_HIT: u16 = 1 << 12;
+/// If this is the first page event of a visit, the source of the visit is `(direct)`.
+pub(crate) const DIRECT_SOURCE: u16 = 1 << 13;
+
 /// The number of flag bits. They are the low bits of a key. The time is in the other bits.
 const FLAG_BITS: u32 = 16;
 
@@ -44,6 +49,11 @@ impl Row {
     /// Returns the row with this number in the order of the log.
     pub(crate) fn with_order(self, order: u32) -> Self {
         Self { order, ..self }
+    }
+
+    /// Returns the row with these flags too.
+    pub(crate) fn with_flags(self, flags: u16) -> Self {
+        Self { key: self.key | i64::from(flags), ..self }
     }
 
     pub(crate) fn time_ms(self) -> i64 {

@@ -1,14 +1,19 @@
 //! Reads rows from the columns of a file. A row has those facts about one event that a question needs.
 
+use super::goals::{ConversionHits, Currencies, GoalColumns};
 use super::plan::{Plan, RowValue};
 use super::question::Group;
 use super::row::{
-    ACTION, CAMPAIGN_HIT, EVENT_HIT, OF_VISIT, PAGE, PERSONALIZED, REJECTED, Row, SOURCE_HIT, VARIANT_HIT,
+    ACTION, CAMPAIGN_HIT, DIRECT_SOURCE, EVENT_HIT, GOAL_HIT, OF_VISIT, PAGE, PERSONALIZED, REJECTED, Row,
+    SOURCE_HIT, VARIANT_HIT,
 };
 use super::site::SiteFacts;
 use super::values::{NO_VALUE, TextNumbers, Values};
+use crate::insights::channels::{
+    Channel, channels_of_medium, channels_of_source, first_decided, is_referral_medium,
+};
 use crate::insights::columns::format::{
-    CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn,
+    CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn,
 };
 use crate::insights::columns::packing::PackedColumn;
 use crate::insights::columns::reader::{AGENT_NUMBERS, Columns, FilePart};
@@ -90,6 +95,7 @@ enum ValueRule {
     /// The value is a device, an operating system or a browser. The field has the value of each agent number.
     Agent(Vec<u32>),
     Source,
+    Channel(ChannelRule),
     /// The rule of [`RowValue::Shown`].
     Shown {
         variants: NumberedColumn,
@@ -114,6 +120,10 @@ struct Source {
 
 impl Source {
     const NONE: Self = Self { value: NO_VALUE, flags: 0 };
+
+    fn with_flags(self, flags: u16) -> Self {
+        Self { flags: self.flags | flags, ..self }
+    }
 }
 
 /// The rule that gives an event its source.
@@ -129,6 +139,21 @@ struct SourceRule {
     direct: Source,
 }
 
+/// The rule that gives an event the channel of its source and its medium.
+struct ChannelRule {
+    source_column: usize,
+    referrer_column: usize,
+    medium_column: usize,
+    /// The channels that each code of the source column decides.
+    by_source: Vec<u8>,
+    /// The channels that each code of the referrer host decides. `None` for a host that is not external.
+    by_referrer: Vec<Option<u8>>,
+    /// The channels that each code of the medium decides, and whether the medium is that of a link.
+    by_medium: Vec<(u8, bool)>,
+    /// The number of the value of each channel.
+    values: [u32; Channel::ALL.len()],
+}
+
 /// A reader of one file. It reads the columns that a plan needs.
 pub(crate) struct FileReader {
     times: Block,
@@ -140,6 +165,8 @@ pub(crate) struct FileReader {
     texts: Vec<TextBlock>,
     sources: Option<SourceRule>,
     value: ValueRule,
+    /// The goals of the rows. `None` if the question counts no goals.
+    goals: Option<GoalColumns>,
     kind_flags: [Option<u16>; 256],
     /// The position of each row in the order of the seqs. `None` if the reader does not need positions.
     positions: Option<Block>,
@@ -162,6 +189,7 @@ impl FileReader {
             texts: Vec::new(),
             sources: None,
             value: ValueRule::Nothing,
+            goals: None,
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
             positions: None,
         };
@@ -185,6 +213,28 @@ impl FileReader {
         let flags = vec![0; texts.len()];
         self.texts.push(TextBlock { column, block, texts, flags });
         Ok(self.texts.len() - 1)
+    }
+
+    /// Opens the goals of the rows. The caller must call this before it reads the first block.
+    pub(crate) fn open_goals(
+        &mut self,
+        part_of_file: PartOfFile<'_>,
+        currencies: &mut Currencies,
+    ) -> Result<(), ColumnFileError> {
+        self.goals = Some(GoalColumns::open(part_of_file.columns, part_of_file.part, currencies)?);
+        Ok(())
+    }
+
+    /// Adds the conversions of an event to `hits`. `row` is the row of the event in the current block.
+    pub(crate) fn with_goals(
+        &mut self,
+        row: usize,
+        event: Row,
+        plan: &Plan<'_>,
+        hits: &mut ConversionHits,
+    ) -> Row {
+        let index = self.goals.as_mut().and_then(|goals| hits.add(goals, row, plan.goals));
+        index.map_or(event, |index| event.with_flags(GOAL_HIT).with_order(index))
     }
 
     /// Opens the positions of the rows. The caller must call this before it reads the first block.
@@ -251,7 +301,8 @@ impl FileReader {
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<(), ColumnFileError> {
-        if plan.filters.source.is_empty() && plan.value != RowValue::Of(Group::Source) {
+        let is_needed = !plan.filters.source.is_empty() || !plan.goals.is_empty();
+        if !is_needed && plan.value != RowValue::Of(Group::Source) {
             return Ok(());
         }
         let source_column = self.text_column(part_of_file, TextColumn::Source)?;
@@ -274,7 +325,7 @@ impl FileReader {
             referrer_column,
             by_source: sources(by_source, &self.texts[source_column].texts),
             by_referrer: sources(by_referrer, &self.texts[referrer_column].texts),
-            direct: source(values.number(DIRECT), DIRECT),
+            direct: source(values.number(DIRECT), DIRECT).with_flags(DIRECT_SOURCE),
         });
         Ok(())
     }
@@ -312,6 +363,7 @@ impl FileReader {
             Group::Language => TextColumn::Language,
             Group::Event => TextColumn::Event,
             Group::Source => return Ok(ValueRule::Source),
+            Group::Channel => return self.channel_rule(part_of_file, plan.site, values),
             Group::Referrer => {
                 let index = self.text_column(part_of_file, TextColumn::ReferrerHost)?;
                 return Ok(ValueRule::Text(index, self.external_referrers(index, plan.site, values)));
@@ -329,6 +381,53 @@ impl FileReader {
         };
         let index = self.text_column(part_of_file, column)?;
         Ok(ValueRule::Text(index, self.texts[index].values(values)))
+    }
+
+    fn channel_rule(
+        &mut self,
+        part_of_file: PartOfFile<'_>,
+        site: &SiteFacts,
+        values: &mut Values,
+    ) -> Result<ValueRule, ColumnFileError> {
+        let source_column = self.text_column(part_of_file, TextColumn::Source)?;
+        let referrer_column = self.text_column(part_of_file, TextColumn::ReferrerHost)?;
+        let medium_column = self.text_column(part_of_file, TextColumn::Medium)?;
+        let texts = |column: usize| self.texts[column].texts.iter();
+        let referrer = |host: &String| site.is_external_host(host).then(|| channels_of_source(host));
+        let mut by_referrer: Vec<Option<u8>> = texts(referrer_column).map(referrer).collect();
+        by_referrer[CODE_ABSENT as usize] = None;
+        Ok(ValueRule::Channel(ChannelRule {
+            source_column,
+            referrer_column,
+            medium_column,
+            by_source: texts(source_column).map(|source| channels_of_source(source)).collect(),
+            by_referrer,
+            by_medium: texts(medium_column)
+                .map(|medium| (channels_of_medium(medium), is_referral_medium(medium)))
+                .collect(),
+            values: Channel::ALL.map(|channel| values.number(channel.name())),
+        }))
+    }
+
+    /// Returns the value of the channel of an event.
+    fn channel(&self, row: usize, rule: &ChannelRule) -> u32 {
+        let source = self.texts[rule.source_column].code(row);
+        let is_tagged = source != CODE_ABSENT as usize;
+        let referrer = rule.by_referrer[self.texts[rule.referrer_column].code(row)];
+        let medium = self.texts[rule.medium_column].code(row);
+        let (by_medium, is_link) = rule.by_medium[medium];
+        let by_source = if is_tagged { rule.by_source[source] } else { referrer.unwrap_or_default() };
+        let is_direct = !is_tagged && referrer.is_none();
+        let channel = first_decided(by_source | by_medium).unwrap_or({
+            if is_direct && medium == CODE_ABSENT as usize {
+                Channel::Direct
+            } else if !is_tagged && !is_direct || is_link {
+                Channel::Referral
+            } else {
+                Channel::Other
+            }
+        });
+        rule.values[channel as usize]
     }
 
     fn shown_rule(&mut self, part_of_file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
@@ -350,6 +449,7 @@ impl FileReader {
         }
         self.agents.iter_mut().try_for_each(|(block, _)| block.next())?;
         self.positions.iter_mut().try_for_each(Block::next)?;
+        self.goals.iter_mut().try_for_each(GoalColumns::next_block)?;
         self.texts.iter_mut().try_for_each(|text| text.block.next())?;
         Ok(self.len() > 0)
     }
@@ -411,6 +511,7 @@ impl FileReader {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
             }
             ValueRule::Source => source.value,
+            ValueRule::Channel(rule) => self.channel(row, rule),
         };
         Some(Row::new(value, time, flags))
     }

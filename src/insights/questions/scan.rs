@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::credits::{Credits, RowLocation, ScannedFiles, VisitorSet};
+use super::goals::{ConversionHits, Currencies};
 use super::limits::{Limits, ROWS_SHARE, ScanError, VALUES_SHARE};
 use super::part::Part;
 use super::plan::Plan;
@@ -31,6 +32,9 @@ pub(crate) struct ScanSummary {
     pub rows: u64,
     /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
+    /// The conversions of the rows of the current part of the visitors.
+    pub hits: ConversionHits,
+    pub currencies: Currencies,
 }
 
 /// A function that takes the hash and the rows of one visitor. The rows are in the order of their times. Rows with
@@ -60,25 +64,26 @@ pub(crate) fn scan_into(
     summary: &mut ScanSummary,
     take_visitor: TakeVisitor<'_>,
 ) -> Result<(), ScanError> {
-    scan_with_values(files, plan, limits, summary, &mut |visitor, rows, _| take_visitor(visitor, rows))
+    scan_with_summary(files, plan, limits, summary, &mut |visitor, rows, _| take_visitor(visitor, rows))
 }
 
-/// Scans like [`scan_into`], and passes the values of the rows to `take_visitor` too.
-pub(crate) fn scan_with_values(
+/// Scans like [`scan_into`], and passes the results so far to `take_visitor` too.
+pub(crate) fn scan_with_summary(
     files: ScannedFiles<'_>,
     plan: &Plan<'_>,
     limits: &Limits<'_>,
     summary: &mut ScanSummary,
-    take_visitor: &mut dyn FnMut(u64, &[Row], &Values),
+    take_visitor: &mut dyn FnMut(u64, &[Row], &ScanSummary),
 ) -> Result<(), ScanError> {
     let mut file_parts = files_in_window(files, plan);
-    let part_count = part_count(file_parts.iter().map(|file| file.file), limits);
+    let part_count = part_count(file_parts.iter().map(|file| file.file), plan, limits);
     let (part_count, first_credits) = files.parts_with_credits(plan, limits, part_count)?;
     let mut first_credits = Some(first_credits);
     let mut visitor_rows = VisitorRows::default();
     let row_count: u64 = file_parts.iter().map(|file| u64::from(file.file.header().rows)).sum();
     for part in Part::all(part_count) {
         visitor_rows.clear();
+        summary.hits.clear();
         let visitors = VisitorSet::Part(part);
         let credits = match first_credits.take() {
             Some(credits) => Some(credits),
@@ -96,8 +101,7 @@ pub(crate) fn scan_with_values(
             }
         }
         visitor_rows.take_ordered();
-        visitor_rows
-            .each_visitor(limits, &mut |visitor, rows| take_visitor(visitor, rows, &summary.values))?;
+        visitor_rows.each_visitor(limits, &mut |visitor, rows| take_visitor(visitor, rows, summary))?;
     }
     Ok(())
 }
@@ -143,8 +147,10 @@ pub(crate) fn scan_visitors(
 }
 
 /// Returns the number of parts into which the scan divides the visitors of these files.
-fn part_count<'f>(columns: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>) -> u64 {
-    let needed_bytes: u64 = columns.map(memory_bytes).sum();
+fn part_count<'f>(columns: impl Iterator<Item = &'f Columns>, plan: &Plan<'_>, limits: &Limits<'_>) -> u64 {
+    let rows_bytes: u64 = columns.map(memory_bytes).sum();
+    // The conversions of the rows take at most as much memory as the rows, unless most events reach several goals.
+    let needed_bytes = if plan.goals.is_empty() { rows_bytes } else { 2 * rows_bytes };
     needed_bytes.div_ceil((limits.memory_bytes / ROWS_SHARE).max(1)).max(1)
 }
 
@@ -335,10 +341,12 @@ impl VisitorRows {
         if user_hashes.is_empty() {
             return Ok(());
         }
-        let values = std::mem::take(&mut summary.values);
-        let mut user_summary = ScanSummary { values, ..ScanSummary::default() };
-        let added = self.add_visitors(file, user_hashes, pass, &mut user_summary);
-        summary.values = user_summary.values;
+        // The rows and the texts `(other)` of these users are counted with their own part.
+        let rows = summary.rows;
+        let other = summary.other;
+        let added = self.add_visitors(file, user_hashes, pass, summary);
+        summary.rows = rows;
+        summary.other = other;
         added
     }
 
@@ -378,6 +386,9 @@ impl VisitorRows {
         if !pass.credits.are_empty() {
             reader.open_positions(part)?;
         }
+        if !plan.goals.is_empty() {
+            reader.open_goals(part, &mut summary.currencies)?;
+        }
         while reader.next_block()? {
             pass.limits.check_time()?;
             for row in 0..reader.len() {
@@ -390,6 +401,7 @@ impl VisitorRows {
                 let event = reader.read_row(row, plan, &mut summary.other);
                 let event = event.and_then(|event| reader.with_number(row, event, &mut summary.values));
                 if let Some(event) = event {
+                    let event = reader.with_goals(row, event, plan, &mut summary.hits);
                     let location = RowLocation { file: file.number, position: reader.position(row) };
                     self.push_credited(visitors.hashes[visitor], event, location, pass);
                 }

@@ -266,7 +266,7 @@ impl<C: Count> SealedCount<C> {
         for visitor in tail_hashes {
             kept.entry(*visitor).or_default();
         }
-        let ScanSummary { values, rows, other } = summary;
+        let ScanSummary { values, rows, other, .. } = summary;
         Ok(Some(Self { counts, kept, kept_rows, values, rows, other, is_cut: has_cut }))
     }
 
@@ -314,7 +314,8 @@ impl<C: Count> SealedCount<C> {
         counts.add(&self.counts);
         let mut has_cut = self.is_cut;
         let values = std::mem::take(&mut self.values);
-        let mut summary = ScanSummary { values, rows: self.rows, other: self.other };
+        let mut summary =
+            ScanSummary { values, rows: self.rows, other: self.other, ..ScanSummary::default() };
         let mut counted = VisitorHashes::default();
         let mut all_rows = Vec::new();
         let kept = &self.kept;

@@ -20,8 +20,19 @@ pub struct SiteFacts {
     pub ignores_providers: bool,
     /// The goals of the published site.
     pub goals: SiteGoals,
+    /// The rule that credits conversions to visits.
+    pub attribution: Attribution,
     /// The version of the published site. `None` if the site is not published.
     pub version: Option<u64>,
+}
+
+/// The rule that credits conversions to visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attribution {
+    /// The longest time between a visit and a conversion that is credited to it, in milliseconds.
+    pub window_ms: i64,
+    /// True if the first visit with a source gets the credit, and not the last.
+    pub is_first: bool,
 }
 
 impl SiteFacts {
@@ -37,6 +48,10 @@ impl SiteFacts {
             ignored_referrers: site.ignored_referrers.iter().map(|host| host.to_string()).collect(),
             ignores_providers: site.ignores_providers,
             goals: goals_of(site),
+            attribution: Attribution {
+                window_ms: site.goals.attribution_window_ms.to_native(),
+                is_first: site.goals.attributes_first,
+            },
             version: Some(site.version.to_native()),
         }
     }
@@ -50,6 +65,7 @@ impl SiteFacts {
             ignored_referrers: Vec::new(),
             ignores_providers: true,
             goals: SiteGoals::default(),
+            attribution: Attribution { window_ms: 0, is_first: false },
             version: None,
         }
     }

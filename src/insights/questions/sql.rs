@@ -5,12 +5,16 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::ask::RECENT_MS;
+use super::calendar::Comparison;
+use super::conversion_sql::{CreditedTable, add_credited, conversion_queries};
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
 use crate::events::time;
+use crate::insights::channels::channel_sql;
 use crate::limits::VISIT_REACH_MS;
 use crate::providers;
 use crate::record::EXPOSURE_EVENT;
+use crate::site::goals::SiteGoal;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -63,6 +67,7 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
             add(&mut sql, "compared", &comparison.range);
             add(&mut sql, "before", &comparison.before);
             add_series(&mut sql, question, site);
+            let conversions = overview_conversions(&mut sql, question, site, &comparison);
             let ranges = [
                 ("totals", "range", &question.range),
                 ("comparison", "compared", &comparison.range),
@@ -75,11 +80,11 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
                     "\nselect '{part}' as part, null as t, {totals}\n  from counted_{name} union all"
                 );
             }
-            sql.push_str(
-                "\nselect 'series', t, visitors, visits, views, events, null from series order by part, t",
-            );
+            sql.push_str("\nselect 'series', t, visitors, visits, views, events, null from series");
+            sql.push_str(&conversions);
+            sql.push_str(" order by part, t");
         }
-        Subject::Top => add_top(&mut sql, question),
+        Subject::Top => add_top(&mut sql, question, site),
         Subject::Live => {
             add_series(&mut sql, question, site);
             add_live(&mut sql, &question.range);
@@ -166,6 +171,7 @@ visits_{name} as (
     first(coalesce(source, referrer, '(direct)') order by ts, seq)
       filter (where type = 'page' and visit > 0) as visit_source,
     first(medium order by ts, seq) filter (where type = 'page' and visit > 0) as visit_medium,
+    first(source is not null order by ts, seq) filter (where type = 'page' and visit > 0) as visit_is_tagged,
     first(campaign order by ts, seq) filter (where type = 'page' and visit > 0) as visit_campaign,
     first(term order by ts, seq) filter (where type = 'page' and visit > 0) as visit_term,
     first(content order by ts, seq) filter (where type = 'page' and visit > 0) as visit_content
@@ -192,32 +198,40 @@ pub(crate) fn event_conditions(filters: &Filters) -> Vec<String> {
 fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters) {
     add_visits(sql, name, range.end);
     let from = instant(range.start);
-    let to = instant(range.end);
     let _ = write!(
         sql,
         ",
 counted_{name} as (
-  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_medium, v.visit_campaign, v.visit_term, v.visit_content
+  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_medium, v.visit_is_tagged, v.visit_campaign, v.visit_term,
+    v.visit_content
   from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
     );
     for condition in event_conditions(filters) {
         let _ = write!(sql, "\n    and {condition}");
     }
+    for condition in visitor_conditions(filters, range) {
+        let _ = write!(sql, "\n    and {condition}");
+    }
+    sql.push(')');
+}
+
+/// Returns one condition for each filter that selects the visitors of a table `n` by an event in the range.
+pub(crate) fn visitor_conditions(filters: &Filters, range: &Range<i64>) -> Vec<String> {
+    let from = instant(range.start);
+    let to = instant(range.end);
     let visitors = format!("n.visitor in (select visitor from events where ts >= {from} and ts < {to}");
+    let mut conditions = Vec::new();
     if !filters.event.is_empty() {
         let names = texts(&filters.event);
-        let _ = write!(
-            sql,
-            "\n    and {visitors}\n      and type in ('track', 'screen') and event in ({names}))"
-        );
+        conditions.push(format!("{visitors}\n      and type in ('track', 'screen') and event in ({names}))"));
     }
     if !filters.variant.is_empty() {
         let shown = filters.variant.iter();
         let shown = shown.map(|pair| format!("list_contains(string_split(variants, ','), {})", text(pair)));
         let shown = shown.collect::<Vec<_>>().join(" or ");
-        let _ = write!(sql, "\n    and {visitors}\n      and type = 'page' and ({shown}))");
+        conditions.push(format!("{visitors}\n      and type = 'page' and ({shown}))"));
     }
-    sql.push(')');
+    conditions
 }
 
 /// Returns the table `bucket_starts_ms`. It has the first instant of each bucket.
@@ -249,10 +263,11 @@ series as (
     );
 }
 
-fn add_top(sql: &mut String, question: &Question) {
+fn add_top(sql: &mut String, question: &Question, site: &SiteFacts) {
     let value = match question.of {
         Group::Page => "path".to_owned(),
         Group::Entry | Group::Exit => question.of.name().to_owned(),
+        Group::Channel => channel_sql("visit_source", "visit_medium", "visit_is_tagged"),
         group if group.is_of_visit() => format!("visit_{}", group.name()),
         group => group.name().to_owned(),
     };
@@ -263,6 +278,7 @@ fn add_top(sql: &mut String, question: &Question) {
             ("count(distinct visitor) filter (where type = 'page')", "", rank)
         }
     };
+    let conversions = top_conversions(sql, question, site);
     let searched = question.contains.as_ref();
     let searched =
         searched.map_or_else(String::new, |part| format!(" where contains(lower(value), {})", text(part)));
@@ -276,8 +292,49 @@ fn add_top(sql: &mut String, question: &Question) {
         ",
 top as (select {value} as value, {numbers}\n  from counted_range{events} group by 1)
 select 'rows' as part, * from top{searched} union all
-select 'total', null, {numbers}\n  from counted_range{events} order by part, {rank} desc, value nulls last"
+select 'total', null, {numbers}\n  from counted_range{events}{conversions} order by part, {rank} desc, value nulls last"
     );
+}
+
+/// Returns the goals of a question.
+fn goals_of<'s>(question: &Question, site: &'s SiteFacts) -> Vec<&'s SiteGoal> {
+    question.goals.iter().map(|number| &site.goals.all()[*number]).collect()
+}
+
+/// Adds the tables of the conversions of an overview, and returns the queries that count them. Empty if the question names no goal.
+fn overview_conversions(
+    sql: &mut String,
+    question: &Question,
+    site: &SiteFacts,
+    comparison: &Comparison,
+) -> String {
+    let goals = goals_of(question, site);
+    if goals.is_empty() {
+        return String::new();
+    }
+    let ranges =
+        [("range", &question.range), ("compared", &comparison.range), ("before", &comparison.before)];
+    let mut queries = Vec::new();
+    for (name, range) in ranges {
+        add_credited(sql, CreditedTable { name, range }, question, site);
+        let part = if name == "range" { "totals" } else { name };
+        queries.extend(conversion_queries(&format!("credited_{name}"), part, None, &goals));
+    }
+    let buckets = "(select r.*, cast(epoch(b.t) as bigint) as t from credited_range r asof join buckets b on r.ts >= b.t)";
+    queries.extend(conversion_queries(buckets, "series", Some("t"), &goals));
+    queries.iter().map(|query| format!(" union all\n{query}")).collect()
+}
+
+/// Does the same as [`overview_conversions`] for a list.
+fn top_conversions(sql: &mut String, question: &Question, site: &SiteFacts) -> String {
+    let goals = goals_of(question, site);
+    if goals.is_empty() {
+        return String::new();
+    }
+    add_credited(sql, CreditedTable { name: "range", range: &question.range }, question, site);
+    let mut queries = conversion_queries("credited_range", "rows", Some("value"), &goals);
+    queries.extend(conversion_queries("credited_range", "total", None, &goals));
+    queries.iter().map(|query| format!(" union all\n{query}")).collect()
 }
 
 fn add_live(sql: &mut String, range: &Range<i64>) {

@@ -30,7 +30,7 @@ impl Selection {
         }
     }
 
-    fn selects_visitor(self, rows: &[Row]) -> bool {
+    pub(crate) fn selects_visitor(self, rows: &[Row]) -> bool {
         (!self.has_event || rows.iter().any(|row| row.has(ACTION | EVENT_HIT)))
             && (!self.has_variant || rows.iter().any(|row| row.has(PAGE | VARIANT_HIT)))
     }
@@ -105,6 +105,18 @@ pub(crate) fn each_visit(
         }
         start = end;
     }
+}
+
+/// Iterates over the visits of a visitor, and over the groups of events that belong to no visit. Returns the indices of the events,
+/// and whether they are a visit.
+pub(crate) fn spans_of_visits(rows: &[Row]) -> impl Iterator<Item = (Range<usize>, bool)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let end = (start < rows.len()).then(|| visit_end(rows, start))?;
+        let span = start..end;
+        start = end;
+        Some((span.clone(), is_visit(&rows[span])))
+    })
 }
 
 /// Returns the events of the visit of the event at `index`. If this event belongs to no visit, returns the group of

@@ -18,7 +18,7 @@ use crate::insights::questions::part::Part;
 use crate::insights::questions::plan::{Plan, RowValue};
 use crate::insights::questions::question::Filters;
 use crate::insights::questions::row::{ACTION, PAGE, Row};
-use crate::insights::questions::scan::{ScanSummary, scan_with_values};
+use crate::insights::questions::scan::{ScanSummary, scan_with_summary};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 
@@ -132,8 +132,8 @@ fn count_part(
     let plan = Plan { value: RowValue::Shown, ..plan };
     let mut count = PartCount::new(part, question, limits);
     let mut summary = ScanSummary { values: Values::undivided(TEXTS_BYTES_MIN), ..ScanSummary::default() };
-    scan_with_values(ScannedFiles::all(columns), &plan, limits, &mut summary, &mut |_, rows, values| {
-        count.add_visitor(rows, values);
+    scan_with_summary(ScannedFiles::all(columns), &plan, limits, &mut summary, &mut |_, rows, summary| {
+        count.add_visitor(rows, &summary.values);
     })
     .map_err(|error| match error {
         // More parts of the variants would not help, because each pass has all texts.

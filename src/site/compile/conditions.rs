@@ -1,6 +1,7 @@
 //! Compiles audiences and conditions to programs, over the vocabulary of profile paths.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
@@ -8,12 +9,14 @@ use super::operands;
 use crate::condition::program::Program;
 use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
+use crate::nearest::nearest;
 use crate::nfc;
 use crate::site::profile_fields::{self, ProfileField};
 use crate::site::snapshot::format::{self, Audience};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::pattern::Name;
 use crate::site::source::read::Source;
-use crate::site::source::types::{Audiences, Groups};
+use crate::site::source::types::{Audiences, Goal, Groups};
 
 const AUDIENCES_FILE: &str = "audiences.json";
 
@@ -30,6 +33,7 @@ impl<'s> ConditionCompiler<'s> {
         let words = ProfileVocabulary {
             audiences: source.audiences.as_ref(),
             groups: source.groups.as_ref(),
+            goals: source.site.as_ref().map(|site| &site.goals),
             sees_url: Cell::new(false),
         };
         let mut conditions = Self { vocabulary: words, patterns: Vec::new(), audiences: Vec::new() };
@@ -175,11 +179,35 @@ pub(super) fn parse_condition(
 struct ProfileVocabulary<'s> {
     audiences: Option<&'s Audiences>,
     groups: Option<&'s Groups>,
+    goals: Option<&'s BTreeMap<Name, Goal>>,
     sees_url: Cell<bool>,
+}
+
+/// The begin of the path of a goal.
+const GOALS: &str = "goals.";
+
+impl ProfileVocabulary<'_> {
+    /// Returns the path of the event or the page that `goals.<key>` abbreviates, also with a member such as `.count`.
+    fn path_of_goal(&self, path: &str) -> Result<String, Option<String>> {
+        let rest = &path[GOALS.len()..];
+        let (key, member) = rest.split_once('.').map_or((rest, ""), |(key, _)| rest.split_at(key.len()));
+        let Some(goals) = self.goals else { return Ok(format!("events.{rest}")) };
+        let Some(goal) = goals.get(key) else {
+            let known = goals.keys().map(|key| &**key);
+            return Err(nearest(key, known).map(|nearest| format!("{GOALS}{nearest}{member}")));
+        };
+        // A goal without an event or page is reported already.
+        let event = goal.event.as_ref().map(|name| format!("events.{name}{member}"));
+        let page = goal.page.as_ref().map(|page| format!("pages.{page}{member}"));
+        if goal.tests.is_empty() { Ok(event.or(page).unwrap_or_default()) } else { Err(None) }
+    }
 }
 
 impl Vocabulary for ProfileVocabulary<'_> {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
+        if path.starts_with(GOALS) {
+            return profile_fields::find_field(&self.path_of_goal(path)?);
+        }
         let field = profile_fields::find_field(path)?;
         let sees_url = ProfileField::from_code(field.code).is_some_and(ProfileField::sees_url);
         self.sees_url.set(self.sees_url.get() || sees_url);
@@ -187,6 +215,10 @@ impl Vocabulary for ProfileVocabulary<'_> {
     }
 
     fn expected_paths(&self, unknown_path: &str) -> String {
+        if unknown_path.starts_with(GOALS) {
+            return "a goal of `site.json` without `where`, because a profile has no properties of events"
+                .to_owned();
+        }
         profile_fields::describe_paths(unknown_path)
     }
 

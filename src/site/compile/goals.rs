@@ -2,24 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX};
+use crate::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX};
 use crate::nfc;
-use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES};
+use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, parse_window_ms};
 use crate::site::goals::{PropertyPath, SiteGoal, SiteGoals};
-use crate::site::snapshot::format::Experiment;
+use crate::site::snapshot::format::{self, Experiment};
 use crate::site::source::diagnostics::{Diagnostics, join_token};
 use crate::site::source::pattern::Name;
 use crate::site::source::types;
 
 const _: () = assert!(GOALS_MAX + EXPERIMENT_VALUES_MAX <= u128::BITS as usize, "one bit for each goal");
 
-/// Returns the goals of a site, and after them those of experiments with a value, in the form of a snapshot. Reports invalid
-/// goals.
+/// Compiles the goals of a site, and after them those of experiments with a value. Reports invalid goals.
 pub(super) fn compile_goals(
     site: &types::Site,
     experiments: &[Experiment],
     diagnostics: &mut Diagnostics,
-) -> String {
+) -> format::Goals {
     if site.goals.len() > GOALS_MAX {
         let expected = format!("at most {GOALS_MAX} goals");
         diagnostics.add_titled("site.json", "/goals", "too many goals", expected, site.goals.len());
@@ -46,7 +45,23 @@ pub(super) fn compile_goals(
         diagnostics.add_titled("site.json", "", "too many values of experiments", expected, values.len());
     }
     goals.extend(values);
-    SiteGoals::to_text(&goals)
+    format::Goals {
+        list: SiteGoals::to_text(&goals),
+        attribution_window_ms: attribution_window_ms(site, diagnostics),
+        attributes_first: site.attribution.model == types::AttributionModel::First,
+    }
+}
+
+/// Returns the window of the attribution, in milliseconds. Reports an invalid one.
+fn attribution_window_ms(site: &types::Site, diagnostics: &mut Diagnostics) -> i64 {
+    let window = &site.attribution.window;
+    let parsed = parse_window_ms(window).filter(|window_ms| *window_ms <= ATTRIBUTION_MS_MAX);
+    parsed.unwrap_or_else(|| {
+        let expected = "a whole number of s, m, h or d, such as \"30d\", at most 366 days";
+        let actual = format!("{window:?}");
+        diagnostics.add_titled("site.json", "/attribution/window", "invalid window", expected, actual);
+        0
+    })
 }
 
 /// Returns the event or the page of a goal. `None` if the goal has both or neither.

@@ -155,6 +155,17 @@ pub struct NamespaceShare {
     pub range: Range,
 }
 
+/// The goals of a site, and the rule that credits their conversions to visits.
+#[derive(Debug, Archive, Serialize)]
+pub struct Goals {
+    /// The goals as JSON. `SiteGoals` reads it.
+    pub list: String,
+    /// The longest time between a visit and a conversion that is credited to it, in milliseconds.
+    pub attribution_window_ms: i64,
+    /// True if conversions are credited to the first visit with a source, and not to the last.
+    pub attributes_first: bool,
+}
+
 /// The holdout of a site: the visitors that see no experiment, so that the effect of all experiments together can be
 /// measured.
 #[derive(Debug, Archive, Serialize)]

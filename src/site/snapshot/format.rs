@@ -68,7 +68,8 @@ pub(crate) use super::experiment_format::{
     ArchivedRange, ArchivedSiteHoldout, Standing,
 };
 pub use super::experiment_format::{
-    CoverageStep, Experiment, Guardrail, Metrics, Namespace, NamespaceShare, Range, SiteHoldout, phase_hash,
+    CoverageStep, Experiment, Goals, Guardrail, Metrics, Namespace, NamespaceShare, Range, SiteHoldout,
+    phase_hash,
 };
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
@@ -192,8 +193,7 @@ pub struct Site {
     pub namespaces: Vec<Namespace>,
     /// The visitors that see no experiment. `None` if there are none.
     pub holdout: Option<SiteHoldout>,
-    /// The goals of the site, as JSON. `SiteGoals` reads it.
-    pub goals: String,
+    pub goals: Goals,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// The places of all texts of all bodies, in the order in which they were written.

@@ -14,9 +14,9 @@ use super::format::{
 use super::hash_index;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
-    AUDIENCES_MAX, EXPERIMENT_VALUES_MAX, GOALS_MAX, GUARDRAILS_MAX, IGNORED_REFERRERS_MAX, ITEMS_MAX,
-    NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RAMP_STEPS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX,
-    ZONES_MAX,
+    ATTRIBUTION_MS_MAX, AUDIENCES_MAX, EXPERIMENT_VALUES_MAX, GOALS_MAX, GUARDRAILS_MAX,
+    IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RAMP_STEPS_MAX,
+    SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{Cap, Goal, is_margin, is_planned, parse_window_ms};
 use crate::site::goals::{PropertyPath, SiteGoals};
@@ -210,7 +210,10 @@ fn verify_holdout(holdout: &ArchivedSiteHoldout) -> Result<(), &'static str> {
 }
 
 fn verify_goals(site: &ArchivedSite) -> Result<(), &'static str> {
-    match SiteGoals::parse(&site.site, &site.goals) {
+    if !(0..=ATTRIBUTION_MS_MAX).contains(&site.goals.attribution_window_ms.to_native()) {
+        return Err("the window of the attribution is out of range");
+    }
+    match SiteGoals::parse(&site.site, &site.goals.list) {
         Ok(goals) if goals.all().len() <= GOALS_MAX + EXPERIMENT_VALUES_MAX => Ok(()),
         Ok(_) => Err("the site has too many goals"),
         Err(_) => Err("the goals of the site are malformed"),

@@ -47,6 +47,10 @@ fn visitor_condition() -> Value {
             None => properties.insert(path.to_owned(), reference(name)),
         };
     }
+    let key = "^goals\\.[A-Za-z0-9_-]{1,64}";
+    patterns.insert(format!("{key}$"), reference("HistoryTest"));
+    patterns.insert(format!("{key}\\.count$"), reference("ValueTest"));
+    patterns.insert(format!("{key}\\.(first|last)$"), reference("TimeTest"));
     json!({
         "type": "object", "description": "A condition over visitors. All its members must hold.",
         "properties": properties, "patternProperties": patterns, "additionalProperties": false,

@@ -21,6 +21,7 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
         FileKind::Site => vec![json!({
             "$schema": "./s.json", "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
             "hosts": ["b.example"], "ignoredReferrers": ["*.c.example"], "ignoreProviders": false, "holdout": {"share": 0.05, "seed": "q", "rules": true},
+            "attribution": {"window": "7d", "model": "first"},
             "goals": {"a": {"name": "A", "event": "E*", "page": "/p", "value": "properties.v", "currency": "properties.c", "where": {"properties.p.q": {
                 "$eq": "x", "$ne": 1, "$in": [true], "$nin": ["y"], "$gt": 1, "$gte": "a", "$lt": 2.5, "$lte": "b", "$exists": true}}}},
             "timeZone": "UTC", "cookie": "c", "identity": {"verify": "signed"}, "privacy": {"honorGpc": true, "ip": "full", "consentCategories": {"measure": "a", "personalize": ["b", "c"]}}, "bots": "keep",

@@ -7,7 +7,7 @@ use parallax::testing::cli::inspect_snapshot;
 use parallax::testing::condition::program::Program;
 use parallax::testing::condition::{encode, seed_hash};
 use parallax::testing::site::snapshot::format::{
-    ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, CoverageStep, Experiment,
+    ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, CoverageStep, Experiment, Goals,
     HEADER_BYTES, Header, Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query,
     QueryCall, Redirect, Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace,
     phase_hash,
@@ -81,7 +81,7 @@ pub(super) fn site() -> Site {
         }],
         namespaces: Vec::new(),
         holdout: None,
-        goals: "[]".to_owned(),
+        goals: Goals { list: "[]".to_owned(), attribution_window_ms: 0, attributes_first: false },
         sees_url: false,
         pieces: pieces().0,
         queries: vec![query()],

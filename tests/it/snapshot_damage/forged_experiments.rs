@@ -156,9 +156,12 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         &|metrics| metrics.goal = text("page:/thanks"),
         &|metrics| (metrics.goal, metrics.value) = (text("event:page:x"), text("properties.revenue")),
         &|metrics| {
-            (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("p99.9"));
+            (metrics.goal, metrics.value, metrics.cap) =
+                (text("a"), text("properties.revenue"), text("p99.9"));
         },
-        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("none")),
+        &|metrics| {
+            (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("none"))
+        },
         &|metrics| metrics.guardrails = vec![rail("Refund", 1.0); GUARDRAILS_MAX - 1],
         &|metrics| metrics.guardrails = vec![rail("Refund", f64::MIN_POSITIVE); GUARDRAILS_MAX],
         &|metrics| metrics.planned = Some(2),
@@ -169,7 +172,7 @@ fn malformed_metrics_of_an_experiment_are_refused() {
     for change in valid {
         request_everything(open_site(&with(change)).expect("the snapshot opens"));
     }
-    let forged: [&dyn Fn(&mut Metrics); 19] = [
+    let forged: [&dyn Fn(&mut Metrics); 21] = [
         &|metrics| metrics.goal = text(""),
         &|metrics| metrics.goal = text("event:"),
         &|metrics| metrics.goal = text("page:thanks"),
@@ -180,7 +183,9 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         &|metrics| (metrics.goal, metrics.currency) = (text("a"), text("properties.currency")),
         &|metrics| (metrics.goal, metrics.value) = (text("page:/a"), text("properties.revenue")),
         &|metrics| (metrics.goal, metrics.value) = (text("a"), text("price")),
-        &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("p100")),
+        &|metrics| {
+            (metrics.goal, metrics.value, metrics.cap) = (text("a"), text("properties.revenue"), text("p100"))
+        },
         &|metrics| (metrics.goal, metrics.value, metrics.cap) = (text("a"), None, text("p99")),
         &|metrics| metrics.guardrails = vec![rail("Refund", 0.1); GUARDRAILS_MAX + 1],
         &|metrics| metrics.guardrails = vec![rail("", 0.1)],

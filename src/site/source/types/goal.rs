@@ -36,6 +36,41 @@ pub struct Goal {
     pub currency: Option<PropertyPath>,
 }
 
+/// The visit to which conversions are credited if their own visit has no source.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Attribution {
+    /// The longest time between a visit and a conversion that is credited to it, such as `30d`: a whole number of `s`, `m`, `h` or
+    /// `d`, at most 366 days.
+    #[serde(default = "thirty_days")]
+    pub window: String,
+    /// The model.
+    #[serde(default)]
+    #[schemars(extend("default" = "last"))]
+    pub model: AttributionModel,
+}
+
+impl Default for Attribution {
+    fn default() -> Self {
+        Self { window: thirty_days(), model: AttributionModel::Last }
+    }
+}
+
+fn thirty_days() -> String {
+    "30d".to_owned()
+}
+
+/// The visit that a conversion is credited to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AttributionModel {
+    /// The visit of the conversion, if it has a source, else the latest earlier visit with a source.
+    #[default]
+    Last,
+    /// The earliest visit with a source.
+    First,
+}
+
 /// The path of a property, for the schema of a [`PropertyPath`].
 #[derive(JsonSchema)]
 #[schemars(inline, extend("pattern" = PROPERTY.regex))]

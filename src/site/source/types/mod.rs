@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 
 use super::pattern::Name;
 pub(crate) use experiment::{AuthoredCap, AuthoredCoverage, CoverageStep, Experiment, Guardrail};
-pub(crate) use goal::Goal;
+pub(crate) use goal::{AttributionModel, Goal};
 pub(crate) use query::{Param, ParamKind, Query, Scalar};
 pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,

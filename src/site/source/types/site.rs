@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::experiment::Share;
-use super::goal::Goal;
+use super::goal::{Attribution, Goal};
 use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
@@ -52,6 +52,9 @@ pub struct Site {
     /// The events and pages that visitors should reach, by key.
     #[serde(default)]
     pub goals: BTreeMap<Name, Goal>,
+    /// The visit to which conversions are credited if their own visit has no source.
+    #[serde(default)]
+    pub attribution: Attribution,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     pub time_zone: String,

@@ -1,0 +1,135 @@
+//! Writes the SQL that counts conversions.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use super::goal_sql::{amount, currency, exists, goal_condition};
+use super::question::{Group, Question};
+use super::site::SiteFacts;
+use super::sql::{event_conditions, instant, visitor_conditions};
+use crate::insights::channels::channel_sql;
+use crate::site::goals::SiteGoal;
+
+/// A table of credited events.
+#[derive(Clone, Copy)]
+pub(crate) struct CreditedTable<'t> {
+    /// The end of the names of the tables `numbered_NAME` and `visits_NAME`.
+    pub name: &'t str,
+    pub range: &'t Range<i64>,
+}
+
+/// Adds the table `credited_NAME`: each event of a range, with the visit to which it is credited, and the `value` of this visit or of
+/// the event.
+pub(crate) fn add_credited(
+    sql: &mut String,
+    table: CreditedTable<'_>,
+    question: &Question,
+    site: &SiteFacts,
+) {
+    let CreditedTable { name, range } = table;
+    let seconds = site.attribution.window_ms / 1_000;
+    let from = instant(range.start);
+    let own = "own.visit_source is not null and own.visit_source <> '(direct)'";
+    let credit = match site.attribution.is_first {
+        true => "coalesce(min(c.visit), any_value(t.visit))".to_owned(),
+        false => {
+            format!("if(any_value({own}), any_value(t.visit), coalesce(max(c.visit), any_value(t.visit)))")
+        }
+    };
+    let column = own_column(question.of);
+    let _ = write!(
+        sql,
+        ",
+touches_{name} as (
+  select *, max(visit) over (partition by visitor order by ts, seq rows between unbounded preceding and current row) as begun,
+    last_value(if(type = 'page' and visit > 0, {column}, null) ignore nulls)
+      over (partition by visitor, visit order by ts, seq rows between unbounded preceding and current row) as page_value
+  from numbered_{name} where visitor is not null),
+credits_{name} as (
+  select t.seq, {credit} as credit
+  from touches_{name} t left join visits_{name} own on own.visitor = t.visitor and own.visit = t.visit
+    left join visits_{name} c on c.visitor = t.visitor and c.visit <= t.begun and c.visit <> t.visit and c.visit > 0
+      and c.visit_source is not null and c.visit_source <> '(direct)' and c.began >= t.ts - interval {seconds} second
+  where t.ts >= {from} group by t.seq),
+credited_{name} as (
+  select n.*, {} as value
+  from touches_{name} n join credits_{name} using (seq) left join visits_{name} v on v.visitor = n.visitor and v.visit = credit
+  where n.ts >= {from}",
+        credited_value(question.of),
+    );
+    for condition in event_conditions(&question.filters) {
+        let _ = write!(
+            sql,
+            "\n    and {}",
+            condition.replace("v.visit_source", "coalesce(v.visit_source, '(direct)')")
+        );
+    }
+    for condition in visitor_conditions(&question.filters, range) {
+        let _ = write!(sql, "\n    and {condition}");
+    }
+    sql.push(')');
+}
+
+/// Returns the column with the own value of an event. For a group of visits it is not used.
+fn own_column(group: Group) -> &'static str {
+    match group {
+        Group::Page => "path",
+        group if group.is_of_visit() => "null",
+        group => group.name(),
+    }
+}
+
+/// Returns the value to which an event is credited.
+fn credited_value(group: Group) -> String {
+    match group {
+        Group::Source => "coalesce(v.visit_source, '(direct)')".to_owned(),
+        Group::Channel => channel_sql(
+            "coalesce(v.visit_source, '(direct)')",
+            "v.visit_medium",
+            "coalesce(v.visit_is_tagged, false)",
+        ),
+        Group::Entry | Group::Exit => format!("v.{}", group.name()),
+        group if group.is_of_visit() => format!("v.visit_{}", group.name()),
+        group => format!("coalesce(n.{}, n.page_value)", own_column(group)),
+    }
+}
+
+/// Returns the queries that count the credited visitors and the conversions of each goal. `key` is the column by which they group. The
+/// columns after `part` and the key are: conversions, values that are no amounts, visitors with a conversion, credited visitors. The
+/// queries of amounts have there: the number of amounts, nothing, the sum in units of 10^-4, nothing. Their part has the currency.
+pub(crate) fn conversion_queries(
+    table: &str,
+    part: &str,
+    key: Option<&str>,
+    goals: &[&SiteGoal],
+) -> Vec<String> {
+    let group = key.map_or_else(String::new, |key| format!(" group by {key}"));
+    let and_key = key.map_or_else(String::new, |key| format!(", {key}"));
+    let key = key.unwrap_or("null");
+    // An overview has one column more than a list.
+    let last = if key == "value" || part == "total" { "" } else { ", null" };
+    let mut queries = vec![format!(
+        "select '{part} credited', {key}, null, null, null, count(distinct c.visitor){last} from {table} c{group}"
+    )];
+    for (number, goal) in goals.iter().enumerate() {
+        let condition = goal_condition(goal, "c");
+        let Some(path) = &goal.value else {
+            queries.push(format!(
+                "select '{part} goal {number}', {key}, count(*), 0, count(distinct c.visitor), null{last} from {table} c where {condition}{group}"
+            ));
+            continue;
+        };
+        let amount = amount(path, "c");
+        let is_ignored = format!("{} and {amount} is null", exists(path, "c"));
+        let currency = goal.currency.as_ref().map_or_else(|| "''".to_owned(), |path| currency(path, "c"));
+        queries.push(format!(
+            "select '{part} goal {number}', {key}, count(*), count(*) filter (where {is_ignored}), count(distinct c.visitor), null{last}
+  from {table} c where {condition}{group}"
+        ));
+        queries.push(format!(
+            "select '{part} amounts {number} ' || coalesce({currency}, ''), {key}, count(*), null, cast(sum({amount}) * 10000 as bigint), null{last}
+  from {table} c where {condition} and {amount} is not null group by coalesce({currency}, ''){and_key}"
+        ));
+    }
+    queries
+}

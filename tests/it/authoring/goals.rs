@@ -1,0 +1,161 @@
+//! The goals of a site: their errors, their limits, and conditions that name one.
+
+use parallax::testing::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX};
+use parallax::testing::site::compile::compile;
+use parallax::testing::site::source::read::read;
+use serde_json::{Map, Value, json};
+
+use super::{files, line};
+
+/// Compiles a site with these members, audiences and experiments. Returns the lines of a report of its errors.
+fn lines(members: &Value, audiences: &Value, experiments: &[Value]) -> Vec<String> {
+    let mut site = json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme" });
+    site.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+    let zone = |experiment: &Value| json!({ "default": [], "variants": { "b": [] }, "rules": [{ "experiment": experiment }] });
+    let zones: Map<String, Value> =
+        experiments.iter().enumerate().map(|(n, experiment)| (format!("z{n}"), zone(experiment))).collect();
+    let page = json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": zones } });
+    let [site, audiences, page] = [&site, audiences, &page].map(ToString::to_string);
+    let files = files(&[("site.json", &site), ("audiences.json", &audiences), ("routes/index.json", &page)]);
+    let (source, diagnostics) = read(&files, &|_, _| {});
+    match compile(&source, diagnostics, 1, &|_, _| {}) {
+        Ok(_) => Vec::new(),
+        Err(mistakes) => mistakes.report(&files).diagnostics.iter().map(line).collect(),
+    }
+}
+
+fn goal(more: Value) -> Value {
+    let mut goal = json!({ "name": "G", "event": "Order Placed" });
+    goal.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    goal
+}
+
+fn of_goal(goal: &Value) -> Vec<String> {
+    lines(&json!({ "goals": { "g": goal } }), &json!({}), &[])
+}
+
+#[test]
+fn each_wrong_goal_is_reported_at_its_place() {
+    for (goal, expected) in [
+        (json!({ "name": "G" }), "/goals/g | either `event` or `page` | neither"),
+        (goal(json!({ "page": "/" })), "/goals/g | either `event` or `page` | both"),
+        (json!({ "name": "G", "page": "/a?b" }), "/goals/g/page | a path without `?` and `#` | /a?b"),
+        (
+            json!({ "name": "G", "page": "a" }),
+            "/goals/g/page | a path that begins with `/` | the string \"a\"",
+        ),
+        (
+            goal(json!({ "currency": "properties.c" })),
+            "/goals/g/currency | a `value` too, because it has the currency | no `value`",
+        ),
+        (
+            goal(json!({ "value": "revenue" })),
+            "/goals/g/value | a property of events such as `properties.form` | the string \"revenue\"",
+        ),
+        (
+            goal(json!({ "where": { "properties.a": {} } })),
+            "/goals/g/where/properties.a | at least one operator such as `$eq` | none",
+        ),
+        (
+            goal(json!({ "where": { "properties.a": { "$gt": true } } })),
+            "/goals/g/where/properties.a/$gt | a string or a number | the boolean true",
+        ),
+    ] {
+        let found = of_goal(&goal);
+        assert!(found.len() == 1 && found[0].ends_with(expected), "{goal}: {found:?}, expected {expected}");
+    }
+}
+
+#[test]
+fn a_site_has_so_many_goals_tests_and_values_and_no_more() {
+    let tests = |count: usize| {
+        let tests: Map<String, Value> =
+            (0..count).map(|n| (format!("properties.p{n}"), json!({ "$exists": true }))).collect();
+        of_goal(&goal(json!({ "where": tests })))
+    };
+    assert_eq!([tests(GOAL_TESTS_MAX - 1), tests(GOAL_TESTS_MAX)], [Vec::<String>::new(), Vec::new()]);
+    assert!(tests(GOAL_TESTS_MAX + 1)[0].contains("at most 16 properties"));
+    let goals = |count: usize| {
+        let goals: Map<String, Value> = (0..count).map(|n| (format!("g{n}"), goal(json!({})))).collect();
+        lines(&json!({ "goals": goals }), &json!({}), &[])
+    };
+    assert_eq!([goals(GOALS_MAX - 1), goals(GOALS_MAX)], [Vec::<String>::new(), Vec::new()]);
+    assert!(goals(GOALS_MAX + 1)[0].contains("at most 64 goals"));
+    let values = |count: usize| {
+        let experiment = |n: usize| json!({ "key": format!("e{n}"), "variants": ["default", "b"], "goal": "Order", "value": format!("properties.p{n}") });
+        lines(&json!({}), &json!({}), &(0..count).map(experiment).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        [values(EXPERIMENT_VALUES_MAX - 1), values(EXPERIMENT_VALUES_MAX)],
+        [Vec::<String>::new(), Vec::new()]
+    );
+    assert!(values(EXPERIMENT_VALUES_MAX + 1)[0].contains("at most 64 different values"));
+    let window = |window_ms: i64| {
+        lines(&json!({ "attribution": { "window": format!("{}s", window_ms / 1_000) } }), &json!({}), &[])
+    };
+    assert_eq!(
+        [window(ATTRIBUTION_MS_MAX - 1_000), window(ATTRIBUTION_MS_MAX)],
+        [Vec::<String>::new(), Vec::new()]
+    );
+    assert!(window(ATTRIBUTION_MS_MAX + 1_000)[0].contains("at most 366 days"));
+}
+
+#[test]
+fn a_condition_may_name_a_goal_that_profiles_can_decide() {
+    let goals = json!({ "goals": {
+        "order": goal(json!({})),
+        "shop": { "name": "Shop", "page": "/shop*" },
+        "lead": goal(json!({ "where": { "properties.form": { "$eq": "demo" } } })),
+    } });
+    let audience = |when: Value| lines(&goals, &json!({ "a": { "when": when } }), &[]);
+    for when in [
+        json!({ "goals.order": { "$count": { "$gte": 1 } } }),
+        json!({ "goals.order.count": { "$gte": 1 }, "goals.shop.last": { "$within": "7d" } }),
+        json!({ "goals.shop.first": { "$exists": true } }),
+    ] {
+        assert_eq!(audience(when.clone()), [""; 0], "{when}");
+    }
+    for (when, expected) in [
+        (
+            json!({ "goals.lead.count": 1 }),
+            "a goal of `site.json` without `where`, because a profile has no properties of events | `goals.lead.count`",
+        ),
+        (json!({ "goals.ordr.count": 1 }), "| goals.order.count"),
+    ] {
+        let found = audience(when.clone());
+        assert!(found.len() == 1 && found[0].ends_with(expected), "{when}: {found:?}");
+    }
+}
+
+#[test]
+fn the_value_of_an_experiment_is_that_of_its_goal() {
+    let goals =
+        json!({ "goals": { "order": goal(json!({ "value": "properties.net" })), "seen": goal(json!({})) } });
+    let experiment = |more: Value| {
+        let mut experiment = json!({ "key": "e", "variants": ["default", "b"] });
+        experiment.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        lines(&goals, &json!({}), &[experiment])
+    };
+    assert_eq!(experiment(json!({ "goal": "order", "cap": "p95" })), [""; 0]);
+    assert_eq!(
+        experiment(json!({ "goal": "event:order", "value": "properties.x", "currency": "properties.c" })),
+        [""; 0]
+    );
+    for (more, expected) in [
+        (
+            json!({ "goal": "order", "value": "properties.x" }),
+            "/value | no `value`, because the goal of `site.json` has its own | properties.x",
+        ),
+        (
+            json!({ "goal": "seen", "cap": "p95" }),
+            "/cap | a `value` too, because the cap limits it | no `value`",
+        ),
+        (
+            json!({ "goal": "a", "currency": "properties.c" }),
+            "/currency | a `value` too, because it has the currency | no `value`",
+        ),
+    ] {
+        let found = experiment(more.clone());
+        assert!(found.len() == 1 && found[0].ends_with(expected), "{more}: {found:?}");
+    }
+}
