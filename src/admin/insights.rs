@@ -1,5 +1,6 @@
-//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/experiments`,
-//! `/insights/experiment` and `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes
+//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/funnel`,
+//! `/insights/retention`, `/insights/paths`, `/insights/engagement`, `/insights/experiments`, `/insights/experiment` and
+//! `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes
 //! `/insights/audiences`, `/insights/enrolments` and `/visitors/records` to their thread.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
@@ -19,7 +20,7 @@ use crate::http::etag::Etag;
 use crate::http::request::Request;
 use crate::ids;
 use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
-use crate::insights::{Answer, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
+use crate::insights::{Answer, JourneySubject, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::log::Queue;
 use crate::problem::{self, Problem};
@@ -364,8 +365,12 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         "experiments" => Topic::Experiments,
         "holdout" => Topic::Holdout,
         "zones" => Topic::Zones,
+        "funnel" => Topic::Journey(JourneySubject::Funnel),
+        "retention" => Topic::Journey(JourneySubject::Retention),
+        "paths" => Topic::Journey(JourneySubject::Paths),
+        "engagement" => Topic::Journey(JourneySubject::Engagement),
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, audiences, experiments, experiment and holdout.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, audiences, experiments, experiment and holdout.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };

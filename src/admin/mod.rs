@@ -182,7 +182,7 @@ impl AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/enrolments, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/audiences, /insights/enrolments, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }

@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use super::{CliError, check_has_log, find_scope, log_read_error, output_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
-    Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits,
-    PARAM_NAMES, Query, ScanError, SiteFacts, SitesGoals, Subject, Topic, ZONES_PARAM_NAMES, answer_over,
-    load_or_draw_key,
+    Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, JourneySubject,
+    KnownSite, Limits, PARAM_NAMES, Query, ScanError, SiteFacts, SitesGoals, Subject, Topic, ZONES_PARAM_NAMES,
+    answer_over, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
 use crate::log::{self, LogError, LogReader};
@@ -38,6 +38,10 @@ All experiments, then the result of one:
 
 The variants that the zones of the front page showed:
   parallax insights data zones site=acme page=/
+
+The visitors that went from the front page to an order, then those that return each week:
+  parallax insights data funnel site=acme step=page:/ step=Order window=7d
+  parallax insights data retention site=acme from=2026-01-05
 
 The last 30 minutes, as JSON:
   parallax insights data live site=acme --format json
@@ -81,6 +85,14 @@ enum QuestionName {
     Live,
     /// The variants that the zones of a page showed, and the events that followed. The parameter 'page' is the path.
     Zones,
+    /// The visitors that reached the steps of a funnel one after the other. The parameter 'step' names a step.
+    Funnel,
+    /// The visitors that returned in the days or weeks after their first event.
+    Retention,
+    /// The pages and events after a page, or before it. The parameter 'page' is the path.
+    Paths,
+    /// The bounce rate, the duration and the pages of visits.
+    Engagement,
     /// All experiments, with their visitors since the last change of their arms.
     Experiments,
     /// The visitors of each arm of an experiment, their split, and the comparison of the arms in each metric.
@@ -99,6 +111,10 @@ impl QuestionName {
             Self::Experiment => Topic::Experiment,
             Self::Holdout => Topic::Holdout,
             Self::Zones => Topic::Zones,
+            Self::Funnel => Topic::Journey(JourneySubject::Funnel),
+            Self::Retention => Topic::Journey(JourneySubject::Retention),
+            Self::Paths => Topic::Journey(JourneySubject::Paths),
+            Self::Engagement => Topic::Journey(JourneySubject::Engagement),
         }
     }
 }
@@ -150,6 +166,10 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
 
 fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
     let known: &[&str] = match question_name {
+        QuestionName::Funnel => JourneySubject::Funnel.param_names(),
+        QuestionName::Retention => JourneySubject::Retention.param_names(),
+        QuestionName::Paths => JourneySubject::Paths.param_names(),
+        QuestionName::Engagement => JourneySubject::Engagement.param_names(),
         QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
         // All but `key`.
         QuestionName::Holdout => &EXPERIMENT_PARAM_NAMES[1..],

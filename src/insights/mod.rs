@@ -7,7 +7,8 @@
 //!
 //! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] answers questions
 //! about page views, and has the code that all kinds of questions share. [`experiment`] answers questions about
-//! experiments. [`zones`] answers questions about the zones of a page. [`query`] chooses the module that answers a
+//! experiments. [`zones`] answers questions about the zones of a page. [`journeys`] answers questions about the events of
+//! visitors one after the other. [`query`] chooses the module that answers a
 //! question. [`engine`] runs the threads `insights` and `columns` of a server.
 //!
 //! Invariants: every number is exact. The recovery of the log does not need this module. The log writer runs no code of
@@ -17,6 +18,7 @@ mod channels;
 mod columns;
 pub(crate) mod engine;
 mod experiment;
+mod journeys;
 mod query;
 mod questions;
 pub mod statistics;
@@ -40,6 +42,11 @@ pub use experiment::{
     ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, Places, PublishedExperiment,
     UNKNOWN_ARMS_MAX,
 };
+pub(crate) use journeys::JourneySubject;
+pub use journeys::{
+    EngagementQuestion, EventSelection, FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion,
+    JourneyQuestion, PATHS_LEVELS, PATHS_LIMIT_MAX, PathsQuestion, RETENTION_BUCKETS_MAX, RetentionQuestion,
+};
 pub(crate) use query::Topic;
 pub use query::{Query, answer_cached, answer_over};
 pub(crate) use questions::answer::write_csv;
@@ -50,5 +57,6 @@ pub(crate) use questions::question::PARAM_NAMES;
 pub use questions::question::{Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, Question, QuestionError, Subject};
 pub use questions::sealed::{AnswerCache, LogColumns};
 pub use questions::site::{Attribution, SiteFacts};
+pub use questions::steps::{Step, StepEvent};
 pub(crate) use zones::ZONES_PARAM_NAMES;
 pub use zones::{ZONES_LIMIT_MAX, ZonesQuestion};

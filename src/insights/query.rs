@@ -6,6 +6,7 @@ use super::columns::reader::Columns;
 use super::experiment::{
     ExperimentQuestion, ExperimentsQuestion, KnownSite, answer_experiment, answer_experiments,
 };
+use super::journeys::{JourneyQuestion, JourneySubject, answer_journey};
 use super::questions::answer::{self, Answer, AnsweredLog, CountedLog};
 use super::questions::ask::{Source, ask};
 use super::questions::calendar::Zone;
@@ -24,6 +25,7 @@ pub enum Query {
     Experiment(Box<ExperimentQuestion>),
     Zones(ZonesQuestion),
     Experiments(ExperimentsQuestion),
+    Journey(JourneyQuestion),
 }
 
 /// The endpoint to which a question is sent.
@@ -38,6 +40,7 @@ pub(crate) enum Topic {
     Experiments,
     /// The zones of a page.
     Zones,
+    Journey(JourneySubject),
 }
 
 impl Query {
@@ -48,6 +51,7 @@ impl Query {
             Self::Experiment(question) => &question.range,
             Self::Experiments(question) => &question.range,
             Self::Zones(question) => &question.range,
+            Self::Journey(question) => question.range(),
         }
     }
 
@@ -82,6 +86,9 @@ impl Query {
             Topic::Zones => {
                 let zones = |page: &str| site.zones(page);
                 ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
+            }
+            Topic::Journey(subject) => {
+                JourneyQuestion::parse(subject, pairs, zone, now_ms).map(Self::Journey)
             }
             Topic::Experiments => {
                 let has_site_holdout = site.holdout().is_known();
@@ -156,10 +163,12 @@ fn answer_from(
             let counts = count_zones(&files, question, site, limits)?;
             write_zones(question, site, &counts, make_answered_log())
         }
+        Query::Journey(question) => answer_journey(question, site, &mut source, limits, &make_answered_log)?,
     };
     let values = match query {
         Query::Views(question) => filter_values(&question.filters),
         Query::Experiment(question) => question.named_values(),
+        Query::Journey(question) => question.named_values(),
         Query::Experiments(_) | Query::Zones(_) => Vec::new(),
     };
     add_unknown(&mut answer, &files, values, limits)?;

@@ -12,6 +12,8 @@ mod visits;
 mod lists;
 // Zones: shown variants, and the events that followed.
 mod zones;
+// Journeys: funnels.
+mod journeys;
 // Counts over sealed segments that are kept for the next answer, against a naive count.
 mod kept;
 // Hours, days, weeks and months in time zones.

@@ -162,12 +162,16 @@ fn the_profile_of_a_node_has_the_position_in_the_stream() {
 
 /// The targets of the admin address whose answers cover the log, and those whose answers cover the profiles. The visitor has
 /// the record with the seq 1.
-const OF_LOG: [&str; 10] = [
+const OF_LOG: [&str; 14] = [
     "/insights/overview?site=fjell",
     "/insights/overview?site=fjell&of=page&of=source",
     "/insights/top?site=fjell&of=page",
     "/insights/live?site=fjell",
     "/insights/zones?site=fjell&page=/",
+    "/insights/funnel?site=fjell&step=page:/&step=screen",
+    "/insights/retention?site=fjell",
+    "/insights/paths?site=fjell&page=/",
+    "/insights/engagement?site=fjell",
     "/insights/experiments?site=fjell",
     "/insights/experiment?site=fjell&key=slow-front",
     "/visitors/records?site=fjell&anonId=v1",

@@ -5,7 +5,7 @@
 //! numbers --answer--> JSON, CSV and tables; --sql--> a query that gives the same numbers over an export
 //! ```
 //!
-//! [`credits`] finds the visitor to whom an event of a user belongs. [`sealed`] keeps counts for the next answer.
+//! [`steps`] has the events that a question names. [`credits`] finds the visitor to whom an event of a user belongs. [`sealed`] keeps counts for the next answer.
 
 pub(crate) mod answer;
 pub(crate) mod ask;
@@ -28,6 +28,7 @@ pub(crate) mod scan;
 pub(crate) mod sealed;
 pub(crate) mod site;
 pub(crate) mod sql;
+pub(crate) mod steps;
 pub(crate) mod unknown;
 pub(crate) mod values;
 pub(crate) mod visits;

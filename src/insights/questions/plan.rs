@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::part::Part;
 use super::question::{Filters, Group};
 use super::site::SiteFacts;
+use super::steps::Step;
 
 /// The kind of value that each row of a question gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) enum RowValue {
     Of(Group),
     /// The variants of a page event, and the name of any other event.
     Shown,
+    /// The path of a page event, and the name of any other event.
+    Visited,
 }
 
 /// The rows that a question needs.
@@ -33,6 +36,9 @@ pub(crate) struct Plan<'q> {
     pub needs_variants: bool,
     /// The numbers of the goals of the site that the question counts.
     pub goals: &'q [usize],
+    /// The steps of the question. `order` of a row is the mask of the steps that accept the event. If there are no steps,
+    /// the scan does not set `order`.
+    pub steps: &'q [Step],
 }
 
 impl<'q> Plan<'q> {
@@ -53,6 +59,7 @@ impl<'q> Plan<'q> {
             value_part: Part::WHOLE,
             needs_variants: false,
             goals: &[],
+            steps: &[],
         }
     }
 }

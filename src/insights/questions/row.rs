@@ -35,7 +35,8 @@ const FLAG_BITS: u32 = 16;
 pub(crate) struct Row {
     /// The value of the row, as an index into [`Values`](super::values::Values).
     pub value: u32,
-    /// The number of the event in the order of the log. 0 if the question does not need this order.
+    /// The number of the event in the order of the log, or the mask of the steps of the plan that accept the event. 0 if the
+    /// question needs neither.
     pub order: u32,
     /// The time in milliseconds, shifted by [`FLAG_BITS`], and the flags.
     key: i64,

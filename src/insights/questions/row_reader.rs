@@ -8,6 +8,7 @@ use super::row::{
     SOURCE_HIT, VARIANT_HIT,
 };
 use super::site::SiteFacts;
+use super::steps::step_mask;
 use super::values::{NO_VALUE, TextNumbers, Values};
 use crate::insights::channels::{
     Channel, channels_of_medium, channels_of_source, first_decided, is_referral_medium,
@@ -101,6 +102,11 @@ enum ValueRule {
         variants: NumberedColumn,
         events: NumberedColumn,
     },
+    /// The rule of [`RowValue::Visited`].
+    Visited {
+        paths: NumberedColumn,
+        events: NumberedColumn,
+    },
 }
 
 /// A text column. A text gets its number when the first row with this text is read.
@@ -154,6 +160,19 @@ struct ChannelRule {
     values: [u32; Channel::ALL.len()],
 }
 
+/// The masks of the steps that accept an event, by its code in a text column.
+struct StepMasks {
+    /// The index of the text column.
+    column: usize,
+    masks: Vec<u32>,
+}
+
+/// The rule that gives an event the mask of the steps that accept it.
+struct StepRule {
+    paths: StepMasks,
+    events: StepMasks,
+}
+
 /// A reader of one file. It reads the columns that a plan needs.
 pub(crate) struct FileReader {
     times: Block,
@@ -167,6 +186,7 @@ pub(crate) struct FileReader {
     value: ValueRule,
     /// The goals of the rows. `None` if the question counts no goals.
     goals: Option<GoalColumns>,
+    steps: Option<StepRule>,
     kind_flags: [Option<u16>; 256],
     /// The position of each row in the order of the seqs. `None` if the reader does not need positions.
     positions: Option<Block>,
@@ -190,13 +210,37 @@ impl FileReader {
             sources: None,
             value: ValueRule::Nothing,
             goals: None,
+            steps: None,
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
             positions: None,
         };
         reader.add_filters(part_of_file, plan)?;
         reader.add_sources(part_of_file, plan, values)?;
         reader.value = reader.value_rule(part_of_file, plan, values)?;
+        reader.steps = reader.step_rule(part_of_file, plan)?;
         Ok(reader)
+    }
+
+    fn step_rule(
+        &mut self,
+        part_of_file: PartOfFile<'_>,
+        plan: &Plan<'_>,
+    ) -> Result<Option<StepRule>, ColumnFileError> {
+        if plan.steps.is_empty() {
+            return Ok(None);
+        }
+        let mut step_masks = |column| {
+            let index = self.text_column(part_of_file, column)?;
+            let texts = &self.texts[index].texts;
+            let mut masks = vec![0; texts.len()];
+            for (mask, text) in masks.iter_mut().zip(texts).skip(CODE_FIRST as usize) {
+                *mask = step_mask(plan.steps, column, text);
+            }
+            Ok::<_, ColumnFileError>(StepMasks { column: index, masks })
+        };
+        let paths = step_masks(TextColumn::Path)?;
+        let events = step_masks(TextColumn::Event)?;
+        Ok(Some(StepRule { paths, events }))
     }
 
     /// Returns the index of a text column. Opens the column if it is not open yet.
@@ -351,6 +395,7 @@ impl FileReader {
         let group = match plan.value {
             RowValue::Nothing => return Ok(ValueRule::Nothing),
             RowValue::Shown => return self.shown_rule(part_of_file),
+            RowValue::Visited => return self.visited_rule(part_of_file),
             RowValue::Of(group) => group,
         };
         let column = match group {
@@ -431,15 +476,27 @@ impl FileReader {
     }
 
     fn shown_rule(&mut self, part_of_file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
-        let mut numbered = |column, counts_other| {
-            let column = self.text_column(part_of_file, column)?;
-            let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
-            Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
-        };
         // The names of variants that became `(other)` are unknown, so the text `(other)` gets no value.
-        let variants = numbered(TextColumn::Variants, false)?;
-        let events = numbered(TextColumn::Event, true)?;
+        let variants = self.numbered_column(part_of_file, TextColumn::Variants, false)?;
+        let events = self.numbered_column(part_of_file, TextColumn::Event, true)?;
         Ok(ValueRule::Shown { variants, events })
+    }
+
+    fn visited_rule(&mut self, part_of_file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
+        let paths = self.numbered_column(part_of_file, TextColumn::Path, true)?;
+        let events = self.numbered_column(part_of_file, TextColumn::Event, true)?;
+        Ok(ValueRule::Visited { paths, events })
+    }
+
+    fn numbered_column(
+        &mut self,
+        part_of_file: PartOfFile<'_>,
+        column: TextColumn,
+        counts_other: bool,
+    ) -> Result<NumberedColumn, ColumnFileError> {
+        let column = self.text_column(part_of_file, column)?;
+        let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
+        Ok(NumberedColumn { column, numbers })
     }
 
     /// Reads the next block of each column. Returns false if there is no further block.
@@ -505,7 +562,7 @@ impl FileReader {
         let source = self.sources.as_ref().map_or(Source::NONE, |rule| self.source(row, rule));
         flags |= source.flags;
         let value = match &self.value {
-            ValueRule::Nothing | ValueRule::Shown { .. } => NO_VALUE,
+            ValueRule::Nothing | ValueRule::Shown { .. } | ValueRule::Visited { .. } => NO_VALUE,
             ValueRule::Text(column, values) => values[self.texts[*column].code(row)],
             ValueRule::Agent(values) => {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
@@ -513,22 +570,38 @@ impl FileReader {
             ValueRule::Source => source.value,
             ValueRule::Channel(rule) => self.channel(row, rule),
         };
-        Some(Row::new(value, time, flags))
+        let event = Row::new(value, time, flags);
+        Some(match &self.steps {
+            Some(rule) => event.with_order(self.step_mask(row, flags, rule)),
+            None => event,
+        })
     }
 
-    /// Gives an event the number of its value, if the rule is [`ValueRule::Shown`]. `row` is the row of the event in
-    /// the current block. Returns `None` if the rule is [`ValueRule::Shown`] and gives the event no value.
+    fn step_mask(&self, row: usize, flags: u16, rule: &StepRule) -> u32 {
+        let StepMasks { column, masks } = if flags & PAGE != 0 { &rule.paths } else { &rule.events };
+        masks[self.texts[*column].code(row)]
+    }
+
+    /// Gives an event the number of its value, if the rule is [`ValueRule::Shown`] or [`ValueRule::Visited`]. `row` is the
+    /// row of the event in the current block. Returns `None` if the question does not need the event.
     pub(crate) fn with_number(&mut self, row: usize, mut event: Row, values: &mut Values) -> Option<Row> {
-        let ValueRule::Shown { variants, events } = &mut self.value else { return Some(event) };
         let is_page = event.has(PAGE);
-        if !is_page && !event.has(ACTION) || is_page && event.has(REJECTED) {
-            return None;
-        }
-        let NumberedColumn { column, numbers } = if is_page { variants } else { events };
+        let (pages, events) = match &mut self.value {
+            ValueRule::Shown { variants, events } => {
+                if is_page && event.has(REJECTED) || !is_page && !event.has(ACTION) {
+                    return None;
+                }
+                (variants, events)
+            }
+            ValueRule::Visited { paths, events } => (paths, events),
+            _ => return Some(event),
+        };
+        let NumberedColumn { column, numbers } = if is_page { pages } else { events };
         let text = &self.texts[*column];
         let code = text.code(row);
         event.value = numbers.number(code, &text.texts[code], values);
-        (event.value != NO_VALUE).then_some(event)
+        let needs_value = matches!(self.value, ValueRule::Shown { .. });
+        (event.value != NO_VALUE || !needs_value).then_some(event)
     }
 
     fn source(&self, row: usize, rule: &SourceRule) -> Source {

@@ -30,6 +30,7 @@ impl Selection {
         }
     }
 
+    /// Returns whether the filters select the visitor that has these events in the range.
     pub(crate) fn selects_visitor(self, rows: &[Row]) -> bool {
         (!self.has_event || rows.iter().any(|row| row.has(ACTION | EVENT_HIT)))
             && (!self.has_variant || rows.iter().any(|row| row.has(PAGE | VARIANT_HIT)))
@@ -59,6 +60,21 @@ impl<'r> Visit<'r> {
     /// Returns the time of the first event of the visit, if this time is in the range.
     pub(crate) fn began_in_range_ms(&self) -> Option<i64> {
         (is_visit(self.rows) && self.rows.len() == self.in_range.len()).then(|| self.rows[0].time_ms())
+    }
+
+    /// Returns whether the events are a visit. Otherwise they belong to no visit.
+    pub(crate) fn is_visit(&self) -> bool {
+        is_visit(self.rows)
+    }
+
+    /// Returns the events before the end of the range.
+    pub(crate) fn rows(&self) -> &'r [Row] {
+        self.rows
+    }
+
+    /// Returns the events in the range.
+    pub(crate) fn rows_in_range(&self) -> &'r [Row] {
+        self.in_range
     }
 
     /// Iterates over the events that are in the range and that the filters select.
@@ -124,6 +140,13 @@ pub(crate) fn spans_of_visits(rows: &[Row]) -> impl Iterator<Item = (Range<usize
 pub(crate) fn visit_around(rows: &[Row], index: usize) -> &[Row] {
     let start = visit_start(rows, index);
     &rows[start..visit_end(rows, start)]
+}
+
+/// Returns the visit of the event at `index`, or the group of events around it that belong to no visit. All its events count as
+/// events in the range.
+pub(crate) fn visit_of(rows: &[Row], index: usize) -> Visit<'_> {
+    let rows = visit_around(rows, index);
+    Visit { rows, in_range: rows }
 }
 
 /// Returns true if these events are a visit. The first event of a visit has the flag [`OF_VISIT`].

@@ -346,11 +346,11 @@ fn naive_visit(events: &[&Event]) -> NaiveVisit {
     NaiveVisit { began_ms: events[0].time_ms, page }
 }
 
-fn external_host(event: &Event) -> Option<&'static str> {
+pub(super) fn external_host(event: &Event) -> Option<&'static str> {
     event.touch[2].and_then(|referrer| referrer.split('/').nth(2)).filter(|host| *host == "b.example")
 }
 
-fn device_of(event: &Event) -> Option<&'static str> {
+pub(super) fn device_of(event: &Event) -> Option<&'static str> {
     match event.device {
         Device::Mobile => Some("mobile"),
         Device::Desktop => Some("desktop"),

@@ -55,6 +55,7 @@ const GROUPS: &[Group] = &[
     Group { module: "insights::columns", parts: Parts::Files, joined: &[] },
     Group { module: "insights::questions", parts: Parts::Files, joined: &[] },
     Group { module: "insights::experiment", parts: Parts::Files, joined: &[] },
+    Group { module: "insights::journeys", parts: Parts::Files, joined: &[] },
     Group { module: "insights::zones", parts: Parts::Files, joined: &[] },
     Group { module: "site::compile", parts: Parts::Files, joined: &[] },
     Group { module: "record", parts: Parts::Files, joined: &[] },

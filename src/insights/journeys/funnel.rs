@@ -1,0 +1,413 @@
+//! The question about the steps of a funnel.
+
+use std::collections::HashMap;
+
+use super::chain::ChainFinder;
+use super::params::parse_step;
+use super::selection::EventSelection;
+use crate::insights::columns::format::TextColumn;
+use crate::insights::columns::reader::Columns;
+use crate::insights::questions::ask::{count_since_visit_starts, each_value_part};
+use crate::insights::questions::calendar::Zone;
+use crate::insights::questions::limits::{Limits, ScanError, VALUES_SHARE};
+use crate::insights::questions::part::{PARTS_MAX, Part};
+use crate::insights::questions::plan::{Plan, RowValue};
+use crate::insights::questions::question::{Group, LIMIT_DEFAULT, QuestionError, parse_limit, single_value};
+use crate::insights::questions::row::{PAGE, Row};
+use crate::insights::questions::scan::{ScanSummary, scan};
+use crate::insights::questions::sealed::CountResult;
+use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::steps::{PLAN_STEPS_MAX, Step};
+use crate::insights::questions::values::{ELSEWHERE, NO_VALUE};
+use crate::insights::questions::visits::{Selection, Visit, each_visit, visit_of};
+use crate::site::experiment_metrics::parse_window_ms;
+
+/// All parameters of the question except `site`.
+pub(super) const PARAM_NAMES: [&str; 16] = [
+    "step", "window", "per", "by", "limit", "from", "to", "bots", "page", "source", "campaign", "country",
+    "device", "language", "event", "variant",
+];
+/// Minimum number of steps. One step has no step before it, so it is no funnel.
+pub const FUNNEL_STEPS_MIN: usize = 2;
+/// Maximum number of steps. A question with more steps is refused. Longer funnels are hard to read.
+pub const FUNNEL_STEPS_MAX: usize = 8;
+const _: () = assert!(FUNNEL_STEPS_MAX <= PLAN_STEPS_MAX);
+/// Maximum value of `limit`, and so the maximum number of rows in each list. A larger `limit` gets 400. Each step has a list,
+/// so this maximum is smaller than that of `top`.
+pub const FUNNEL_LIMIT_MAX: usize = 1_000;
+/// Memory of one time between two steps, in bytes. The factor 2 is for the free places of a vector that has grown.
+const TIME_BYTES: u64 = 2 * size_of::<i64>() as u64;
+/// Memory of the counts of one value, in bytes, without the times between its steps. The factor 2 is for the free places of the
+/// table.
+const GROUP_BYTES: u64 = 2 * (size_of::<StepCounts>() + FUNNEL_STEPS_MAX * size_of::<Vec<i64>>()) as u64;
+/// Memory of a next page and its count, in bytes. The factor 2 is for the free places of the table.
+const NEXT_BYTES: u64 = 2 * size_of::<(u32, u64)>() as u64;
+/// Minimum memory for the counts of a funnel, in bytes. The counts can always take this memory, even if the memory of Insights
+/// is small.
+const COUNTS_BYTES_MIN: u64 = 64 << 10;
+
+/// A question about the steps of a funnel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunnelQuestion {
+    pub selection: EventSelection,
+    pub steps: Vec<Step>,
+    /// The maximum time between the first and the last step, in milliseconds.
+    pub window_ms: Option<i64>,
+    /// True if all steps must be in one visit, and visits are counted. Otherwise visitors are counted.
+    pub per_visit: bool,
+    /// The value of the first step by which the answer groups.
+    pub by: Option<Group>,
+    /// Maximum number of rows in each list.
+    pub limit: usize,
+}
+
+impl FunnelQuestion {
+    /// Parses the parameters. Ignores unknown parameters. No value is empty.
+    ///
+    /// # Errors
+    /// Returns the error of the first wrong parameter.
+    pub fn parse(pairs: &[(&str, &str)], zone: &Zone, now_ms: i64) -> Result<Self, QuestionError> {
+        let texts = pairs.iter().filter(|(name, _)| *name == "step").map(|(_, text)| *text);
+        let steps = texts.map(|text| parse_step("step", text)).collect::<Result<Vec<_>, _>>()?;
+        if !(FUNNEL_STEPS_MIN..=FUNNEL_STEPS_MAX).contains(&steps.len()) {
+            let expected = format!("{FUNNEL_STEPS_MIN} to {FUNNEL_STEPS_MAX} steps");
+            return Err(QuestionError::invalid("step", &expected, &steps.len().to_string()));
+        }
+        let window_ms = single_value(pairs, "window")?.map(|text| {
+            let expected = "a time of at least one second, such as '14d'";
+            parse_window_ms(text).ok_or_else(|| QuestionError::invalid("window", expected, text))
+        });
+        let limit = single_value(pairs, "limit")?;
+        Ok(Self {
+            selection: EventSelection::parse(pairs, true, zone, now_ms)?,
+            steps,
+            window_ms: window_ms.transpose()?,
+            per_visit: single_value(pairs, "per")?.map_or(Ok(false), parse_per)?,
+            by: single_value(pairs, "by")?.map(parse_by).transpose()?,
+            limit: limit.map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, FUNNEL_LIMIT_MAX))?,
+        })
+    }
+
+    /// Returns whether the answer depends on the beginnings of visits.
+    fn needs_visit_starts(&self, by: Option<Group>) -> bool {
+        self.per_visit || self.selection.filters.select_visits() || by.is_some_and(Group::is_of_visit)
+    }
+}
+
+fn parse_per(text: &str) -> Result<bool, QuestionError> {
+    match text {
+        "visitor" => Ok(false),
+        "visit" => Ok(true),
+        _ => Err(QuestionError::invalid("per", "'visitor' or 'visit'", text)),
+    }
+}
+
+fn parse_by(text: &str) -> Result<Group, QuestionError> {
+    match text {
+        "source" => Ok(Group::Source),
+        "campaign" => Ok(Group::Campaign),
+        "device" => Ok(Group::Device),
+        "country" => Ok(Group::Country),
+        _ => Err(QuestionError::invalid("by", "'source', 'campaign', 'device' or 'country'", text)),
+    }
+}
+
+/// The counts of the steps.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct StepCounts {
+    /// For each step, the number of visitors or visits that reached it.
+    pub reached: [u64; FUNNEL_STEPS_MAX],
+    /// For each step, the times since the step before, in milliseconds.
+    times_ms: Vec<Vec<i64>>,
+}
+
+impl StepCounts {
+    /// Adds a chain. Returns the number of added times.
+    fn add(&mut self, rows: &[Row], chain: &[usize]) -> u64 {
+        self.times_ms.resize(FUNNEL_STEPS_MAX, Vec::new());
+        for (step, index) in chain.iter().enumerate() {
+            self.reached[step] += 1;
+            if step > 0 {
+                self.times_ms[step].push(rows[*index].time_ms() - rows[chain[step - 1]].time_ms());
+            }
+        }
+        chain.len() as u64 - 1
+    }
+
+    /// Computes the median time of each step since the step before, in milliseconds. Drops the times.
+    fn take_medians(&mut self) -> Vec<Option<f64>> {
+        std::mem::take(&mut self.times_ms).into_iter().map(|mut times_ms| median(&mut times_ms)).collect()
+    }
+}
+
+/// Returns the value in the middle of the times. If their number is even, returns the mean of the two in the middle.
+fn median(times_ms: &mut [i64]) -> Option<f64> {
+    let middle = times_ms.len() / 2;
+    let is_even = times_ms.len().is_multiple_of(2);
+    let (lower, upper, _) = (!times_ms.is_empty()).then(|| times_ms.select_nth_unstable(middle))?;
+    let other = if is_even { lower.iter().copied().max()? } else { *upper };
+    Some((other as f64 + *upper as f64) / 2.0)
+}
+
+/// The numbers of the steps of a funnel.
+#[derive(Debug, Default)]
+pub(super) struct StepNumbers {
+    pub reached: [u64; FUNNEL_STEPS_MAX],
+    /// For each step, the median time since the step before, in milliseconds.
+    pub medians_ms: Vec<Option<f64>>,
+}
+
+impl From<StepCounts> for StepNumbers {
+    fn from(mut counts: StepCounts) -> Self {
+        Self { reached: counts.reached, medians_ms: counts.take_medians() }
+    }
+}
+
+/// The visitors or visits that left the funnel after a step.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub count: u64,
+    /// The number of those without a later page.
+    pub exits: u64,
+    /// The next pages, and their numbers. A page without a path is `None`.
+    pub next: Vec<(Option<String>, u64)>,
+    /// The number of pages that are not in `next`.
+    pub more: usize,
+}
+
+/// The counts of a funnel.
+#[derive(Debug, Default)]
+pub(super) struct FunnelCounts {
+    pub total: StepNumbers,
+    /// For each step except the last one, the visitors or visits that left.
+    pub left: Vec<Left>,
+    /// The numbers of each value of `by`.
+    pub groups: Vec<(Option<String>, StepNumbers)>,
+    /// The number of values that are not in `groups`.
+    pub more: usize,
+    /// The number of rows in all files that can have rows in the window.
+    pub rows: u64,
+    /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
+    pub other: [u64; TextColumn::COUNT],
+}
+
+/// Counts the steps.
+///
+/// # Errors
+/// Returns an error if a file is damaged, or if the question takes too much time or memory.
+pub(super) fn count(
+    question: &FunnelQuestion,
+    site: &SiteFacts,
+    columns: &[&Columns],
+    limits: &Limits<'_>,
+) -> Result<FunnelCounts, ScanError> {
+    let mut counts = FunnelCounts::default();
+    for (part, summary) in each_value_part(|part| count_part(question, None, site, columns, limits, part))? {
+        counts.add_total(part, &summary, question.steps.len());
+    }
+    for left in &mut counts.left {
+        left.more += keep_first(&mut left.next, question.limit, |visitors| *visitors);
+    }
+    if question.by.is_some() {
+        for (part, summary) in
+            each_value_part(|part| count_part(question, question.by, site, columns, limits, part))?
+        {
+            counts.add_groups(part, &summary);
+        }
+        counts.more = keep_first(&mut counts.groups, question.limit, |numbers| numbers.reached[0]);
+    }
+    Ok(counts)
+}
+
+/// Sorts rows by their numbers and values, and drops the rows beyond the limit. Returns the number of dropped rows.
+fn keep_first<T>(rows: &mut Vec<(Option<String>, T)>, limit: usize, number: impl Fn(&T) -> u64) -> usize {
+    rows.sort_by(|a, b| {
+        number(&b.1).cmp(&number(&a.1)).then_with(|| (a.0.is_none(), &a.0).cmp(&(b.0.is_none(), &b.0)))
+    });
+    let more = rows.len().saturating_sub(limit);
+    rows.truncate(limit);
+    more
+}
+
+fn count_part(
+    question: &FunnelQuestion,
+    by: Option<Group>,
+    site: &SiteFacts,
+    columns: &[&Columns],
+    limits: &Limits<'_>,
+    value_part: Part,
+) -> Result<(PartCount, ScanSummary), ScanError> {
+    if value_part.count > PARTS_MAX {
+        return Err(ScanError::TooLarge);
+    }
+    let value = RowValue::Of(by.unwrap_or(Group::Page));
+    let plan = Plan { value, value_part, steps: &question.steps, ..question.selection.plan(site) };
+    let needs_start = question.needs_visit_starts(by);
+    let (summary, part) = count_since_visit_starts(columns, plan, needs_start, &mut |plan, is_cut| {
+        let mut counter = FunnelCounter::new(question, by, limits);
+        let mut has_cut = false;
+        let summary = scan(columns, plan, limits, &mut |_, rows| {
+            has_cut = has_cut || is_cut(rows);
+            counter.add_visitor(rows);
+        })?;
+        Ok(CountResult { summary, counts: counter.count, is_cut: has_cut })
+    })?;
+    let bytes_max = counts_bytes_max(limits);
+    if !part.is_full(bytes_max) {
+        Ok((part, summary))
+    } else if by.is_none() && part.times_bytes > bytes_max / 2 {
+        // Parts of the values do not divide the times of all visitors.
+        Err(ScanError::TooLarge)
+    } else {
+        Err(ScanError::TooManyValues)
+    }
+}
+
+/// Returns the memory for the counts of a part. A part whose counts take more is incomplete.
+fn counts_bytes_max(limits: &Limits<'_>) -> u64 {
+    (limits.memory_bytes / VALUES_SHARE).max(COUNTS_BYTES_MIN)
+}
+
+/// The counts of one part of the values.
+#[derive(Debug, Default)]
+struct PartCount {
+    /// The counts of each group, by the number of its value. Without `by`, [`NO_VALUE`] has the counts of all.
+    groups: HashMap<u32, StepCounts>,
+    /// For each step, the number of those that left the funnel after it, by the number of the next page. The number of a page
+    /// without a path is [`NO_VALUE`].
+    next: [HashMap<u32, u64>; FUNNEL_STEPS_MAX],
+    /// For each step, the number of those that left the funnel after it and have no later page.
+    exits: [u64; FUNNEL_STEPS_MAX],
+    /// Memory of the times between steps, in bytes.
+    times_bytes: u64,
+    /// Memory of the groups and of the next pages, in bytes.
+    table_bytes: u64,
+}
+
+/// A counter of the chains of visitors or visits.
+struct FunnelCounter<'q> {
+    question: &'q FunnelQuestion,
+    by: Option<Group>,
+    finder: ChainFinder,
+    bytes_max: u64,
+    count: PartCount,
+}
+
+impl<'q> FunnelCounter<'q> {
+    fn new(question: &'q FunnelQuestion, by: Option<Group>, limits: &Limits<'_>) -> Self {
+        Self {
+            question,
+            by,
+            finder: ChainFinder::new(question.steps.len(), question.window_ms),
+            bytes_max: counts_bytes_max(limits),
+            count: PartCount::default(),
+        }
+    }
+
+    fn add_visitor(&mut self, rows: &[Row]) {
+        let question = self.question;
+        let Some(range) = question.selection.rows_in_range(rows) else { return };
+        if question.per_visit {
+            let selection = Selection::new(&question.selection.filters);
+            each_visit(rows, &question.selection.range, selection, &mut |visit| {
+                if visit.is_visit() {
+                    self.add_events(visit.rows_in_range(), |_| visit_of(visit.rows(), 0));
+                }
+            });
+        } else {
+            let rows = &rows[..range.end];
+            self.add_events(&rows[range.start..], |index| visit_of(rows, range.start + index));
+        }
+    }
+
+    /// Adds the chain of a visitor or of a visit. `visit_of_event` returns the visit of the event at an index.
+    fn add_events<'r>(&mut self, rows: &'r [Row], visit_of_event: impl Fn(usize) -> Visit<'r>) {
+        let Self { question, by, finder, bytes_max, count } = self;
+        if count.is_full(*bytes_max) {
+            return;
+        }
+        let chain = finder.find(rows);
+        let Some(first) = chain.first() else { return };
+        let visit = visit_of_event(*first);
+        if !question.selection.selects(rows[*first], &visit) {
+            return;
+        }
+        let value = match by {
+            None => NO_VALUE,
+            Some(group) if group.is_of_visit() => visit.first_page_value(),
+            Some(_) => rows[*first].value,
+        };
+        if value == ELSEWHERE {
+            return;
+        }
+        count.add_chain(value, rows, chain);
+        if by.is_none() && chain.len() < question.steps.len() {
+            count.add_left(rows, chain);
+        }
+    }
+}
+
+impl PartCount {
+    fn is_full(&self, bytes_max: u64) -> bool {
+        self.times_bytes + self.table_bytes > bytes_max
+    }
+
+    fn add_chain(&mut self, value: u32, rows: &[Row], chain: &[usize]) {
+        let counts = self.groups.entry(value).or_insert_with(|| {
+            self.table_bytes += GROUP_BYTES;
+            StepCounts::default()
+        });
+        self.times_bytes += TIME_BYTES * counts.add(rows, chain);
+    }
+
+    fn add_left(&mut self, rows: &[Row], chain: &[usize]) {
+        let step = chain.len() - 1;
+        match rows[chain[step] + 1..].iter().find(|row| row.has(PAGE)).map(|page| page.value) {
+            None => self.exits[step] += 1,
+            Some(ELSEWHERE) => {}
+            Some(page) => {
+                *self.next[step].entry(page).or_insert_with(|| {
+                    self.table_bytes += NEXT_BYTES;
+                    0
+                }) += 1;
+            }
+        }
+    }
+}
+
+impl FunnelCounts {
+    /// Adds the counts of all visitors. Each part has the same counts, and the next pages of its values.
+    fn add_total(&mut self, mut part: PartCount, summary: &ScanSummary, step_count: usize) {
+        let is_first = self.left.is_empty();
+        if is_first {
+            let total = part.groups.remove(&NO_VALUE).unwrap_or_default();
+            let left = |step: usize| Left {
+                count: total.reached[step] - total.reached[step + 1],
+                exits: part.exits[step],
+                ..Left::default()
+            };
+            self.left = (0..step_count - 1).map(left).collect();
+            self.total = total.into();
+            self.rows = summary.rows;
+            self.other = summary.other;
+        }
+        for (left, next) in self.left.iter_mut().zip(part.next) {
+            let next = next.into_iter().map(|(page, count)| (text_of(page, summary), count));
+            left.next.extend(next.filter(|(page, _)| is_first || page.is_some()));
+        }
+    }
+
+    /// Adds the groups of a part of the values. Each part has the same group without a value.
+    fn add_groups(&mut self, part: PartCount, summary: &ScanSummary) {
+        let is_first = self.groups.is_empty();
+        let groups = part.groups.into_iter().map(|(value, counts)| (text_of(value, summary), counts.into()));
+        self.groups.extend(groups.filter(|(value, _)| is_first || value.is_some()));
+        for (total, other) in self.other.iter_mut().zip(summary.other) {
+            *total = (*total).max(other);
+        }
+    }
+}
+
+fn text_of(value_number: u32, summary: &ScanSummary) -> Option<String> {
+    summary.values.texts.get(value_number as usize).map(|text| text.to_string())
+}

@@ -1,0 +1,68 @@
+//! The events that a question names, such as the steps of a funnel.
+
+use super::unknown::NamedValue;
+use crate::insights::columns::format::TextColumn;
+use crate::site::experiment_metrics::Goal;
+
+/// Maximum number of steps of one question. Each step has a bit of [`Row::order`](super::row::Row::order).
+pub(crate) const PLAN_STEPS_MAX: usize = 32;
+
+/// The events that a step accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepEvent {
+    /// Track and screen events with this name.
+    Named(String),
+    /// Page events on this path.
+    Page(String),
+    /// Page events on a path that begins with this text.
+    PagePrefix(String),
+}
+
+/// A step of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The text of the step in the question.
+    pub text: String,
+    pub event: StepEvent,
+}
+
+impl Step {
+    /// Parses an event name, `event:` and an event name, or `page:` and a path. A final `*` of a path accepts each path
+    /// with this beginning. Returns `None` if the text is none of them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let event = match Goal::parse(text)?.to_owned() {
+            Goal::Event(name) => StepEvent::Named(name),
+            Goal::Page(path) => match path.strip_suffix('*') {
+                Some(prefix) => StepEvent::PagePrefix(prefix.to_owned()),
+                None => StepEvent::Page(path),
+            },
+        };
+        Some(Self { text: text.to_owned(), event })
+    }
+
+    /// Returns whether the step accepts an event with this text in this column.
+    fn accepts(&self, column: TextColumn, text: &str) -> bool {
+        match &self.event {
+            StepEvent::Named(name) => column == TextColumn::Event && text == name,
+            StepEvent::Page(path) => column == TextColumn::Path && text == path,
+            StepEvent::PagePrefix(prefix) => column == TextColumn::Path && text.starts_with(&**prefix),
+        }
+    }
+
+    /// Returns the text that events must have. Returns `None` if events can have different texts.
+    pub(crate) fn named_value(&self, param: &'static str) -> Option<NamedValue<'_>> {
+        let columns: &[TextColumn] = match &self.event {
+            StepEvent::Named(_) => &[TextColumn::Event],
+            StepEvent::Page(_) => &[TextColumn::Path],
+            StepEvent::PagePrefix(_) => return None,
+        };
+        let (StepEvent::Named(text) | StepEvent::Page(text) | StepEvent::PagePrefix(text)) = &self.event;
+        Some(NamedValue { param, value: &self.text, text, columns })
+    }
+}
+
+/// Returns the mask of the steps that accept an event with this text in this column. The first step has the lowest bit.
+pub(crate) fn step_mask(steps: &[Step], column: TextColumn, text: &str) -> u32 {
+    let accepting = steps.iter().enumerate().filter(|(_, step)| step.accepts(column, text));
+    accepting.fold(0, |mask, (number, _)| mask | 1 << number)
+}
