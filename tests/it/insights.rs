@@ -12,8 +12,11 @@ mod visits;
 mod lists;
 // Zones: shown variants, and the events that followed.
 mod zones;
-// Journeys: funnels.
+// Journeys: funnels, retention, visits and paths.
+mod journey_limits;
 mod journeys;
+mod paths;
+mod retention;
 // Counts over sealed segments that are kept for the next answer, against a naive count.
 mod kept;
 // Hours, days, weeks and months in time zones.

@@ -20,6 +20,7 @@ mod forced;
 mod gzip;
 mod histories;
 mod items;
+mod journeys;
 mod known;
 mod library_settings;
 mod listing;

@@ -244,7 +244,7 @@ fn count_part(
     let plan = Plan { value, value_part, steps: &question.steps, ..question.selection.plan(site) };
     let needs_start = question.needs_visit_starts(by);
     let (summary, part) = count_since_visit_starts(columns, plan, needs_start, &mut |plan, is_cut| {
-        let mut counter = FunnelCounter::new(question, by, limits);
+        let mut counter = FunnelCounter::new(question, by, value_part, limits);
         let mut has_cut = false;
         let summary = scan(columns, plan, limits, &mut |_, rows| {
             has_cut = has_cut || is_cut(rows);
@@ -257,6 +257,9 @@ fn count_part(
         Ok((part, summary))
     } else if by.is_none() && part.times_bytes > bytes_max / 2 {
         // Parts of the values do not divide the times of all visitors.
+        Err(ScanError::TooLarge)
+    } else if by.is_some() && part.groups.len() == 1 {
+        // Parts of the values do not divide the times of one value.
         Err(ScanError::TooLarge)
     } else {
         Err(ScanError::TooManyValues)
@@ -288,16 +291,18 @@ struct PartCount {
 struct FunnelCounter<'q> {
     question: &'q FunnelQuestion,
     by: Option<Group>,
+    value_part: Part,
     finder: ChainFinder,
     bytes_max: u64,
     count: PartCount,
 }
 
 impl<'q> FunnelCounter<'q> {
-    fn new(question: &'q FunnelQuestion, by: Option<Group>, limits: &Limits<'_>) -> Self {
+    fn new(question: &'q FunnelQuestion, by: Option<Group>, value_part: Part, limits: &Limits<'_>) -> Self {
         Self {
             question,
             by,
+            value_part,
             finder: ChainFinder::new(question.steps.len(), question.window_ms),
             bytes_max: counts_bytes_max(limits),
             count: PartCount::default(),
@@ -322,7 +327,7 @@ impl<'q> FunnelCounter<'q> {
 
     /// Adds the chain of a visitor or of a visit. `visit_of_event` returns the visit of the event at an index.
     fn add_events<'r>(&mut self, rows: &'r [Row], visit_of_event: impl Fn(usize) -> Visit<'r>) {
-        let Self { question, by, finder, bytes_max, count } = self;
+        let Self { question, by, value_part, finder, bytes_max, count } = self;
         if count.is_full(*bytes_max) {
             return;
         }
@@ -337,7 +342,8 @@ impl<'q> FunnelCounter<'q> {
             Some(group) if group.is_of_visit() => visit.first_page_value(),
             Some(_) => rows[*first].value,
         };
-        if value == ELSEWHERE {
+        // The first part counts the journeys without a value.
+        if value == ELSEWHERE || value == NO_VALUE && by.is_some() && !value_part.is_first() {
             return;
         }
         count.add_chain(value, rows, chain);
@@ -397,11 +403,10 @@ impl FunnelCounts {
         }
     }
 
-    /// Adds the groups of a part of the values. Each part has the same group without a value.
+    /// Adds the groups of a part of the values.
     fn add_groups(&mut self, part: PartCount, summary: &ScanSummary) {
-        let is_first = self.groups.is_empty();
-        let groups = part.groups.into_iter().map(|(value, counts)| (text_of(value, summary), counts.into()));
-        self.groups.extend(groups.filter(|(value, _)| is_first || value.is_some()));
+        let groups = part.groups.into_iter();
+        self.groups.extend(groups.map(|(value, counts)| (text_of(value, summary), counts.into())));
         for (total, other) in self.other.iter_mut().zip(summary.other) {
             *total = (*total).max(other);
         }

@@ -232,7 +232,13 @@ fn count_part(
         })?;
         Ok(CountResult { summary, counts: count, is_cut: has_cut })
     })?;
-    if count.is_full() { Err(ScanError::TooManyValues) } else { Ok((count, summary)) }
+    if !count.is_full() {
+        Ok((count, summary))
+    } else if count.has_one_first() {
+        Err(ScanError::TooLarge)
+    } else {
+        Err(ScanError::TooManyValues)
+    }
 }
 
 /// The paths in one part of the first events.
@@ -246,6 +252,13 @@ impl PartCount {
     /// Returns true if the paths have exceeded their memory. Then they are incomplete.
     fn is_full(&self) -> bool {
         self.paths.len() as u64 * PATH_BYTES > self.bytes_max
+    }
+
+    /// Returns whether all paths have the same first event. Then more parts would not divide them.
+    fn has_one_first(&self) -> bool {
+        let mut firsts = self.paths.keys().map(|path| path[0]);
+        let first = firsts.next();
+        firsts.all(|other| Some(other) == first)
     }
 
     fn add_visitor(&mut self, rows: &[Row], question: &PathsQuestion) {

@@ -116,7 +116,7 @@ paths as (
   left join numbered c on c.visitor = p.visitor and c.visit = p.visit and c.number = p.number {sign} 3
   where n.passes)
 select kind_1, value_1, kind_2, value_2, kind_3, value_3, count(*) as visits from paths
-group by all order by visits desc, all",
+group by all order by visits desc, kind_1, value_1, kind_2, value_2, kind_3, value_3",
         step_condition(&question.page)
     );
     sql

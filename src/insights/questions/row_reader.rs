@@ -63,6 +63,8 @@ struct TextBlock {
     texts: Vec<String>,
     /// The flags of each code.
     flags: Vec<u16>,
+    /// The mask of the steps that accept each code. Empty if the question has no steps in this column.
+    step_masks: Vec<u32>,
 }
 
 impl TextBlock {
@@ -97,15 +99,12 @@ enum ValueRule {
     Agent(Vec<u32>),
     Source,
     Channel(ChannelRule),
-    /// The rule of [`RowValue::Shown`].
-    Shown {
-        variants: NumberedColumn,
+    /// The rule of [`RowValue::Shown`] and [`RowValue::Visited`].
+    Numbered {
+        pages: NumberedColumn,
         events: NumberedColumn,
-    },
-    /// The rule of [`RowValue::Visited`].
-    Visited {
-        paths: NumberedColumn,
-        events: NumberedColumn,
+        /// True if the question does not need rows without a value.
+        needs_value: bool,
     },
 }
 
@@ -160,19 +159,6 @@ struct ChannelRule {
     values: [u32; Channel::ALL.len()],
 }
 
-/// The masks of the steps that accept an event, by its code in a text column.
-struct StepMasks {
-    /// The index of the text column.
-    column: usize,
-    masks: Vec<u32>,
-}
-
-/// The rule that gives an event the mask of the steps that accept it.
-struct StepRule {
-    paths: StepMasks,
-    events: StepMasks,
-}
-
 /// A reader of one file. It reads the columns that a plan needs.
 pub(crate) struct FileReader {
     times: Block,
@@ -186,7 +172,6 @@ pub(crate) struct FileReader {
     value: ValueRule,
     /// The goals of the rows. `None` if the question counts no goals.
     goals: Option<GoalColumns>,
-    steps: Option<StepRule>,
     kind_flags: [Option<u16>; 256],
     /// The position of each row in the order of the seqs. `None` if the reader does not need positions.
     positions: Option<Block>,
@@ -210,37 +195,26 @@ impl FileReader {
             sources: None,
             value: ValueRule::Nothing,
             goals: None,
-            steps: None,
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
             positions: None,
         };
         reader.add_filters(part_of_file, plan)?;
         reader.add_sources(part_of_file, plan, values)?;
         reader.value = reader.value_rule(part_of_file, plan, values)?;
-        reader.steps = reader.step_rule(part_of_file, plan)?;
+        reader.add_steps(part_of_file, plan)?;
         Ok(reader)
     }
 
-    fn step_rule(
-        &mut self,
-        part_of_file: PartOfFile<'_>,
-        plan: &Plan<'_>,
-    ) -> Result<Option<StepRule>, ColumnFileError> {
-        if plan.steps.is_empty() {
-            return Ok(None);
+    fn add_steps(&mut self, part_of_file: PartOfFile<'_>, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
+        for column in [TextColumn::Path, TextColumn::Event].iter().filter(|_| !plan.steps.is_empty()) {
+            let index = self.text_column(part_of_file, *column)?;
+            let TextBlock { texts, step_masks, .. } = &mut self.texts[index];
+            let masks = texts.iter().map(|text| step_mask(plan.steps, *column, text));
+            *step_masks = masks.collect();
+            // No step accepts an absent text or `(other)`.
+            step_masks[..CODE_FIRST as usize].fill(0);
         }
-        let mut step_masks = |column| {
-            let index = self.text_column(part_of_file, column)?;
-            let texts = &self.texts[index].texts;
-            let mut masks = vec![0; texts.len()];
-            for (mask, text) in masks.iter_mut().zip(texts).skip(CODE_FIRST as usize) {
-                *mask = step_mask(plan.steps, column, text);
-            }
-            Ok::<_, ColumnFileError>(StepMasks { column: index, masks })
-        };
-        let paths = step_masks(TextColumn::Path)?;
-        let events = step_masks(TextColumn::Event)?;
-        Ok(Some(StepRule { paths, events }))
+        Ok(())
     }
 
     /// Returns the index of a text column. Opens the column if it is not open yet.
@@ -255,7 +229,7 @@ impl FileReader {
         let texts = part_of_file.columns.texts(column)?;
         let block = Block::new(part_of_file.columns.codes(column, texts.len(), part_of_file.part)?);
         let flags = vec![0; texts.len()];
-        self.texts.push(TextBlock { column, block, texts, flags });
+        self.texts.push(TextBlock { column, block, texts, flags, step_masks: Vec::new() });
         Ok(self.texts.len() - 1)
     }
 
@@ -394,8 +368,8 @@ impl FileReader {
     ) -> Result<ValueRule, ColumnFileError> {
         let group = match plan.value {
             RowValue::Nothing => return Ok(ValueRule::Nothing),
-            RowValue::Shown => return self.shown_rule(part_of_file),
-            RowValue::Visited => return self.visited_rule(part_of_file),
+            RowValue::Shown => return self.numbered_rule(part_of_file, TextColumn::Variants),
+            RowValue::Visited => return self.numbered_rule(part_of_file, TextColumn::Path),
             RowValue::Of(group) => group,
         };
         let column = match group {
@@ -475,28 +449,21 @@ impl FileReader {
         rule.values[channel as usize]
     }
 
-    fn shown_rule(&mut self, part_of_file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
-        // The names of variants that became `(other)` are unknown, so the text `(other)` gets no value.
-        let variants = self.numbered_column(part_of_file, TextColumn::Variants, false)?;
-        let events = self.numbered_column(part_of_file, TextColumn::Event, true)?;
-        Ok(ValueRule::Shown { variants, events })
-    }
-
-    fn visited_rule(&mut self, part_of_file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
-        let paths = self.numbered_column(part_of_file, TextColumn::Path, true)?;
-        let events = self.numbered_column(part_of_file, TextColumn::Event, true)?;
-        Ok(ValueRule::Visited { paths, events })
-    }
-
-    fn numbered_column(
+    fn numbered_rule(
         &mut self,
         part_of_file: PartOfFile<'_>,
-        column: TextColumn,
-        counts_other: bool,
-    ) -> Result<NumberedColumn, ColumnFileError> {
-        let column = self.text_column(part_of_file, column)?;
-        let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
-        Ok(NumberedColumn { column, numbers })
+        page_column: TextColumn,
+    ) -> Result<ValueRule, ColumnFileError> {
+        let mut numbered = |column, counts_other| {
+            let column = self.text_column(part_of_file, column)?;
+            let numbers = TextNumbers::new(self.texts[column].texts.len(), counts_other);
+            Ok::<_, ColumnFileError>(NumberedColumn { column, numbers })
+        };
+        // The names of variants that became `(other)` are unknown, so the text `(other)` of variants gets no value.
+        let has_variants = page_column == TextColumn::Variants;
+        let pages = numbered(page_column, !has_variants)?;
+        let events = numbered(TextColumn::Event, true)?;
+        Ok(ValueRule::Numbered { pages, events, needs_value: has_variants })
     }
 
     /// Reads the next block of each column. Returns false if there is no further block.
@@ -562,7 +529,7 @@ impl FileReader {
         let source = self.sources.as_ref().map_or(Source::NONE, |rule| self.source(row, rule));
         flags |= source.flags;
         let value = match &self.value {
-            ValueRule::Nothing | ValueRule::Shown { .. } | ValueRule::Visited { .. } => NO_VALUE,
+            ValueRule::Nothing | ValueRule::Numbered { .. } => NO_VALUE,
             ValueRule::Text(column, values) => values[self.texts[*column].code(row)],
             ValueRule::Agent(values) => {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
@@ -570,38 +537,30 @@ impl FileReader {
             ValueRule::Source => source.value,
             ValueRule::Channel(rule) => self.channel(row, rule),
         };
-        let event = Row::new(value, time, flags);
-        Some(match &self.steps {
-            Some(rule) => event.with_order(self.step_mask(row, flags, rule)),
-            None => event,
-        })
+        let order = if plan.steps.is_empty() { 0 } else { self.step_mask(row, flags) };
+        Some(Row::new(value, time, flags).with_order(order))
     }
 
-    fn step_mask(&self, row: usize, flags: u16, rule: &StepRule) -> u32 {
-        let StepMasks { column, masks } = if flags & PAGE != 0 { &rule.paths } else { &rule.events };
-        masks[self.texts[*column].code(row)]
+    /// Returns the mask of the steps that accept a row with these flags.
+    fn step_mask(&self, row: usize, flags: u16) -> u32 {
+        let column = if flags & PAGE != 0 { TextColumn::Path } else { TextColumn::Event };
+        let text = self.texts.iter().find(|text| text.column == column && !text.step_masks.is_empty());
+        text.map_or(0, |text| text.step_masks[text.code(row)])
     }
 
-    /// Gives an event the number of its value, if the rule is [`ValueRule::Shown`] or [`ValueRule::Visited`]. `row` is the
-    /// row of the event in the current block. Returns `None` if the question does not need the event.
+    /// Gives an event the number of its value, if the rule is [`ValueRule::Numbered`]. `row` is the row of the event in
+    /// the current block. Returns `None` if the question does not need the event.
     pub(crate) fn with_number(&mut self, row: usize, mut event: Row, values: &mut Values) -> Option<Row> {
+        let ValueRule::Numbered { pages, events, needs_value } = &mut self.value else { return Some(event) };
         let is_page = event.has(PAGE);
-        let (pages, events) = match &mut self.value {
-            ValueRule::Shown { variants, events } => {
-                if is_page && event.has(REJECTED) || !is_page && !event.has(ACTION) {
-                    return None;
-                }
-                (variants, events)
-            }
-            ValueRule::Visited { paths, events } => (paths, events),
-            _ => return Some(event),
-        };
+        if *needs_value && (!is_page && !event.has(ACTION) || is_page && event.has(REJECTED)) {
+            return None;
+        }
         let NumberedColumn { column, numbers } = if is_page { pages } else { events };
         let text = &self.texts[*column];
         let code = text.code(row);
         event.value = numbers.number(code, &text.texts[code], values);
-        let needs_value = matches!(self.value, ValueRule::Shown { .. });
-        (event.value != NO_VALUE || !needs_value).then_some(event)
+        (event.value != NO_VALUE || !*needs_value).then_some(event)
     }
 
     fn source(&self, row: usize, rule: &SourceRule) -> Source {

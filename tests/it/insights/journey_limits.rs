@@ -1,0 +1,128 @@
+//! Journeys: parameters that are refused, limits, and values that no event has.
+
+use serde_json::json;
+
+use parallax::testing::insights::{
+    Columns, CountedLog, EngagementQuestion, FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN,
+    FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, Query, QuestionError, RetentionQuestion,
+    ScanError, answer_over,
+};
+
+use super::Event;
+use super::journeys::ask;
+use super::oracle::{MINUTE_MS, NOW_MS, START_MS, columns, site};
+
+fn funnel(params: &[(&str, &str)]) -> Result<FunnelQuestion, QuestionError> {
+    FunnelQuestion::parse(params, &site().zone, NOW_MS)
+}
+
+/// The two steps of a short funnel.
+const STEPS: [(&str, &str); 2] = [("step", "page:/"), ("step", "page:/a")];
+
+#[test]
+fn a_funnel_has_2_to_8_steps() {
+    let steps = |count: usize| funnel(&vec![("step", "page:/"); count]).map(|question| question.steps.len());
+    let refused = |count: usize| steps(count).map_err(|error| error.param);
+    assert_eq!(refused(FUNNEL_STEPS_MIN - 1), Err("step".to_owned()));
+    assert_eq!(refused(FUNNEL_STEPS_MIN), Ok(FUNNEL_STEPS_MIN));
+    assert_eq!(refused(FUNNEL_STEPS_MIN + 1), Ok(FUNNEL_STEPS_MIN + 1));
+    assert_eq!(refused(FUNNEL_STEPS_MAX - 1), Ok(FUNNEL_STEPS_MAX - 1));
+    assert_eq!(refused(FUNNEL_STEPS_MAX), Ok(FUNNEL_STEPS_MAX));
+    assert_eq!(refused(FUNNEL_STEPS_MAX + 1), Err("step".to_owned()));
+}
+
+#[test]
+fn a_list_of_a_funnel_has_at_most_1000_rows() {
+    let limit = |limit: usize| {
+        let text = limit.to_string();
+        let question = funnel(&[&STEPS[..], &[("limit", &text)]].concat());
+        question.map(|question| question.limit).map_err(|error| error.kind.code)
+    };
+    assert_eq!(limit(FUNNEL_LIMIT_MAX - 1), Ok(FUNNEL_LIMIT_MAX - 1));
+    assert_eq!(limit(FUNNEL_LIMIT_MAX), Ok(FUNNEL_LIMIT_MAX));
+    assert_eq!(limit(FUNNEL_LIMIT_MAX + 1), Err("invalid_limit"));
+}
+
+#[test]
+fn wrong_parameters_of_journeys_are_refused_by_name() {
+    let param = |error: Option<QuestionError>| error.map(|error| error.param);
+    for (name, value) in [
+        ("step", "page:kontakt"),
+        ("step", "event:"),
+        ("window", "soon"),
+        ("window", "0s"),
+        ("per", "week"),
+        ("by", "day"),
+        ("device", "phone"),
+        ("from", "yesterday"),
+        ("bots", "yes"),
+    ] {
+        let error = funnel(&[&STEPS[..], &[(name, value)]].concat()).err();
+        assert_eq!(param(error).as_deref(), Some(name), "{value}");
+    }
+    let zone = site().zone;
+    let retention = |params: &[(&str, &str)]| param(RetentionQuestion::parse(params, &zone, NOW_MS).err());
+    assert_eq!(retention(&[("by", "month")]).as_deref(), Some("by"));
+    assert_eq!(retention(&[("return", "page:a")]).as_deref(), Some("return"));
+    assert_eq!(retention(&[("begin", "a"), ("begin", "b")]).as_deref(), Some("begin"));
+    let paths = |params: &[(&str, &str)]| param(PathsQuestion::parse(params, &zone, NOW_MS).err());
+    assert_eq!(paths(&[]).as_deref(), Some("page"));
+    assert_eq!(paths(&[("page", "kontakt")]).as_deref(), Some("page"));
+    assert_eq!(paths(&[("page", "/"), ("direction", "back")]).as_deref(), Some("direction"));
+    let engagement = |params: &[(&str, &str)]| param(EngagementQuestion::parse(params, &zone, NOW_MS).err());
+    assert_eq!(engagement(&[("by", "minute")]).as_deref(), Some("by"));
+    assert_eq!(engagement(&[("by", "hour"), ("from", "2020-01-01")]).as_deref(), Some("by"));
+}
+
+/// Returns the two pages of a visitor, with this time between them.
+fn visit(number: usize, between_ms: i64) -> [Event; 2] {
+    let anon_id: Option<&'static str> = Some(format!("v{number}").leak());
+    let first = Event { anon_id, ..Event::page(START_MS + number as i64) };
+    [first.clone(), Event { path: Some("/a"), time_ms: first.time_ms + between_ms, ..first }]
+}
+
+#[test]
+fn the_window_includes_a_chain_of_exactly_its_length() {
+    let reached = |between_ms: i64| {
+        let question = funnel(&[&STEPS[..], &[("window", "30m")]].concat()).expect("valid parameters");
+        let answer = ask(JourneyQuestion::Funnel(question), &visit(0, between_ms), &[], 1 << 30);
+        answer["steps"][1]["reached"].clone()
+    };
+    assert_eq!(reached(30 * MINUTE_MS - 1), 1);
+    assert_eq!(reached(30 * MINUTE_MS), 1);
+    assert_eq!(reached(30 * MINUTE_MS + 1), 0);
+}
+
+#[test]
+fn a_funnel_is_refused_if_its_times_exceed_an_eighth_of_the_memory() {
+    let answer = |visitors: usize, memory_bytes: u64| {
+        let events: Vec<Event> = (0..visitors).flat_map(|number| visit(number, number as i64)).collect();
+        let files = columns(&events, &[]);
+        let files: Vec<&Columns> = files.iter().collect();
+        let limits = Limits { memory_bytes, is_over: &|| false };
+        let query = Query::Journey(JourneyQuestion::Funnel(funnel(&STEPS).expect("valid parameters")));
+        answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, &limits)
+    };
+    // A time takes 16 bytes. The counts can always take 64 KiB.
+    let median_ms = |visitors: usize, memory_bytes: u64| {
+        answer(visitors, memory_bytes).expect("an answer").document["steps"][1]["medianMs"].as_f64()
+    };
+    assert_eq!(median_ms(4_000, 8 * (64 << 10)), Some(1_999.5));
+    assert!(matches!(answer(4_097, 8 * (64 << 10)), Err(ScanError::TooLarge)));
+    assert!(matches!(answer(4_097, 64 << 10), Err(ScanError::TooLarge)), "the minimum is not more");
+    assert_eq!(median_ms(4_097, 8 * (128 << 10)), Some(2_048.0));
+}
+
+#[test]
+fn steps_that_no_event_has_are_named() {
+    let params =
+        [("step", "page:/"), ("step", "page:/kontact"), ("step", "Oder Placed"), ("country", "Germany")];
+    let question = funnel(&params).expect("valid parameters");
+    let answer = ask(JourneyQuestion::Funnel(question), &[Event::page(START_MS)], &[], 1 << 30);
+    let unknown = json!([
+        { "filter": "country", "value": "Germany" },
+        { "filter": "step", "value": "page:/kontact" },
+        { "filter": "step", "value": "Oder Placed" },
+    ]);
+    assert_eq!(answer["unknown"], unknown);
+}
