@@ -56,11 +56,11 @@ pub(super) struct VisitSums {
 
 impl VisitSums {
     fn of(visit: &Visit<'_>) -> Self {
-        let rows = visit.rows().iter().filter(|row| row.has(OF_VISIT));
+        let mut rows = visit.rows().iter().filter(|row| row.has(OF_VISIT));
         let views = rows.clone().filter(|row| row.has(PAGE)).count() as u64;
         let actions = rows.clone().filter(|row| row.has(ACTION)).count();
         let first_ms = visit.rows()[0].time_ms();
-        let last_ms = rows.last().map_or(first_ms, |last| last.time_ms());
+        let last_ms = rows.next_back().map_or(first_ms, |last| last.time_ms());
         Self {
             visits: 1,
             bounces: u64::from(views == 1 && actions == 0),

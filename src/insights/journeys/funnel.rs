@@ -33,8 +33,8 @@ pub const FUNNEL_STEPS_MIN: usize = 2;
 pub const FUNNEL_STEPS_MAX: usize = 8;
 const _: () = assert!(FUNNEL_STEPS_MAX <= PLAN_STEPS_MAX);
 /// Maximum value of `limit`, and so the maximum number of rows in each list. A larger `limit` gets 400. Each step has a list,
-/// so this maximum is smaller than that of `top`.
-pub const FUNNEL_LIMIT_MAX: usize = 1_000;
+/// so this maximum is smaller than that of `top`: with paths of 2 KB, the lists take at most 1.4 MB.
+pub const FUNNEL_LIMIT_MAX: usize = 100;
 /// Memory of one time between two steps, in bytes. The factor 2 is for the free places of a vector that has grown.
 const TIME_BYTES: u64 = 2 * size_of::<i64>() as u64;
 /// Memory of the counts of one value, in bytes, without the times between its steps. The factor 2 is for the free places of the
@@ -42,8 +42,8 @@ const TIME_BYTES: u64 = 2 * size_of::<i64>() as u64;
 const GROUP_BYTES: u64 = 2 * (size_of::<StepCounts>() + FUNNEL_STEPS_MAX * size_of::<Vec<i64>>()) as u64;
 /// Memory of a next page and its count, in bytes. The factor 2 is for the free places of the table.
 const NEXT_BYTES: u64 = 2 * size_of::<(u32, u64)>() as u64;
-/// Minimum memory for the counts of a funnel, in bytes. The counts can always take this memory, even if the memory of Insights
-/// is small.
+/// Minimum memory for the times between steps, and minimum memory for the tables of a funnel, in bytes. They can always take
+/// this memory, even if the memory of Insights is small.
 const COUNTS_BYTES_MIN: u64 = 64 << 10;
 
 /// A question about the steps of a funnel.
@@ -201,22 +201,31 @@ pub(super) fn count(
     columns: &[&Columns],
     limits: &Limits<'_>,
 ) -> Result<FunnelCounts, ScanError> {
-    let mut counts = FunnelCounts::default();
-    for (part, summary) in each_value_part(|part| count_part(question, None, site, columns, limits, part))? {
-        counts.add_total(part, &summary, question.steps.len());
-    }
+    let parts = each_value_part(|part| {
+        let (counts, summary) = count_part(question, None, site, columns, limits, part)?;
+        Ok(FunnelCounts::of_steps(counts, &summary, question, part))
+    })?;
+    let mut counts = FunnelCounts::joined(parts);
     for left in &mut counts.left {
         left.more += keep_first(&mut left.next, question.limit, |visitors| *visitors);
     }
     if question.by.is_some() {
-        for (part, summary) in
-            each_value_part(|part| count_part(question, question.by, site, columns, limits, part))?
-        {
-            counts.add_groups(part, &summary);
-        }
-        counts.more = keep_first(&mut counts.groups, question.limit, |numbers| numbers.reached[0]);
+        let groups = each_value_part(|part| {
+            let (counts, summary) = count_part(question, question.by, site, columns, limits, part)?;
+            Ok(FunnelCounts::of_groups(counts, &summary, question))
+        })?;
+        let FunnelCounts { groups, more, other, .. } = FunnelCounts::joined(groups);
+        counts.groups = groups;
+        counts.more = more + keep_first(&mut counts.groups, question.limit, reached_first);
+        // Both scans read the texts of the steps, and each reads the texts of its values.
+        counts.other.iter_mut().zip(other).for_each(|(count, other)| *count = (*count).max(other));
     }
     Ok(counts)
+}
+
+/// Returns the number of visitors or visits that reached the first step.
+fn reached_first(numbers: &StepNumbers) -> u64 {
+    numbers.reached[0]
 }
 
 /// Sorts rows by their numbers and values, and drops the rows beyond the limit. Returns the number of dropped rows.
@@ -243,7 +252,7 @@ fn count_part(
     let value = RowValue::Of(by.unwrap_or(Group::Page));
     let plan = Plan { value, value_part, steps: &question.steps, ..question.selection.plan(site) };
     let needs_start = question.needs_visit_starts(by);
-    let (summary, part) = count_since_visit_starts(columns, plan, needs_start, &mut |plan, is_cut| {
+    let (summary, part) = count_since_visit_starts(columns, plan, needs_start, |plan, is_cut| {
         let mut counter = FunnelCounter::new(question, by, value_part, limits);
         let mut has_cut = false;
         let summary = scan(columns, plan, limits, &mut |_, rows| {
@@ -255,18 +264,15 @@ fn count_part(
     let bytes_max = counts_bytes_max(limits);
     if !part.is_full(bytes_max) {
         Ok((part, summary))
-    } else if by.is_none() && part.times_bytes > bytes_max / 2 {
-        // Parts of the values do not divide the times of all visitors.
-        Err(ScanError::TooLarge)
-    } else if by.is_some() && part.groups.len() == 1 {
-        // Parts of the values do not divide the times of one value.
+    } else if part.times_bytes > bytes_max && part.groups.len() == 1 {
+        // Parts of the values do not divide the times of one group.
         Err(ScanError::TooLarge)
     } else {
         Err(ScanError::TooManyValues)
     }
 }
 
-/// Returns the memory for the counts of a part. A part whose counts take more is incomplete.
+/// Returns the memory for the times of a part, and that for its tables, in bytes. A part that takes more is incomplete.
 fn counts_bytes_max(limits: &Limits<'_>) -> u64 {
     (limits.memory_bytes / VALUES_SHARE).max(COUNTS_BYTES_MIN)
 }
@@ -355,7 +361,7 @@ impl<'q> FunnelCounter<'q> {
 
 impl PartCount {
     fn is_full(&self, bytes_max: u64) -> bool {
-        self.times_bytes + self.table_bytes > bytes_max
+        self.times_bytes > bytes_max || self.table_bytes > bytes_max
     }
 
     fn add_chain(&mut self, value: u32, rows: &[Row], chain: &[usize]) {
@@ -382,34 +388,47 @@ impl PartCount {
 }
 
 impl FunnelCounts {
-    /// Adds the counts of all visitors. Each part has the same counts, and the next pages of its values.
-    fn add_total(&mut self, mut part: PartCount, summary: &ScanSummary, step_count: usize) {
-        let is_first = self.left.is_empty();
-        if is_first {
-            let total = part.groups.remove(&NO_VALUE).unwrap_or_default();
-            let left = |step: usize| Left {
-                count: total.reached[step] - total.reached[step + 1],
-                exits: part.exits[step],
-                ..Left::default()
-            };
-            self.left = (0..step_count - 1).map(left).collect();
-            self.total = total.into();
-            self.rows = summary.rows;
-            self.other = summary.other;
-        }
-        for (left, next) in self.left.iter_mut().zip(part.next) {
-            let next = next.into_iter().map(|(page, count)| (text_of(page, summary), count));
-            left.next.extend(next.filter(|(page, _)| is_first || page.is_some()));
-        }
+    /// Returns the counts of all visitors. The next pages are those of one part of the values.
+    fn of_steps(
+        mut part: PartCount,
+        summary: &ScanSummary,
+        question: &FunnelQuestion,
+        value_part: Part,
+    ) -> Self {
+        let total = part.groups.remove(&NO_VALUE).unwrap_or_default();
+        let left = |(step, next): (usize, &HashMap<u32, u64>)| {
+            // The first part has the pages without a path.
+            let next = next.iter().filter(|(page, _)| **page != NO_VALUE || value_part.is_first());
+            let mut next: Vec<_> = next.map(|(page, count)| (text_of(*page, summary), *count)).collect();
+            let more = keep_first(&mut next, question.limit, |count| *count);
+            let count = total.reached[step] - total.reached[step + 1];
+            Left { count, exits: part.exits[step], next, more }
+        };
+        let left = part.next.iter().enumerate().take(question.steps.len() - 1).map(left).collect();
+        Self { total: total.into(), left, rows: summary.rows, other: summary.other, ..Self::default() }
     }
 
-    /// Adds the groups of a part of the values.
-    fn add_groups(&mut self, part: PartCount, summary: &ScanSummary) {
+    /// Returns the counts of the groups in one part of the values.
+    fn of_groups(part: PartCount, summary: &ScanSummary, question: &FunnelQuestion) -> Self {
         let groups = part.groups.into_iter();
-        self.groups.extend(groups.map(|(value, counts)| (text_of(value, summary), counts.into())));
-        for (total, other) in self.other.iter_mut().zip(summary.other) {
-            *total = (*total).max(other);
+        let mut groups = groups.map(|(value, counts)| (text_of(value, summary), counts.into())).collect();
+        let more = keep_first(&mut groups, question.limit, reached_first);
+        Self { groups, more, other: summary.other, ..Self::default() }
+    }
+
+    /// Joins the counts of all parts of the values. Each part has the same counts of all visitors.
+    fn joined(parts: Vec<Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let mut counts = parts.next().unwrap_or_default();
+        for part in parts {
+            counts.groups.extend(part.groups);
+            counts.more += part.more;
+            for (left, other) in counts.left.iter_mut().zip(part.left) {
+                left.next.extend(other.next);
+                left.more += other.more;
+            }
         }
+        counts
     }
 }
 

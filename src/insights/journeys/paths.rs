@@ -141,16 +141,20 @@ pub(super) fn count(
     limits: &Limits<'_>,
 ) -> Result<PathCounts, ScanError> {
     let mut counts = PathCounts::default();
-    for (part, summary) in each_value_part(|part| count_part(question, site, columns, limits, part))? {
-        counts.root.visits += part.paths.values().sum::<u64>();
+    let parts = each_value_part(|part| {
+        let (part, summary) = count_part(question, site, columns, limits, part)?;
         let mut paths: Vec<_> = part.paths.into_iter().collect();
         paths.sort_unstable();
-        let node = Node::of(&paths, 0, question.limit, &summary.values);
-        counts.root.ends += node.ends;
-        counts.root.more += node.more;
-        counts.root.branches.extend(node.branches);
-        counts.rows = summary.rows;
-        counts.other = summary.other;
+        let root = Node::of(&paths, 0, question.limit, &summary.values);
+        Ok(PathCounts { root, rows: summary.rows, other: summary.other })
+    })?;
+    for PathCounts { root, rows, other } in parts {
+        counts.root.visits += root.visits;
+        counts.root.ends += root.ends;
+        counts.root.more += root.more;
+        counts.root.branches.extend(root.branches);
+        counts.rows = rows;
+        counts.other = other;
     }
     counts.root.keep_first(question.limit);
     counts.root.keep_bytes(&mut 0);
@@ -216,7 +220,7 @@ fn count_part(
     let steps = std::slice::from_ref(&question.page);
     let plan = Plan { value: RowValue::Visited, steps, ..question.selection.plan(site) };
     let bytes_max = (limits.memory_bytes / VALUES_SHARE).max(PATHS_BYTES_MIN);
-    let (summary, count) = count_since_visit_starts(columns, plan, true, &mut |plan, is_cut| {
+    let (summary, count) = count_since_visit_starts(columns, plan, true, |plan, is_cut| {
         let mut count = PartCount { part, paths: HashMap::new(), bytes_max };
         let mut has_cut = false;
         let values = Values::undivided(PATHS_BYTES_MIN);

@@ -503,14 +503,14 @@ pub(crate) fn scan_visits<C: Count>(
     let needs_start =
         plan.filters.select_visits() || matches!(plan.value, RowValue::Of(group) if group.is_of_visit());
     let files = source.files.all();
-    let mut count = |plan: &Plan<'_>, is_cut: IsCut<'_>| match source.cache.as_deref_mut() {
+    let count = |plan: &Plan<'_>, is_cut: IsCut<'_>| match source.cache.as_deref_mut() {
         Some(cache) => {
             let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
             count_cached(source.files, plan, limits, make_count, cache, key, is_cut)
         }
         None => count_all(&files, plan, limits, make_count(), is_cut),
     };
-    count_since_visit_starts(&files, plan, needs_start, &mut count)
+    count_since_visit_starts(&files, plan, needs_start, count)
 }
 
 /// Calls `count` with the window of a plan. If the question needs the beginning of a visit and the window starts later, calls
@@ -522,7 +522,7 @@ pub(crate) fn count_since_visit_starts<C>(
     files: &[&Columns],
     mut plan: Plan<'_>,
     needs_start: bool,
-    count: &mut dyn FnMut(&Plan<'_>, IsCut<'_>) -> Result<CountResult<C>, ScanError>,
+    mut count: impl FnMut(&Plan<'_>, IsCut<'_>) -> Result<CountResult<C>, ScanError>,
 ) -> Result<(ScanSummary, C), ScanError> {
     let oldest_ms = oldest_ms(files);
     let earliest_ms = plan.window.start;

@@ -32,7 +32,7 @@ fn a_funnel_has_2_to_8_steps() {
 }
 
 #[test]
-fn a_list_of_a_funnel_has_at_most_1000_rows() {
+fn a_list_of_a_funnel_has_at_most_100_rows() {
     let limit = |limit: usize| {
         let text = limit.to_string();
         let question = funnel(&[&STEPS[..], &[("limit", &text)]].concat());
@@ -103,14 +103,16 @@ fn a_funnel_is_refused_if_its_times_exceed_an_eighth_of_the_memory() {
         let query = Query::Journey(JourneyQuestion::Funnel(funnel(&STEPS).expect("valid parameters")));
         answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, &limits)
     };
-    // A time takes 16 bytes. The counts can always take 64 KiB.
+    // A time takes 16 bytes, and the times can always take 64 KiB.
     let median_ms = |visitors: usize, memory_bytes: u64| {
         answer(visitors, memory_bytes).expect("an answer").document["steps"][1]["medianMs"].as_f64()
     };
-    assert_eq!(median_ms(4_000, 8 * (64 << 10)), Some(1_999.5));
-    assert!(matches!(answer(4_097, 8 * (64 << 10)), Err(ScanError::TooLarge)));
+    let memory_bytes = 8 * (64 << 10);
+    assert_eq!(median_ms(4_095, memory_bytes), Some(2_047.0));
+    assert_eq!(median_ms(4_096, memory_bytes), Some(2_047.5));
+    assert!(matches!(answer(4_097, memory_bytes), Err(ScanError::TooLarge)));
     assert!(matches!(answer(4_097, 64 << 10), Err(ScanError::TooLarge)), "the minimum is not more");
-    assert_eq!(median_ms(4_097, 8 * (128 << 10)), Some(2_048.0));
+    assert_eq!(median_ms(4_097, 2 * memory_bytes), Some(2_048.0));
 }
 
 #[test]
@@ -125,4 +127,25 @@ fn steps_that_no_event_has_are_named() {
         { "filter": "step", "value": "Oder Placed" },
     ]);
     assert_eq!(answer["unknown"], unknown);
+}
+
+#[test]
+fn next_pages_and_values_are_counted_in_parts_if_they_exceed_an_eighth_of_the_memory() {
+    let visit = |number: usize| {
+        let anon_id: Option<&'static str> = Some(format!("v{number}").leak());
+        let source: Option<&'static str> = Some(format!("s{}", number % 700).leak());
+        let first = Event { anon_id, touch: [source, None, None], ..Event::page(START_MS + number as i64) };
+        let next: Option<&'static str> = Some(format!("/next/{}", number % 900).leak());
+        [first.clone(), Event { path: next, time_ms: first.time_ms + 1_000, ..first }]
+    };
+    let events: Vec<Event> = (0..2_000).flat_map(visit).collect();
+    let params = [&STEPS[..], &[("by", "source"), ("limit", "100")]].concat();
+    let answer = |memory_bytes: u64| {
+        ask(JourneyQuestion::Funnel(funnel(&params).expect("valid parameters")), &events, &[], memory_bytes)
+    };
+    let all = answer(1 << 30);
+    assert_eq!(answer(8 * (64 << 10)), all);
+    let left = &all["steps"][0]["left"];
+    assert_eq!((&left["next"][0], &left["more"]), (&json!({ "value": "/next/0", "count": 3 }), &json!(800)));
+    assert_eq!((&all["rows"][0]["value"], &all["more"]), (&json!("s0"), &json!(600)));
 }
