@@ -25,8 +25,6 @@ pub(super) const PARAM_NAMES: [&str; 12] = [
 pub struct EngagementQuestion {
     pub selection: EventSelection,
     pub by: Unit,
-    /// The first instants of the buckets, in milliseconds.
-    pub buckets: Vec<i64>,
 }
 
 impl EngagementQuestion {
@@ -38,8 +36,12 @@ impl EngagementQuestion {
         let by = single_value(pairs, "by")?.map_or(Ok(Unit::Day), parse_unit)?;
         let selection = EventSelection::parse(pairs, true, zone, now_ms)?;
         check_series(&selection.range, by, zone)?;
-        let buckets = zone.buckets(&selection.range, by).unwrap_or_default();
-        Ok(Self { selection, by, buckets })
+        Ok(Self { selection, by })
+    }
+
+    /// Returns the first instants of the buckets, in milliseconds.
+    pub fn buckets(&self, zone: &Zone) -> Vec<i64> {
+        zone.buckets(&self.selection.range, self.by).unwrap_or_default()
     }
 }
 
@@ -100,11 +102,12 @@ pub(super) fn count(
     source: &mut Source<'_>,
     limits: &Limits<'_>,
 ) -> Result<EngagementCounts, ScanError> {
-    let bucket_count = question.buckets.len();
+    let buckets = question.buckets(&site.zone);
     let make = || VisitCount {
-        question: question.clone(),
+        selection: question.selection.clone(),
         totals: VisitSums::default(),
-        series: vec![VisitSums::default(); bucket_count],
+        series: vec![VisitSums::default(); buckets.len()],
+        buckets: buckets.clone(),
     };
     let key = format!("{question:?} {site:?}");
     let (summary, count) = scan_visits(source, &key, question.selection.plan(site), limits, &make)?;
@@ -114,15 +117,16 @@ pub(super) fn count(
 
 /// The visits that began in the range.
 struct VisitCount {
-    question: EngagementQuestion,
+    selection: EventSelection,
+    /// The first instants of the buckets, in milliseconds.
+    buckets: Vec<i64>,
     totals: VisitSums,
     series: Vec<VisitSums>,
 }
 
 impl Count for VisitCount {
     fn add_visitor(&mut self, rows: &[Row]) {
-        let Self { question, totals, series } = self;
-        let EngagementQuestion { selection, buckets, .. } = question;
+        let Self { selection, buckets, totals, series } = self;
         each_visit(rows, &selection.range, Selection::new(&selection.filters), &mut |visit| {
             let Some(began_ms) = visit.began_in_range_ms() else { return };
             let sums = VisitSums::of(visit);
@@ -139,6 +143,6 @@ impl Count for VisitCount {
     }
 
     fn bytes(&self) -> u64 {
-        (size_of_val(&*self.series) + size_of_val(&*self.question.buckets)) as u64
+        (size_of_val(&*self.series) + size_of_val(&*self.buckets)) as u64
     }
 }

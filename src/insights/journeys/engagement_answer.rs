@@ -34,7 +34,8 @@ pub(super) fn write(
     let total_sums = sums(&counts.totals).into_iter().map(|(name, sum)| (name.to_owned(), json!(sum)));
     let total_rates = rates(&counts.totals).into_iter().map(|(name, rate)| (name.to_owned(), json!(rate)));
     document.insert("totals".to_owned(), Json::Object(total_sums.chain(total_rates).collect()));
-    let seconds: Vec<i64> = question.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
+    let buckets = question.buckets(&site.zone);
+    let seconds: Vec<i64> = buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
     let mut series = Map::new();
     series.insert("t".to_owned(), json!(seconds));
     for (index, (name, _)) in sums(&VisitSums::default()).into_iter().enumerate() {
@@ -89,7 +90,7 @@ series as (select t, {sums} from of_buckets group by 1)
 select 'series' as part, cast(epoch(t) as bigint) as t, coalesce(visits, 0), coalesce(bounces, 0), coalesce(views, 0),
   coalesce(duration, 0) from buckets left join series using (t) union all
 select 'totals', null, {sums} from visits order by part, t",
-        buckets_table(&question.buckets)
+        buckets_table(&question.buckets(&site.zone))
     );
     sql
 }

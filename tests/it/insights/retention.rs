@@ -144,7 +144,7 @@ proptest! {
         params.extend(page.map(|page| ("page", page.to_owned())));
         let question = EngagementQuestion::parse(&pairs(&params), &site().zone, NOW_MS).expect("valid parameters");
         let (range, bots) = (question.selection.range.clone(), question.selection.bots);
-        let buckets = question.buckets.clone();
+        let buckets = question.buckets(&site().zone);
         let answer = ask(JourneyQuestion::Engagement(question), &events, &lengths, memory_bytes);
         let visitors = naive_visitors(&events, range.end, bots);
         let names = ["visits", "bounces", "views", "durationMs"];
