@@ -165,7 +165,7 @@ impl From<StepCounts> for StepNumbers {
 
 /// The visitors or visits that left the funnel after a step.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Leavers {
     pub count: u64,
     /// The number of those without a later page.
     pub exits: u64,
@@ -180,7 +180,7 @@ pub(super) struct Left {
 pub(super) struct FunnelCounts {
     pub total: StepNumbers,
     /// For each step except the last one, the visitors or visits that left.
-    pub left: Vec<Left>,
+    pub left: Vec<Leavers>,
     /// The numbers of each value of `by`.
     pub groups: Vec<(Option<String>, StepNumbers)>,
     /// The number of values that are not in `groups`.
@@ -402,7 +402,7 @@ impl FunnelCounts {
             let mut next: Vec<_> = next.map(|(page, count)| (text_of(*page, summary), *count)).collect();
             let more = keep_first(&mut next, question.limit, |count| *count);
             let count = total.reached[step] - total.reached[step + 1];
-            Left { count, exits: part.exits[step], next, more }
+            Leavers { count, exits: part.exits[step], next, more }
         };
         let left = part.next.iter().enumerate().take(question.steps.len() - 1).map(left).collect();
         Self { total: total.into(), left, rows: summary.rows, other: summary.other, ..Self::default() }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::funnel::{FunnelCounts, FunnelQuestion, Left, StepNumbers};
+use super::funnel::{FunnelCounts, FunnelQuestion, Leavers, StepNumbers};
 use super::funnel_sql::funnel_query;
 use super::params::share;
 use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document, end_document};
@@ -73,9 +73,10 @@ fn steps_json(question: &FunnelQuestion, numbers: &StepNumbers) -> Vec<Json> {
     step_lines(question, numbers).iter().map(step).collect()
 }
 
-fn left_json(left: &Left) -> Json {
-    let next = left.next.iter().map(|(page, count)| json!({ "value": page, "count": count }));
-    json!({ "count": left.count, "exits": left.exits, "next": next.collect::<Json>(), "more": left.more })
+fn left_json(leavers: &Leavers) -> Json {
+    let Leavers { count, exits, next, more } = leavers;
+    let next = next.iter().map(|(page, count)| json!({ "value": page, "count": count }));
+    json!({ "count": count, "exits": exits, "next": next.collect::<Json>(), "more": more })
 }
 
 fn table(question: &FunnelQuestion, counts: &FunnelCounts) -> (Vec<&'static str>, Vec<Vec<Cell>>) {

@@ -28,6 +28,7 @@ use super::questions::site::SiteFacts;
 use super::questions::unknown::NamedValue;
 pub use engagement::EngagementQuestion;
 pub use funnel::{FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion};
+use params::named_step;
 pub use paths::{PATHS_LEVELS, PATHS_LIMIT_MAX, PathsQuestion};
 pub use retention::{RETENTION_BUCKETS_MAX, RetentionQuestion};
 pub use selection::EventSelection;
@@ -104,13 +105,16 @@ impl JourneyQuestion {
         let mut values = self.selection().named_values();
         match self {
             Self::Funnel(question) => {
-                values.extend(question.steps.iter().filter_map(|step| step.named_value("step")));
+                values.extend(question.steps.iter().filter_map(|step| named_step("step", step)));
             }
             Self::Retention(question) => {
-                values.extend(question.begin().and_then(|step| step.named_value("begin")));
-                values.extend(question.returning().and_then(|step| step.named_value("return")));
+                values.extend(question.begin().and_then(|step| named_step("begin", step)));
+                values.extend(question.returning().and_then(|step| named_step("return", step)));
             }
-            Self::Paths(question) => values.extend(question.page.named_value("page")),
+            Self::Paths(question) => {
+                let page = named_step("page", &question.page);
+                values.extend(page.map(|page| NamedValue { value: page.text, ..page }));
+            }
             Self::Engagement(_) => {}
         }
         values

@@ -1,7 +1,9 @@
 //! Parameters and numbers that several questions about journeys have.
 
+use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::question::QuestionError;
-use crate::insights::questions::steps::Step;
+use crate::insights::questions::steps::{Step, StepEvent};
+use crate::insights::questions::unknown::NamedValue;
 
 /// Parses a step of a question.
 ///
@@ -10,6 +12,16 @@ use crate::insights::questions::steps::Step;
 pub(super) fn parse_step(param_name: &str, text: &str) -> Result<Step, QuestionError> {
     let expected = "an event name, or 'page:' and a path";
     Step::parse(text).ok_or_else(|| QuestionError::invalid(param_name, expected, text))
+}
+
+/// Returns the text that the events of a step must have. Returns `None` if they can have different texts.
+pub(super) fn named_step<'q>(param_name: &'static str, step: &'q Step) -> Option<NamedValue<'q>> {
+    let value = |text, columns| NamedValue { param: param_name, value: &step.text, text, columns };
+    match &step.event {
+        StepEvent::Named(name) => Some(value(name, &[TextColumn::Event])),
+        StepEvent::Page(path) => Some(value(path, &[TextColumn::Path])),
+        StepEvent::PagePrefix(_) => None,
+    }
 }
 
 /// Returns the share of a part in the whole. `None` if the whole is 0.

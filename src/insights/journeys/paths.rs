@@ -284,8 +284,8 @@ impl PartCount {
         let event = |row: &Row| Some(PathEvent { value: row.value, is_page: row.has(PAGE) });
         let events = path.iter_mut();
         match question.is_backward {
-            true => events.zip(rows[..page].iter().rev()).for_each(|(place, row)| *place = event(row)),
-            false => events.zip(&rows[page + 1..]).for_each(|(place, row)| *place = event(row)),
+            true => events.zip(rows[..page].iter().rev()).for_each(|(slot, row)| *slot = event(row)),
+            false => events.zip(&rows[page + 1..]).for_each(|(slot, row)| *slot = event(row)),
         }
         // Values get the same numbers in each pass, because each pass reads the same rows.
         let hash = path[0].map_or(0, |first| hash64(&first.value.to_le_bytes()));

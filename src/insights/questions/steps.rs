@@ -1,6 +1,5 @@
 //! The events that a question names, such as the steps of a funnel.
 
-use super::unknown::NamedValue;
 use crate::insights::columns::format::TextColumn;
 use crate::site::experiment_metrics::Goal;
 
@@ -47,17 +46,6 @@ impl Step {
             StepEvent::Page(path) => column == TextColumn::Path && text == path,
             StepEvent::PagePrefix(prefix) => column == TextColumn::Path && text.starts_with(&**prefix),
         }
-    }
-
-    /// Returns the text that events must have. Returns `None` if events can have different texts.
-    pub(crate) fn named_value(&self, param: &'static str) -> Option<NamedValue<'_>> {
-        let columns: &[TextColumn] = match &self.event {
-            StepEvent::Named(_) => &[TextColumn::Event],
-            StepEvent::Page(_) => &[TextColumn::Path],
-            StepEvent::PagePrefix(_) => return None,
-        };
-        let (StepEvent::Named(text) | StepEvent::Page(text) | StepEvent::PagePrefix(text)) = &self.event;
-        Some(NamedValue { param, value: &self.text, text, columns })
     }
 }
 

@@ -127,6 +127,10 @@ fn steps_that_no_event_has_are_named() {
         { "filter": "step", "value": "Oder Placed" },
     ]);
     assert_eq!(answer["unknown"], unknown);
+    let question =
+        PathsQuestion::parse(&[("page", "/kontact")], &site().zone, NOW_MS).expect("valid parameters");
+    let answer = ask(JourneyQuestion::Paths(question), &[Event::page(START_MS)], &[], 1 << 30);
+    assert_eq!(answer["unknown"], json!([{ "filter": "page", "value": "/kontact" }]));
 }
 
 #[test]
