@@ -13,15 +13,12 @@ use super::site_directory::print_warning;
 use super::{CliError, check_has_log, log_read_error};
 use crate::limits::ENROLMENT_PHASES_MAX;
 use crate::log::LogError;
-use crate::resolve::audience_results::audience_results;
+use crate::resolve::change_count::ChangeCount;
 use crate::site::comparison::SiteComparison;
 use crate::site::snapshot::open::Snapshot;
 use crate::storage::disk::{Disk, RealDisk};
-use crate::url::PageUrl;
 use crate::visitors::backup::is_of_node;
-use crate::visitors::enrolment_counts::EnrolmentCounts;
 use crate::visitors::folded_directory::{FoldDirectoryError, FoldedDirectory, fold_directory};
-use crate::visitors::profile::profile::Profile;
 
 /// Time limit of a request. The server ends a count after 60 s.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -51,31 +48,16 @@ pub(super) fn count_in_profiles(
     folded: &FoldedDirectory,
     before: Option<&Snapshot>,
     after: &Snapshot,
-    comparison: &mut SiteComparison,
-) {
-    let site = after.site().site.get();
-    let mut enrolments = EnrolmentCounts::new(site, comparison.phase_hashes());
+    comparison: SiteComparison,
+) -> SiteComparison {
+    let mut count = ChangeCount::new(before, after, comparison);
     let mut reader = folded.profiles.reader();
     let pinned = reader.pin();
-    let url = PageUrl::new();
-    let now_ms = comparison.now_ms;
-    comparison.visitor_count = Some(0);
-    let has_audiences = !comparison.audiences.is_empty();
-    let mut add_visitor = |profile: &Profile<'_>| {
-        if profile.site() == site {
-            let results = |snapshot: &Snapshot| match has_audiences {
-                true => audience_results(snapshot, profile, &url, now_ms),
-                false => Vec::new(),
-            };
-            comparison.add_visitor(&before.map(results).unwrap_or_default(), &results(after));
-        }
-    };
     let mut shard = 0;
-    while enrolments.add_shard(&pinned, shard).is_some() {
-        pinned.visit_shard(shard, &mut add_visitor);
+    while count.add_shard(&pinned, shard).is_some() {
         shard += 1;
     }
-    comparison.add_enrolments(enrolments.by_phase());
+    count.finish()
 }
 
 /// The admin address of a server.

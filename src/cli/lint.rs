@@ -83,7 +83,7 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let compiled = open_compiled(&directory.compiled.bytes)?;
     let mut comparison = compare(other.site(), compiled.site(), present_ms());
     if let Some(data) = &args.data {
-        count_in_profiles(&fold_profiles(data)?, other.snapshot(), &compiled, &mut comparison);
+        comparison = count_in_profiles(&fold_profiles(data)?, other.snapshot(), &compiled, comparison);
     } else if let Some(url) = &args.server {
         let token = args.admin_token.as_deref().filter(|token| !token.is_empty());
         let address = AdminAddress { url: url.trim_end_matches('/'), token };

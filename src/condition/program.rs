@@ -174,7 +174,7 @@ impl Constant {
 }
 
 impl ArchivedConstant {
-    pub(super) fn value(&self) -> Value<'_> {
+    pub(crate) fn value(&self) -> Value<'_> {
         match self {
             Self::Null => Value::Null,
             Self::Bool(flag) => Value::Bool(*flag),

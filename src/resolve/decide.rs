@@ -10,7 +10,7 @@ use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
-    ArchivedAudience, ArchivedExperiment, ArchivedNamespaceShare, ArchivedPage, ArchivedRange, ArchivedRule,
+    ArchivedAudience, ArchivedCondition, ArchivedExperiment, ArchivedNamespaceShare, ArchivedPage, ArchivedRange, ArchivedRule,
     ArchivedSite, ArchivedSiteHoldout, ArchivedZone, Standing,
 };
 use crate::url::PageUrl;
@@ -133,6 +133,20 @@ fn hold_out(
         experiments.set_held_out(held_out.is_some());
     }
     held_out
+}
+
+/// Returns the condition of a rule, or of its audience. `None` if the rule has none.
+pub(super) fn condition_of<'a>(
+    site: &'a ArchivedSite,
+    rule: &'a ArchivedRule,
+) -> Option<&'a ArchivedCondition> {
+    match rule {
+        ArchivedRule::Audience { audience, .. } => {
+            Some(&site.audiences[usize::from(audience.to_native())].condition)
+        }
+        ArchivedRule::When { when, .. } => Some(when),
+        ArchivedRule::Experiment { when, .. } => when.as_ref(),
+    }
 }
 
 /// The programs of the audiences, for `$audience`.

@@ -5,12 +5,14 @@
 
 use serde_json::{Value as Json, json};
 
-use super::decide::{Assignment, DecisionBuffers, HeldOut, SiteAudiences, Subject, bucket, ranges};
+use super::decide::{
+    Assignment, DecisionBuffers, HeldOut, SiteAudiences, Subject, bucket, condition_of, ranges,
+};
 use super::variants::Choice;
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{DecidingTest, Evaluator, Memo, Patterns, without_residue};
 use crate::site::snapshot::format::{
-    ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
+    ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
 };
 
 /// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
@@ -70,7 +72,7 @@ impl<'a> Explainer<'a, '_> {
         }
         for (index, rule) in zone.rules.iter().enumerate() {
             let (matched, why, experiment) = self.explain_rule(rule);
-            let authored = self.condition(rule).and_then(|when| serde_json::from_str(&when.authored).ok());
+            let authored = condition_of(self.site, rule).and_then(|when| serde_json::from_str(&when.authored).ok());
             let condition: Json = authored.unwrap_or_default();
             output.push(json!({ "index": index, "matched": matched, "condition": condition, "why": why,
                 "experiment": experiment }));
@@ -81,19 +83,8 @@ impl<'a> Explainer<'a, '_> {
         ("default", output)
     }
 
-    /// Returns the condition of a rule, or of its audience.
-    fn condition(&self, rule: &'a ArchivedRule) -> Option<&'a ArchivedCondition> {
-        match rule {
-            ArchivedRule::Audience { audience, .. } => {
-                Some(&self.site.audiences[usize::from(audience.to_native())].condition)
-            }
-            ArchivedRule::When { when, .. } => Some(when),
-            ArchivedRule::Experiment { when, .. } => when.as_ref(),
-        }
-    }
-
     fn explain_rule(&mut self, rule: &'a ArchivedRule) -> (bool, Json, Json) {
-        let condition = self.condition(rule);
+        let condition = condition_of(self.site, rule);
         let (holds, leaf) = condition.map_or((true, None), |when| self.evaluator.trace(&when.program));
         match rule {
             ArchivedRule::Audience { .. } | ArchivedRule::When { .. } => (holds, leaf_json(leaf), Json::Null),

@@ -4,14 +4,17 @@
 //! The steps: [`path`] parses the requested path. [`route`] finds the route. [`decide`] or [`variants`]
 //! selects a variant of each zone, and [`experiments`] lists the experiments that decided. [`render`]
 //! produces the bytes, with the items that [`content`] finds. [`explain`] gives the reasons.
-//! [`audience_results`] finds the audiences of a known visitor without a request.
+//! [`audience_results`] finds the audiences of a known visitor without a request, and [`open_decision`] the variants that a zone can
+//! show. [`change_count`] counts the known visitors that a publication concerns.
 
 pub(crate) mod audience_results;
+pub(crate) mod change_count;
 pub(crate) mod content;
 mod crawlers;
 pub mod decide;
 pub(crate) mod experiments;
 pub(crate) mod explain;
+mod open_decision;
 pub mod path;
 pub mod published_zones;
 pub(crate) mod render;

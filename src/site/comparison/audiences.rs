@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::conditions::ConditionIdentities;
 use crate::condition::OpenResult;
 use crate::site::snapshot::format::ArchivedSite;
 
@@ -58,14 +59,16 @@ impl AudienceChange {
 pub(super) fn find_changes(before: Option<&ArchivedSite>, after: &ArchivedSite) -> Vec<AudienceChange> {
     let older = before.map(by_key).unwrap_or_default();
     let newer = by_key(after);
-    let mut same = before.map(|before| SameAudiences { before, after, known: BTreeMap::new() });
+    let older_conditions = before.map(ConditionIdentities::new);
+    let newer_conditions = ConditionIdentities::new(after);
     let keys: BTreeSet<&str> = older.keys().chain(newer.keys()).copied().collect();
     let changes = keys.into_iter().filter_map(|key| {
         let [before_index, after_index] = [&older, &newer].map(|indexes| indexes.get(key).copied());
-        let is_same = before_index
-            .zip(after_index)
-            .is_some_and(|(before, after)| same.as_mut().is_some_and(|same| same.contains([before, after])));
-        if is_same {
+        let before_identity =
+            before_index.zip(older_conditions.as_ref()).map(|(index, older)| older.of_audience(index));
+        if before_identity.is_some()
+            && before_identity == after_index.map(|index| newer_conditions.of_audience(index))
+        {
             return None;
         }
         let kind = match before_index {
@@ -81,35 +84,4 @@ pub(super) fn find_changes(before: Option<&ArchivedSite>, after: &ArchivedSite) 
 
 fn by_key(site: &ArchivedSite) -> BTreeMap<&str, usize> {
     site.audiences.iter().enumerate().map(|(index, audience)| (audience.key.as_str(), index)).collect()
-}
-
-/// The audiences of two sites that are the same: they have the same visitors at every time.
-struct SameAudiences<'s> {
-    before: &'s ArchivedSite,
-    after: &'s ArchivedSite,
-    /// The results so far, by both indexes. Several audiences can name one audience.
-    known: BTreeMap<[usize; 2], bool>,
-}
-
-impl SameAudiences<'_> {
-    /// Returns whether the audiences with these indexes are the same: the condition, the groups and the audiences that it names,
-    /// and the time zone if it reads the local time.
-    fn contains(&mut self, indexes: [usize; 2]) -> bool {
-        if let Some(is_same) = self.known.get(&indexes) {
-            return *is_same;
-        }
-        let before = &self.before.audiences[indexes[0]].condition;
-        let after = &self.after.audiences[indexes[1]].condition;
-        let has_same_clock =
-            !before.authored.contains("\"now.") || self.before.time_zone == self.after.time_zone;
-        let is_same = before.authored == after.authored
-            && before.program.groups().eq(after.program.groups())
-            && has_same_clock
-            // Equal conditions name their audiences in the same order.
-            && before.program.audiences().zip(after.program.audiences()).all(|(before, after)| {
-                self.contains([before, after].map(usize::from))
-            });
-        self.known.insert(indexes, is_same);
-        is_same
-    }
 }

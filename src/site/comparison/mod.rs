@@ -1,14 +1,16 @@
-//! The comparison of two versions of a site: the changes of its experiments, its holdout and its audiences, which an author reads before a
-//! publication.
+//! The comparison of two versions of a site: the changes of its experiments, its holdout, its zones and its audiences, which an author
+//! reads before a publication.
 //!
 //! Input are the site that is served, the site that replaces it, and a time. [`super::catalog::phases`] has the rule by which a
-//! change begins a phase. The comparison does not cover the rules of zones.
+//! change begins a phase. `crate::resolve::change_count` adds the numbers of visitors.
 
 mod audiences;
+pub(crate) mod conditions;
 mod denied;
 mod holdout;
 mod members;
 mod render;
+pub(crate) mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +20,7 @@ use self::audiences::AudienceChange;
 use self::holdout::HoldoutChange;
 pub(crate) use self::members::metrics_json;
 use self::members::{METRICS, MemberChange, SiteExperiment};
+use self::zones::ZoneChange;
 use super::catalog::phases::Phase;
 use super::snapshot::format::{ArchivedExperiment, ArchivedSite, Standing};
 use crate::condition::OpenResult;
@@ -191,6 +194,8 @@ pub struct SiteComparison {
     pub unchanged_count: usize,
     /// The change of the site's holdout. `None` if it does not change.
     pub holdout: Option<HoldoutChange>,
+    /// The zones that change, sorted by name. Empty if the site is new.
+    pub zones: Vec<ZoneChange>,
     /// The audiences that change, sorted by key.
     pub audiences: Vec<AudienceChange>,
     /// The number of known visitors of the site, if they were counted.
@@ -212,10 +217,12 @@ impl SiteComparison {
         }
     }
 
-    /// Counts a known visitor with these results of the audiences of both versions.
-    pub(crate) fn add_visitor(&mut self, before: &[OpenResult], after: &[OpenResult]) {
+    /// Counts a known visitor with these results of the audiences of both versions. `zones` says for each changed zone whether the
+    /// visitor gets another variant.
+    pub(crate) fn add_visitor(&mut self, before: &[OpenResult], after: &[OpenResult], zones: &[OpenResult]) {
         *self.visitor_count.get_or_insert(0) += 1;
         self.audiences.iter_mut().for_each(|change| change.add_visitor(before, after));
+        self.zones.iter_mut().zip(zones).for_each(|(change, result)| change.add_visitor(*result));
     }
 }
 
@@ -241,6 +248,7 @@ pub fn compare(before: Option<&ArchivedSite>, after: &ArchivedSite, now_ms: i64)
         unchanged_count: key_count - changes.len(),
         changes,
         holdout: HoldoutChange::between(before, after, now_ms),
+        zones: before.map_or_else(Vec::new, |before| zones::find_changes(before, after, now_ms)),
         audiences: audiences::find_changes(before, after),
         visitor_count: None,
     }

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use super::audiences::AudienceChange;
 use super::holdout::HoldoutChange;
 use super::members::{METRICS, members_json, value_text};
+use super::zones::ZoneChange;
 use super::{ChangeKind, ExperimentChange, Side, SiteComparison};
 use crate::site::compile::time_text;
 use crate::site::snapshot::format::Standing;
@@ -16,11 +17,13 @@ impl SiteComparison {
     pub(crate) fn to_json(&self) -> Json {
         json!({ "at": time_text(self.now_ms), "experiments": self.changes.iter().map(ExperimentChange::to_json).collect::<Vec<_>>(),
             "unchanged": self.unchanged_count, "holdout": self.holdout.as_ref().map(HoldoutChange::to_json), "profiles": self.visitor_count,
+            "zones": self.zones.iter().map(|change| self.zone_json(change)).collect::<Vec<_>>(),
             "audiences": self.audiences.iter().map(|change| self.audience_json(change)).collect::<Vec<_>>() })
     }
 }
 
-/// Writes a line for each experiment that changes, the number of the others, a line for the holdout if it changes, and a line for each audience that changes.
+/// Writes a line for each experiment that changes, the number of the others, a line for the holdout if it changes, and a line for each zone
+/// and each audience that changes.
 impl Display for SiteComparison {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         self.changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
@@ -29,25 +32,54 @@ impl Display for SiteComparison {
             count => write!(out, "{count} experiments do not change"),
         }?;
         self.holdout.iter().try_for_each(|change| write!(out, "\n{change}"))?;
+        self.zones.iter().try_for_each(|change| write!(out, "\n{}", self.zone_line(change)))?;
         self.audiences.iter().try_for_each(|change| write!(out, "\n{}", self.audience_line(change)))
     }
 }
 
 impl SiteComparison {
     fn audience_json(&self, change: &AudienceChange) -> Json {
-        let counted = |count: u64| self.visitor_count.map(|_| count);
-        json!({ "name": change.key, "change": change.kind.name(), "atLeast": counted(change.at_least), "atMost": counted(change.at_most) })
+        json!({ "name": change.key, "change": change.kind.name(), "atLeast": self.counted(change.at_least),
+            "atMost": self.counted(change.at_most) })
+    }
+
+    fn zone_json(&self, change: &ZoneChange) -> Json {
+        json!({ "name": change.name, "paths": change.paths, "change": change.kind.name(),
+            "atLeast": self.counted(change.at_least), "atMost": self.counted(change.at_most) })
+    }
+
+    /// Returns a number of known visitors if they were counted.
+    fn counted(&self, count: u64) -> Option<u64> {
+        self.visitor_count.map(|_| count)
     }
 
     /// Returns the change of an audience as one line, with the number of known visitors who enter or leave it if they were
     /// counted.
     fn audience_line(&self, change: &AudienceChange) -> String {
-        let key = &change.key;
-        let kind = change.kind.name();
-        let Some(visitor_count) = self.visitor_count else { return format!("audience {key}: {kind}") };
-        let [at_least, at_most, all] = [change.at_least, change.at_most, visitor_count].map(grouped);
+        let AudienceChange { key, at_least, at_most, .. } = change;
+        let visitors = self.visitors_text(*at_least, *at_most, "enter or leave it");
+        format!("audience {key}: {}{visitors}", change.kind.name())
+    }
+
+    /// Returns the change of a zone as one line, with the number of known visitors who get another variant if they were counted.
+    fn zone_line(&self, change: &ZoneChange) -> String {
+        let ZoneChange { name, paths, at_least, at_most, .. } = change;
+        let first = paths.first().map(String::as_str).unwrap_or_default();
+        let pages = match paths.len() {
+            0 | 1 => first.to_owned(),
+            2 => format!("{first} and 1 more page"),
+            count => format!("{first} and {} more pages", grouped(count as u64 - 1)),
+        };
+        let visitors = self.visitors_text(*at_least, *at_most, "get another variant");
+        format!("zone {name} of {pages}: {}{visitors}", change.kind.name())
+    }
+
+    /// Returns the number of known visitors who do something, after a semicolon. The empty text if they were not counted.
+    fn visitors_text(&self, at_least: u64, at_most: u64, verb: &str) -> String {
+        let Some(visitor_count) = self.visitor_count else { return String::new() };
+        let [at_least, at_most, all] = [at_least, at_most, visitor_count].map(grouped);
         let range = if at_least == at_most { at_least } else { format!("{at_least} to {at_most}") };
-        format!("audience {key}: {kind}; {range} of {all} known visitors enter or leave it")
+        format!("; {range} of {all} known visitors {verb}")
     }
 }
 

@@ -1,0 +1,210 @@
+//! The variants that a zone can show to a known visitor without a request.
+//!
+//! A condition that reads the request is open: it may hold or fail. So a zone has several possible decisions. Each has the open
+//! conditions that must hold or fail for it. Two versions of a site get the same request, so a condition of both has one result in
+//! both. Different conditions count alone, also two that exclude each other.
+
+use super::decide::{Assignment, HeldOut, Subject, condition_of};
+use super::variants::DEFAULT_VARIANT;
+use crate::condition::OpenResult;
+use crate::condition::program::ArchivedProgram;
+use crate::site::comparison::conditions::ConditionIdentities;
+use crate::site::comparison::zones::ZonePosition;
+use crate::site::snapshot::format::{ArchivedRule, ArchivedSite, ArchivedZone};
+use crate::visitors::profile::enrolments::Enrolments;
+
+/// A variant that a zone can show, and its requirements.
+#[derive(Debug, Clone)]
+pub(super) struct PossibleDecision<'s> {
+    /// The key of the variant. `None` if the zone is absent.
+    variant: Option<&'s str>,
+    requirements: Vec<Requirement>,
+}
+
+/// A result that an open condition must have.
+#[derive(Debug, Clone, Copy)]
+struct Requirement {
+    /// The identity of the condition.
+    condition: u128,
+    holds: bool,
+}
+
+/// Returns whether the variants of a zone in two versions of a site differ.
+pub(super) fn differ(before: &[PossibleDecision<'_>], after: &[PossibleDecision<'_>]) -> OpenResult {
+    let mut may_differ = false;
+    let mut may_be_same = false;
+    for older in before {
+        for newer in after.iter().filter(|newer| !contradict(&older.requirements, &newer.requirements)) {
+            may_differ |= older.variant != newer.variant;
+            may_be_same |= older.variant == newer.variant;
+        }
+    }
+    match may_differ {
+        true if may_be_same => OpenResult::Open,
+        differs => differs.into(),
+    }
+}
+
+/// Returns whether no request fulfils both.
+fn contradict(some: &[Requirement], others: &[Requirement]) -> bool {
+    some.iter().any(|one| {
+        others.iter().any(|other| one.condition == other.condition && one.holds != other.holds)
+    })
+}
+
+/// A zone of a site, with the conditions of its rules.
+pub(super) struct OpenZone<'s> {
+    zone: &'s ArchivedZone,
+    rules: Vec<OpenRule<'s>>,
+    /// The zone that it is in, and the index of the variant that has it.
+    within: Option<(Box<Self>, u8)>,
+}
+
+impl OpenZone<'_> {
+    /// Returns the only decision of a version in which no rule decides the zone. It shows `default`, or is absent like the zone that
+    /// it is in.
+    pub(super) fn decision_without_rules(&self) -> PossibleDecision<'static> {
+        let variant = self.within.is_none().then_some("default");
+        PossibleDecision { variant, requirements: Vec::new() }
+    }
+}
+
+struct OpenRule<'s> {
+    rule: &'s ArchivedRule,
+    /// The index in [`OpenConditions`]. `None` if the rule has no condition.
+    condition: Option<usize>,
+}
+
+/// The conditions of some zones of a site, each once.
+pub(super) struct OpenConditions<'s> {
+    site: &'s ArchivedSite,
+    all: ConditionIdentities<'s>,
+    identities: Vec<u128>,
+    pub(super) programs: Vec<&'s ArchivedProgram>,
+}
+
+impl<'s> OpenConditions<'s> {
+    pub(super) fn new(site: &'s ArchivedSite) -> Self {
+        let all = ConditionIdentities::new(site);
+        Self { site, all, identities: Vec::new(), programs: Vec::new() }
+    }
+
+    /// Adds the conditions of a zone, and of the zones that it is in.
+    pub(super) fn add_zone(&mut self, position: ZonePosition) -> OpenZone<'s> {
+        let page = &self.site.pages[position.page];
+        let zone = &page.zones[position.zone];
+        let rules = zone.rules.iter().map(|rule| OpenRule { rule, condition: self.add_condition(rule) });
+        let rules = rules.collect();
+        let place = page.zone_places.iter().find(|place| usize::from(place.zone) == position.zone);
+        let within = place.and_then(|place| place.within()).map(|(outer, variant)| {
+            let outer = self.add_zone(ZonePosition { zone: usize::from(outer), ..position });
+            (Box::new(outer), variant)
+        });
+        OpenZone { zone, rules, within }
+    }
+
+    fn add_condition(&mut self, rule: &'s ArchivedRule) -> Option<usize> {
+        let condition = condition_of(self.site, rule)?;
+        let identity = self.all.of(condition);
+        let known = self.identities.iter().position(|other| *other == identity);
+        Some(known.unwrap_or_else(|| {
+            self.identities.push(identity);
+            self.programs.push(&condition.program);
+            self.identities.len() - 1
+        }))
+    }
+}
+
+/// A visitor of one version of a site.
+pub(super) struct OpenVisitor<'v> {
+    site: &'v ArchivedSite,
+    subject: Subject<'v>,
+    held_out: Option<HeldOut>,
+    /// The conditions with these results.
+    conditions: &'v OpenConditions<'v>,
+    results: &'v [OpenResult],
+}
+
+impl<'v> OpenVisitor<'v> {
+    /// Creates a visitor with an ID and its enrolments. `results` are those of the conditions.
+    pub(super) fn new(
+        conditions: &'v OpenConditions<'v>,
+        results: &'v [OpenResult],
+        id: &'v str,
+        enrolments: Enrolments<'v>,
+        now_ms: i64,
+    ) -> Self {
+        let site = conditions.site;
+        let held_out = site.holdout.as_ref().and_then(|holdout| HeldOut::of(holdout, id));
+        let subject = Subject { id: Some(id), enrolments, is_held_out: held_out.is_some(), now_ms };
+        Self { site, subject, held_out, conditions, results }
+    }
+
+    /// Returns the possible decisions of a zone. There is at least one.
+    pub(super) fn decide<'s>(&self, zone: &OpenZone<'s>) -> Vec<PossibleDecision<'s>> {
+        let key = |index: u8| Some(zone.zone.variants[usize::from(index)].key.get());
+        let own = self.decide_alone(zone);
+        let own = own.into_iter().map(|(index, requirements)| (key(index), requirements));
+        let Some((outer, variant)) = &zone.within else {
+            return own.map(|(variant, requirements)| PossibleDecision { variant, requirements }).collect();
+        };
+        let outer_key = Some(outer.zone.variants[usize::from(*variant)].key.get());
+        let own: Vec<_> = own.collect();
+        let mut decisions = Vec::new();
+        for outer in self.decide(outer) {
+            if outer.variant != outer_key {
+                decisions.push(PossibleDecision { variant: None, ..outer });
+                continue;
+            }
+            for (variant, requirements) in &own {
+                if !contradict(&outer.requirements, requirements) {
+                    let requirements = [&outer.requirements[..], requirements].concat();
+                    decisions.push(PossibleDecision { variant: *variant, requirements });
+                }
+            }
+        }
+        decisions
+    }
+
+    /// Returns the indexes of the variants that the rules of a zone can select.
+    fn decide_alone(&self, zone: &OpenZone<'_>) -> Vec<(u8, Vec<Requirement>)> {
+        let mut decisions = Vec::new();
+        let mut failed: Vec<Requirement> = Vec::new();
+        if self.held_out == Some(HeldOut::FromRules) {
+            return vec![(DEFAULT_VARIANT, failed)];
+        }
+        for OpenRule { rule, condition } in &zone.rules {
+            let Some(variant) = self.selected_variant(rule) else { continue };
+            let Some(index) = *condition else {
+                decisions.push((variant, failed));
+                return decisions;
+            };
+            let required = |holds| Requirement { condition: self.conditions.identities[index], holds };
+            match self.results[index] {
+                OpenResult::No => {}
+                OpenResult::Open if contradict(&failed, &[required(true)]) => {}
+                OpenResult::Open => {
+                    decisions.push((variant, [&failed[..], &[required(true)]].concat()));
+                    failed.push(required(false));
+                }
+                OpenResult::Yes => {
+                    decisions.push((variant, failed));
+                    return decisions;
+                }
+            }
+        }
+        decisions.push((DEFAULT_VARIANT, failed));
+        decisions
+    }
+
+    /// Returns the variant that a rule selects if its condition holds.
+    fn selected_variant(&self, rule: &ArchivedRule) -> Option<u8> {
+        match rule {
+            ArchivedRule::Audience { variant, .. } | ArchivedRule::When { variant, .. } => Some(*variant),
+            ArchivedRule::Experiment { experiment, arms, .. } => {
+                let experiment = &self.site.experiments[usize::from(experiment.to_native())];
+                Assignment::of(self.site, experiment, &self.subject).variant(arms)
+            }
+        }
+    }
+}
