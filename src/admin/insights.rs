@@ -1,13 +1,13 @@
 //! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/funnel`,
 //! `/insights/retention`, `/insights/paths`, `/insights/engagement`, `/insights/experiments`, `/insights/experiment` and
 //! `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes
-//! `/insights/audiences`, `/insights/enrolments` and `/visitors/records` to their thread.
+//! `/insights/audiences` and `/visitors/records` to their thread, and begins the job of `/insights/changes`.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
-use super::enrolments::{self, EnrolmentCount};
+use super::changes::{self, ChangesReceiver, ChangesRequest, Received, SnapshotRules};
 use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
@@ -17,7 +17,7 @@ use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::config::Ack;
 use crate::http::etag::Etag;
-use crate::http::request::Request;
+use crate::http::request::{Method, Request};
 use crate::ids;
 use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
 use crate::insights::{Answer, JourneySubject, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
@@ -26,7 +26,6 @@ use crate::log::Queue;
 use crate::problem::{self, Problem};
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
-use crate::visitors::enrolment_counts::EnrolmentCounts;
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::ownership::OwnershipSource;
 
@@ -45,6 +44,7 @@ pub(crate) struct InsightsHandler {
     source: OwnershipSource,
     profiles: ProfileReaders,
     sizes: SizeCache,
+    changes: ChangesReceiver,
     /// A number of this process, so that an ETag of an earlier one matches nothing.
     salt: u64,
 }
@@ -56,6 +56,8 @@ enum FirstStep {
     Unchanged(Etag),
     /// The answer is known at once.
     Text(String),
+    /// A part of a snapshot has arrived.
+    Received(String),
 }
 
 impl InsightsHandler {
@@ -65,6 +67,7 @@ impl InsightsHandler {
         ack: Ack,
         source: OwnershipSource,
         profiles: ProfileReaders,
+        rules: SnapshotRules,
     ) -> Self {
         Self {
             is_on,
@@ -73,6 +76,7 @@ impl InsightsHandler {
             source,
             profiles,
             sizes: SizeCache::default(),
+            changes: ChangesReceiver::new(rules),
             salt: ids::random_u64(),
         }
     }
@@ -82,9 +86,14 @@ impl InsightsHandler {
         path.starts_with(PREFIX) || path == records::PATH
     }
 
+    /// Frees the memory of a snapshot of which no further part arrives.
+    pub(super) fn tick(&mut self) {
+        self.changes.tick();
+    }
+
     /// Answers a request, or passes its question to the thread `insights`.
     pub(super) fn handle(
-        &self,
+        &mut self,
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
@@ -102,15 +111,20 @@ impl InsightsHandler {
                 write_text(handler, request, &text, out);
                 Outcome::default()
             }
+            Ok(FirstStep::Received(text)) => {
+                handler.write_text(request, 200, "application/json", &text, out);
+                Outcome::default()
+            }
             Err(RequestError::Problem(problem)) => handler.reject(request, &problem, out),
             Err(RequestError::Question(error)) => handler.reject(request, &error.problem(), out),
+            Err(RequestError::Job(error)) => reject(handler, request, &AnswerError::Job(error), out),
         };
         Poll::Ready(outcome)
     }
 
     /// `param_buffer` is a buffer.
     fn ask<'a>(
-        &self,
+        &mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
         scope: Scope,
@@ -123,8 +137,8 @@ impl InsightsHandler {
         if request.path == audiences::PATH {
             return self.ask_for_audiences(requests, request, scope, catalog);
         }
-        if request.path == enrolments::PATH {
-            return self.ask_for_enrolments(requests, request, scope, catalog);
+        if request.path == changes::PATH {
+            return self.ask_for_changes(requests, request, scope, catalog);
         }
         let topic = topic_of(request)?;
         check_is_read(request)?;
@@ -209,22 +223,27 @@ impl InsightsHandler {
         Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
     }
 
-    fn ask_for_enrolments<'a>(
-        &self,
+    fn ask_for_changes<'a>(
+        &mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
         scope: Scope,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        check_is_read(request)?;
+        if request.method != Method::Post {
+            return Err(Problem::method_not_allowed(request.method.subject(), "POST").into());
+        }
         let pairs = parse_pairs(request.query)?;
         let site = single_site(&pairs)?;
         self.check_site(site, catalog)?;
-        let phases = enrolments::parse_phases(&pairs).map_err(RequestError::Question)?;
-        let counts = EnrolmentCounts::new(site, phases.into_iter());
-        let representation = Representation::of(request);
-        let mut count = EnrolmentCount::new(counts, self.profiles.reader(), representation, scope);
-        Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
+        let changes = ChangesRequest::parse(site, &pairs).map_err(RequestError::Question)?;
+        match self.changes.receive(&changes, request.body).map_err(RequestError::Job)? {
+            Received::Part(text) => Ok(FirstStep::Received(text)),
+            Received::Complete(file) => {
+                let job = self.changes.job(file, &changes, catalog, self.profiles.reader(), scope);
+                Ok(FirstStep::Waiting(requests.start_job(move || job.run())?))
+            }
+        }
     }
 
     /// Checks that a published site or the log has the site ID.

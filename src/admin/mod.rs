@@ -5,10 +5,10 @@
 
 mod access;
 mod audiences;
+mod changes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod console;
-mod enrolments;
 mod head_lines;
 mod health;
 mod insights;
@@ -29,6 +29,7 @@ mod visitor_profile;
 mod visitors;
 pub mod waiting;
 
+pub(crate) use changes::SnapshotRules;
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
@@ -182,7 +183,7 @@ impl AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/audiences, /insights/enrolments, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/audiences, /insights/changes, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
@@ -195,7 +196,7 @@ impl AdminService {
         let log = self.metrics.scope();
         match (request.path, request.method) {
             (visitors::PATH, Method::Delete) => Scope::All,
-            (visitors::PATH | audiences::PATH | enrolments::PATH, _) => log.of_profiles(),
+            (visitors::PATH | audiences::PATH | changes::PATH, _) => log.of_profiles(),
             _ => log,
         }
     }
@@ -275,5 +276,8 @@ impl Service for AdminService {
 
     fn tick(&mut self) {
         self.handler.tick();
+        if let Some(data) = &mut self.data {
+            data.insights.tick();
+        }
     }
 }

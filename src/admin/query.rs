@@ -3,6 +3,7 @@
 
 use crate::http::request::{Method, Request};
 use crate::insights::QuestionError;
+use crate::insights::engine::JobError;
 use crate::percent;
 use crate::problem::{self, Problem};
 
@@ -10,6 +11,7 @@ use crate::problem::{self, Problem};
 pub(super) enum RequestError<'a> {
     Problem(Problem<'a>),
     Question(QuestionError),
+    Job(JobError),
 }
 
 impl<'a> From<Problem<'a>> for RequestError<'a> {
@@ -40,6 +42,22 @@ pub(super) fn parse_pairs<'a>(query: &str) -> Result<Vec<(String, String)>, Prob
         Ok((decode(name)?, decode(value)?))
     };
     pairs.map(split).collect()
+}
+
+/// Returns a parameter that may be absent.
+///
+/// # Errors
+/// The parameter is given twice.
+pub(super) fn single_param<'p>(
+    pairs: &'p [(String, String)],
+    name: &'static str,
+) -> Result<Option<&'p str>, QuestionError> {
+    let mut values = pairs.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
+    let value = values.next();
+    match values.next() {
+        Some(_) => Err(QuestionError::repeated(name)),
+        None => Ok(value),
+    }
 }
 
 /// Returns the parameter `site`.

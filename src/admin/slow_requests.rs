@@ -151,7 +151,10 @@ impl SlowRequests {
         &mut self,
         job: impl FnOnce() -> JobResult + Send + 'static,
     ) -> Result<usize, Problem<'static>> {
-        let busy = Problem::new(problem::OVERLOADED, "Another export or erasure is running; retry later.");
+        let busy = Problem::new(
+            problem::OVERLOADED,
+            "Another export, erasure or comparison is running; retry later.",
+        );
         if self.requests[JOB_SLOT].is_some() || self.running.iter().any(|task| task.kind == TaskKind::Job) {
             return Err(busy);
         }
@@ -241,7 +244,7 @@ impl SlowRequests {
 
     fn panic_error(&self) -> JobError {
         self.job_counters.record_panic();
-        tracing::error!("an export or an erasure panicked; its client gets 500");
+        tracing::error!("a job panicked; its client gets 500");
         JobError {
             kind: problem::INTERNAL,
             detail: "The job failed unexpectedly; the server log has the cause.".to_owned(),

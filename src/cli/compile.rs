@@ -55,10 +55,14 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
     let mut origin = "";
     let target = Target { tracking_id: args.tracking_id.as_deref(), preview_name: args.preview.as_deref() };
-    let mut directory = compile_files(&files, target, |source| {
+    let compiled = compile_files(&files, target, |source| {
         let (version, from) = choose_version(args.version, source)?;
         origin = from;
         Ok(version)
+    });
+    let mut directory = compiled.map_err(|error| match error {
+        CliError::Source(report) => CliError::Source(format!("{report}; no snapshot was written")),
+        error => error,
     })?;
     let path = output_path(args, &directory.site, directory.version)?;
     warn_about_higher_versions(&path, &mut directory);

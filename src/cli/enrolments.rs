@@ -1,6 +1,5 @@
 //! Counts enrolments and known visitors for `parallax lint`: in a data directory, or on a running server.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +10,17 @@ use ureq::{Agent, Body};
 
 use super::site_directory::print_warning;
 use super::{CliError, check_has_log, log_read_error};
-use crate::limits::ENROLMENT_PHASES_MAX;
+use crate::limits::BODY_BYTES_MAX;
 use crate::log::LogError;
 use crate::resolve::change_count::ChangeCount;
 use crate::site::comparison::SiteComparison;
+use crate::site::compile::time_text;
 use crate::site::snapshot::open::Snapshot;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::is_of_node;
 use crate::visitors::folded_directory::{FoldDirectoryError, FoldedDirectory, fold_directory};
 
-/// Time limit of a request. The server ends a count after 60 s.
+/// Time limit of a request. The server ends a comparison after 60 s.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Folds the profiles of a data directory. Prints a warning for each place of it that cannot be used.
@@ -68,33 +68,44 @@ pub(super) struct AdminAddress<'a> {
     pub(super) token: Option<&'a str>,
 }
 
-/// Counts the IDs of a site that are enrolled in the phases with these hashes, in the profiles of a running server. Returns the
-/// numbers by the hash.
+/// Adds the numbers that a running server counts: it compares the version that it serves with this snapshot.
+///
+/// # Errors
+/// The server does not answer, refuses the snapshot, or serves another version than that of the comparison.
 pub(super) fn count_on_server(
     address: &AdminAddress<'_>,
-    site: &str,
-    phase_hashes: &BTreeSet<u32>,
-) -> Result<BTreeMap<u32, u64>, CliError> {
+    snapshot: &Snapshot,
+    file: &[u8],
+    comparison: &mut SiteComparison,
+) -> Result<(), CliError> {
     let config =
         Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).proxy(None);
     let agent: Agent = config.max_redirects(0).build().into();
-    let hashes: Vec<String> = phase_hashes.iter().map(|hash| format!("{hash:08x}")).collect();
-    let mut counts = BTreeMap::new();
-    for part in hashes.chunks(ENROLMENT_PHASES_MAX) {
-        let request = agent.get(format!("{}/insights/enrolments", address.url)).query("site", site);
-        let request = request.query_pairs(part.iter().map(|hash| ("phase", hash.as_str())));
+    let site = snapshot.site().site.get();
+    let at = time_text(comparison.now_ms);
+    let mut answer = Json::Null;
+    let mut offset = 0;
+    for part in file.chunks(BODY_BYTES_MAX) {
+        let request = agent.post(format!("{}/insights/changes", address.url)).query("site", site);
+        let request = request.query("at", &at).query("offset", offset.to_string());
         let request = match address.token {
             Some(token) => request.header("Authorization", format!("Bearer {token}")),
             None => request,
         };
-        let answer = read_answer(address.url, request.call())?;
-        let phases = answer["phases"].as_array().map(Vec::as_slice).unwrap_or_default();
-        counts.extend(phases.iter().filter_map(|phase| {
-            let hash = u32::from_str_radix(phase["phase"].as_str()?, 16).ok()?;
-            Some((hash, phase["enrolled"].as_u64()?))
-        }));
+        answer = read_answer(address.url, request.send(part))?;
+        offset += part.len();
     }
-    Ok(counts)
+    if comparison.take_numbers(&answer) {
+        return Ok(());
+    }
+    let served = match answer["against"]["version"].as_str() {
+        Some(version) => format!("serves version {version} of site {site}"),
+        None => format!("serves no version of site {site}"),
+    };
+    let url = address.url;
+    Err(CliError::Input(format!(
+        "{url} {served}, from which the changes are others than from that of --against; name the served version with --against"
+    )))
 }
 
 fn read_answer(url: &str, response: Result<Response<Body>, ureq::Error>) -> Result<Json, CliError> {
@@ -107,7 +118,7 @@ fn read_answer(url: &str, response: Result<Response<Body>, ureq::Error>) -> Resu
     let text = response.body_mut().read_to_string().map_err(no_answer)?;
     let body: Json = serde_json::from_str(&text).unwrap_or_default();
     match (response.status().as_u16(), body["detail"].as_str()) {
-        (200, _) if body["phases"].is_array() => Ok(body),
+        (200, _) if body["experiments"].is_array() || body["received"].is_u64() => Ok(body),
         (401, Some(detail)) => Err(CliError::Input(format!("{url}: {detail} Use --admin-token"))),
         (_, Some(detail)) => Err(CliError::Input(format!("{url}: {detail}"))),
         (code, None) => Err(CliError::Input(format!(

@@ -22,7 +22,7 @@ Report errors and warnings:
 Say how each experiment changes if my-site replaces the version that a server serves:
   parallax lint my-site --against snapshots/
 
-Also count the enrolled visitors whom each change concerns:
+Also count the enrolled and the known visitors whom each change concerns:
   parallax lint my-site --against snapshots/ --data data/
   parallax lint my-site --against snapshots/ --server http://127.0.0.1:9090
 
@@ -36,17 +36,17 @@ Exit codes: 0 success, also with warnings; 1 errors, a denied change, or nothing
 pub(super) struct LintArgs {
     /// The directory of the site: site.json, audiences.json, routes/ ...
     site: PathBuf,
-    /// Also say how each experiment and each audience changes if the site replaces another version of it: a snapshot, a snapshots directory,
+    /// Also say how each experiment, each zone and each audience changes if the site replaces another version of it: a snapshot, a snapshots directory,
     /// of which the served version counts, or the directory of a site. Standings are those at SOURCE_DATE_EPOCH, else now.
     #[arg(long, value_name = "FILE|DIR")]
     against: Option<PathBuf>,
-    /// Also count the visitor IDs that are enrolled in the changed experiments, and the known visitors who enter or leave a changed
-    /// audience, in the profiles of a data directory (serve --data). A server may use it meanwhile. It needs as much memory as
+    /// Also count the visitor IDs that are enrolled in the changed experiments, and the known visitors who get another variant of a zone, or
+    /// enter or leave a changed audience, in the profiles of a data directory (serve --data). A server may use it meanwhile. It needs as much memory as
     /// the profiles.
     #[arg(long, value_name = "DIR", requires = "against")]
     data: Option<PathBuf>,
-    /// Count the enrolled IDs in the profiles of a running server: the URL of its admin address, such as http://127.0.0.1:9090. The server
-    /// takes up to 60 s.
+    /// Count in the profiles of a running server instead: the URL of its admin address, such as http://127.0.0.1:9090. The server gets the
+    /// compiled site, and must serve the version of --against. It needs an --admin-token, and takes up to 60 s.
     #[arg(long, value_name = "ADMIN_URL", requires = "against", conflicts_with = "data")]
     server: Option<String>,
     /// The Bearer token of that address (serve --admin-token). Without one, the server answers requests of its machine only.
@@ -62,13 +62,14 @@ pub(super) struct LintArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum DeniedChange {
-    /// Another list of variants, other weights, another seed or another holdout of an experiment.
+    /// Another list of variants, other weights, another seed or another holdout of an experiment, or another share or seed of the
+    /// holdout of the site.
     NewPhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A line for each experiment and each audience that changes.
+    /// A line for each experiment, each zone and each audience that changes.
     Text,
     /// One object, with the old and the new value of each member that changes.
     Json,
@@ -78,7 +79,7 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
     let directory = compile_files(&files, Target::default(), |_| Ok(0))?;
     print_warnings(&directory.compiled.warnings, &files);
-    let Some(path) = &args.against else { return print_line(&summarize(&directory)) };
+    let Some(path) = &args.against else { return print_line(&summarize(&directory, 0)) };
     let other = OtherVersion::read(path, &directory.site)?;
     let compiled = open_compiled(&directory.compiled.bytes)?;
     let mut comparison = compare(other.site(), compiled.site(), present_ms());
@@ -87,13 +88,12 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     } else if let Some(url) = &args.server {
         let token = args.admin_token.as_deref().filter(|token| !token.is_empty());
         let address = AdminAddress { url: url.trim_end_matches('/'), token };
-        let hashes = comparison.phase_hashes().collect();
-        comparison.add_enrolments(&count_on_server(&address, &directory.site, &hashes)?);
+        count_on_server(&address, &compiled, &directory.compiled.bytes, &mut comparison)?;
     }
     match args.format {
         Format::Text => {
             print_line(&format!("{}\n{comparison}", other.describe(&directory.site)))?;
-            print_line(&summarize(&directory))?;
+            print_line(&summarize(&directory, comparison.warning_count()))?;
         }
         Format::Json => print_json(&other, &comparison, &directory)?,
     }
@@ -105,10 +105,11 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     }
 }
 
-fn summarize(directory: &CompiledDirectory) -> String {
+/// Returns the line about the directory. `comparison_warnings` is the number of warnings of the comparison.
+fn summarize(directory: &CompiledDirectory, comparison_warnings: usize) -> String {
     let site = &directory.site;
     let routes = counted(directory.compiled.routes.len(), "route");
-    let warnings = counted(directory.compiled.warnings.len(), "warning");
+    let warnings = counted(directory.compiled.warnings.len() + comparison_warnings, "warning");
     format!("site {site}: {routes}, 0 errors, {warnings}")
 }
 
@@ -120,7 +121,7 @@ fn print_json(
     let mut document = comparison.to_json();
     document["site"] = json!(directory.site);
     document["routes"] = json!(directory.compiled.routes.len());
-    document["warnings"] = json!(directory.compiled.warnings.len());
+    document["warnings"] = json!(directory.compiled.warnings.len() + comparison.warning_count());
     let version = other.version().map(|version| version.to_string());
     document["against"] = json!({ "path": other.path.to_string_lossy(), "version": version });
     print_line(&format!("{document:#}"))

@@ -9,7 +9,7 @@ use super::site_directory::{Target, compile_files, print_warning, read_files};
 use super::snapshot_list::{list_snapshots, of_site};
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::snapshot::format::ArchivedSite;
-use crate::site::snapshot::open::{Snapshot, SnapshotBudget};
+use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 
 /// Another version of a site.
 pub(super) struct OtherVersion {
@@ -77,7 +77,15 @@ fn check_id(path: &Path, actual_id: &str, id: &str) -> Result<(), CliError> {
 }
 
 fn open(path: &Path) -> Result<Snapshot, CliError> {
-    open_snapshot(path).map_err(|error| CliError::Input(format!("{}: {error}", path.display())))
+    open_snapshot(path).map_err(|error| match error {
+        SnapshotError::Unreadable(error) => {
+            let path = path.display();
+            CliError::Input(format!(
+                "cannot read {path}: {error}; name a snapshot, a snapshots directory or the directory of a site"
+            ))
+        }
+        error => CliError::Input(format!("{}: {error}", path.display())),
+    })
 }
 
 /// Compiles the directory of a site.

@@ -21,6 +21,3 @@ pub const PHASES_FILE_BYTES_MAX: u64 = PHASES_BYTES_MAX as u64;
 /// Number of enrolments of one ID, and of those that one event can add: a site rarely runs more experiments at the same time, and
 /// `compile` warns beyond it. Beyond it the enrolment with the oldest latest exposure is dropped.
 pub const ENROLMENTS_MAX: usize = 32;
-/// Number of phases whose enrolments one request counts. Each one has 15 bytes of the target, which has 8 KiB. `parallax lint` asks
-/// again for more.
-pub const ENROLMENT_PHASES_MAX: usize = 256;

@@ -94,7 +94,8 @@ impl<'s> ChangeCount<'s> {
                 &after.zones,
             );
         }
-        let zones: Vec<OpenResult> = changes.0.into_iter().map(|change| change.unwrap_or(OpenResult::No)).collect();
+        let zones: Vec<OpenResult> =
+            changes.0.into_iter().map(|change| change.unwrap_or(OpenResult::No)).collect();
         comparison.add_visitor(&older.results.audiences, &newer.results.audiences, &zones);
     }
 }

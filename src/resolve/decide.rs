@@ -10,8 +10,8 @@ use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
-    ArchivedAudience, ArchivedCondition, ArchivedExperiment, ArchivedNamespaceShare, ArchivedPage, ArchivedRange, ArchivedRule,
-    ArchivedSite, ArchivedSiteHoldout, ArchivedZone, Standing,
+    ArchivedAudience, ArchivedCondition, ArchivedExperiment, ArchivedNamespaceShare, ArchivedPage,
+    ArchivedRange, ArchivedRule, ArchivedSite, ArchivedSiteHoldout, ArchivedZone, Standing,
 };
 use crate::url::PageUrl;
 use crate::visitors::profile::enrolments::Enrolments;

@@ -72,7 +72,8 @@ impl<'a> Explainer<'a, '_> {
         }
         for (index, rule) in zone.rules.iter().enumerate() {
             let (matched, why, experiment) = self.explain_rule(rule);
-            let authored = condition_of(self.site, rule).and_then(|when| serde_json::from_str(&when.authored).ok());
+            let authored =
+                condition_of(self.site, rule).and_then(|when| serde_json::from_str(&when.authored).ok());
             let condition: Json = authored.unwrap_or_default();
             output.push(json!({ "index": index, "matched": matched, "condition": condition, "why": why,
                 "experiment": experiment }));

@@ -47,9 +47,8 @@ pub(super) fn differ(before: &[PossibleDecision<'_>], after: &[PossibleDecision<
 
 /// Returns whether no request fulfils both.
 fn contradict(some: &[Requirement], others: &[Requirement]) -> bool {
-    some.iter().any(|one| {
-        others.iter().any(|other| one.condition == other.condition && one.holds != other.holds)
-    })
+    some.iter()
+        .any(|one| others.iter().any(|other| one.condition == other.condition && one.holds != other.holds))
 }
 
 /// A zone of a site, with the conditions of its rules.

@@ -10,7 +10,7 @@ use super::event_log::{EventLog, wakeup_pair};
 use super::listeners::Listeners;
 use super::{BootError, SHUTDOWN_POLL_INTERVAL, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
-use crate::admin::{AdminService, ServerMetrics};
+use crate::admin::{AdminService, ServerMetrics, SnapshotRules};
 use crate::api::Handler;
 use crate::clock;
 use crate::config::{Config, ConnectionLimits};
@@ -96,8 +96,10 @@ impl AdminThread {
         catalog: CurrentCatalog,
         make_handler: impl FnOnce() -> Handler + Send + 'static,
         metrics: ServerMetrics,
+        rules: SnapshotRules,
     ) -> Result<(), BootError> {
-        let make_data = event_log.data_handlers(config, catalog, self.wakeup_tx, metrics.jobs.clone())?;
+        let make_data =
+            event_log.data_handlers(config, catalog, self.wakeup_tx, metrics.jobs.clone(), rules)?;
         let make = Box::new(move || (make_handler(), make_data()));
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });

@@ -18,7 +18,7 @@ use std::time::Duration;
 use self::scrub::ScrubParts;
 use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
-use crate::admin::{DataHandlers, InsightsHandler, SlowRequests, VisitorHandler};
+use crate::admin::{DataHandlers, InsightsHandler, SlowRequests, SnapshotRules, VisitorHandler};
 use crate::api::EventSink;
 use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
@@ -281,6 +281,7 @@ impl EventLog {
         catalog: CurrentCatalog,
         wakeup_tx: UnixStream,
         counters: JobCounters,
+        rules: SnapshotRules,
     ) -> Result<impl FnOnce() -> DataHandlers + Send + 'static, BootError> {
         let (reply_sender, replies) = ReplySender::new(Arc::new(wakeup_tx));
         let source = self.eraser.source.clone();
@@ -300,7 +301,8 @@ impl EventLog {
         let profiles = self.profiles.clone();
         let eraser = self.eraser.clone();
         let cluster = self.cluster_erasure();
-        let insights = InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone());
+        let insights =
+            InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone(), rules);
         let requests = SlowRequests::new(client, replies, reply_sender, counters.clone());
         Ok(move || {
             let visitors = VisitorHandler::new(profiles, eraser, counters).with_cluster(cluster);

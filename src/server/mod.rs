@@ -49,7 +49,7 @@ use self::event_log::EventLog;
 use self::listeners::Listeners;
 pub use self::memory_plan::{Machine, MemoryPlan};
 use self::reload::{Reload, UserKeys};
-use crate::admin::{AdminService, Metrics, ServerMetrics};
+use crate::admin::{AdminService, Metrics, ServerMetrics, SnapshotRules};
 use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Service, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
@@ -154,6 +154,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
     let current = CurrentCatalog::default();
     let budget = SnapshotBudget::new(memory.params().snapshots_bytes);
     let accepted = AcceptedTrackingIds::new(&config.tracking_id);
+    let rules = SnapshotRules { budget: budget.clone(), accepted: accepted.clone() };
     let snapshots = SnapshotDirectory::new(budget.clone()).with_accepted(accepted);
     let lifecycle = Lifecycle::default();
     let totals = Totals::new(ENDPOINT_COUNTERS);
@@ -198,7 +199,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
     let readiness_check = metrics.readiness_check();
     let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
     let admin_shutdown = admin.shutdown(&listeners)?;
-    admin.finish_startup(&config, &event_log, current.clone(), make_handler, metrics)?;
+    admin.finish_startup(&config, &event_log, current.clone(), make_handler, metrics, rules)?;
 
     // 6. Start the workers.
     let connections = connection_limits(&config, &memory, connections_max);

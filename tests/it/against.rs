@@ -6,7 +6,9 @@
 mod audiences;
 mod enrolments;
 mod holdouts;
+mod on_server;
 mod phases;
+mod zones;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +20,8 @@ use crate::command_line::{CommandResult, Workspace};
 
 /// 2026-03-10T00:00:00Z, the time of all comparisons.
 const NOW: &str = "1773100800";
-const PAIRS: [&str; 7] =
-    ["audiences", "ends", "holdouts", "new-and-removed", "new-phases", "ramps", "unchanged"];
+const PAIRS: [&str; 8] =
+    ["audiences", "ends", "held-out", "holdouts", "new-and-removed", "new-phases", "ramps", "unchanged"];
 
 fn pair_path(pair: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/against").join(pair)
@@ -52,7 +54,8 @@ fn the_changes_of_each_pair_of_sites_equal_the_golden_texts() {
         assert_golden(pair, "changes.json", &document.out);
         let document: Value = serde_json::from_str(&document.out).expect("JSON");
         let lines = text.out.lines().count() - "against, unchanged, summary".split(',').count();
-        let changes = ["experiments", "audiences"].map(|name| document[name].as_array().map_or(0, Vec::len));
+        let changes =
+            ["experiments", "zones", "audiences"].map(|name| document[name].as_array().map_or(0, Vec::len));
         let holdout = usize::from(!document["holdout"].is_null());
         assert_eq!(changes.iter().sum::<usize>() + holdout, lines, "{pair}");
     }
@@ -65,7 +68,10 @@ fn a_denied_phase_is_an_error_at_its_place_and_a_ramp_is_none() {
     denied.assert_exit(1, &["error: --deny new-phase does not allow 5 new phases"]);
     assert_golden("new-phases", "denied.txt", &denied.err);
     assert!(denied.out.contains("cta-colour: new phase"), "the comparison is printed too: {}", denied.out);
-    for pair in ["audiences", "ramps", "new-and-removed", "unchanged"] {
+    let held_out = deny("holdouts");
+    held_out.assert_exit(1, &["error: --deny new-phase does not allow 1 new phase"]);
+    assert_golden("holdouts", "denied.txt", &held_out.err);
+    for pair in ["audiences", "held-out", "ramps", "new-and-removed", "unchanged"] {
         deny(pair).assert_exit(0, &["site acme: 1 route"]);
     }
     let document = ["lint", "after", "--against", "before", "--deny", "new-phase", "--format", "json"];
@@ -104,7 +110,7 @@ fn a_snapshot_and_the_served_one_of_a_directory_compare_as_their_source() {
         compared.assert_exit(0, &[&format!("against {path}, version 5 of site acme:")]);
         assert_eq!(changes(&compared.out), changes(&expected), "{path}");
     }
-    assert_eq!(changes(&lint("snapshots/acme-4.snapshot").out), ["5 experiments do not change"]);
+    assert_eq!(changes(&lint("snapshots/acme-4.snapshot").out), ["6 experiments do not change"]);
     // A file that a server would not serve is named.
     workspace.write("snapshots/acme-6.snapshot", "broken");
     let compared = lint("snapshots");
@@ -128,7 +134,7 @@ fn a_directory_with_other_sites_only_makes_all_experiments_new() {
         0,
         &["against snapshots, which has no version of site acme:", "raised: new (`coverage` 0.5)"],
     );
-    assert_eq!(compared.out.matches(": new (").count(), 5);
+    assert_eq!(compared.out.matches(": new (").count(), 6);
     // A refused file may have the site.
     workspace.write("snapshots/x.snapshot", "broken");
     workspace.run(&deny).assert_exit(1, &["snapshots/x.snapshot: not a snapshot"]);
@@ -142,11 +148,17 @@ fn a_path_with_no_version_of_the_site_is_refused() {
     workspace.write("empty/readme.txt", "");
     let lint = |against: &str| workspace.run(&["lint", "after", "--against", against]);
     lint("other").assert_exit(1, &["other has site other, not site acme; compare two versions of one site"]);
-    lint("missing").assert_exit(1, &["missing: cannot be read"]);
+    let missing = lint("missing");
+    missing.assert_exit(1, &["cannot read missing: No such file", "name a snapshot, a snapshots directory"]);
+    assert!(!missing.err.contains("server"), "{}", missing.err);
     lint("empty").assert_exit(1, &["empty has neither site.json nor a snapshot; name a snapshot"]);
     lint("after/site.json").assert_exit(1, &["after/site.json: not a snapshot"]);
     lint("wrong")
         .assert_exit(1, &["`name`", "these errors are in wrong, so there is nothing to compare with"]);
+    // `lint` writes no snapshot anyway.
+    let broken = workspace.run(&["lint", "wrong"]);
+    broken.assert_exit(1, &["error: compilation failed with 1 error"]);
+    assert!(!broken.err.contains("snapshot"), "{}", broken.err);
     for flags in [["--deny", "new-phase"], ["--format", "json"]] {
         let alone = workspace.run(&[&["lint", "after"][..], &flags].concat());
         alone.assert_exit(2, &["--against <FILE|DIR>"]);

@@ -178,11 +178,7 @@ const OF_LOG: [&str; 14] = [
     "/visitors/explain?site=fjell&anonId=v1&seq=1",
     "/visitors/export?site=fjell&anonId=v1",
 ];
-const OF_PROFILES: [&str; 3] = [
-    "/insights/audiences?site=fjell",
-    "/insights/enrolments?site=fjell&phase=00000000",
-    "/visitors?site=fjell&anonId=v1",
-];
+const OF_PROFILES: [&str; 2] = ["/insights/audiences?site=fjell", "/visitors?site=fjell&anonId=v1"];
 const SCOPE: &str = "parallax-scope";
 const PAGE: &[u8] = br#"{"anonId":"v1","properties":{"path":"/"}}"#;
 

@@ -144,7 +144,7 @@ fn every_parameter_that_the_code_reads_is_described() {
 }
 
 /// Codes of the admin address only. The document does not describe it.
-const ADMIN_CODES: [&str; 7] = [
+const ADMIN_CODES: [&str; 8] = [
     "unauthorized",
     "host_not_allowed",
     "internal",
@@ -152,6 +152,7 @@ const ADMIN_CODES: [&str; 7] = [
     "columns_building",
     "nodes_unreachable",
     "visitor_not_found",
+    "invalid_snapshot",
 ];
 /// Codes that need a full queue, a node of a cluster, a broken disk or a shutdown. Tests of these cases provoke them.
 const FAULT_CODES: [&str; 6] =

@@ -15,7 +15,7 @@ impl AcceptedTrackingIds {
     ///
     /// # Errors
     /// The tracking ID is another one.
-    pub(super) fn check(&self, snapshot: Snapshot) -> Result<Snapshot, SnapshotError> {
+    pub(crate) fn check(&self, snapshot: Snapshot) -> Result<Snapshot, SnapshotError> {
         let site = snapshot.site();
         let actual = site.tracking_id.as_str();
         let ending = site.preview.as_ref().map(|name| format!("--{}", name.as_str()));

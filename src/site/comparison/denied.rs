@@ -1,6 +1,7 @@
 //! The errors for changes that the author denies.
 
-use super::members::value_text;
+use super::holdout::HoldoutChange;
+use super::members::{MemberChange, value_text};
 use super::{ExperimentChange, SiteComparison};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
@@ -13,12 +14,32 @@ const HELP: &[&str] = &[
     "let the phase begin: run the command without `--deny new-phase`",
 ];
 
+/// The ways out of a denied phase of the holdout.
+const HOLDOUT_HELP: &[&str] = &[
+    "keep the old value, so that the result of the holdout goes on",
+    "let the phase begin: run the command without `--deny new-phase`",
+];
+
 impl SiteComparison {
-    /// Returns an error for each experiment with a new phase, at its first place in the source of the newer version.
+    /// Returns an error for each experiment with a new phase, at its first place in the source of the newer version, and one if a
+    /// phase of the holdout of the site begins.
     pub(crate) fn new_phase_errors(&self, source: &Source) -> Diagnostics {
-        let errors = self.changes.iter().filter(|change| !change.phase_members.is_empty());
-        errors.map(|change| new_phase_error(change, source)).collect::<Vec<_>>().into()
+        let changes = self.changes.iter().filter(|change| !change.phase_members.is_empty());
+        let errors = changes.map(|change| new_phase_error(change, source));
+        errors.chain(self.holdout.as_ref().and_then(holdout_error)).collect::<Vec<_>>().into()
     }
+}
+
+/// Returns the error for a new phase of the holdout. `None` if no phase begins.
+fn holdout_error(change: &HoldoutChange) -> Option<Diagnostic> {
+    let changes: Vec<&MemberChange> = change.phase_changes().collect();
+    let MemberChange { member, before, after } = changes.first()?;
+    let members: Vec<String> = changes.iter().map(|change| format!("`{}`", change.member)).collect();
+    let title = format!("a new phase of the holdout of the site begins, because of {}", members.join(", "));
+    let expected = format!("`{member}` {}, as in the version before", value_text(before));
+    let pointer = format!("/holdout/{member}");
+    let error = Diagnostic::at_value("site.json", pointer, expected, value_text(after)).with_title(title);
+    Some(Diagnostic { help: HOLDOUT_HELP, ..error })
 }
 
 fn new_phase_error(change: &ExperimentChange, source: &Source) -> Diagnostic {

@@ -19,13 +19,25 @@ enum HoldoutChangeKind {
     Rules,
 }
 
+/// The move of visitors between a holdout and the running experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HoldoutMove {
+    /// More visitors are held out, and none of those before is let in.
+    IntoHoldout,
+    /// Fewer visitors are held out, and none is added.
+    OutOfHoldout,
+    Both,
+}
+
 /// The change of a site's holdout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HoldoutChange {
     kind: HoldoutChangeKind,
+    /// `None` if the same visitors are held out.
+    moved: Option<HoldoutMove>,
     /// The members that differ. A value is null if the version has no holdout.
     members: Vec<MemberChange>,
-    /// The number of experiments of the newer version that run. Visitors move into them or out of them.
+    /// The number of experiments of the newer version that run.
     running_count: usize,
 }
 
@@ -55,8 +67,39 @@ impl HoldoutChange {
             None if before.is_none() => HoldoutChangeKind::New,
             None => HoldoutChangeKind::Removed,
         };
+        let share = |holdout: Option<&ArchivedSiteHoldout>| holdout.map_or(0.0, |one| one.share.to_native());
+        let has_same_seed = before.zip(holdout).is_none_or(|(before, after)| before.seed == after.seed);
+        // With one seed, the visitors of the smaller share are in the larger one too.
+        let moved = match kind {
+            HoldoutChangeKind::Rules => None,
+            _ if !has_same_seed => Some(HoldoutMove::Both),
+            _ if share(before) < share(holdout) => Some(HoldoutMove::IntoHoldout),
+            _ => Some(HoldoutMove::OutOfHoldout),
+        };
         let running = after.experiments.iter().filter(|one| one.standing(now_ms) == Standing::Running);
-        (!members.is_empty()).then(|| Self { kind, members, running_count: running.count() })
+        (!members.is_empty()).then(|| Self { kind, moved, members, running_count: running.count() })
+    }
+
+    /// Returns the members by which a phase of the holdout begins, as changes. Empty if none begins.
+    pub(super) fn phase_changes(&self) -> impl Iterator<Item = &MemberChange> {
+        let is_of_phase = |change: &&MemberChange| change.member != "rules";
+        self.members
+            .iter()
+            .filter(move |change| self.kind == HoldoutChangeKind::NewPhase && is_of_phase(change))
+    }
+
+    /// Returns the warning that visitors move while experiments run.
+    pub(super) fn warning(&self) -> Option<String> {
+        let moved = self.moved.filter(|_| self.running_count > 0)?;
+        let [running, them] = match self.running_count {
+            1 => ["1 experiment runs".to_owned(), "it".to_owned()],
+            count => [format!("{count} experiments run"), "them".to_owned()],
+        };
+        Some(match moved {
+            HoldoutMove::IntoHoldout => format!("{running}, and more visitors are held out of {them}"),
+            HoldoutMove::OutOfHoldout => format!("{running}, and visitors of the holdout move into {them}"),
+            HoldoutMove::Both => format!("{running}, and visitors move into {them} and out of {them}"),
+        })
     }
 
     pub(super) fn to_json(&self) -> Json {
@@ -66,12 +109,12 @@ impl HoldoutChange {
             HoldoutChangeKind::NewPhase => "new_phase",
             HoldoutChangeKind::Rules => "rules",
         };
-        json!({ "change": kind, "running": self.running_count,
+        json!({ "change": kind, "running": self.running_count, "warning": self.warning(),
             "members": members_json(&self.members) })
     }
 }
 
-/// Writes the change as one line. The line warns if an experiment runs.
+/// Writes the change as one line, with its warning.
 impl Display for HoldoutChange {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let phrase = match self.kind {
@@ -89,12 +132,6 @@ impl Display for HoldoutChange {
         });
         let members: Vec<String> = members.collect();
         write!(out, "holdout of the site: {phrase} ({})", members.join(", "))?;
-        match self.running_count {
-            count if count == 0 || self.kind == HoldoutChangeKind::Rules => Ok(()),
-            1 => write!(out, "; warning: 1 experiment runs, and visitors move into it or out of it"),
-            count => {
-                write!(out, "; warning: {count} experiments run, and visitors move into them or out of them")
-            }
-        }
+        self.warning().map_or(Ok(()), |warning| write!(out, "; warning: {warning}"))
     }
 }

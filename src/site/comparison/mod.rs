@@ -6,6 +6,7 @@
 
 mod audiences;
 pub(crate) mod conditions;
+mod counts;
 mod denied;
 mod holdout;
 mod members;
@@ -22,7 +23,7 @@ pub(crate) use self::members::metrics_json;
 use self::members::{METRICS, MemberChange, SiteExperiment};
 use self::zones::ZoneChange;
 use super::catalog::phases::Phase;
-use super::snapshot::format::{ArchivedExperiment, ArchivedSite, Standing};
+use super::snapshot::format::{ArchivedSite, Standing};
 use crate::condition::OpenResult;
 
 /// A kind of change of an experiment.
@@ -76,8 +77,14 @@ impl ChangeKind {
 #[derive(Debug, Clone, PartialEq)]
 struct Side {
     standing: Standing,
-    /// The arm that all visitors get, if the experiment is decided.
+    /// The arm that all visitors get, except those in the holdout of the site, if the experiment is decided.
     winner: Option<String>,
+    /// True if the site has a holdout.
+    has_site_holdout: bool,
+    /// True if no new visitor takes part now.
+    is_closed: bool,
+    /// The time from which new visitors take part again, if the experiment is closed, in milliseconds since 1970.
+    opens_ms: Option<i64>,
     /// The hash that the enrolments of this definition have.
     phase_hash: u32,
     /// The number of IDs with such an enrolment, if it was counted.
@@ -85,13 +92,25 @@ struct Side {
 }
 
 impl Side {
-    fn new(experiment: &ArchivedExperiment, now_ms: i64) -> Self {
+    fn new(version: SiteExperiment<'_>, now_ms: i64) -> Self {
+        let SiteExperiment { site, experiment } = version;
         let standing = experiment.standing(now_ms);
         let winner = match standing {
             Standing::Decided(arm) => Some(experiment.arms[arm].as_str().to_owned()),
             Standing::NotStarted | Standing::Running | Standing::Ended => None,
         };
-        Self { standing, winner, phase_hash: experiment.phase_hash.to_native(), enrolled_count: None }
+        let steps = experiment.coverages.iter().filter(|step| step.share.to_native() > 0.0);
+        let mut opening = steps.map(|step| step.from_ms.to_native()).filter(|from_ms| *from_ms > now_ms);
+        let is_closed = standing == Standing::Running && experiment.coverage(now_ms) == 0.0;
+        Self {
+            standing,
+            winner,
+            has_site_holdout: site.holdout.is_some(),
+            is_closed,
+            opens_ms: opening.next().filter(|_| is_closed),
+            phase_hash: experiment.phase_hash.to_native(),
+            enrolled_count: None,
+        }
     }
 
     /// Returns the kind of change from this standing to that of the newer version.
@@ -132,7 +151,7 @@ impl ExperimentChange {
         let phase = |version: SiteExperiment<'_>| Phase::begin(version.experiment, now_ms);
         let phase_members = phase(before).members_of_new_phase(&phase(after));
         let differs = |names: &[&str]| members.iter().any(|change| names.contains(&change.member));
-        let side = |version: SiteExperiment<'_>| Side::new(version.experiment, now_ms);
+        let side = |version: SiteExperiment<'_>| Side::new(version, now_ms);
         let kinds = [
             (!phase_members.is_empty()).then_some(ChangeKind::NewPhase),
             differs(&["coverage"]).then_some(ChangeKind::Ramped),
@@ -154,7 +173,7 @@ impl ExperimentChange {
 
     fn new(after: SiteExperiment<'_>, now_ms: i64) -> Self {
         let change = |(member, value)| MemberChange { member, before: Json::Null, after: value };
-        let side = Side::new(after.experiment, now_ms);
+        let side = Side::new(after, now_ms);
         let ended = match side.standing {
             Standing::NotStarted | Standing::Running => None,
             Standing::Ended => Some(ChangeKind::Ended),
@@ -177,7 +196,7 @@ impl ExperimentChange {
             kinds: vec![ChangeKind::Removed],
             members: before.members().into_iter().map(change).collect(),
             phase_members: Vec::new(),
-            before: Some(Side::new(before.experiment, now_ms)),
+            before: Some(Side::new(before, now_ms)),
             after: None,
         }
     }
@@ -203,6 +222,11 @@ pub struct SiteComparison {
 }
 
 impl SiteComparison {
+    /// Returns the number of warnings.
+    pub(crate) fn warning_count(&self) -> usize {
+        usize::from(self.holdout.as_ref().is_some_and(|change| change.warning().is_some()))
+    }
+
     /// Returns the hashes of the phases of both versions, which their enrolments have.
     pub(crate) fn phase_hashes(&self) -> impl Iterator<Item = u32> {
         let sides = self.changes.iter().flat_map(|change| [&change.before, &change.after]);

@@ -113,29 +113,40 @@ impl ExperimentChange {
         format!("({})", changes.collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns whether no new visitor takes part from now on.
-    fn is_closed(&self) -> bool {
-        self.members.iter().any(|change| change.member == "coverage" && change.after == json!(0.0))
+    /// Returns a text if no new visitor takes part now, with the time from which they do.
+    fn closed_text(&self) -> Option<String> {
+        let side = self.after.as_ref().filter(|side| side.is_closed)?;
+        let until = side.opens_ms.map(|opens_ms| format!(" until {}", time_text(opens_ms)));
+        Some(format!("closed for new visitors{}", until.unwrap_or_default()))
     }
 
     /// Returns a kind of change as a phrase.
     fn phrase(&self, kind: ChangeKind) -> String {
-        let winner = self.after.as_ref().and_then(|side| side.winner.as_deref()).unwrap_or_default();
         match kind {
-            ChangeKind::New => format!("new {}", self.new_values()),
-            ChangeKind::Removed => "removed".to_owned(),
+            ChangeKind::New => match self.closed_text() {
+                Some(closed) => format!("new {}, {closed}", self.new_values()),
+                None => format!("new {}", self.new_values()),
+            },
+            ChangeKind::Removed => match self.before.as_ref().and_then(|side| side.winner.as_deref()) {
+                Some(winner) => format!("removed: visitors no longer get its winner `{winner}`"),
+                None => "removed".to_owned(),
+            },
             ChangeKind::NewPhase => format!("new phase {}", self.values(&self.phase_members)),
-            ChangeKind::Ramped if self.is_closed() => {
-                format!("closed for new visitors {}", self.values(&["coverage"]))
+            ChangeKind::Ramped => {
+                let text = self.closed_text().unwrap_or_else(|| "ramped".to_owned());
+                format!("{text} {}", self.values(&["coverage"]))
             }
-            ChangeKind::Ramped => format!("ramped {}", self.values(&["coverage"])),
             ChangeKind::Namespace => format!("other namespace {}", self.values(&["namespace"])),
             ChangeKind::Rescheduled => format!("rescheduled {}", self.values(&["from", "to", "winner"])),
             ChangeKind::Started => "started".to_owned(),
             ChangeKind::Postponed => "postponed".to_owned(),
             ChangeKind::Resumed => "resumed".to_owned(),
             ChangeKind::Ended => "ended".to_owned(),
-            ChangeKind::Decided => format!("decided: all visitors get `{winner}`"),
+            ChangeKind::Decided => {
+                let side = self.after.as_ref();
+                let winner = side.and_then(|side| side.winner.as_deref()).unwrap_or_default();
+                format!("decided: all visitors get `{winner}`{}", exception_of_holdout(side))
+            }
             ChangeKind::Metrics => {
                 let members = self.members.iter().map(|change| change.member);
                 let members = members.filter(|member| METRICS.contains(member));
@@ -175,6 +186,13 @@ impl ExperimentChange {
     fn effect_sentence(&self, effect: Effect) -> String {
         let before = self.before.as_ref().or(self.after.as_ref());
         let sentence = effect.sentence(before.and_then(|side| side.enrolled_count));
+        let sentence = match effect {
+            Effect::KeepArms | Effect::GetArmsAgain => {
+                let except = exception_of_holdout(self.after.as_ref());
+                format!("{sentence}{except}")
+            }
+            _ => sentence,
+        };
         let again = self.after.as_ref().and_then(|side| side.enrolled_count).filter(|count| *count > 0);
         match again.filter(|_| effect == Effect::StartAgain) {
             Some(count) => {
@@ -208,6 +226,14 @@ impl Effect {
             Some(1) => format!("1 enrolled ID {singular}"),
             Some(count) => format!("{} enrolled IDs {plural}", grouped(count)),
         }
+    }
+}
+
+/// Returns the exception for the visitors of the site's holdout, who see `default`. The empty text if the site has none.
+fn exception_of_holdout(side: Option<&Side>) -> &'static str {
+    match side.is_some_and(|side| side.has_site_holdout) {
+        true => ", except those in the holdout of the site",
+        false => "",
     }
 }
 

@@ -169,6 +169,18 @@ pub(crate) fn read_version(path: &Path) -> Option<u64> {
     parse_header(&read_header_bytes(&file).ok()?, stamp.length).ok().map(|header| header.version)
 }
 
+/// Returns the size of the file that begins with these bytes, according to its header.
+///
+/// # Errors
+/// The bytes are not the begin of a snapshot that this release reads.
+pub(crate) fn announced_bytes(begin: &[u8]) -> Result<u64, SnapshotError> {
+    let file_bytes = match begin.first_chunk::<HEADER_BYTES>() {
+        Some(head) => u64_at(head, 16).saturating_add(HEADER_BYTES as u64),
+        None => begin.len() as u64,
+    };
+    parse_header(begin, file_bytes).map(|header| header.payload_length + HEADER_BYTES as u64)
+}
+
 fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
@@ -232,7 +244,11 @@ impl SnapshotBudget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    fn reserve(&self, bytes: u64) -> Result<Reservation, SnapshotError> {
+    /// Reserves memory until the returned value is dropped.
+    ///
+    /// # Errors
+    /// The budget does not have as much.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, SnapshotError> {
         let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes)
         });
@@ -243,7 +259,8 @@ impl SnapshotBudget {
     }
 }
 
-struct Reservation {
+/// A reserved part of the budget.
+pub(crate) struct Reservation {
     bytes: u64,
     used_bytes: Arc<AtomicU64>,
 }

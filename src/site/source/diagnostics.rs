@@ -242,9 +242,7 @@ impl fmt::Display for Report {
         };
         let counts = format!("{count} {severity}{plural}{not_shown}");
         match self.severity {
-            Severity::Error => {
-                write!(out, "error: compilation failed with {counts}; no snapshot was written")
-            }
+            Severity::Error => write!(out, "error: compilation failed with {counts}"),
             Severity::Warning => write!(out, "warning: {counts} emitted"),
         }
     }

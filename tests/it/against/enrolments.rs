@@ -1,60 +1,60 @@
-//! `parallax lint --against` with `--data` or `--server`, and `GET /insights/enrolments`: the numbers of enrolled IDs.
+//! `parallax lint --against --data`: the numbers of enrolled IDs.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use parallax::testing::limits::ENROLMENT_PHASES_MAX;
-use parallax::testing::site::snapshot::format::phase_hash;
-
 use super::changes;
 use crate::command_line::Workspace;
-use crate::harness::{Client, Server, snapshot};
+use crate::harness::{Server, snapshot};
 
 /// A site with the arms `default` and `b` of each experiment, in a zone of its own.
-struct TestSite {
-    id: &'static str,
-    experiments: Vec<Value>,
+pub(super) struct TestSite {
+    pub(super) id: &'static str,
+    pub(super) experiments: Vec<Value>,
+    /// A text of its page.
+    pub(super) text: String,
 }
 
 impl TestSite {
-    fn files(&self) -> [(&'static str, String); 2] {
+    pub(super) fn files(&self) -> [(&'static str, String); 2] {
         let zone = |experiment: &Value| json!({ "default": [], "variants": { "b": [] }, "rules": [{ "experiment": experiment }] });
         let zones = self.experiments.iter().enumerate().map(|(index, one)| (format!("z{index}"), zone(one)));
         let zones: serde_json::Map<String, Value> = zones.collect();
-        let page = json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": zones } });
+        let page =
+            json!({ "path": "/", "layout": { "root": { "props": { "text": self.text } }, "zones": zones } });
         let site = json!({ "site": self.id, "trackingId": format!("track_{}", self.id), "name": self.id });
         [("site.json", site.to_string()), ("routes/index.json", page.to_string())]
     }
 
-    fn snapshot(&self) -> Vec<u8> {
+    pub(super) fn snapshot(&self) -> Vec<u8> {
         let files = self.files();
         snapshot(&files.each_ref().map(|(path, text)| (*path, text.as_str())), 1)
     }
 
-    fn write(&self, workspace: &Workspace, directory: &str) {
+    pub(super) fn write(&self, workspace: &Workspace, directory: &str) {
         self.files().iter().for_each(|(path, text)| workspace.write(&format!("{directory}/{path}"), text));
     }
 }
 
-fn experiment(key: &str, more: Value) -> Value {
+pub(super) fn experiment(key: &str, more: Value) -> Value {
     let mut experiment = json!({ "key": key, "variants": ["default", "b"] });
     experiment.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     experiment
 }
 
-fn before() -> TestSite {
+pub(super) fn before() -> TestSite {
     let experiments = ["e", "f", "g", "h"].map(|key| experiment(key, json!({})));
-    TestSite { id: "acme", experiments: experiments.to_vec() }
+    TestSite { id: "acme", experiments: experiments.to_vec(), text: String::new() }
 }
 
-fn after() -> TestSite {
+pub(super) fn after() -> TestSite {
     let experiments = vec![
         experiment("e", json!({ "weights": [0.4, 0.6] })),
         experiment("g", json!({ "coverage": 0.5 })),
         experiment("h", json!({ "to": "2026-01-01T00:00:00Z" })),
     ];
-    TestSite { id: "acme", experiments }
+    TestSite { id: "acme", experiments, text: String::new() }
 }
 
 /// Records a page view of an ID that was exposed to these experiments.
@@ -68,7 +68,7 @@ fn expose(server: &Server, site: &str, id: &Value, experiments: &str) {
 }
 
 /// Starts a server of `acme` and of a site with equal experiments, and enrols IDs of both.
-fn start_with_enrolments(flags: &[&str]) -> Server {
+pub(super) fn start_with_enrolments(flags: &[&str]) -> Server {
     let other = TestSite { id: "other", ..before() };
     let snapshots = [("acme.snapshot", &before().snapshot()[..]), ("other.snapshot", &other.snapshot())];
     let server = Server::start(&snapshots, flags);
@@ -87,12 +87,13 @@ fn start_with_enrolments(flags: &[&str]) -> Server {
     server
 }
 
-/// Returns the lines of a comparison of two directories of a workspace.
-fn compare(workspace: &Workspace, [newer, older]: [&str; 2], server: &Server) -> Vec<String> {
+/// Returns the lines about experiments of a comparison of two directories of a workspace.
+pub(super) fn compare(workspace: &Workspace, [newer, older]: [&str; 2], server: &Server) -> Vec<String> {
     let data = server.data().to_string_lossy().into_owned();
     let compared = workspace.run(&["lint", newer, "--against", older, "--data", &data]);
     compared.assert_exit(0, &[]);
-    changes(&compared.out).into_iter().map(str::to_owned).collect()
+    let lines = changes(&compared.out).into_iter().filter(|line| !line.starts_with("zone "));
+    lines.map(str::to_owned).collect()
 }
 
 fn file_names(server: &Server) -> Vec<String> {
@@ -176,96 +177,4 @@ fn a_directory_without_profiles_is_refused() {
     let data = server.data().to_string_lossy().into_owned();
     lint(&data).assert_exit(1, &["is the directory of a node of a cluster", "ask the node with --server"]);
     workspace.run(&["lint", "after", "--data", &data]).assert_exit(2, &["--against <FILE|DIR>"]);
-}
-
-#[test]
-fn a_running_server_counts_the_same_ids_under_its_token() {
-    let workspace = Workspace::new();
-    before().write(&workspace, "before");
-    after().write(&workspace, "after");
-    let server = start_with_enrolments(&["--admin-token", "secret"]);
-    // More entries than a slice has.
-    for batch in 0..3 {
-        let event = |number: usize| json!({ "type": "page", "anonId": format!("g{batch}-{number}"), "properties": { "path": "/" }, "experiments": "g:b" });
-        let events: Vec<Value> = (0..400).map(event).collect();
-        let body = json!({ "trackingId": "track_acme", "batch": events }).to_string();
-        let fields = [("Content-Type", "application/json")];
-        assert_eq!(server.post("/v1/batch", &fields, body.as_bytes()).status, 200);
-    }
-    let expected = compare(&workspace, ["after", "before"], &server);
-    let url = format!("http://{}/", server.admin);
-    let lint = |flags: &[&str]| {
-        workspace.run(&[&["lint", "after", "--against", "before", "--server", &url], flags].concat())
-    };
-    let counted = lint(&["--admin-token", "secret"]);
-    counted.assert_exit(0, &[]);
-    assert_eq!(changes(&counted.out), expected);
-    assert!(expected[0].ends_with("4 enrolled IDs start again"), "{expected:?}");
-    assert!(expected[2].ends_with("1,201 enrolled IDs keep their arms"), "{expected:?}");
-    let from_environment = workspace
-        .command(&["lint", "after", "--against", "before", "--server", &url])
-        .env("PARALLAX_ADMIN_TOKEN", "secret")
-        .output();
-    let printed = String::from_utf8(from_environment.expect("the program runs").stdout).expect("UTF-8");
-    assert_eq!(changes(&printed), expected);
-    lint(&[]).assert_exit(1, &["needs 'Authorization: Bearer'", "Use --admin-token"]);
-    lint(&["--data", "data"]).assert_exit(2, &["--data", "cannot be used with"]);
-    // No experiment changes, so there is nothing to count.
-    let same = ["lint", "before", "--against", "before", "--server", &url];
-    workspace.run(&same).assert_exit(0, &["4 experiments do not change"]);
-}
-
-#[test]
-fn an_address_that_is_no_server_of_the_site_is_named() {
-    let workspace = Workspace::new();
-    TestSite { id: "new", ..before() }.write(&workspace, "before");
-    TestSite { id: "new", ..after() }.write(&workspace, "after");
-    let server = start_with_enrolments(&[]);
-    let lint = |url: &str| workspace.run(&["lint", "after", "--against", "before", "--server", url]);
-    let admin = format!("http://{}", server.admin);
-    lint(&admin).assert_exit(1, &["Neither a published site nor the log has this site ID."]);
-    lint(&format!("http://{}", server.edge)).assert_exit(1, &["/insights/enrolments"]);
-    drop(server);
-    lint(&admin)
-        .assert_exit(3, &["does not answer", "name the admin address of a running server with --server"]);
-    lint("acme").assert_exit(3, &["acme does not answer"]);
-}
-
-#[test]
-fn the_endpoint_counts_the_named_phases_as_json_and_csv() {
-    let server = start_with_enrolments(&[]);
-    let hash = |key: &str| {
-        let arms = [("default", 0.5), ("b", 0.5)];
-        format!("{:08x}", phase_hash(key, key, arms.into_iter(), 0.0))
-    };
-    let (e, h) = (hash("e"), hash("h"));
-    let target = format!("/insights/enrolments?site=acme&phase={e}&phase={h}&phase={e}");
-    let mut admin = Client::to(server.admin);
-    let answer = admin.request("GET", &target, &[]);
-    let body = answer.json();
-    assert!(body["at"].is_string(), "{body}");
-    let phase = |phase: &str, count: u64| json!({ "phase": phase, "enrolled": count });
-    let mut expected = [phase(&e, 4), phase(&h, 0)];
-    expected.sort_by_key(|phase| phase["phase"].to_string());
-    assert_eq!(body["phases"], json!(expected));
-    let csv = admin.request("GET", &target, &[("Accept", "text/csv")]);
-    let csv = csv.text();
-    assert!(csv.starts_with("phase,enrolled\r\n") && csv.contains(&format!("{e},4\r\n")), "{csv}");
-    let many = |count: usize| format!("?site=acme{}", format!("&phase={e}").repeat(count));
-    assert_eq!(
-        admin.request("GET", &format!("/insights/enrolments{}", many(ENROLMENT_PHASES_MAX)), &[]).status,
-        200
-    );
-    for (query, status, code) in [
-        ("", 400, "missing_site"),
-        ("?site=acme", 400, "invalid_param"),
-        ("?site=acme&phase=1", 400, "invalid_param"),
-        ("?site=acme&phase=%2B1234567", 400, "invalid_param"),
-        ("?site=acne&phase=00000000", 404, "site_not_found"),
-        (&many(ENROLMENT_PHASES_MAX + 1), 400, "invalid_param"),
-    ] {
-        let response = admin.request("GET", &format!("/insights/enrolments{query}"), &[]);
-        assert_eq!((response.status, &response.json()["code"]), (status, &json!(code)), "{query}");
-    }
-    assert_eq!(admin.request("POST", &target, &[]).status, 401);
 }

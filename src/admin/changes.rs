@@ -1,0 +1,271 @@
+//! `POST /insights/changes`: the changes that a snapshot would make if it replaced the served version of its site, with the numbers of
+//! enrolled IDs and of known visitors that they concern.
+//!
+//! A snapshot can be larger than the body of a request. So a client sends it in parts, one after another. The server has at most one
+//! incomplete file. It opens the complete one with the checks of a published one, and serves it to nobody. A job opens it and
+//! counts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+use super::query::single_param;
+use crate::clock;
+use crate::events::time;
+use crate::insights::QuestionError;
+use crate::insights::engine::{JobError, JobOutput};
+use crate::problem;
+use crate::resolve::change_count::ChangeCount;
+use crate::scope::Scope;
+use crate::site::catalog::accepted::AcceptedTrackingIds;
+use crate::site::catalog::catalog::Catalog;
+use crate::site::comparison::compare;
+use crate::site::snapshot::open::{Reservation, Snapshot, SnapshotBudget, SnapshotError, announced_bytes};
+use crate::visitors::lookup::ProfileReader;
+
+pub(super) const PATH: &str = "/insights/changes";
+/// The offset in the file of the part that a request has.
+const OFFSET: &str = "offset";
+/// The time at which the versions are compared.
+const AT: &str = "at";
+
+/// Entries of the table that the job reads at once, about a millisecond of work. Meanwhile the table frees no memory. A slice ends
+/// after the shard with this entry.
+const SLICE_ENTRIES: usize = 1_024;
+/// Time limit of a job. A table of ten million entries needs some seconds. Beyond it the answer is 503.
+const JOB_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after the last part in which the next one must arrive. Then the server frees the memory of the incomplete file.
+const PART_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The rules by which the server accepts a snapshot.
+#[derive(Clone)]
+pub(crate) struct SnapshotRules {
+    /// The memory for snapshots. Those that are compared count too.
+    pub(crate) budget: SnapshotBudget,
+    pub(crate) accepted: AcceptedTrackingIds,
+}
+
+/// The receiver of snapshots that are compared.
+pub(super) struct ChangesReceiver {
+    rules: SnapshotRules,
+    incomplete: Option<IncompleteFile>,
+}
+
+/// A file of which some parts have arrived.
+struct IncompleteFile {
+    site: String,
+    bytes: Vec<u8>,
+    /// Its size according to its header.
+    file_bytes: usize,
+    last_part_at: Instant,
+    /// The reservation for `bytes`.
+    _reservation: Reservation,
+}
+
+/// The parameters of a request.
+pub(super) struct ChangesRequest {
+    pub(super) site: String,
+    offset: usize,
+    now_ms: i64,
+}
+
+/// The state of a file after a part.
+pub(super) enum Received {
+    /// The JSON text that says how much of the file has arrived.
+    Part(String),
+    Complete(CompleteFile),
+}
+
+/// A complete file.
+pub(super) struct CompleteFile(IncompleteFile);
+
+impl ChangesRequest {
+    /// Parses the parameters. Without a time, the versions are compared now.
+    ///
+    /// # Errors
+    /// A parameter is given twice or has a wrong value.
+    pub(super) fn parse(site: &str, pairs: &[(String, String)]) -> Result<Self, QuestionError> {
+        let offset = single_param(pairs, OFFSET)?.unwrap_or("0");
+        let expected = "the offset of the part in the file, in bytes";
+        let offset = offset.parse().map_err(|_| QuestionError::invalid(OFFSET, expected, offset))?;
+        let now_ms = match single_param(pairs, AT)? {
+            Some(text) => time::parse_instant(text)
+                .ok_or_else(|| QuestionError::invalid(AT, "a time such as 2026-12-24T18:00:00Z", text))?,
+            None => clock::now_ms(),
+        };
+        Ok(Self { site: site.to_owned(), offset, now_ms })
+    }
+}
+
+impl ChangesReceiver {
+    pub(super) fn new(rules: SnapshotRules) -> Self {
+        Self { rules, incomplete: None }
+    }
+
+    /// Frees the memory of a file whose next part has not arrived in time.
+    pub(super) fn tick(&mut self) {
+        let now = clock::instant();
+        self.incomplete = self.incomplete.take().filter(|file| now - file.last_part_at <= PART_TIMEOUT);
+    }
+
+    /// Adds a part of the file. A part at offset 0 begins another file.
+    ///
+    /// # Errors
+    /// The part begins no snapshot, it is not the next one, or there is no memory for the file.
+    pub(super) fn receive(&mut self, request: &ChangesRequest, part: &[u8]) -> Result<Received, JobError> {
+        let mut file = match self.incomplete.take() {
+            _ if request.offset == 0 => self.begin(&request.site, part)?,
+            Some(file) if file.site == request.site && file.bytes.len() == request.offset => file,
+            other => {
+                self.incomplete = other;
+                return Err(lost_part());
+            }
+        };
+        if part.len() > file.file_bytes - file.bytes.len() {
+            let error = SnapshotError::Damaged("the file is longer than its header says");
+            return Err(refused(&error));
+        }
+        file.bytes.extend_from_slice(part);
+        file.last_part_at = clock::instant();
+        if file.bytes.len() == file.file_bytes {
+            return Ok(Received::Complete(CompleteFile(file)));
+        }
+        let text = json!({ "received": file.bytes.len(), "bytes": file.file_bytes }).to_string();
+        self.incomplete = Some(file);
+        Ok(Received::Part(text))
+    }
+
+    fn begin(&self, site: &str, part: &[u8]) -> Result<IncompleteFile, JobError> {
+        let file_bytes = announced_bytes(part).map_err(|error| refused(&error))?;
+        let reservation = self.rules.budget.reserve(file_bytes).map_err(|error| refused(&error))?;
+        let last_part_at = clock::instant();
+        let site = site.to_owned();
+        let file_bytes = file_bytes as usize;
+        // The memory grows with the parts that arrive.
+        Ok(IncompleteFile { site, bytes: Vec::new(), file_bytes, last_part_at, _reservation: reservation })
+    }
+
+    /// Returns the job that compares a file with the served version of its site.
+    pub(super) fn job(
+        &self,
+        file: CompleteFile,
+        request: &ChangesRequest,
+        catalog: &Catalog,
+        profiles: ProfileReader,
+        scope: Scope,
+    ) -> ComparisonJob {
+        let before = catalog.by_site_id(&request.site).map(|published| published.snapshot());
+        let tracking_ids = catalog.sites().iter().filter(|other| *other.site().site != *request.site);
+        let tracking_ids = tracking_ids.map(|other| other.site().tracking_id.as_str().to_owned());
+        ComparisonJob {
+            file,
+            before,
+            other_tracking_ids: tracking_ids.collect(),
+            rules: self.rules.clone(),
+            now_ms: request.now_ms,
+            profiles,
+            scope,
+        }
+    }
+}
+
+/// A job that compares a snapshot with the served version of its site.
+pub(super) struct ComparisonJob {
+    file: CompleteFile,
+    /// `None` if the site is not published.
+    before: Option<Arc<Snapshot>>,
+    /// The tracking IDs of the other published sites.
+    other_tracking_ids: Vec<String>,
+    rules: SnapshotRules,
+    now_ms: i64,
+    profiles: ProfileReader,
+    scope: Scope,
+}
+
+impl ComparisonJob {
+    /// Compares the versions and counts.
+    ///
+    /// # Errors
+    /// The server would not serve the snapshot, or the count takes too long.
+    pub(super) fn run(mut self) -> Result<JobOutput, JobError> {
+        let began = clock::instant();
+        let after = self.open()?;
+        let before = self.before.as_deref();
+        let comparison = compare(before.map(Snapshot::site), after.site(), self.now_ms);
+        let mut count = ChangeCount::new(before, &after, comparison);
+        let mut shard_index = 0;
+        while let Some(next) = count_slice(&mut count, &mut self.profiles, shard_index) {
+            shard_index = next;
+            if clock::instant() - began > JOB_TIMEOUT {
+                let detail = "The comparison takes more than 60 s; retry when the server has less work.";
+                return Err(JobError { kind: problem::OVERLOADED, detail: detail.to_owned() });
+            }
+        }
+        let version = |snapshot: &Snapshot| snapshot.version().to_string();
+        let mut document = count.finish().to_json();
+        document["site"] = json!(after.site().site.get());
+        document["version"] = json!(version(&after));
+        document["against"] = json!({ "version": before.map(version) });
+        if let Json::Object(members) = &mut document {
+            members.extend(self.scope.members());
+        }
+        Ok(JobOutput {
+            content_type: "application/json",
+            text: document.to_string(),
+            next_since: None,
+            damaged_places: 0,
+        })
+    }
+
+    /// Opens the file with the checks of a published one.
+    fn open(&mut self) -> Result<Snapshot, JobError> {
+        let IncompleteFile { site, bytes, .. } = &mut self.file.0;
+        let opened = Snapshot::open_bytes(bytes, &self.rules.budget);
+        // The snapshot is a copy.
+        *bytes = Vec::new();
+        let snapshot = opened.and_then(|snapshot| self.rules.accepted.check(snapshot));
+        let snapshot = snapshot.map_err(|error| refused(&error))?;
+        let actual = snapshot.site().site.get();
+        if actual != site {
+            let detail = format!("The snapshot has site {actual}, and the parameter 'site' is {site}.");
+            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
+        }
+        let tracking_id = snapshot.site().tracking_id.as_str();
+        if self.other_tracking_ids.iter().any(|other| other == tracking_id) {
+            let detail =
+                format!("The tracking ID {tracking_id} belongs to another site; change one of them.");
+            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
+        }
+        Ok(snapshot)
+    }
+}
+
+/// Counts the next shards. Returns the index of the shard after them, or `None` after the last one.
+fn count_slice(
+    count: &mut ChangeCount<'_>,
+    profiles: &mut ProfileReader,
+    first_shard: usize,
+) -> Option<usize> {
+    let pinned = profiles.pin();
+    let mut entries = 0;
+    let mut shard_index = first_shard;
+    while entries < SLICE_ENTRIES {
+        entries += count.add_shard(&pinned, shard_index)?;
+        shard_index += 1;
+    }
+    Some(shard_index)
+}
+
+fn refused(error: &SnapshotError) -> JobError {
+    let kind = match error {
+        SnapshotError::BudgetExceeded { .. } | SnapshotError::Unreadable(_) => problem::OVERLOADED,
+        _ => problem::INVALID_SNAPSHOT,
+    };
+    JobError { kind, detail: format!("The server would not serve the snapshot: {error}.") }
+}
+
+fn lost_part() -> JobError {
+    let detail = "The server does not have the parts before this one; send the file again from offset 0.";
+    JobError { kind: problem::INVALID_SNAPSHOT, detail: detail.to_owned() }
+}

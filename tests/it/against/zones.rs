@@ -1,0 +1,256 @@
+//! `parallax lint --against --data`: the known visitors who get another variant of a zone.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::command_line::Workspace;
+use crate::harness::{Server, eventually, snapshot};
+
+const FIELDS: (&str, &str) = ("Content-Type", "application/json");
+
+/// A version of site `acme`: the members of `site.json` beside those of every site, and the pages by path.
+struct Version {
+    site: Value,
+    audiences: Value,
+    pages: Vec<(&'static str, Value)>,
+}
+
+impl Version {
+    /// Returns a version of one page with these zones.
+    fn of(zones: Value) -> Self {
+        Self { site: json!({}), audiences: json!({}), pages: vec![("/", zones)] }
+    }
+
+    fn files(&self) -> Vec<(String, String)> {
+        let mut site = json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme" });
+        site.as_object_mut().expect("an object").extend(self.site.as_object().expect("an object").clone());
+        let pages = self.pages.iter().enumerate().map(|(index, (path, zones))| {
+            let page = json!({ "path": path, "layout": { "root": { "props": {} }, "zones": zones } });
+            (format!("routes/{index}.json"), page.to_string())
+        });
+        let files = [
+            ("site.json".to_owned(), site.to_string()),
+            ("audiences.json".to_owned(), self.audiences.to_string()),
+        ];
+        files.into_iter().chain(pages).collect()
+    }
+
+    fn snapshot(&self, version: u64) -> Vec<u8> {
+        let files = self.files();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        snapshot(&files, version)
+    }
+
+    fn write(&self, workspace: &Workspace, directory: &str) {
+        self.files().iter().for_each(|(path, text)| workspace.write(&format!("{directory}/{path}"), text));
+    }
+}
+
+/// Returns a zone with the variants `b` and `c` and these rules.
+fn zone(rules: Value) -> Value {
+    json!({ "default": [], "variants": { "b": [], "c": [] }, "rules": rules })
+}
+
+fn when(condition: Value, variant: &str) -> Value {
+    json!({ "when": condition, "variant": variant })
+}
+
+fn views(least: u64) -> Value {
+    json!({ "visitor.pageViews": { "$gte": least } })
+}
+
+/// Records page views of an ID, which was exposed to these experiments.
+fn record(server: &Server, id: &str, count: usize, experiments: Option<&str>) {
+    let mut event = json!({ "anonId": id, "properties": { "path": "/" } });
+    if let Some(experiments) = experiments {
+        event["experiments"] = json!(experiments);
+    }
+    for _ in 0..count {
+        let response = server.post("/v1/page?site=acme", &[FIELDS], event.to_string().as_bytes());
+        assert_eq!(response.status, 200, "{}", response.text());
+    }
+}
+
+fn tie(server: &Server, anon_id: &str, user_id: &str) {
+    let event = json!({ "trackingId": "track_acme", "anonId": anon_id, "userId": user_id });
+    let response = server.post("/v1/identify", &[FIELDS], event.to_string().as_bytes());
+    assert_eq!(response.status, 200, "{}", response.text());
+}
+
+/// Returns the lines about zones of a comparison with the profiles of the server.
+fn zone_lines(before: &Version, after: &Version, server: &Server) -> Vec<String> {
+    let workspace = Workspace::new();
+    before.write(&workspace, "before");
+    after.write(&workspace, "after");
+    let data = server.data().to_string_lossy().into_owned();
+    let compared = workspace.run(&["lint", "after", "--against", "before", "--data", &data]);
+    compared.assert_exit(0, &[]);
+    let lines = compared.out.lines().filter_map(|line| line.strip_prefix("zone "));
+    lines.map(str::to_owned).collect()
+}
+
+/// Returns the variant of each zone of page `/` that an ID gets. A nested zone that is absent has none.
+fn shown(server: &Server, id: &str) -> BTreeSet<String> {
+    let page = server.get(&format!("/v1/resolve?site=acme&route=/&anonId={id}")).json();
+    let variants = page["variants"].as_str().expect("a text").split(',').filter(|pair| !pair.is_empty());
+    variants.map(str::to_owned).collect()
+}
+
+/// Returns the two versions of a site whose decisions do not depend on the request.
+fn closed_versions() -> [Version; 2] {
+    let experiment =
+        |weights: Value| json!({ "experiment": { "key": "e", "variants": ["b", "c"], "weights": weights } });
+    let ramp = |coverage: f64, when: Value| json!({ "experiment": { "key": "f", "variants": ["default", "b"], "coverage": coverage }, "when": when });
+    let content = |rules: Value| {
+        let inner = json!({ "inner": zone(rules) });
+        json!([{ "id": "box", "type": "Box", "props": {}, "zones": inner }])
+    };
+    let outer = |least: u64, rules: Value| json!({ "default": [], "variants": { "b": content(rules) }, "rules": [when(views(least), "b")] });
+    let before = json!({
+        "audience": zone(json!([{ "audience": "fans", "variant": "b" }])),
+        "outer": outer(2, json!([when(views(3), "c")])),
+        "ramped": zone(json!([ramp(0.1, json!({}))])),
+        "same": zone(json!([when(views(2), "b"), when(views(3), "c")])),
+        "tested": zone(json!([experiment(json!([0.5, 0.5]))])),
+        "gone": zone(json!([when(views(2), "c")])),
+    });
+    let after = json!({
+        "audience": zone(json!([{ "audience": "fans", "variant": "b" }])),
+        "outer": outer(3, json!([when(views(2), "c")])),
+        "ramped": zone(json!([when(views(3), "c"), ramp(0.6, views(2))])),
+        "same": zone(json!([when(views(2), "b"), when(views(3), "c")])),
+        "tested": zone(json!([experiment(json!([0.2, 0.8]))])),
+        "gone": zone(json!([])),
+        "new": zone(json!([when(views(3), "b")])),
+    });
+    let [mut before, mut after] = [before, after].map(Version::of);
+    before.audiences = json!({ "fans": { "when": views(3) } });
+    after.audiences = json!({ "fans": { "when": views(2) } });
+    after.site = json!({ "holdout": { "share": 0.2 } });
+    [before, after]
+}
+
+#[test]
+fn the_number_of_changed_visitors_is_that_of_the_pages_which_a_server_gives_them() {
+    let [before, after] = closed_versions();
+    let server = Server::start(&[("acme.snapshot", &before.snapshot(1))], &[]);
+    let ids: Vec<String> = (0..60).map(|number| format!("v{number}")).collect();
+    for (number, id) in ids.iter().enumerate() {
+        // Some are enrolled, and keep their arm at any coverage.
+        let enrolled = (number % 4 == 0).then_some("f:default");
+        record(&server, id, 1 + number % 3, enrolled);
+    }
+    let lines = zone_lines(&before, &after, &server);
+    let older: Vec<_> = ids.iter().map(|id| shown(&server, id)).collect();
+    server.publish("acme.snapshot", &after.snapshot(2));
+    eventually("version 2", || {
+        (server.admin_get("/sites").json()["sites"][0]["version"] == "2").then_some(())
+    });
+    let newer: Vec<_> = ids.iter().map(|id| shown(&server, id)).collect();
+    let in_zone = |variants: &BTreeSet<String>, zone: &str| {
+        variants.iter().find(|pair| pair.starts_with(&format!("{zone}:"))).cloned()
+    };
+    let is_outer_shown = |variants: &BTreeSet<String>| in_zone(variants, "outer").is_some();
+    let changed = |zone: &str| {
+        let pairs = older.iter().zip(&newer);
+        let differs = |(older, newer): &(&BTreeSet<String>, &BTreeSet<String>)| {
+            // `variants` has neither an absent zone nor one that shows `default`.
+            in_zone(older, zone) != in_zone(newer, zone)
+                || zone == "inner" && is_outer_shown(older) != is_outer_shown(newer)
+        };
+        pairs.filter(differs).count()
+    };
+    let line = |zone: &str, kind: &str| {
+        let count = changed(zone);
+        assert!(count > 0, "{zone}");
+        format!("{zone} of /: {kind}; {count} of 60 known visitors get another variant")
+    };
+    let expected = ["audience", "gone", "inner", "new", "outer", "ramped", "tested"].map(|zone| match zone {
+        "gone" => line(zone, "removed"),
+        "new" => line(zone, "new"),
+        _ => line(zone, "changed"),
+    });
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_rule_that_reads_the_request_makes_the_number_a_range() {
+    let promotion = || when(json!({ "url.query.utm": "sale" }), "c");
+    let country = |country: &str| when(json!({ "country": country }), "b");
+    let before = Version::of(json!({
+        "before-it": zone(json!([promotion(), when(views(2), "b")])),
+        "country": zone(json!([country("DE")])),
+        "moved": zone(json!([promotion(), country("DE")])),
+        "replaced": zone(json!([when(json!({ "url.query.utm": "sale" }), "b")])),
+        "same": zone(json!([promotion(), when(views(2), "b")])),
+    }));
+    let after = Version::of(json!({
+        "before-it": zone(json!([promotion(), when(views(3), "b")])),
+        "country": zone(json!([when(json!({ "$not": { "country": "SE" } }), "b")])),
+        "moved": zone(json!([country("DE"), promotion()])),
+        "replaced": zone(json!([when(json!({}), "c")])),
+        "same": zone(json!([promotion(), when(views(2), "b")])),
+    }));
+    let server = Server::start(&[("acme.snapshot", &before.snapshot(1))], &[]);
+    for (id, count) in [("v1", 1), ("v2", 2), ("v3", 3), ("v4", 4)] {
+        record(&server, id, count, None);
+    }
+    assert_eq!(
+        zone_lines(&before, &after, &server),
+        [
+            // With the campaign v2 gets `c` before and after. The rule is the same, so the others get no other variant.
+            "before-it of /: changed; 0 to 1 of 4 known visitors get another variant",
+            "country of /: changed; 0 to 4 of 4 known visitors get another variant",
+            // A request of the campaign from this country.
+            "moved of /: changed; 0 to 4 of 4 known visitors get another variant",
+            // Whether the rule holds or not, `c` is another variant.
+            "replaced of /: changed; 4 of 4 known visitors get another variant",
+        ]
+    );
+}
+
+#[test]
+fn a_user_changes_for_sure_if_each_id_does_and_a_page_of_one_version_is_not_compared() {
+    let rule = |weights: Value| json!({ "experiment": { "key": "e", "variants": ["default", "b"], "weights": weights } });
+    let zones = |weights: Value| json!({ "hero": zone(json!([rule(weights)])) });
+    let version = |weights: Value, path: &'static str| {
+        let mut version = Version::of(zones(weights.clone()));
+        version.pages.extend([
+            ("/a", zones(weights.clone())),
+            ("/b", zones(weights.clone())),
+            (path, zones(weights)),
+        ]);
+        version
+    };
+    let [before, after] = [version(json!([1, 0]), "/old"), version(json!([0.5, 0.5]), "/new")];
+    let server = Server::start(&[("acme.snapshot", &after.snapshot(1))], &[]);
+    let mut devices = [Vec::new(), Vec::new()];
+    for id in (0..40).map(|number| format!("d{number}")) {
+        devices[usize::from(!shown(&server, &id).is_empty())].push(id);
+    }
+    let [staying, moving] = devices;
+    // Each user is an ID too, which decides with a request that has no other one.
+    let users = (0..40).map(|number| format!("user{number}"));
+    let moves = |id: &String| {
+        let page = server.get(&format!("/v1/resolve?site=acme&route=/&userId={id}")).json();
+        page["variants"] != ""
+    };
+    let [moving_users, staying_users]: [Vec<String>; 2] = users.partition::<Vec<_>, _>(moves).into();
+    for (device, user) in [
+        (&moving[0], &moving_users[0]),
+        (&moving[1], &moving_users[0]),
+        (&moving[2], &staying_users[0]),
+        (&staying[0], &moving_users[1]),
+        (&staying[1], &staying_users[1]),
+    ] {
+        record(&server, device, 1, None);
+        tie(&server, device, user);
+    }
+    record(&server, &moving[3], 1, None);
+    let range = "2 to 4 of 5 known visitors get another variant";
+    assert_eq!(
+        zone_lines(&before, &after, &server),
+        [format!("hero of / and 2 more pages: changed; {range}")]
+    );
+}
