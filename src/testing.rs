@@ -98,6 +98,7 @@ pub mod limits {
         USER_AGENT_BYTES_MAX, USER_ANON_IDS_MAX, VARIANTS_MAX, VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX,
         VISIT_TIMEOUT_MS, WAIT_S_MAX, WATERMARK_AFTER_MS, ZONES_MAX,
     };
+    pub use crate::resolve::open_decision::POSSIBLE_DECISIONS_MAX;
     pub use crate::resolve::user_agent::USER_AGENTS_CACHED;
     pub use crate::site::compile::index::{INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX};
     pub use crate::site::source::diagnostics::{DIAGNOSTICS_SHOWN_MAX, EXCERPT_CHARS_MAX};

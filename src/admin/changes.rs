@@ -170,6 +170,31 @@ impl ChangesReceiver {
     }
 }
 
+impl CompleteFile {
+    /// Opens the file with the checks of a published one. Afterwards its memory is that of the snapshot alone.
+    ///
+    /// # Errors
+    /// The server would not serve the file.
+    fn open(self, rules: &SnapshotRules, other_tracking_ids: &[String]) -> Result<Snapshot, JobError> {
+        let IncompleteFile { site, bytes, .. } = &self.0;
+        let snapshot = Snapshot::open_bytes(bytes, &rules.budget);
+        let snapshot = snapshot.and_then(|snapshot| rules.accepted.check(snapshot));
+        let snapshot = snapshot.map_err(|error| refused(&error))?;
+        let actual = snapshot.site().site.get();
+        if actual != site {
+            let detail = format!("The snapshot has site {actual}, and the parameter 'site' is {site}.");
+            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
+        }
+        let tracking_id = snapshot.site().tracking_id.as_str();
+        if other_tracking_ids.iter().any(|other| other == tracking_id) {
+            let detail =
+                format!("The tracking ID {tracking_id} belongs to another site; change one of them.");
+            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
+        }
+        Ok(snapshot)
+    }
+}
+
 /// A job that compares a snapshot with the served version of its site.
 pub(super) struct ComparisonJob {
     file: CompleteFile,
@@ -188,14 +213,15 @@ impl ComparisonJob {
     ///
     /// # Errors
     /// The server would not serve the snapshot, or the count takes too long.
-    pub(super) fn run(mut self) -> Result<JobOutput, JobError> {
+    pub(super) fn run(self) -> Result<JobOutput, JobError> {
+        let Self { file, before, other_tracking_ids, rules, now_ms, mut profiles, scope } = self;
         let began = clock::instant();
-        let after = self.open()?;
-        let before = self.before.as_deref();
-        let comparison = compare(before.map(Snapshot::site), after.site(), self.now_ms);
+        let after = file.open(&rules, &other_tracking_ids)?;
+        let before = before.as_deref();
+        let comparison = compare(before.map(Snapshot::site), after.site(), now_ms);
         let mut count = ChangeCount::new(before, &after, comparison);
         let mut shard_index = 0;
-        while let Some(next) = count_slice(&mut count, &mut self.profiles, shard_index) {
+        while let Some(next) = count_slice(&mut count, &mut profiles, shard_index) {
             shard_index = next;
             if clock::instant() - began > JOB_TIMEOUT {
                 let detail = "The comparison takes more than 60 s; retry when the server has less work.";
@@ -208,7 +234,7 @@ impl ComparisonJob {
         document["version"] = json!(version(&after));
         document["against"] = json!({ "version": before.map(version) });
         if let Json::Object(members) = &mut document {
-            members.extend(self.scope.members());
+            members.extend(scope.members());
         }
         Ok(JobOutput {
             content_type: "application/json",
@@ -216,28 +242,6 @@ impl ComparisonJob {
             next_since: None,
             damaged_places: 0,
         })
-    }
-
-    /// Opens the file with the checks of a published one.
-    fn open(&mut self) -> Result<Snapshot, JobError> {
-        let IncompleteFile { site, bytes, .. } = &mut self.file.0;
-        let opened = Snapshot::open_bytes(bytes, &self.rules.budget);
-        // The snapshot is a copy.
-        *bytes = Vec::new();
-        let snapshot = opened.and_then(|snapshot| self.rules.accepted.check(snapshot));
-        let snapshot = snapshot.map_err(|error| refused(&error))?;
-        let actual = snapshot.site().site.get();
-        if actual != site {
-            let detail = format!("The snapshot has site {actual}, and the parameter 'site' is {site}.");
-            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
-        }
-        let tracking_id = snapshot.site().tracking_id.as_str();
-        if self.other_tracking_ids.iter().any(|other| other == tracking_id) {
-            let detail =
-                format!("The tracking ID {tracking_id} belongs to another site; change one of them.");
-            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
-        }
-        Ok(snapshot)
     }
 }
 

@@ -163,7 +163,7 @@ impl SitePublisher {
         self.last_error = Some(text);
     }
 
-    /// Prints the changed experiments and the URLs of the changed pages of a new version.
+    /// Prints the changes of decisions and the URLs of the changed pages of a new version.
     fn report(&mut self, directory: CompiledDirectory, duration: Duration) {
         let CompiledDirectory { site, version, compiled: CompiledSite { bytes, routes, .. }, .. } = directory;
         let summary = format!(
@@ -172,7 +172,7 @@ impl SitePublisher {
             duration.as_millis()
         );
         print_text(&format!("compiled: {summary}"));
-        self.report_experiments(&bytes);
+        self.report_changes(&bytes);
         let changed: Vec<&String> = routes
             .iter()
             .filter(|(path, hash)| self.routes.get(*path) != Some(hash))
@@ -186,16 +186,16 @@ impl SitePublisher {
         self.routes = routes;
     }
 
-    /// Prints a line for each experiment that a new version changes. `compiled` is its snapshot.
-    fn report_experiments(&mut self, compiled: &[u8]) {
+    /// Prints a line for each experiment, zone and audience that a new version changes, and for the holdout. `compiled` is its snapshot.
+    fn report_changes(&mut self, compiled: &[u8]) {
         // Ignore the error: the server reports why it does not serve the file.
         let Ok(snapshot) = open_compiled(compiled) else { return };
         let site = snapshot.site();
         let before = self.published.as_ref().map(Snapshot::site).filter(|before| before.site == site.site);
         if let Some(before) = before {
-            for change in compare(Some(before), site, present_ms()).changes {
-                print_text(&format!("experiment {change}"));
-            }
+            let comparison = compare(Some(before), site, present_ms());
+            comparison.changes.iter().for_each(|change| print_text(&format!("experiment {change}")));
+            comparison.other_lines().for_each(|line| print_text(&line));
         }
         self.published = Some(snapshot);
     }

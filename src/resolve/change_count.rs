@@ -128,9 +128,9 @@ impl ZoneResults {
             let zones = [&older_zones[index], &newer_zones[index]].map(Option::as_ref);
             let without_rules: Vec<_> =
                 zones.iter().flatten().map(|zone| zone.decision_without_rules()).collect();
-            let older = zones[0].map_or_else(|| without_rules.clone(), |zone| older.decide(zone));
-            let newer = zones[1].map_or_else(|| without_rules.clone(), |zone| newer.decide(zone));
-            let change = differ(&older, &newer);
+            let older = zones[0].map_or_else(|| Some(without_rules.clone()), |zone| older.decide(zone));
+            let newer = zones[1].map_or_else(|| Some(without_rules.clone()), |zone| newer.decide(zone));
+            let change = differ(older.as_deref(), newer.as_deref());
             *result = Some(match *result {
                 Some(earlier) if earlier != change => OpenResult::Open,
                 _ => change,

@@ -14,7 +14,7 @@ mod crawlers;
 pub mod decide;
 pub(crate) mod experiments;
 pub(crate) mod explain;
-mod open_decision;
+pub(crate) mod open_decision;
 pub mod path;
 pub mod published_zones;
 pub(crate) mod render;

@@ -13,12 +13,25 @@ use crate::site::comparison::zones::ZonePosition;
 use crate::site::snapshot::format::{ArchivedRule, ArchivedSite, ArchivedZone};
 use crate::visitors::profile::enrolments::Enrolments;
 
+/// Number of possible decisions of a zone for one visitor. A zone has one for each rule that reads the request, and a zone in another
+/// one has them for each of the other one. Beyond it the visitor counts as one who can get another variant.
+pub const POSSIBLE_DECISIONS_MAX: usize = 256;
+
 /// A variant that a zone can show, and its requirements.
 #[derive(Debug, Clone)]
 pub(super) struct PossibleDecision<'s> {
     /// The key of the variant. `None` if the zone is absent.
     variant: Option<&'s str>,
     requirements: Vec<Requirement>,
+}
+
+impl PossibleDecision<'_> {
+    /// Returns the decision with the requirements of the zone around it too. `None` if no request fulfils all.
+    fn within(&self, outer: &Self) -> Option<Self> {
+        let requirements = || [&outer.requirements[..], &self.requirements].concat();
+        let is_possible = !contradict(&outer.requirements, &self.requirements);
+        is_possible.then(|| Self { variant: self.variant, requirements: requirements() })
+    }
 }
 
 /// A result that an open condition must have.
@@ -30,7 +43,11 @@ struct Requirement {
 }
 
 /// Returns whether the variants of a zone in two versions of a site differ.
-pub(super) fn differ(before: &[PossibleDecision<'_>], after: &[PossibleDecision<'_>]) -> OpenResult {
+pub(super) fn differ(
+    before: Option<&[PossibleDecision<'_>]>,
+    after: Option<&[PossibleDecision<'_>]>,
+) -> OpenResult {
+    let (Some(before), Some(after)) = (before, after) else { return OpenResult::Open };
     let mut may_differ = false;
     let mut may_be_same = false;
     for older in before {
@@ -59,7 +76,11 @@ pub(super) struct OpenZone<'s> {
     within: Option<(Box<Self>, u8)>,
 }
 
-impl OpenZone<'_> {
+impl<'s> OpenZone<'s> {
+    fn variant_key(&self, index: u8) -> &'s str {
+        self.zone.variants[usize::from(index)].key.get()
+    }
+
     /// Returns the only decision of a version in which no rule decides the zone. It shows `default`, or is absent like the zone that
     /// it is in.
     pub(super) fn decision_without_rules(&self) -> PossibleDecision<'static> {
@@ -139,60 +160,50 @@ impl<'v> OpenVisitor<'v> {
         Self { site, subject, held_out, conditions, results }
     }
 
-    /// Returns the possible decisions of a zone. There is at least one.
-    pub(super) fn decide<'s>(&self, zone: &OpenZone<'s>) -> Vec<PossibleDecision<'s>> {
-        let key = |index: u8| Some(zone.zone.variants[usize::from(index)].key.get());
+    /// Returns the possible decisions of a zone, at least one. `None` if there are more than [`POSSIBLE_DECISIONS_MAX`].
+    pub(super) fn decide<'s>(&self, zone: &OpenZone<'s>) -> Option<Vec<PossibleDecision<'s>>> {
         let own = self.decide_alone(zone);
-        let own = own.into_iter().map(|(index, requirements)| (key(index), requirements));
-        let Some((outer, variant)) = &zone.within else {
-            return own.map(|(variant, requirements)| PossibleDecision { variant, requirements }).collect();
-        };
-        let outer_key = Some(outer.zone.variants[usize::from(*variant)].key.get());
-        let own: Vec<_> = own.collect();
-        let mut decisions = Vec::new();
-        for outer in self.decide(outer) {
-            if outer.variant != outer_key {
-                decisions.push(PossibleDecision { variant: None, ..outer });
-                continue;
-            }
-            for (variant, requirements) in &own {
-                if !contradict(&outer.requirements, requirements) {
-                    let requirements = [&outer.requirements[..], requirements].concat();
-                    decisions.push(PossibleDecision { variant: *variant, requirements });
-                }
-            }
+        let Some((outer, variant)) = &zone.within else { return Some(own) };
+        let variant = Some(outer.variant_key(*variant));
+        let (around, elsewhere): (Vec<_>, Vec<_>) =
+            self.decide(outer)?.into_iter().partition(|outer| outer.variant == variant);
+        let mut decisions = elsewhere;
+        decisions.iter_mut().for_each(|decision| decision.variant = None);
+        for outer in &around {
+            decisions.extend(own.iter().filter_map(|own| own.within(outer)));
         }
-        decisions
+        (decisions.len() <= POSSIBLE_DECISIONS_MAX).then_some(decisions)
     }
 
-    /// Returns the indexes of the variants that the rules of a zone can select.
-    fn decide_alone(&self, zone: &OpenZone<'_>) -> Vec<(u8, Vec<Requirement>)> {
+    /// Returns the possible decisions of the rules of a zone, as if no other zone contained it.
+    fn decide_alone<'s>(&self, zone: &OpenZone<'s>) -> Vec<PossibleDecision<'s>> {
         let mut decisions = Vec::new();
         let mut failed: Vec<Requirement> = Vec::new();
-        if self.held_out == Some(HeldOut::FromRules) {
-            return vec![(DEFAULT_VARIANT, failed)];
-        }
-        for OpenRule { rule, condition } in &zone.rules {
+        let decision = |variant: u8, requirements: &[Requirement]| PossibleDecision {
+            variant: Some(zone.variant_key(variant)),
+            requirements: requirements.to_vec(),
+        };
+        let has_rules = self.held_out != Some(HeldOut::FromRules);
+        for OpenRule { rule, condition } in zone.rules.iter().filter(|_| has_rules) {
             let Some(variant) = self.selected_variant(rule) else { continue };
-            let Some(index) = *condition else {
-                decisions.push((variant, failed));
-                return decisions;
-            };
-            let required = |holds| Requirement { condition: self.conditions.identities[index], holds };
-            match self.results[index] {
-                OpenResult::No => {}
-                OpenResult::Open if contradict(&failed, &[required(true)]) => {}
-                OpenResult::Open => {
-                    decisions.push((variant, [&failed[..], &[required(true)]].concat()));
-                    failed.push(required(false));
+            let result = condition.map_or(OpenResult::Yes, |index| self.results[index]);
+            match (result, condition.map(|index| self.conditions.identities[index])) {
+                (OpenResult::No, _) => {}
+                (OpenResult::Open, Some(condition)) => {
+                    let holds = Requirement { condition, holds: true };
+                    // The condition of an earlier rule failed.
+                    if !contradict(&failed, &[holds]) {
+                        decisions.push(decision(variant, &[&failed[..], &[holds]].concat()));
+                        failed.push(Requirement { condition, holds: false });
+                    }
                 }
-                OpenResult::Yes => {
-                    decisions.push((variant, failed));
+                _ => {
+                    decisions.push(decision(variant, &failed));
                     return decisions;
                 }
             }
         }
-        decisions.push((DEFAULT_VARIANT, failed));
+        decisions.push(decision(DEFAULT_VARIANT, &failed));
         decisions
     }
 

@@ -121,7 +121,7 @@ fn a_saved_file_is_served_and_its_url_is_printed() {
 }
 
 #[test]
-fn a_save_prints_the_experiments_that_it_changes() {
+fn a_save_prints_the_experiments_and_the_zones_that_it_changes() {
     let page = |weights: &str| {
         let experiment = format!(r#"{{"key":"e","variants":["default","b"],"weights":{weights}}}"#);
         format!(
@@ -131,8 +131,7 @@ fn a_save_prints_the_experiments_that_it_changes() {
     };
     let server = DevServer::start(&[SITE, ("routes/index.json", &page("[0.5,0.5]"))]);
     fs::write(server.path("routes/index.json"), page("[0.4,0.6]")).expect("written");
-    let change =
-        "experiment e: new phase (`weights` [0.5, 0.5] -> [0.4, 0.6]); enrolled visitors start again\n";
+    let change = "experiment e: new phase (`weights` [0.5, 0.5] -> [0.4, 0.6]); enrolled visitors start again\nzone z of /: changed\n";
     server.wait_for_output(change);
     // The first version, and a save that changes no experiment, print none.
     fs::write(server.path("routes/a.json"), self::page("/a", "a")).expect("written");

@@ -11,6 +11,8 @@ const SEED: &str = "2026-q1";
 const BROWSER: (&str, &str) = ("User-Agent", "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X)");
 const CRAWLER: (&str, &str) = ("User-Agent", "Googlebot/2.1 (+http://www.google.com/bot.html)");
 
+const TOKEN: (&str, &str) = ("Authorization", "Bearer open");
+
 /// Compiles site `acme` with this holdout. Page `/` has a zone with an experiment before a rule, and one with a rule alone.
 /// Page `/rules` has only a rule, and page `/plain` has no rule.
 fn compile(version: u64, holdout: &Value, experiment: &Value) -> Vec<u8> {
@@ -126,6 +128,12 @@ fn a_winner_is_shown_to_everyone_but_the_holdout() {
         assert_eq!((variants, experiments), (json!(expected.0), json!(expected.1)), "{id}");
     }
     assert_eq!(shown(&server, "route=/&locale=de", BROWSER), (json!("ruled:c,tested:b"), json!("")));
+    let target = "/insights/experiment?site=acme&key=e";
+    let answer = crate::harness::Client::to(server.admin).request("GET", target, &[TOKEN]).json();
+    assert_eq!(
+        answer["decision"]["sentence"],
+        "Decided: everyone gets b from 2026-02-01T00:00:00.000Z on, except the visitors in the holdout of the site."
+    );
     // Without a winner the rule is skipped in both groups.
     let server = start(&holdout, &experiment(times));
     for id in (0..30).map(|number| format!("v{number}")) {

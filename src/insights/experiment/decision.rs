@@ -44,8 +44,10 @@ impl Decision {
         Self { action: Action::Choose(arm_key.to_owned()), reason, sentence }
     }
 
-    fn decided(arm_key: &str, from_ms: i64) -> Self {
-        let sentence = format!("Decided: everyone gets {arm_key} from {} on.", time::to_text(from_ms));
+    fn decided(arm_key: &str, from_ms: i64, has_site_holdout: bool) -> Self {
+        let except = if has_site_holdout { ", except the visitors in the holdout of the site" } else { "" };
+        let sentence =
+            format!("Decided: everyone gets {arm_key} from {} on{except}.", time::to_text(from_ms));
         Self { action: Action::Decided(arm_key.to_owned()), reason: "winner", sentence }
     }
 
@@ -122,7 +124,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision {
         && let Some(winner) = published.winner_key()
         && let Some(to_ms) = published.definition.to_ms
     {
-        return Decision::decided(winner, to_ms);
+        return Decision::decided(winner, to_ms, facts.question.known.has_site_holdout);
     }
     let arms = arms_of(facts);
     if let Some(decision) = refuse(facts, &arms) {

@@ -25,6 +25,8 @@ pub struct KnownExperiment {
     pub phases: Vec<Phase>,
     /// The goals of the site.
     pub goals: SiteGoals,
+    /// True if the site publishes a holdout, whose visitors get no arm that won.
+    pub has_site_holdout: bool,
 }
 
 /// The published definition of an experiment.
@@ -123,6 +125,7 @@ impl KnownSite<'_> {
             key: key.to_owned(),
             published,
             phases: self.phases.of(self.id, key).to_vec(),
+            has_site_holdout: self.published.is_some_and(|site| site.holdout.is_some()),
             goals: self.goals(),
         }
     }
@@ -138,7 +141,13 @@ impl KnownSite<'_> {
             metrics: most_frequent_metrics(site),
         });
         let phases = self.phases.of(self.id, SITE_HOLDOUT).to_vec();
-        KnownExperiment { key: SITE_HOLDOUT.to_owned(), published, phases, goals: self.goals() }
+        KnownExperiment {
+            key: SITE_HOLDOUT.to_owned(),
+            has_site_holdout: published.is_some(),
+            published,
+            phases,
+            goals: self.goals(),
+        }
     }
 
     /// Returns all experiments that are published or have a phase, each with its places. The experiments are sorted by

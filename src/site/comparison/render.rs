@@ -31,13 +31,18 @@ impl Display for SiteComparison {
             1 => write!(out, "1 experiment does not change"),
             count => write!(out, "{count} experiments do not change"),
         }?;
-        self.holdout.iter().try_for_each(|change| write!(out, "\n{change}"))?;
-        self.zones.iter().try_for_each(|change| write!(out, "\n{}", self.zone_line(change)))?;
-        self.audiences.iter().try_for_each(|change| write!(out, "\n{}", self.audience_line(change)))
+        self.other_lines().try_for_each(|line| write!(out, "\n{line}"))
     }
 }
 
 impl SiteComparison {
+    /// Returns a line for the holdout if it changes, and for each zone and each audience that changes.
+    pub(crate) fn other_lines(&self) -> impl Iterator<Item = String> {
+        let holdout = self.holdout.iter().map(HoldoutChange::to_string);
+        let zones = self.zones.iter().map(|change| self.zone_line(change));
+        holdout.chain(zones).chain(self.audiences.iter().map(|change| self.audience_line(change)))
+    }
+
     fn audience_json(&self, change: &AudienceChange) -> Json {
         json!({ "name": change.key, "change": change.kind.name(), "atLeast": self.counted(change.at_least),
             "atMost": self.counted(change.at_most) })

@@ -223,7 +223,8 @@ fn the_parts_of_a_snapshot_have_at_most_the_size_of_a_request_body_and_arrive_in
 #[test]
 fn an_incomplete_snapshot_counts_in_the_memory_for_snapshots() {
     let room = 1 << 20;
-    let flags = [&WITH_TOKEN[..], &["--snapshots-memory", &room.to_string()]].concat();
+    let memory = room.to_string();
+    let flags = [&WITH_TOKEN[..], &["--snapshots-memory", &memory]].concat();
     let server = start_with_enrolments(&flags);
     let used = |server: &Server| -> usize {
         let metrics = Client::to(server.admin).request("GET", "/metrics", &[TOKEN]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use parallax::testing::limits::POSSIBLE_DECISIONS_MAX;
 use serde_json::{Value, json};
 
 use crate::command_line::Workspace;
@@ -253,4 +254,42 @@ fn a_user_changes_for_sure_if_each_id_does_and_a_page_of_one_version_is_not_comp
         zone_lines(&before, &after, &server),
         [format!("hero of / and 2 more pages: changed; {range}")]
     );
+}
+
+/// Returns a site whose zone `inner` has this number of decisions that depend on the request. In the newer version, it also has a rule
+/// that never holds.
+fn with_decisions(count: usize, is_newer: bool) -> Version {
+    /// Decisions of the rules of the inner zone.
+    const INNER: usize = 63;
+    let param = |zone: &str, number: usize| {
+        let mut condition = json!({});
+        condition[format!("url.query.{zone}{number}")] = json!("1");
+        condition
+    };
+    let never = is_newer.then(|| when(views(1_000), "c"));
+    let inner_rules = (1..INNER).map(|number| when(param("i", number), "b")).chain(never);
+    let inner = json!({ "inner": zone(inner_rules.collect()) });
+    let content = json!([{ "id": "box", "type": "Box", "props": {}, "zones": inner }]);
+    // The last decision of the outer zone is `default`.
+    let around = (count - 1) / INNER;
+    let elsewhere = count - 1 - around * INNER;
+    let outer_rule = |number: usize| when(param("o", number), if number < around { "b" } else { "c" });
+    let outer_rules: Vec<Value> = (0..around + elsewhere).map(outer_rule).collect();
+    let outer = json!({ "default": [], "variants": { "b": content, "c": [] }, "rules": outer_rules });
+    Version::of(json!({ "outer": outer }))
+}
+
+#[test]
+fn beyond_256_possible_decisions_every_visitor_can_get_another_variant() {
+    let server = Server::start(&[("acme.snapshot", &with_decisions(256, false).snapshot(1))], &[]);
+    record(&server, "v1", 1, None);
+    for (count, range) in [
+        (POSSIBLE_DECISIONS_MAX - 1, "0"),
+        (POSSIBLE_DECISIONS_MAX, "0"),
+        (POSSIBLE_DECISIONS_MAX + 1, "0 to 1"),
+    ] {
+        let [before, after] = [false, true].map(|is_newer| with_decisions(count, is_newer));
+        let line = format!("inner of /: changed; {range} of 1 known visitors get another variant");
+        assert_eq!(zone_lines(&before, &after, &server), [line], "{count}");
+    }
 }
