@@ -114,12 +114,20 @@ impl ChangesReceiver {
     /// # Errors
     /// The part begins no snapshot, it is not the next one, or there is no memory for the file.
     pub(super) fn receive(&mut self, request: &ChangesRequest, part: &[u8]) -> Result<Received, JobError> {
-        let mut file = match self.incomplete.take() {
-            _ if request.offset == 0 => self.begin(&request.site, part)?,
-            Some(file) if file.site == request.site && file.bytes.len() == request.offset => file,
-            other => {
-                self.incomplete = other;
-                return Err(lost_part());
+        let incomplete = self.incomplete.take();
+        let mut file = if request.offset == 0 {
+            // The budget may not have memory for both files.
+            drop(incomplete);
+            self.begin(&request.site, part)?
+        } else {
+            let is_next =
+                |file: &IncompleteFile| file.site == request.site && file.bytes.len() == request.offset;
+            match incomplete {
+                Some(file) if is_next(&file) => file,
+                other => {
+                    self.incomplete = other;
+                    return Err(lost_part());
+                }
             }
         };
         if part.len() > file.file_bytes - file.bytes.len() {

@@ -130,7 +130,8 @@ impl ZoneResults {
                 zones.iter().flatten().map(|zone| zone.decision_without_rules()).collect();
             let older = zones[0].map_or_else(|| Some(without_rules.clone()), |zone| older.decide(zone));
             let newer = zones[1].map_or_else(|| Some(without_rules.clone()), |zone| newer.decide(zone));
-            let change = differ(older.as_deref(), newer.as_deref());
+            let change = older.zip(newer).map(|(older, newer)| differ(&older, &newer));
+            let change = change.unwrap_or(OpenResult::Open);
             *result = Some(match *result {
                 Some(earlier) if earlier != change => OpenResult::Open,
                 _ => change,

@@ -43,11 +43,7 @@ struct Requirement {
 }
 
 /// Returns whether the variants of a zone in two versions of a site differ.
-pub(super) fn differ(
-    before: Option<&[PossibleDecision<'_>]>,
-    after: Option<&[PossibleDecision<'_>]>,
-) -> OpenResult {
-    let (Some(before), Some(after)) = (before, after) else { return OpenResult::Open };
+pub(super) fn differ(before: &[PossibleDecision<'_>], after: &[PossibleDecision<'_>]) -> OpenResult {
     let mut may_differ = false;
     let mut may_be_same = false;
     for older in before {
@@ -187,9 +183,10 @@ impl<'v> OpenVisitor<'v> {
         for OpenRule { rule, condition } in zone.rules.iter().filter(|_| has_rules) {
             let Some(variant) = self.selected_variant(rule) else { continue };
             let result = condition.map_or(OpenResult::Yes, |index| self.results[index]);
-            match (result, condition.map(|index| self.conditions.identities[index])) {
-                (OpenResult::No, _) => {}
-                (OpenResult::Open, Some(condition)) => {
+            let identity = condition.map(|index| self.conditions.identities[index]);
+            match identity.filter(|_| result == OpenResult::Open) {
+                None if result == OpenResult::No => {}
+                Some(condition) => {
                     let holds = Requirement { condition, holds: true };
                     // The condition of an earlier rule failed.
                     if !contradict(&failed, &[holds]) {
@@ -197,7 +194,7 @@ impl<'v> OpenVisitor<'v> {
                         failed.push(Requirement { condition, holds: false });
                     }
                 }
-                _ => {
+                None => {
                     decisions.push(decision(variant, &failed));
                     return decisions;
                 }

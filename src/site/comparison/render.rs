@@ -133,7 +133,7 @@ impl ExperimentChange {
                 None => format!("new {}", self.new_values()),
             },
             ChangeKind::Removed => match self.before.as_ref().and_then(|side| side.winner.as_deref()) {
-                Some(winner) => format!("removed: visitors no longer get its winner `{winner}`"),
+                Some(winner) => format!("removed, so visitors no longer get its winner `{winner}`"),
                 None => "removed".to_owned(),
             },
             ChangeKind::NewPhase => format!("new phase {}", self.values(&self.phase_members)),

@@ -85,13 +85,13 @@ pub(super) fn find_changes(before: &ArchivedSite, after: &ArchivedSite, now_ms: 
             }
         }
         for (name, [before, after]) in zones {
-            let kind = match (&before, &after) {
-                (Some(before), Some(after)) if before.rules == after.rules => continue,
-                (None, _) => ZoneChangeKind::New,
-                (_, None) => ZoneChangeKind::Removed,
+            let rules = [&before, &after].map(|zone| zone.as_ref().map(|zone| zone.rules.clone()));
+            let kind = match &rules {
+                [Some(older), Some(newer)] if older == newer => continue,
+                [None, _] => ZoneChangeKind::New,
+                [_, None] => ZoneChangeKind::Removed,
                 _ => ZoneChangeKind::Changed,
             };
-            let rules = [&before, &after].map(|zone| zone.as_ref().map(|zone| zone.rules.clone()));
             let [before, after] = [before, after].map(|zone| zone.map(|zone| zone.position));
             let change = changes.entry(ChangeKey { name, rules }).or_insert_with(|| ZoneChange {
                 name: name.to_owned(),

@@ -173,12 +173,12 @@ pub(crate) fn read_version(path: &Path) -> Option<u64> {
 ///
 /// # Errors
 /// The bytes are not the begin of a snapshot that this release reads.
-pub(crate) fn announced_bytes(begin: &[u8]) -> Result<u64, SnapshotError> {
-    let file_bytes = match begin.first_chunk::<HEADER_BYTES>() {
+pub(crate) fn announced_bytes(first_bytes: &[u8]) -> Result<u64, SnapshotError> {
+    let file_bytes = match first_bytes.first_chunk::<HEADER_BYTES>() {
         Some(head) => u64_at(head, 16).saturating_add(HEADER_BYTES as u64),
-        None => begin.len() as u64,
+        None => first_bytes.len() as u64,
     };
-    parse_header(begin, file_bytes).map(|header| header.payload_length + HEADER_BYTES as u64)
+    parse_header(first_bytes, file_bytes).map(|header| header.payload_length + HEADER_BYTES as u64)
 }
 
 fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {

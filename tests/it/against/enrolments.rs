@@ -37,7 +37,7 @@ impl TestSite {
     }
 }
 
-pub(super) fn experiment(key: &str, more: Value) -> Value {
+fn experiment(key: &str, more: Value) -> Value {
     let mut experiment = json!({ "key": key, "variants": ["default", "b"] });
     experiment.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     experiment
