@@ -144,7 +144,7 @@ fn every_parameter_that_the_code_reads_is_described() {
 }
 
 /// Codes of the admin address only. The document does not describe it.
-const ADMIN_CODES: [&str; 9] = [
+const ADMIN_CODES: [&str; 8] = [
     "unauthorized",
     "host_not_allowed",
     "internal",

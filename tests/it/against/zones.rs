@@ -98,11 +98,17 @@ fn shown(server: &Server, id: &str) -> BTreeSet<String> {
     variants.map(str::to_owned).collect()
 }
 
-/// Returns the two versions of a site whose decisions do not depend on the request.
-fn closed_versions() -> [Version; 2] {
+/// Returns the two versions of a site whose decisions do not depend on the request. The newer one has this holdout.
+fn closed_versions(holdout: Value) -> [Version; 2] {
     let experiment =
         |weights: Value| json!({ "experiment": { "key": "e", "variants": ["b", "c"], "weights": weights } });
     let ramp = |coverage: f64, when: Value| json!({ "experiment": { "key": "f", "variants": ["default", "b"], "coverage": coverage }, "when": when });
+    let moved = |from: f64, to: f64| json!({ "experiment": { "key": "m", "variants": ["b", "c"], "namespace": ["n", from, to] } });
+    let ended = |more: Value| {
+        let mut experiment = json!({ "key": "g", "variants": ["default", "b"] });
+        experiment.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({ "experiment": experiment })
+    };
     let content = |rules: Value| {
         let inner = json!({ "inner": zone(rules) });
         json!([{ "id": "box", "type": "Box", "props": {}, "zones": inner }])
@@ -110,6 +116,8 @@ fn closed_versions() -> [Version; 2] {
     let outer = |least: u64, rules: Value| json!({ "default": [], "variants": { "b": content(rules) }, "rules": [when(views(least), "b")] });
     let before = json!({
         "audience": zone(json!([{ "audience": "fans", "variant": "b" }])),
+        "decided": zone(json!([ended(json!({}))])),
+        "moved": zone(json!([moved(0.0, 0.5)])),
         "outer": outer(2, json!([when(views(3), "c")])),
         "ramped": zone(json!([ramp(0.1, json!({}))])),
         "same": zone(json!([when(views(2), "b"), when(views(3), "c")])),
@@ -118,6 +126,8 @@ fn closed_versions() -> [Version; 2] {
     });
     let after = json!({
         "audience": zone(json!([{ "audience": "fans", "variant": "b" }])),
+        "decided": zone(json!([ended(json!({ "to": "2026-01-01T00:00:00Z", "winner": "b" }))])),
+        "moved": zone(json!([moved(0.3, 0.8)])),
         "outer": outer(3, json!([when(views(2), "c")])),
         "ramped": zone(json!([when(views(3), "c"), ramp(0.6, views(2))])),
         "same": zone(json!([when(views(2), "b"), when(views(3), "c")])),
@@ -128,18 +138,26 @@ fn closed_versions() -> [Version; 2] {
     let [mut before, mut after] = [before, after].map(Version::of);
     before.audiences = json!({ "fans": { "when": views(3) } });
     after.audiences = json!({ "fans": { "when": views(2) } });
-    after.site = json!({ "holdout": { "share": 0.2 } });
+    after.site = json!({ "holdout": holdout });
     [before, after]
 }
 
 #[test]
 fn the_number_of_changed_visitors_is_that_of_the_pages_which_a_server_gives_them() {
-    let [before, after] = closed_versions();
+    let zones = ["audience", "decided", "gone", "inner", "moved", "new", "outer", "ramped", "tested"];
+    assert_numbers_of_server(json!({ "share": 0.2 }), &zones);
+    let with_same = [&zones[..7], &["ramped", "same", "tested"]].concat();
+    assert_numbers_of_server(json!({ "share": 0.2, "rules": true }), &with_same);
+}
+
+/// Checks the numbers for these zones against the variants that a server gives before and after a publication.
+fn assert_numbers_of_server(holdout: Value, zones: &[&str]) {
+    let [before, after] = closed_versions(holdout);
     let server = Server::start(&[("acme.snapshot", &before.snapshot(1))], &[]);
     let ids: Vec<String> = (0..60).map(|number| format!("v{number}")).collect();
     for (number, id) in ids.iter().enumerate() {
         // Some are enrolled, and keep their arm at any coverage.
-        let enrolled = (number % 4 == 0).then_some("f:default");
+        let enrolled = (number % 4 == 0).then_some("f:default,m:b");
         record(&server, id, 1 + number % 3, enrolled);
     }
     let lines = zone_lines(&before, &after, &server);
@@ -167,11 +185,12 @@ fn the_number_of_changed_visitors_is_that_of_the_pages_which_a_server_gives_them
         assert!(count > 0, "{zone}");
         format!("{zone} of /: {kind}; {count} of 60 known visitors get another variant")
     };
-    let expected = ["audience", "gone", "inner", "new", "outer", "ramped", "tested"].map(|zone| match zone {
+    let expected = zones.iter().map(|zone| match *zone {
         "gone" => line(zone, "removed"),
         "new" => line(zone, "new"),
-        _ => line(zone, "changed"),
+        zone => line(zone, "changed"),
     });
+    let expected: Vec<String> = expected.collect();
     assert_eq!(lines, expected);
 }
 
