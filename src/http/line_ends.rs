@@ -1,9 +1,6 @@
 //! The line ends of request heads. httparse accepts a bare LF as a line end. A proxy in front of us may not (RFC 9112
 //! section 2.2), so we reject it.
 
-/// The bytes that end a head.
-const HEAD_END: &[u8] = b"\r\n\r\n";
-
 /// Returns whether all lines of a complete head end with CR LF. `method` and `field_names` are the texts in `head`
 /// that httparse returned: it accepts no LF in a line, and only empty lines before the request line. So the
 /// bytes before each line and at the end decide.
@@ -18,10 +15,8 @@ pub(super) fn are_crlf<'a>(
         && before(method).chunks(2).all(|line| line == b"\r\n")
 }
 
-/// Returns whether a head that is incomplete or invalid has a bare LF. A part of the body may follow it in `bytes`.
-pub(super) fn has_bare_lf(bytes: &[u8]) -> bool {
-    let end = memchr::memmem::find(bytes, HEAD_END).map(|begin| begin + HEAD_END.len());
-    let head = &bytes[..end.unwrap_or(bytes.len())];
+/// Returns whether a head that is incomplete or invalid has a bare LF.
+pub(super) fn has_bare_lf(head: &[u8]) -> bool {
     let pairs = head.iter().zip(head.iter().skip(1));
     // `fold` has no early return, so that the compiler can vectorize the loop.
     let is_bare =

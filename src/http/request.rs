@@ -130,6 +130,9 @@ impl<'a> BufferedRequest<'a> {
     }
 }
 
+/// The bytes that end a head.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
 /// The result of parsing the bytes received so far.
 #[derive(Debug)]
 pub enum ParseOutcome<'a> {
@@ -144,11 +147,17 @@ pub enum ParseOutcome<'a> {
 /// Parses the head at the start of `bytes`. `country_header_name` is lower case.
 pub fn parse<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOutcome<'a> {
     match parse_head(bytes, country_header_name) {
-        ParseOutcome::Partial | ParseOutcome::Rejected(_) if line_ends::has_bare_lf(bytes) => {
+        ParseOutcome::Partial | ParseOutcome::Rejected(_) if line_ends::has_bare_lf(head_of(bytes)) => {
             ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine))
         }
         outcome => outcome,
     }
+}
+
+/// Returns the received bytes without those of the body.
+fn head_of(bytes: &[u8]) -> &[u8] {
+    let end = memchr::memmem::find(bytes, HEAD_END).map(|begin| begin + HEAD_END.len());
+    &bytes[..end.unwrap_or(bytes.len())]
 }
 
 fn parse_head<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOutcome<'a> {
@@ -204,7 +213,7 @@ fn check_malformed(bytes: &[u8], error: httparse::Error) -> ParseOutcome<'_> {
             Some(end) => version_problem(&bytes[..end]),
             None => return check_partial(bytes, None),
         },
-        httparse::Error::TooManyHeaders if memchr::memmem::find(bytes, b"\r\n\r\n").is_none() => {
+        httparse::Error::TooManyHeaders if memchr::memmem::find(bytes, HEAD_END).is_none() => {
             return check_partial(bytes, None);
         }
         error => parse_problem(error),

@@ -128,10 +128,7 @@ impl ExperimentChange {
     /// Returns a kind of change as a phrase.
     fn phrase(&self, kind: ChangeKind) -> String {
         match kind {
-            ChangeKind::New => match self.closed_text() {
-                Some(closed) => format!("new {}, {closed}", self.new_values()),
-                None => format!("new {}", self.new_values()),
-            },
+            ChangeKind::New => format!("new {}", self.new_values()),
             ChangeKind::Removed => match self.before.as_ref().and_then(|side| side.winner.as_deref()) {
                 Some(winner) => format!("removed, so visitors no longer get its winner `{winner}`"),
                 None => "removed".to_owned(),
@@ -255,7 +252,12 @@ fn grouped(number: u64) -> String {
 /// Writes the change as one line.
 impl Display for ExperimentChange {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let phrases: Vec<String> = self.kinds.iter().map(|kind| self.phrase(*kind)).collect();
+        let is_ramped = self.kinds.contains(&ChangeKind::Ramped);
+        let begins = [ChangeKind::New, ChangeKind::NewPhase, ChangeKind::Started, ChangeKind::Resumed];
+        let is_begun = begins.iter().any(|kind| self.kinds.contains(kind));
+        let closed = self.closed_text().filter(|_| is_begun && !is_ramped);
+        let phrases = self.kinds.iter().map(|kind| self.phrase(*kind));
+        let phrases: Vec<String> = phrases.chain(closed).collect();
         write!(out, "{}: {}", self.key, phrases.join(", "))?;
         self.effect().map_or(Ok(()), |effect| write!(out, "; {}", self.effect_sentence(effect)))
     }
