@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use parallax::testing::cli::demo::compile_demo;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Response, Server, eventually, temporary_directory};
+use crate::harness::{Client, Response, Server, eventually, snapshot, temporary_directory};
 use crate::openapi::Description;
 use crate::starting::{block_start, unblock_start};
 
@@ -220,6 +220,22 @@ fn each_answer_of_a_node_says_which_events_it_covers() {
         let refused = admin.request("GET", "/insights/top?site=fjell&of=nothing", &[]);
         assert_eq!((refused.status, refused.field(SCOPE)), (400, None), "a problem covers no events");
         assert_eq!(server.admin_get("/readyz").json().get("nodes"), Some(&Value::Null));
+    });
+}
+
+#[test]
+fn a_node_compares_a_snapshot_with_the_profiles_of_all_nodes() {
+    with_flags(|flags| {
+        let site = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
+        let file = snapshot(&[("site.json", site)], 1);
+        let flags = [flags, &["--admin-token", "secret"]].concat();
+        let server = Server::start(&[("acme.snapshot", &file)], &flags);
+        let target = "/insights/changes?site=acme";
+        let token = [("Authorization", "Bearer secret")];
+        let response = Client::to(server.admin).post(target, &token, &file);
+        assert_eq!(response.status, 200, "{}", response.text());
+        let expected = (Some("cluster".to_owned()), vec![json!("cluster"), Value::Null]);
+        assert_eq!(scope_of(&response), expected);
     });
 }
 

@@ -93,9 +93,23 @@ fn zone_lines(before: &Version, after: &Version, server: &Server) -> Vec<String>
 
 /// Returns the variant of each zone of page `/` that an ID gets. A nested zone that is absent has none.
 fn shown(server: &Server, id: &str) -> BTreeSet<String> {
-    let page = server.get(&format!("/v1/resolve?site=acme&route=/&anonId={id}")).json();
+    variants_of(&server.get(&format!("/v1/resolve?site=acme&route=/&anonId={id}")).json())
+}
+
+fn variants_of(page: &Value) -> BTreeSet<String> {
     let variants = page["variants"].as_str().expect("a text").split(',').filter(|pair| !pair.is_empty());
     variants.map(str::to_owned).collect()
+}
+
+/// Returns the variant of a zone, after its name. `None` if the zone is absent or shows `default`.
+fn in_zone(variants: &BTreeSet<String>, zone: &str) -> Option<String> {
+    variants.iter().find(|pair| pair.starts_with(&format!("{zone}:"))).cloned()
+}
+
+fn wait_for_version_2(server: &Server) {
+    eventually("version 2", || {
+        (server.admin_get("/sites").json()["sites"][0]["version"] == "2").then_some(())
+    });
 }
 
 /// Returns the two versions of a site whose decisions do not depend on the request. The newer one has this holdout.
@@ -163,13 +177,8 @@ fn assert_numbers_of_server(holdout: Value, zones: &[&str]) {
     let lines = zone_lines(&before, &after, &server);
     let older: Vec<_> = ids.iter().map(|id| shown(&server, id)).collect();
     server.publish("acme.snapshot", &after.snapshot(2));
-    eventually("version 2", || {
-        (server.admin_get("/sites").json()["sites"][0]["version"] == "2").then_some(())
-    });
+    wait_for_version_2(&server);
     let newer: Vec<_> = ids.iter().map(|id| shown(&server, id)).collect();
-    let in_zone = |variants: &BTreeSet<String>, zone: &str| {
-        variants.iter().find(|pair| pair.starts_with(&format!("{zone}:"))).cloned()
-    };
     let is_outer_shown = |variants: &BTreeSet<String>| in_zone(variants, "outer").is_some();
     let changed = |zone: &str| {
         let pairs = older.iter().zip(&newer);
@@ -212,12 +221,13 @@ fn a_rule_that_reads_the_request_makes_the_number_a_range() {
         "replaced": zone(json!([when(json!({}), "c")])),
         "same": zone(json!([promotion(), when(views(2), "b")])),
     }));
-    let server = Server::start(&[("acme.snapshot", &before.snapshot(1))], &[]);
+    let server = Server::start(&[("acme.snapshot", &before.snapshot(1))], &["--country-header", "x-country"]);
     for (id, count) in [("v1", 1), ("v2", 2), ("v3", 3), ("v4", 4)] {
         record(&server, id, count, None);
     }
+    let lines = zone_lines(&before, &after, &server);
     assert_eq!(
-        zone_lines(&before, &after, &server),
+        lines,
         [
             // With the campaign v2 gets `c` before and after. The rule is the same, so the others get no other variant.
             "before-it of /: changed; 0 to 1 of 4 known visitors get another variant",
@@ -228,6 +238,34 @@ fn a_rule_that_reads_the_request_makes_the_number_a_range() {
             "replaced of /: changed; 4 of 4 known visitors get another variant",
         ]
     );
+    // With each request, the number of visitors whose page changes is in the range.
+    let requests = ["", "?utm=sale"].map(|query| ["DE", "FR", "SE"].map(|country| (query, country)));
+    let pages = |server: &Server| {
+        let page = |id: &str, (query, country): (&str, &str)| {
+            let target =
+                format!("/v1/resolve?site=acme&route=/&anonId={id}&url=https://acme.example/{query}");
+            variants_of(&server.get_with(&target, &[("x-country", country)]).json())
+        };
+        let of_request = |request| ["v1", "v2", "v3", "v4"].map(|id| page(id, request));
+        requests.concat().into_iter().map(of_request).collect::<Vec<_>>()
+    };
+    let older = pages(&server);
+    server.publish("acme.snapshot", &after.snapshot(2));
+    wait_for_version_2(&server);
+    let newer = pages(&server);
+    for (zone, range) in
+        [("before-it", 0..=1), ("country", 0..=4), ("moved", 0..=4), ("replaced", 4..=4), ("same", 0..=0)]
+    {
+        let count = |(older, newer): (&[BTreeSet<String>; 4], &[BTreeSet<String>; 4])| {
+            let pairs = older.iter().zip(newer);
+            pairs.filter(|(older, newer)| in_zone(older, zone) != in_zone(newer, zone)).count()
+        };
+        let counts: Vec<usize> = older.iter().zip(&newer).map(count).collect();
+        assert!(counts.iter().all(|count| range.contains(count)), "{zone}: {counts:?}");
+        // Both ends occur.
+        let ends = [counts.iter().min(), counts.iter().max()];
+        assert_eq!(ends, [Some(range.start()), Some(range.end())], "{zone}: {counts:?}");
+    }
 }
 
 #[test]
