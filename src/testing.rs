@@ -5,6 +5,11 @@
 
 pub mod admin {
     pub use crate::admin::{AdminService, Metrics, waiting};
+    pub mod changes {
+        pub use crate::admin::changes::{
+            ChangesReceiver, ChangesRequest, PART_TIMEOUT, Received, SnapshotRules,
+        };
+    }
     pub mod slow_requests {
         use std::os::unix::net::UnixStream;
         use std::sync::Arc;

@@ -36,18 +36,18 @@ const SLICE_ENTRIES: usize = 1_024;
 /// Time limit of a job. A table of ten million entries needs some seconds. Beyond it the answer is 503.
 const JOB_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time after the last part in which the next one must arrive. Then the server frees the memory of the incomplete file.
-const PART_TIMEOUT: Duration = Duration::from_secs(60);
+pub const PART_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The rules by which the server accepts a snapshot.
 #[derive(Clone)]
-pub(crate) struct SnapshotRules {
+pub struct SnapshotRules {
     /// The memory for snapshots. Those that are compared count too.
-    pub(crate) budget: SnapshotBudget,
-    pub(crate) accepted: AcceptedTrackingIds,
+    pub budget: SnapshotBudget,
+    pub accepted: AcceptedTrackingIds,
 }
 
 /// The receiver of snapshots that are compared.
-pub(super) struct ChangesReceiver {
+pub struct ChangesReceiver {
     rules: SnapshotRules,
     incomplete: Option<IncompleteFile>,
 }
@@ -64,28 +64,28 @@ struct IncompleteFile {
 }
 
 /// The parameters of a request.
-pub(super) struct ChangesRequest {
-    pub(super) site: String,
+pub struct ChangesRequest {
+    site: String,
     offset: usize,
     now_ms: i64,
 }
 
 /// The state of a file after a part.
-pub(super) enum Received {
+pub enum Received {
     /// The JSON text that says how much of the file has arrived.
     Part(String),
     Complete(CompleteFile),
 }
 
 /// A complete file.
-pub(super) struct CompleteFile(IncompleteFile);
+pub struct CompleteFile(IncompleteFile);
 
 impl ChangesRequest {
     /// Parses the parameters. Without a time, the versions are compared now.
     ///
     /// # Errors
     /// A parameter is given twice or has a wrong value.
-    pub(super) fn parse(site: &str, pairs: &[(String, String)]) -> Result<Self, QuestionError> {
+    pub fn parse(site: &str, pairs: &[(String, String)]) -> Result<Self, QuestionError> {
         let offset = single_param(pairs, OFFSET)?.unwrap_or("0");
         let expected = "the offset of the part in the file, in bytes";
         let offset = offset.parse().map_err(|_| QuestionError::invalid(OFFSET, expected, offset))?;
@@ -99,13 +99,12 @@ impl ChangesRequest {
 }
 
 impl ChangesReceiver {
-    pub(super) fn new(rules: SnapshotRules) -> Self {
+    pub fn new(rules: SnapshotRules) -> Self {
         Self { rules, incomplete: None }
     }
 
     /// Frees the memory of a file whose next part has not arrived in time.
-    pub(super) fn tick(&mut self) {
-        let now = clock::instant();
+    pub fn tick(&mut self, now: Instant) {
         self.incomplete = self.incomplete.take().filter(|file| now - file.last_part_at <= PART_TIMEOUT);
     }
 
@@ -113,12 +112,17 @@ impl ChangesReceiver {
     ///
     /// # Errors
     /// The part begins no snapshot, it is not the next one, or there is no memory for the file.
-    pub(super) fn receive(&mut self, request: &ChangesRequest, part: &[u8]) -> Result<Received, JobError> {
+    pub fn receive(
+        &mut self,
+        request: &ChangesRequest,
+        part: &[u8],
+        now: Instant,
+    ) -> Result<Received, JobError> {
         let incomplete = self.incomplete.take();
         let mut file = if request.offset == 0 {
             // The budget may not have memory for both files.
             drop(incomplete);
-            self.begin(&request.site, part)?
+            self.begin(&request.site, part, now)?
         } else {
             let is_next =
                 |file: &IncompleteFile| file.site == request.site && file.bytes.len() == request.offset;
@@ -135,7 +139,7 @@ impl ChangesReceiver {
             return Err(refused(&error));
         }
         file.bytes.extend_from_slice(part);
-        file.last_part_at = clock::instant();
+        file.last_part_at = now;
         if file.bytes.len() == file.file_bytes {
             return Ok(Received::Complete(CompleteFile(file)));
         }
@@ -144,14 +148,19 @@ impl ChangesReceiver {
         Ok(Received::Part(text))
     }
 
-    fn begin(&self, site: &str, part: &[u8]) -> Result<IncompleteFile, JobError> {
+    fn begin(&self, site: &str, part: &[u8], now: Instant) -> Result<IncompleteFile, JobError> {
         let file_bytes = announced_bytes(part).map_err(|error| refused(&error))?;
         let reservation = self.rules.budget.reserve(file_bytes).map_err(|error| refused(&error))?;
-        let last_part_at = clock::instant();
         let site = site.to_owned();
         let file_bytes = file_bytes as usize;
         // The memory grows with the parts that arrive.
-        Ok(IncompleteFile { site, bytes: Vec::new(), file_bytes, last_part_at, _reservation: reservation })
+        Ok(IncompleteFile {
+            site,
+            bytes: Vec::new(),
+            file_bytes,
+            last_part_at: now,
+            _reservation: reservation,
+        })
     }
 
     /// Returns the job that compares a file with the served version of its site.

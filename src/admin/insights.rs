@@ -88,7 +88,7 @@ impl InsightsHandler {
 
     /// Frees the memory of a snapshot of which no further part arrives.
     pub(super) fn tick(&mut self) {
-        self.changes.tick();
+        self.changes.tick(clock::instant());
     }
 
     /// Answers a request, or passes its question to the thread `insights`.
@@ -237,7 +237,7 @@ impl InsightsHandler {
         let site = single_site(&pairs)?;
         self.check_site(site, catalog)?;
         let changes = ChangesRequest::parse(site, &pairs).map_err(RequestError::Question)?;
-        match self.changes.receive(&changes, request.body).map_err(RequestError::Job)? {
+        match self.changes.receive(&changes, request.body, clock::instant()).map_err(RequestError::Job)? {
             Received::Part(text) => Ok(FirstStep::Received(text)),
             Received::Complete(file) => {
                 let job = self.changes.job(file, &changes, catalog, self.profiles.reader(), scope);

@@ -5,7 +5,7 @@
 
 mod access;
 mod audiences;
-mod changes;
+pub(crate) mod changes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod console;

@@ -1,8 +1,16 @@
 //! `parallax lint --against --server` and `POST /insights/changes`: a running server compares a snapshot with the served one.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
+use parallax::testing::admin::changes::{
+    ChangesReceiver, ChangesRequest, PART_TIMEOUT, Received, SnapshotRules,
+};
+use parallax::testing::clock;
 use parallax::testing::limits::BODY_BYTES_MAX;
+use parallax::testing::site::catalog::accepted::AcceptedTrackingIds;
+use parallax::testing::site::snapshot::open::SnapshotBudget;
 
 use super::changes;
 use super::enrolments::{TestSite, after, before, start_with_enrolments};
@@ -244,4 +252,27 @@ fn an_incomplete_snapshot_counts_in_the_memory_for_snapshots() {
         assert_eq!(response.status, expected, "{file_bytes}: {}", response.text());
     }
     assert_eq!(used(&server), room - free, "the refused file takes no memory");
+}
+
+#[test]
+fn an_incomplete_snapshot_waits_60_s_for_its_next_part() {
+    let file = before().snapshot();
+    let [first, second] = [&file[..HEADER_BYTES], &file[HEADER_BYTES..]];
+    let request = |offset: usize| {
+        ChangesRequest::parse("acme", &[("offset".to_owned(), offset.to_string())]).expect("a request")
+    };
+    let tick = Duration::from_nanos(1);
+    for (wait, is_kept) in [(PART_TIMEOUT - tick, true), (PART_TIMEOUT, true), (PART_TIMEOUT + tick, false)] {
+        let budget = SnapshotBudget::new(1 << 20);
+        let rules = SnapshotRules { budget: budget.clone(), accepted: AcceptedTrackingIds::default() };
+        let mut receiver = ChangesReceiver::new(rules);
+        let began = clock::instant();
+        assert!(matches!(receiver.receive(&request(0), first, began), Ok(Received::Part(_))));
+        assert_eq!(budget.used_bytes(), file.len() as u64);
+        receiver.tick(began + wait);
+        assert_eq!(budget.used_bytes() > 0, is_kept, "{wait:?}");
+        let received = receiver.receive(&request(HEADER_BYTES), second, began + wait);
+        assert_eq!(matches!(received, Ok(Received::Complete(_))), is_kept, "{wait:?}");
+        assert_eq!(received.is_err(), !is_kept, "{wait:?}");
+    }
 }
