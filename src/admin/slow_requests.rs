@@ -1,7 +1,7 @@
 //! The requests of the admin address that wait for another thread, with their tasks.
 //!
 //! The thread `insights` answers one question at a time. The others wait here, so that a question is dropped when its last
-//! client has gone. The thread also does other tasks, step by step, between the questions. A job uses the disk for longer, so
+//! client has gone. The thread also does other tasks, step by step, between the questions. A job takes longer, so
 //! it has a thread of its own. One job runs at a time. If it panics, its client gets 500, and the next job can start.
 
 use std::collections::VecDeque;
