@@ -10,8 +10,8 @@ use super::{CliError, check_has_log, find_scope, log_read_error, output_error, p
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, JourneySubject,
-    KnownSite, Limits, PARAM_NAMES, Query, ScanError, SiteFacts, SitesGoals, Subject, Topic, ZONES_PARAM_NAMES,
-    answer_over, load_or_draw_key,
+    KnownSite, Limits, PARAM_NAMES, Query, ScanError, SiteFacts, SitesGoals, Subject, Topic,
+    ZONES_PARAM_NAMES, answer_over, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
 use crate::log::{self, LogError, LogReader};

@@ -60,6 +60,7 @@ impl Query {
         match self {
             Self::Experiment(question) => question.needs_goals(),
             Self::Views(question) => !question.goals.is_empty(),
+            Self::Journey(question) => question.needs_goals(),
             Self::Zones(_) | Self::Experiments(_) => false,
         }
     }
@@ -88,7 +89,7 @@ impl Query {
                 ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
             }
             Topic::Journey(subject) => {
-                JourneyQuestion::parse(subject, pairs, zone, now_ms).map(Self::Journey)
+                JourneyQuestion::parse(subject, pairs, zone, now_ms, &site.goals()).map(Self::Journey)
             }
             Topic::Experiments => {
                 let has_site_holdout = site.holdout().is_known();

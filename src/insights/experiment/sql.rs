@@ -201,19 +201,19 @@ fn add_metric(
 ) {
     let to = instant(question.range.end);
     let condition = match &metric.goal {
-        ChosenGoal::OfSite(number) => goal_condition(&site.goals.all()[*number], "e"),
-        ChosenGoal::Target(target) => target_condition(target, "e"),
+        ChosenGoal::OfSite(number) => goal_condition(&site.goals.all()[*number], "e."),
+        ChosenGoal::Target(target) => target_condition(target, "e."),
     };
     let (value, ignored, total) = match &metric.value {
         None => ("null".to_owned(), "false".to_owned(), "if(count(g.ts) > 0, 1, 0)".to_owned()),
         Some(value) => {
-            let amount = amount(&value.path, "e");
-            let ignored = format!("{} and {amount} is null", exists(&value.path, "e"));
+            let amount = amount(&value.path, "e.");
+            let ignored = format!("{} and {amount} is null", exists(&value.path, "e."));
             (amount, ignored, "coalesce(sum(g.value) filter (where g.counts), 0)".to_owned())
         }
     };
     let currency = metric.value.as_ref().and_then(|value| value.currency.as_ref());
-    let currency = currency.map_or_else(|| "null".to_owned(), |path| currency_of(path, "e"));
+    let currency = currency.map_or_else(|| "null".to_owned(), |path| currency_of(path, "e."));
     let counts = question
         .currency
         .as_ref()

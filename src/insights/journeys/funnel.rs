@@ -21,6 +21,7 @@ use crate::insights::questions::steps::{PLAN_STEPS_MAX, Step};
 use crate::insights::questions::values::{ELSEWHERE, NO_VALUE};
 use crate::insights::questions::visits::{Selection, Visit, each_visit, visit_of};
 use crate::site::experiment_metrics::parse_window_ms;
+use crate::site::goals::SiteGoals;
 
 /// All parameters of the question except `site`.
 pub(super) const PARAM_NAMES: [&str; 16] = [
@@ -66,9 +67,14 @@ impl FunnelQuestion {
     ///
     /// # Errors
     /// Returns the error of the first wrong parameter.
-    pub fn parse(pairs: &[(&str, &str)], zone: &Zone, now_ms: i64) -> Result<Self, QuestionError> {
+    pub fn parse(
+        pairs: &[(&str, &str)],
+        zone: &Zone,
+        now_ms: i64,
+        goals: &SiteGoals,
+    ) -> Result<Self, QuestionError> {
         let texts = pairs.iter().filter(|(name, _)| *name == "step").map(|(_, text)| *text);
-        let steps = texts.map(|text| parse_step("step", text)).collect::<Result<Vec<_>, _>>()?;
+        let steps = texts.map(|text| parse_step("step", text, goals)).collect::<Result<Vec<_>, _>>()?;
         if !(FUNNEL_STEPS_MIN..=FUNNEL_STEPS_MAX).contains(&steps.len()) {
             let expected = format!("{FUNNEL_STEPS_MIN} to {FUNNEL_STEPS_MAX} steps");
             return Err(QuestionError::invalid("step", &expected, &steps.len().to_string()));

@@ -16,7 +16,7 @@ pub(super) fn funnel_query(question: &FunnelQuestion, site: &SiteFacts) -> Strin
     let (unit, is_counted) = if question.per_visit { ("visit", " and visit > 0") } else { ("0", "") };
     let conditions = question.steps.iter().enumerate();
     let conditions = conditions
-        .map(|(index, step)| format!("coalesce({}, false) as is_{}", step_condition(step), index + 1))
+        .map(|(index, step)| format!("coalesce({}, false) as is_{}", step_condition(step, site), index + 1))
         .collect::<Vec<_>>()
         .join(",\n    ");
     let by = match question.by {

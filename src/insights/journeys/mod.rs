@@ -26,6 +26,7 @@ use super::questions::limits::{Limits, ScanError};
 use super::questions::question::QuestionError;
 use super::questions::site::SiteFacts;
 use super::questions::unknown::NamedValue;
+use crate::site::goals::SiteGoals;
 pub use engagement::EngagementQuestion;
 pub use funnel::{FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion};
 use params::named_step;
@@ -73,17 +74,30 @@ impl JourneyQuestion {
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
         now_ms: i64,
+        goals: &SiteGoals,
     ) -> Result<Self, QuestionError> {
         let names = subject.param_names();
         let pairs: Vec<_> = pairs.filter(|(name, value)| names.contains(name) && !value.is_empty()).collect();
         match subject {
-            JourneySubject::Funnel => FunnelQuestion::parse(&pairs, zone, now_ms).map(Self::Funnel),
-            JourneySubject::Retention => RetentionQuestion::parse(&pairs, zone, now_ms).map(Self::Retention),
+            JourneySubject::Funnel => FunnelQuestion::parse(&pairs, zone, now_ms, goals).map(Self::Funnel),
+            JourneySubject::Retention => {
+                RetentionQuestion::parse(&pairs, zone, now_ms, goals).map(Self::Retention)
+            }
             JourneySubject::Paths => PathsQuestion::parse(&pairs, zone, now_ms).map(Self::Paths),
             JourneySubject::Engagement => {
                 EngagementQuestion::parse(&pairs, zone, now_ms).map(Self::Engagement)
             }
         }
+    }
+
+    /// Returns whether a step is a goal of the site.
+    pub(crate) fn needs_goals(&self) -> bool {
+        let steps = match self {
+            Self::Funnel(question) => question.steps.as_slice(),
+            Self::Retention(question) => question.steps.as_slice(),
+            Self::Paths(_) | Self::Engagement(_) => &[],
+        };
+        steps.iter().any(|step| step.goal_number().is_some())
     }
 
     fn selection(&self) -> &EventSelection {

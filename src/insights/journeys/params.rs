@@ -4,14 +4,15 @@ use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::question::QuestionError;
 use crate::insights::questions::steps::{Step, StepEvent};
 use crate::insights::questions::unknown::NamedValue;
+use crate::site::goals::SiteGoals;
 
 /// Parses a step of a question.
 ///
 /// # Errors
 /// Returns an error if the text is no step.
-pub(super) fn parse_step(param_name: &str, text: &str) -> Result<Step, QuestionError> {
-    let expected = "an event name, or 'page:' and a path";
-    Step::parse(text).ok_or_else(|| QuestionError::invalid(param_name, expected, text))
+pub(super) fn parse_step(param_name: &str, text: &str, goals: &SiteGoals) -> Result<Step, QuestionError> {
+    let expected = "the key of a goal in site.json, an event name, or 'page:' and a path";
+    Step::parse(text, goals).ok_or_else(|| QuestionError::invalid(param_name, expected, text))
 }
 
 /// Returns the text that the events of a step must have. Returns `None` if they can have different texts.
@@ -20,7 +21,7 @@ pub(super) fn named_step<'q>(param_name: &'static str, step: &'q Step) -> Option
     match &step.event {
         StepEvent::Named(name) => Some(value(name, &[TextColumn::Event])),
         StepEvent::Page(path) => Some(value(path, &[TextColumn::Path])),
-        StepEvent::PagePrefix(_) => None,
+        StepEvent::PagePrefix(_) | StepEvent::Goal(_) => None,
     }
 }
 

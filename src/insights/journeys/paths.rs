@@ -23,6 +23,7 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::steps::Step;
 use crate::insights::questions::values::Values;
 use crate::insights::questions::visits::{Selection, Visit, each_visit};
+use crate::site::goals::SiteGoals;
 
 /// All parameters of the question except `site`.
 pub(super) const PARAM_NAMES: [&str; 13] = [
@@ -74,7 +75,7 @@ impl PathsQuestion {
         let limit = single_value(pairs, "limit")?;
         Ok(Self {
             selection: EventSelection::parse(pairs, false, zone, now_ms)?,
-            page: Step::parse(&format!("page:{page}")).ok_or_else(invalid_page)?,
+            page: Step::parse(&format!("page:{page}"), &SiteGoals::default()).ok_or_else(invalid_page)?,
             is_backward: single_value(pairs, "direction")?.map_or(Ok(false), parse_direction)?,
             limit: limit.map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, PATHS_LIMIT_MAX))?,
         })

@@ -117,7 +117,7 @@ paths as (
   where n.passes)
 select kind_1, value_1, kind_2, value_2, kind_3, value_3, count(*) as visits from paths
 group by all order by visits desc, kind_1, value_1, kind_2, value_2, kind_3, value_3",
-        step_condition(&question.page)
+        step_condition(&question.page, site)
     );
     sql
 }

@@ -15,6 +15,7 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::steps::Step;
 use crate::insights::questions::visits::visit_of;
 use crate::limits::VISIT_TIMEOUT_MS;
+use crate::site::goals::SiteGoals;
 
 /// All parameters of the question except `site`.
 pub(super) const PARAM_NAMES: [&str; 14] = [
@@ -48,10 +49,15 @@ impl RetentionQuestion {
     ///
     /// # Errors
     /// Returns the error of the first wrong parameter.
-    pub fn parse(pairs: &[(&str, &str)], zone: &Zone, now_ms: i64) -> Result<Self, QuestionError> {
+    pub fn parse(
+        pairs: &[(&str, &str)],
+        zone: &Zone,
+        now_ms: i64,
+        goals: &SiteGoals,
+    ) -> Result<Self, QuestionError> {
         let mut steps = Vec::new();
         let mut mask = |name| {
-            let step = single_value(pairs, name)?.map(|text| parse_step(name, text)).transpose()?;
+            let step = single_value(pairs, name)?.map(|text| parse_step(name, text, goals)).transpose()?;
             let mask = step.as_ref().map_or(0, |_| 1 << steps.len());
             steps.extend(step);
             Ok::<u32, QuestionError>(mask)

@@ -62,7 +62,8 @@ pub(super) fn write(
 /// Returns the query. It has only the periods in which somebody returned.
 fn query(question: &RetentionQuestion, site: &SiteFacts) -> String {
     let mut sql = question.selection.begin_sql(site);
-    let condition = |step: Option<&Step>| step.map_or_else(|| "true".to_owned(), step_condition);
+    let condition =
+        |step: Option<&Step>| step.map_or_else(|| "true".to_owned(), |step| step_condition(step, site));
     let _ = write!(
         sql,
         ",

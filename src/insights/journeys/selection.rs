@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use crate::insights::questions::calendar::Zone;
+use crate::insights::questions::goal_sql::goal_condition;
 use crate::insights::questions::plan::Plan;
 use crate::insights::questions::question::{Filters, Question, QuestionError, Subject};
 use crate::insights::questions::row::{REJECTED, Row};
@@ -95,10 +96,11 @@ journeys as (
 }
 
 /// Returns the condition that a step accepts an event.
-pub(super) fn step_condition(step: &Step) -> String {
+pub(super) fn step_condition(step: &Step, site: &SiteFacts) -> String {
     match &step.event {
         StepEvent::Named(name) => format!("type in ('track', 'screen') and event = {}", text(name)),
         StepEvent::Page(path) => format!("type = 'page' and path = {}", text(path)),
+        StepEvent::Goal(number) => goal_condition(&site.goals.all()[*number], ""),
         StepEvent::PagePrefix(prefix) => format!("type = 'page' and starts_with(path, {})", text(prefix)),
     }
 }

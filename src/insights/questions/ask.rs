@@ -242,7 +242,7 @@ fn scan_conversions<'q, C>(
     plan.goals = &question.goals;
     plan.window.start = plan.window.start.saturating_sub(site.attribution.window_ms);
     let files = source.files.all();
-    count_since_visit_starts(&files, plan, true, &mut |plan, is_cut| {
+    count_since_visit_starts(&files, plan, true, &mut |plan: &Plan<'_>, is_cut: IsCut<'_>| {
         let mut counts = make_count();
         let mut has_cut = false;
         let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };

@@ -112,16 +112,16 @@ pub(crate) fn conversion_queries(
         "select '{part} credited', {key}, null, null, null, count(distinct c.visitor){last} from {table} c{group}"
     )];
     for (number, goal) in goals.iter().enumerate() {
-        let condition = goal_condition(goal, "c");
+        let condition = goal_condition(goal, "c.");
         let Some(path) = &goal.value else {
             queries.push(format!(
                 "select '{part} goal {number}', {key}, count(*), 0, count(distinct c.visitor), null{last} from {table} c where {condition}{group}"
             ));
             continue;
         };
-        let amount = amount(path, "c");
-        let is_ignored = format!("{} and {amount} is null", exists(path, "c"));
-        let currency = goal.currency.as_ref().map_or_else(|| "''".to_owned(), |path| currency(path, "c"));
+        let amount = amount(path, "c.");
+        let is_ignored = format!("{} and {amount} is null", exists(path, "c."));
+        let currency = goal.currency.as_ref().map_or_else(|| "''".to_owned(), |path| currency(path, "c."));
         queries.push(format!(
             "select '{part} goal {number}', {key}, count(*), count(*) filter (where {is_ignored}), count(distinct c.visitor), null{last}
   from {table} c where {condition}{group}"

@@ -5,7 +5,7 @@ use crate::site::experiment_metrics::Goal;
 use crate::site::goals::{PropertyBound, PropertyPath, PropertyTest, PropertyValue, SiteGoal};
 
 /// Returns the condition that an event of a table is the event or the page of a goal.
-pub(crate) fn target_condition(target: &Goal<String>, table: &str) -> String {
+pub(crate) fn target_condition(target: &Goal<String>, prefix: &str) -> String {
     let (kinds, column, pattern) = match target {
         Goal::Event(name) => ("in ('track', 'screen')", "event", name),
         Goal::Page(path) => ("= 'page'", "path", path),
@@ -13,25 +13,25 @@ pub(crate) fn target_condition(target: &Goal<String>, table: &str) -> String {
     match pattern.strip_suffix('*') {
         Some(prefix) => {
             format!(
-                "{table}.type {kinds} and coalesce(starts_with({table}.{column}, {}), false)",
+                "{prefix}type {kinds} and coalesce(starts_with({prefix}{column}, {}), false)",
                 text(prefix)
             )
         }
-        None => format!("{table}.type {kinds} and {table}.{column} = {}", text(pattern)),
+        None => format!("{prefix}type {kinds} and {prefix}{column} = {}", text(pattern)),
     }
 }
 
 /// Returns the condition that an event of a table reaches a goal of the site.
-pub(crate) fn goal_condition(goal: &SiteGoal, table: &str) -> String {
+pub(crate) fn goal_condition(goal: &SiteGoal, prefix: &str) -> String {
     let tests =
-        goal.tests.iter().flat_map(|(path, test)| test_conditions(&EventProperty { table, path }, test));
-    let conditions: Vec<String> = [target_condition(&goal.target, table)].into_iter().chain(tests).collect();
+        goal.tests.iter().flat_map(|(path, test)| test_conditions(&EventProperty { prefix, path }, test));
+    let conditions: Vec<String> = [target_condition(&goal.target, prefix)].into_iter().chain(tests).collect();
     conditions.join("\n    and ")
 }
 
 /// Returns the amount of a property, as a decimal number. It is null if the value is no amount.
-pub(crate) fn amount(path: &PropertyPath, table: &str) -> String {
-    let property = EventProperty { table, path };
+pub(crate) fn amount(path: &PropertyPath, prefix: &str) -> String {
+    let property = EventProperty { prefix, path };
     let kind = property.kind();
     let value = property.value();
     format!(
@@ -41,13 +41,13 @@ pub(crate) fn amount(path: &PropertyPath, table: &str) -> String {
 }
 
 /// Returns the condition that the property is present and not null.
-pub(crate) fn exists(path: &PropertyPath, table: &str) -> String {
-    format!("coalesce({} <> 'NULL', false)", EventProperty { table, path }.kind())
+pub(crate) fn exists(path: &PropertyPath, prefix: &str) -> String {
+    format!("coalesce({} <> 'NULL', false)", EventProperty { prefix, path }.kind())
 }
 
 /// Returns the currency of an amount. It is null if the property is no text of 1 to 16 characters.
-pub(crate) fn currency(path: &PropertyPath, table: &str) -> String {
-    let property = EventProperty { table, path };
+pub(crate) fn currency(path: &PropertyPath, prefix: &str) -> String {
+    let property = EventProperty { prefix, path };
     let kind = property.kind();
     let value = property.value();
     format!("if({kind} = 'VARCHAR' and length({value}) between 1 and 16, {value}, null)")
@@ -55,19 +55,19 @@ pub(crate) fn currency(path: &PropertyPath, table: &str) -> String {
 
 /// A property of the events of a table.
 struct EventProperty<'p> {
-    table: &'p str,
+    prefix: &'p str,
     path: &'p PropertyPath,
 }
 
 impl EventProperty<'_> {
     /// Returns the JSON type of the property.
     fn kind(&self) -> String {
-        format!("json_type({}.payload, {})", self.table, text(&self.path.json_path()))
+        format!("json_type({}payload, {})", self.prefix, text(&self.path.json_path()))
     }
 
     /// Returns the text of the property.
     fn value(&self) -> String {
-        format!("{}.payload->>{}", self.table, text(&self.path.json_path()))
+        format!("{}payload->>{}", self.prefix, text(&self.path.json_path()))
     }
 
     fn compare_text(&self, operator: &str, operand: &str) -> String {
@@ -121,8 +121,8 @@ fn test_conditions(property: &EventProperty<'_>, test: &PropertyTest) -> Vec<Str
         conditions.extend(bound.as_ref().map(|bound| property.compare(operator, bound)));
     }
     conditions.extend(test.exists.map(|is_present| match is_present {
-        true => exists(property.path, property.table),
-        false => format!("not {}", exists(property.path, property.table)),
+        true => exists(property.path, property.prefix),
+        false => format!("not {}", exists(property.path, property.prefix)),
     }));
     conditions
 }

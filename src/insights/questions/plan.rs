@@ -62,4 +62,9 @@ impl<'q> Plan<'q> {
             steps: &[],
         }
     }
+
+    /// Returns whether the question needs the goals of the rows.
+    pub(crate) fn needs_goals(&self) -> bool {
+        !self.goals.is_empty() || self.steps.iter().any(|step| step.goal_number().is_some())
+    }
 }

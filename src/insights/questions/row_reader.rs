@@ -8,7 +8,7 @@ use super::row::{
     SOURCE_HIT, VARIANT_HIT,
 };
 use super::site::SiteFacts;
-use super::steps::step_mask;
+use super::steps::{goal_mask, step_mask};
 use super::values::{NO_VALUE, TextNumbers, Values};
 use crate::insights::channels::{
     Channel, channels_of_medium, channels_of_source, first_decided, is_referral_medium,
@@ -537,15 +537,16 @@ impl FileReader {
             ValueRule::Source => source.value,
             ValueRule::Channel(rule) => self.channel(row, rule),
         };
-        let order = if plan.steps.is_empty() { 0 } else { self.step_mask(row, flags) };
+        let order = if plan.steps.is_empty() { 0 } else { self.step_mask(row, flags, plan) };
         Some(Row::new(value, time, flags).with_order(order))
     }
 
     /// Returns the mask of the steps that accept a row with these flags.
-    fn step_mask(&self, row: usize, flags: u16) -> u32 {
+    fn step_mask(&self, row: usize, flags: u16, plan: &Plan<'_>) -> u32 {
         let column = if flags & PAGE != 0 { TextColumn::Path } else { TextColumn::Event };
         let text = self.texts.iter().find(|text| text.column == column && !text.step_masks.is_empty());
-        text.map_or(0, |text| text.step_masks[text.code(row)])
+        let of_goals = self.goals.as_ref().map_or(0, |goals| goal_mask(plan.steps, goals.set(row)));
+        of_goals | text.map_or(0, |text| text.step_masks[text.code(row)])
     }
 
     /// Gives an event the number of its value, if the rule is [`ValueRule::Numbered`]. `row` is the row of the event in

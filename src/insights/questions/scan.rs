@@ -386,7 +386,7 @@ impl VisitorRows {
         if !pass.credits.are_empty() {
             reader.open_positions(part)?;
         }
-        if !plan.goals.is_empty() {
+        if plan.needs_goals() {
             reader.open_goals(part, &mut summary.currencies)?;
         }
         while reader.next_block()? {

@@ -7,13 +7,14 @@ use parallax::testing::insights::{
     FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, Query, QuestionError, RetentionQuestion,
     ScanError, answer_over,
 };
+use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
 use super::journeys::ask;
 use super::oracle::{MINUTE_MS, NOW_MS, START_MS, columns, site};
 
 fn funnel(params: &[(&str, &str)]) -> Result<FunnelQuestion, QuestionError> {
-    FunnelQuestion::parse(params, &site().zone, NOW_MS)
+    FunnelQuestion::parse(params, &site().zone, NOW_MS, &SiteGoals::default())
 }
 
 /// The two steps of a short funnel.
@@ -61,7 +62,9 @@ fn wrong_parameters_of_journeys_are_refused_by_name() {
         assert_eq!(param(error).as_deref(), Some(name), "{value}");
     }
     let zone = site().zone;
-    let retention = |params: &[(&str, &str)]| param(RetentionQuestion::parse(params, &zone, NOW_MS).err());
+    let retention = |params: &[(&str, &str)]| {
+        param(RetentionQuestion::parse(params, &zone, NOW_MS, &SiteGoals::default()).err())
+    };
     assert_eq!(retention(&[("by", "month")]).as_deref(), Some("by"));
     assert_eq!(retention(&[("return", "page:a")]).as_deref(), Some("return"));
     assert_eq!(retention(&[("begin", "a"), ("begin", "b")]).as_deref(), Some("begin"));

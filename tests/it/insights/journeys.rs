@@ -11,6 +11,7 @@ use parallax::testing::insights::{
     answer_cached, answer_over,
 };
 use parallax::testing::record::RecordKind;
+use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
 use super::oracle::{MINUTE_MS, NOW_MS, any_event, columns, device_of, external_host, site};
@@ -298,7 +299,7 @@ proptest! {
         params.extend(window.map(|window| ("window", window.to_owned())));
         params.extend(page.map(|page| ("page", page.to_owned())));
         let pairs: Vec<_> = params.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let question = FunnelQuestion::parse(&pairs, &site().zone, NOW_MS).expect("valid parameters");
+        let question = FunnelQuestion::parse(&pairs, &site().zone, NOW_MS, &SiteGoals::default()).expect("valid parameters");
         let (range, bots) = (question.selection.range.clone(), question.selection.bots);
         let window_ms = question.window_ms.unwrap_or(i64::MAX);
         let answer = ask(JourneyQuestion::Funnel(question), &events, &lengths, memory_bytes);

@@ -11,6 +11,7 @@ use parallax::testing::insights::{
     EngagementQuestion, JourneyQuestion, RETENTION_BUCKETS_MAX, RetentionQuestion, Zone,
 };
 use parallax::testing::record::RecordKind;
+use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
 use super::journeys::{NaiveVisitor, Params, STEPS, accepts, any_selection, ask, naive_visitors};
@@ -118,7 +119,7 @@ proptest! {
         params.extend(begin.map(|step| ("begin", step.to_owned())));
         params.extend(returning.map(|step| ("return", step.to_owned())));
         params.extend(page.map(|page| ("page", page.to_owned())));
-        let question = RetentionQuestion::parse(&pairs(&params), &site().zone, NOW_MS).expect("valid parameters");
+        let question = RetentionQuestion::parse(&pairs(&params), &site().zone, NOW_MS, &SiteGoals::default()).expect("valid parameters");
         let (range, bots) = (question.selection.range.clone(), question.selection.bots);
         let answer = ask(JourneyQuestion::Retention(question), &events, &lengths, memory_bytes);
         let visitors = naive_visitors(&events, range.end, bots);
@@ -175,7 +176,7 @@ fn retention_has_at_most_366_days_or_weeks() {
         let from = zone.local_time(zone.midnight(today - days) / 1000);
         let to = zone.local_time(zone.midnight(today) / 1000);
         let params = [("from", from.as_str()), ("to", &to), ("by", by)];
-        let question = RetentionQuestion::parse(&params, &zone, NOW_MS);
+        let question = RetentionQuestion::parse(&params, &zone, NOW_MS, &SiteGoals::default());
         question.map(|question| question.buckets.len()).map_err(|error| error.param)
     };
     let max = RETENTION_BUCKETS_MAX;
