@@ -14,7 +14,6 @@
 //! Invariants: every number is exact. The recovery of the log does not need this module. The log writer runs no code of
 //! this module. The thread of the requests parses questions, but does not answer them. This module knows no profiles.
 
-mod channels;
 mod columns;
 pub(crate) mod engine;
 mod experiment;

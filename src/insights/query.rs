@@ -8,13 +8,14 @@ use super::experiment::{
 };
 use super::journeys::{JourneyQuestion, JourneySubject, answer_journey};
 use super::questions::answer::{self, Answer, AnsweredLog, CountedLog};
-use super::questions::ask::{Source, ask};
+use super::questions::ask::ask;
 use super::questions::calendar::Zone;
 use super::questions::limits::{Limits, ScanError};
 use super::questions::question::{Question, QuestionError, Subject};
 use super::questions::sealed::{AnswerCache, LogColumns};
 use super::questions::site::SiteFacts;
 use super::questions::unknown::{add_unknown, filter_values};
+use super::questions::visit_scan::Source;
 use super::zones::{ZonesQuestion, count_zones, write_zones};
 use crate::clock;
 

@@ -4,7 +4,6 @@
 
 use super::selection::EventSelection;
 use crate::insights::columns::format::TextColumn;
-use crate::insights::questions::ask::{Source, scan_visits};
 use crate::insights::questions::calendar::{Unit, Zone};
 use crate::insights::questions::count::bucket_of;
 use crate::insights::questions::limits::{Limits, ScanError};
@@ -12,6 +11,7 @@ use crate::insights::questions::question::{QuestionError, check_series, parse_un
 use crate::insights::questions::row::{ACTION, OF_VISIT, PAGE, Row};
 use crate::insights::questions::sealed::Count;
 use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::visit_scan::{Source, scan_visits};
 use crate::insights::questions::visits::{Selection, Visit, each_visit};
 
 /// All parameters of the question except `site`.

@@ -20,12 +20,12 @@ mod selection;
 use std::ops::Range;
 
 use super::questions::answer::{Answer, AnsweredLog};
-use super::questions::ask::Source;
 use super::questions::calendar::Zone;
 use super::questions::limits::{Limits, ScanError};
 use super::questions::question::QuestionError;
 use super::questions::site::SiteFacts;
 use super::questions::unknown::NamedValue;
+use super::questions::visit_scan::Source;
 use crate::site::goals::SiteGoals;
 pub use engagement::EngagementQuestion;
 pub use funnel::{FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion};

@@ -7,7 +7,7 @@ use super::selection::EventSelection;
 use crate::checksum::hash64;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::columns::reader::Columns;
-use crate::insights::questions::ask::{count_since_visit_starts, each_value_part};
+use crate::insights::questions::ask::each_value_part;
 use crate::insights::questions::calendar::Zone;
 use crate::insights::questions::credits::ScannedFiles;
 use crate::insights::questions::limits::{Limits, ScanError, VALUES_SHARE};
@@ -22,6 +22,7 @@ use crate::insights::questions::sealed::CountResult;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::steps::Step;
 use crate::insights::questions::values::Values;
+use crate::insights::questions::visit_scan::count_since_visit_starts;
 use crate::insights::questions::visits::{Selection, Visit, each_visit};
 use crate::site::goals::SiteGoals;
 

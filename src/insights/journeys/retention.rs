@@ -3,7 +3,6 @@
 use super::params::parse_step;
 use super::selection::EventSelection;
 use crate::insights::columns::format::TextColumn;
-use crate::insights::questions::ask::{Source, oldest_ms, scan_visits};
 use crate::insights::questions::calendar::{Unit, Zone};
 use crate::insights::questions::count::bucket_of;
 use crate::insights::questions::limits::{Limits, ScanError};
@@ -13,6 +12,7 @@ use crate::insights::questions::row::Row;
 use crate::insights::questions::sealed::Count;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::steps::Step;
+use crate::insights::questions::visit_scan::{Source, oldest_ms, scan_visits};
 use crate::insights::questions::visits::visit_of;
 use crate::limits::VISIT_TIMEOUT_MS;
 use crate::site::goals::SiteGoals;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::ask::{CountedAnswer, LivePage, Numbers, Series, TopRow};
 use super::calendar::Zone;
+pub use super::cell::Cell;
 use super::conversion_answer::{self, ConversionWriter};
 use super::conversions::ConversionSums;
 use super::count::{GroupTotals, Totals};
@@ -15,16 +16,6 @@ use super::sql;
 use crate::events::time;
 use crate::insights::columns::format::TextColumn;
 use crate::scope::Scope;
-
-/// A cell of a line of CSV or of a table.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
-    Number(i64),
-    /// A number with decimals.
-    Decimal(f64),
-    /// A text. `None` gives an empty cell in CSV, and `-` in a table.
-    Text(Option<String>),
-}
 
 /// The answer to a question.
 #[derive(Debug)]

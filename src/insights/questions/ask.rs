@@ -7,30 +7,20 @@ use std::sync::Arc;
 use super::calendar::{Comparison, Unit};
 use super::conversions::{ConversionCount, ConversionSums};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
-use super::credits::ScannedFiles;
-use super::goals::{ConversionHits, Currencies};
+use super::goals::Currencies;
 use super::limits::{Limits, ScanError};
 use super::part::Part;
 use super::plan::{Plan, RowValue};
 use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
 use super::row::Row;
-use super::row_reader::DIRECT;
-use super::scan::{ScanSummary, scan_with_summary};
-use super::sealed::{AnswerCache, Count, CountResult, IsCut, LogColumns, count_all, count_cached};
+use super::scan::ScanSummary;
+use super::sealed::{Count, LogColumns};
 use super::site::SiteFacts;
-use super::values::Values;
-use super::visits::{Selection, may_begin_earlier};
-use crate::insights::channels::Channel;
+use super::visit_scan::{ScannedConversions, Source, scan_conversions, scan_visits};
+use super::visits::Selection;
 use crate::insights::columns::format::TextColumn;
-use crate::insights::columns::reader::Columns;
 use crate::limits::VISIT_TIMEOUT_MS;
 
-/// How long before the range the first scan begins, so that it finds the beginning of each visit. If a visit begins
-/// earlier, the scan is repeated with a longer time.
-const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
-/// If a visit begins before the scanned window, the time before the range is multiplied by this number. With a smaller
-/// number, a long log would be scanned more often.
-const LOOK_BACK_GROWTH: i64 = 8;
 /// A live answer lists the last page of each visitor who has an event in the last minutes of the range. This is their
 /// length.
 pub(crate) const RECENT_MS: i64 = 5 * 60_000;
@@ -100,13 +90,6 @@ pub(crate) struct CountedAnswer {
     /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
     pub currencies: Currencies,
-}
-
-/// The source of the rows of a question.
-pub(crate) struct Source<'s> {
-    pub files: LogColumns<'s>,
-    /// The cache of counts over sealed segments. If it is `None`, no counts are cached.
-    pub cache: Option<&'s mut AnswerCache>,
 }
 
 /// Counts the numbers that answer a question.
@@ -217,47 +200,13 @@ fn overview_conversions(
     };
     let make =
         || [count(&question.range, &buckets), count(&comparison.range, &[]), count(&comparison.before, &[])];
-    let add = |counts: &mut [ConversionCount<'_>; 3], rows: &[Row], hits: &ConversionHits| {
-        counts.iter_mut().for_each(|count| count.add_visitor(rows, hits));
+    let add = |counts: &mut [ConversionCount<'_>; 3], rows: &[Row], scanned: &ScannedConversions<'_>| {
+        counts.iter_mut().for_each(|count| count.add_visitor(rows, scanned));
     };
     let (summary, [counted, compared, before]) =
         scan_conversions(question, source, plan, site, limits, &make, &add)?;
     let compared = [compared.total, before.total];
     Ok((summary, OverviewConversions { totals: counted.total, series: counted.series, compared }))
-}
-
-/// Adds the rows of a visitor, and their conversions, to a count.
-type AddConversions<'a, C> = &'a dyn Fn(&mut C, &[Row], &ConversionHits);
-
-/// Scans the window of a plan, and the time before it in which conversions can have their credit.
-fn scan_conversions<'q, C>(
-    question: &'q Question,
-    source: &Source<'_>,
-    mut plan: Plan<'q>,
-    site: &SiteFacts,
-    limits: &Limits<'_>,
-    make_count: &dyn Fn() -> C,
-    add_visitor: AddConversions<'_, C>,
-) -> Result<(ScanSummary, C), ScanError> {
-    plan.goals = &question.goals;
-    plan.window.start = plan.window.start.saturating_sub(site.attribution.window_ms);
-    let files = source.files.all();
-    count_since_visit_starts(&files, plan, true, &mut |plan: &Plan<'_>, is_cut: IsCut<'_>| {
-        let mut counts = make_count();
-        let mut has_cut = false;
-        let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };
-        // The value of a visit without a page event has the first number.
-        match plan.value {
-            RowValue::Of(Group::Source) => drop(summary.values.number(DIRECT)),
-            RowValue::Of(Group::Channel) => drop(summary.values.number(Channel::Direct.name())),
-            _ => {}
-        }
-        scan_with_summary(ScannedFiles::all(&files), plan, limits, &mut summary, &mut |_, rows, summary| {
-            has_cut = has_cut || is_cut(rows);
-            add_visitor(&mut counts, rows, &summary.hits);
-        })?;
-        Ok(CountResult { summary, counts, is_cut: has_cut })
-    })
 }
 
 /// The first rows of a list, counted in one part of the values.
@@ -351,9 +300,9 @@ fn top_with_conversions<'q>(
     let conversions =
         || ConversionCount::new(&question.range, question, site.attribution, Some(question.of), Vec::new());
     let make = || TopWithConversions { top: make_top(), conversions: Some(conversions()) };
-    let add = |counts: &mut TopWithConversions<'q>, rows: &[Row], hits: &ConversionHits| {
+    let add = |counts: &mut TopWithConversions<'q>, rows: &[Row], scanned: &ScannedConversions<'_>| {
         counts.top.add_visitor(rows);
-        counts.conversions.iter_mut().for_each(|conversions| conversions.add_visitor(rows, hits));
+        counts.conversions.iter_mut().for_each(|conversions| conversions.add_visitor(rows, scanned));
     };
     scan_conversions(question, source, plan, site, limits, &make, &add)
 }
@@ -490,59 +439,4 @@ fn live_part(
 fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
     pages.sort_by(|a, b| b.visitors.cmp(&a.visitors).then_with(|| a.path.cmp(&b.path)));
     truncate(pages, question.limit, |page| page.path.len())
-}
-
-/// Counts the window of a plan, and takes counts over sealed segments from the cache. `key` names the question in the cache.
-pub(crate) fn scan_visits<C: Count>(
-    source: &mut Source<'_>,
-    key: &str,
-    plan: Plan<'_>,
-    limits: &Limits<'_>,
-    make_count: &dyn Fn() -> C,
-) -> Result<(ScanSummary, C), ScanError> {
-    let needs_start =
-        plan.filters.select_visits() || matches!(plan.value, RowValue::Of(group) if group.is_of_visit());
-    let files = source.files.all();
-    let count = |plan: &Plan<'_>, is_cut: IsCut<'_>| match source.cache.as_deref_mut() {
-        Some(cache) => {
-            let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
-            count_cached(source.files, plan, limits, make_count, cache, key, is_cut)
-        }
-        None => count_all(&files, plan, limits, make_count(), is_cut),
-    };
-    count_since_visit_starts(&files, plan, needs_start, count)
-}
-
-/// Calls `count` with the window of a plan. If the question needs the beginning of a visit and the window starts later, calls
-/// `count` again with a longer window.
-///
-/// # Errors
-/// Returns the errors of `count`.
-pub(crate) fn count_since_visit_starts<C>(
-    files: &[&Columns],
-    mut plan: Plan<'_>,
-    needs_start: bool,
-    mut count: impl FnMut(&Plan<'_>, IsCut<'_>) -> Result<CountResult<C>, ScanError>,
-) -> Result<(ScanSummary, C), ScanError> {
-    let oldest_ms = oldest_ms(files);
-    let earliest_ms = plan.window.start;
-    let mut look_back_ms = LOOK_BACK_MS;
-    loop {
-        if needs_start {
-            plan.window.start = earliest_ms.saturating_sub(look_back_ms);
-        }
-        let range = earliest_ms + VISIT_TIMEOUT_MS..plan.window.end;
-        let window_ms = plan.window.start;
-        let is_cut = |rows: &[Row]| needs_start && may_begin_earlier(rows, &range, window_ms);
-        let CountResult { summary, counts, is_cut } = count(&plan, &is_cut)?;
-        if !is_cut || oldest_ms.is_none_or(|oldest_ms| window_ms <= oldest_ms) {
-            return Ok((summary, counts));
-        }
-        look_back_ms *= LOOK_BACK_GROWTH;
-    }
-}
-
-/// Returns the time of the oldest event, in milliseconds.
-pub(crate) fn oldest_ms(files: &[&Columns]) -> Option<i64> {
-    files.iter().filter(|file| file.header().rows > 0).map(|file| file.header().oldest_ms).min()
 }

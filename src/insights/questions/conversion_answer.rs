@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::answer::Cell;
+use super::cell::Cell;
 use super::conversions::{ConversionSums, GoalSums};
 use super::goals::Currencies;
 use super::question::Question;

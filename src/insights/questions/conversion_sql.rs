@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use super::channels::channel_sql;
 use super::goal_sql::{amount, currency, exists, goal_condition};
 use super::question::{Group, Question};
 use super::site::SiteFacts;
 use super::sql::{event_conditions, instant, visitor_conditions};
-use crate::insights::channels::channel_sql;
 use crate::site::goals::SiteGoal;
 
 /// A table of credited events.

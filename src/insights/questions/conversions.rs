@@ -8,13 +8,14 @@
 use std::ops::Range;
 
 use super::count::bucket_of;
-use super::goals::{ConversionHit, ConversionHits};
+use super::goals::ConversionHit;
 use super::money::Money;
 use super::question::{Filters, Group, Question};
 use super::row::{CAMPAIGN_HIT, DIRECT_SOURCE, GOAL_HIT, PAGE, REJECTED, Row, SOURCE_HIT};
 use super::row_reader::DIRECT;
 use super::site::Attribution;
 use super::values::{ELSEWHERE, NO_VALUE};
+use super::visit_scan::ScannedConversions;
 use super::visits::{Selection, spans_of_visits};
 
 /// The numbers of one goal.
@@ -157,7 +158,7 @@ impl<'q> ConversionCount<'q> {
     }
 
     /// Counts the events of a visitor.
-    pub(crate) fn add_visitor(&mut self, rows: &[Row], hits: &ConversionHits) {
+    pub(crate) fn add_visitor(&mut self, rows: &[Row], scanned: &ScannedConversions<'_>) {
         self.visitor += 1;
         let rows = &rows[..rows.partition_point(|row| row.time_ms() < self.range.end)];
         let first = rows.partition_point(|row| row.time_ms() < self.range.start);
@@ -183,13 +184,14 @@ impl<'q> ConversionCount<'q> {
                 let credited = if self.stays(span) { span } else { &spans[credited] };
                 if self.selects_credit(credited) {
                     let own = if row.value == NO_VALUE { page_value } else { row.value };
-                    self.add_event(row, self.value_of(credited, own), hits);
+                    let value = self.value_of(credited, own, scanned.direct_value);
+                    self.add_event(row, value, scanned);
                 }
             }
         }
     }
 
-    /// Returns whether the events of a visit are credited to the visit itself, whatever visits are before it.
+    /// Returns whether the events of a visit are credited to the visit itself, also if other visits are before it.
     fn stays(&self, span: &VisitSpan) -> bool {
         !self.attribution.is_first && span.has_source()
     }
@@ -212,13 +214,13 @@ impl<'q> ConversionCount<'q> {
     }
 
     /// Returns the value to which an event is credited. `own_value` is that of the event itself.
-    fn value_of(&self, credited: &VisitSpan, own_value: u32) -> CreditedValue {
+    fn value_of(&self, credited: &VisitSpan, own_value: u32, direct_value: u32) -> CreditedValue {
         let of_page = |page: Option<Row>| page.map_or(NO_VALUE, |page| page.value);
         match self.group {
             None => CreditedValue::None,
-            // A visit without a page event is direct. The scan has numbered this value first.
+            // A visit without a page event is direct.
             Some(Group::Source | Group::Channel) => {
-                CreditedValue::Number(credited.first_page.map_or(0, |page| page.value))
+                CreditedValue::Number(credited.first_page.map_or(direct_value, |page| page.value))
             }
             Some(Group::Exit) => CreditedValue::Number(of_page(credited.last_page)),
             Some(group) if group.is_of_visit() => CreditedValue::Number(of_page(credited.first_page)),
@@ -226,8 +228,8 @@ impl<'q> ConversionCount<'q> {
         }
     }
 
-    fn add_event(&mut self, row: Row, value: CreditedValue, hits: &ConversionHits) {
-        let hit = row.has(GOAL_HIT).then(|| hits.get(row.order));
+    fn add_event(&mut self, row: Row, value: CreditedValue, scanned: &ScannedConversions<'_>) {
+        let hit = row.has(GOAL_HIT).then(|| scanned.hits.get(row.order));
         let visitor = self.visitor;
         let goals = self.goal_count;
         self.total.add(visitor, hit.as_ref(), goals);

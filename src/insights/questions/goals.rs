@@ -1,6 +1,6 @@
 //! Goals of questions: the events that reach them, their amounts, and the currencies of the amounts.
 
-use super::row_reader::Block;
+use super::blocks::Block;
 use crate::insights::columns::amounts::Amount;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::goal_reader::GoalAmountEntry;

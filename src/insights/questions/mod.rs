@@ -9,7 +9,11 @@
 
 pub(crate) mod answer;
 pub(crate) mod ask;
+pub(crate) mod blocks;
 pub(crate) mod calendar;
+mod cell;
+mod channel_rule;
+mod channels;
 mod conversion_answer;
 mod conversion_sql;
 pub(crate) mod conversions;
@@ -31,4 +35,5 @@ pub(crate) mod sql;
 pub(crate) mod steps;
 pub(crate) mod unknown;
 pub(crate) mod values;
+pub(crate) mod visit_scan;
 pub(crate) mod visits;

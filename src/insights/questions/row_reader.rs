@@ -1,5 +1,7 @@
 //! Reads rows from the columns of a file. A row has those facts about one event that a question needs.
 
+use super::blocks::{Block, PartOfFile, TextBlock};
+use super::channel_rule::{ChannelColumns, ChannelRule};
 use super::goals::{ConversionHits, Currencies, GoalColumns};
 use super::plan::{Plan, RowValue};
 use super::question::Group;
@@ -10,14 +12,10 @@ use super::row::{
 use super::site::SiteFacts;
 use super::steps::{goal_mask, step_mask};
 use super::values::{NO_VALUE, TextNumbers, Values};
-use crate::insights::channels::{
-    Channel, channels_of_medium, channels_of_source, first_decided, is_referral_medium,
-};
 use crate::insights::columns::format::{
-    CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn,
+    CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, KIND_VISIT, TextColumn,
 };
-use crate::insights::columns::packing::PackedColumn;
-use crate::insights::columns::reader::{AGENT_NUMBERS, Columns, FilePart};
+use crate::insights::columns::reader::AGENT_NUMBERS;
 use crate::record::{Browser, Device, Os, RecordKind};
 
 /// The bits of the column `kind` that are flags. The other bits are the [`RecordKind`].
@@ -25,71 +23,6 @@ const KIND_FLAGS: i64 = KIND_VISIT | KIND_BOT | KIND_GPC;
 
 /// The name of the source in an answer if a visit has neither a source parameter nor an external referrer.
 pub(crate) const DIRECT: &str = "(direct)";
-/// A file, and the part of the file that is read.
-#[derive(Clone, Copy)]
-pub(crate) struct PartOfFile<'f> {
-    pub columns: &'f Columns,
-    pub part: &'f FilePart,
-}
-
-impl<'f> PartOfFile<'f> {
-    /// Returns the whole file.
-    pub(crate) fn whole(columns: &'f Columns) -> Self {
-        Self { columns, part: &FilePart::WHOLE }
-    }
-}
-
-/// A packed column, and the numbers of its current block.
-pub(crate) struct Block {
-    column: PackedColumn,
-    pub(crate) numbers: Vec<i64>,
-}
-
-impl Block {
-    pub(crate) fn new(column: PackedColumn) -> Self {
-        Self { column, numbers: Vec::new() }
-    }
-
-    pub(crate) fn next(&mut self) -> Result<(), ColumnFileError> {
-        self.column.next_block(&mut self.numbers)
-    }
-}
-
-/// A text column that a plan needs.
-struct TextBlock {
-    column: TextColumn,
-    block: Block,
-    /// The text of each code.
-    texts: Vec<String>,
-    /// The flags of each code.
-    flags: Vec<u16>,
-    /// The mask of the steps that accept each code. Empty if the question has no steps in this column.
-    step_masks: Vec<u32>,
-}
-
-impl TextBlock {
-    fn code(&self, row: usize) -> usize {
-        self.block.numbers[row] as usize
-    }
-
-    /// Sets a flag for each code for whose text `accepts` returns true. Never sets the flag for an absent text or for
-    /// `(other)`.
-    fn set_flag(&mut self, flag: u16, accepts: impl Fn(&str) -> bool) {
-        for (code, flags) in self.flags.iter_mut().enumerate().skip(CODE_FIRST as usize) {
-            *flags |= if accepts(&self.texts[code]) { flag } else { 0 };
-        }
-    }
-
-    /// Returns the value of each code. The code of an absent text has no value.
-    fn values(&self, values: &mut Values) -> Vec<u32> {
-        let mut numbers = vec![NO_VALUE; self.texts.len()];
-        for (code, number) in numbers.iter_mut().enumerate().skip(CODE_OTHER as usize) {
-            *number = values.number(&self.texts[code]);
-        }
-        numbers
-    }
-}
-
 /// The rule that gives a row its value.
 enum ValueRule {
     Nothing,
@@ -142,21 +75,6 @@ struct SourceRule {
     /// The source of each code of the referrer host. [`NO_VALUE`] means that the field `direct` has the source.
     by_referrer: Vec<Source>,
     direct: Source,
-}
-
-/// The rule that gives an event the channel of its source and its medium.
-struct ChannelRule {
-    source_column: usize,
-    referrer_column: usize,
-    medium_column: usize,
-    /// The channels that each code of the source column decides.
-    by_source: Vec<u8>,
-    /// The channels that each code of the referrer host decides. `None` for a host that is not external.
-    by_referrer: Vec<Option<u8>>,
-    /// The channels that each code of the medium decides, and whether the medium is that of a link.
-    by_medium: Vec<(u8, bool)>,
-    /// The number of the value of each channel.
-    values: [u32; Channel::ALL.len()],
 }
 
 /// A reader of one file. It reads the columns that a plan needs.
@@ -408,45 +326,13 @@ impl FileReader {
         site: &SiteFacts,
         values: &mut Values,
     ) -> Result<ValueRule, ColumnFileError> {
-        let source_column = self.text_column(part_of_file, TextColumn::Source)?;
-        let referrer_column = self.text_column(part_of_file, TextColumn::ReferrerHost)?;
-        let medium_column = self.text_column(part_of_file, TextColumn::Medium)?;
-        let texts = |column: usize| self.texts[column].texts.iter();
-        let referrer = |host: &String| site.is_external_host(host).then(|| channels_of_source(host));
-        let mut by_referrer: Vec<Option<u8>> = texts(referrer_column).map(referrer).collect();
-        by_referrer[CODE_ABSENT as usize] = None;
-        Ok(ValueRule::Channel(ChannelRule {
-            source_column,
-            referrer_column,
-            medium_column,
-            by_source: texts(source_column).map(|source| channels_of_source(source)).collect(),
-            by_referrer,
-            by_medium: texts(medium_column)
-                .map(|medium| (channels_of_medium(medium), is_referral_medium(medium)))
-                .collect(),
-            values: Channel::ALL.map(|channel| values.number(channel.name())),
-        }))
-    }
-
-    /// Returns the value of the channel of an event.
-    fn channel(&self, row: usize, rule: &ChannelRule) -> u32 {
-        let source = self.texts[rule.source_column].code(row);
-        let is_tagged = source != CODE_ABSENT as usize;
-        let referrer = rule.by_referrer[self.texts[rule.referrer_column].code(row)];
-        let medium = self.texts[rule.medium_column].code(row);
-        let (by_medium, is_link) = rule.by_medium[medium];
-        let by_source = if is_tagged { rule.by_source[source] } else { referrer.unwrap_or_default() };
-        let is_direct = !is_tagged && referrer.is_none();
-        let channel = first_decided(by_source | by_medium).unwrap_or({
-            if is_direct && medium == CODE_ABSENT as usize {
-                Channel::Direct
-            } else if !is_tagged && !is_direct || is_link {
-                Channel::Referral
-            } else {
-                Channel::Other
-            }
-        });
-        rule.values[channel as usize]
+        let [source, referrer, medium] = [TextColumn::Source, TextColumn::ReferrerHost, TextColumn::Medium];
+        let columns = ChannelColumns {
+            source: self.text_column(part_of_file, source)?,
+            referrer: self.text_column(part_of_file, referrer)?,
+            medium: self.text_column(part_of_file, medium)?,
+        };
+        Ok(ValueRule::Channel(ChannelRule::new(columns, &self.texts, site, values)))
     }
 
     fn numbered_rule(
@@ -535,7 +421,7 @@ impl FileReader {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
             }
             ValueRule::Source => source.value,
-            ValueRule::Channel(rule) => self.channel(row, rule),
+            ValueRule::Channel(rule) => rule.value(row, &self.texts),
         };
         let order = if plan.steps.is_empty() { 0 } else { self.step_mask(row, flags, plan) };
         Some(Row::new(value, time, flags).with_order(order))

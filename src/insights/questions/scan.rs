@@ -7,13 +7,14 @@
 
 use std::ops::Range;
 
+use super::blocks::PartOfFile;
 use super::credits::{Credits, RowLocation, ScannedFiles, VisitorSet};
 use super::goals::{ConversionHits, Currencies};
 use super::limits::{Limits, ROWS_SHARE, ScanError, VALUES_SHARE};
 use super::part::Part;
 use super::plan::Plan;
 use super::row::Row;
-use super::row_reader::{FileReader, PartOfFile};
+use super::row_reader::FileReader;
 use super::values::Values;
 use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use crate::insights::columns::packing::BLOCK_ROWS;

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use super::ask::RECENT_MS;
 use super::calendar::Comparison;
+use super::channels::channel_sql;
 use super::conversion_sql::{CreditedTable, add_credited, conversion_queries};
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
 use crate::events::time;
-use crate::insights::channels::channel_sql;
 use crate::limits::VISIT_REACH_MS;
 use crate::providers;
 use crate::record::EXPOSURE_EVENT;

@@ -237,7 +237,7 @@ fn conversions(server: &Server, goal: &str) -> Value {
         let problem = response.json();
         let is_waiting = problem["code"] == "columns_building" && response.field("retry-after").is_some();
         // The new version is not served yet.
-        let is_unknown = problem["pointer"] == "goal";
+        let is_unknown = problem["param"] == "goal";
         assert!(is_waiting || is_unknown, "{problem}");
         None
     })
