@@ -13,6 +13,7 @@ mod lists;
 // Zones: shown variants, and the events that followed.
 mod zones;
 // Journeys: funnels, retention, visits and paths.
+mod chains;
 mod journey_limits;
 mod journeys;
 mod paths;

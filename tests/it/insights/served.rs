@@ -259,7 +259,7 @@ fn wrong_requests_are_refused_with_their_codes() {
         ("/insights/overview?site=fjell&by=year", 400, "invalid_param"),
         ("/insights/overview?site=fjell&page=%FF", 400, "invalid_query"),
         ("/insights/top?site=fjell&of=page&limit=10001", 400, "invalid_limit"),
-        ("/insights/funnel?site=fjell", 404, "unknown_endpoint"),
+        ("/insights/cohorts?site=fjell", 404, "unknown_endpoint"),
     ] {
         let response = admin.request("GET", target, &[]);
         assert_eq!((response.status, response.json()["code"].as_str()), (status, Some(code)), "{target}");
