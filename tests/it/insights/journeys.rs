@@ -14,7 +14,7 @@ use parallax::testing::record::RecordKind;
 use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
-use super::oracle::{MINUTE_MS, NOW_MS, any_event, columns, device_of, external_host, site};
+use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, columns, device_of, external_host, site};
 use super::visitor_rule::{is_of_visit, visitor_of};
 
 /// The texts of steps.
@@ -140,6 +140,20 @@ fn naive_visitor(mut events: Vec<&Event>) -> NaiveVisitor<'_> {
         moments.push(Moment { event, visit });
     }
     NaiveVisitor { moments }
+}
+
+/// Generates events of few visitors. In two of three cases they are within hours or a day, so that visits have many events.
+pub(super) fn any_events() -> impl Strategy<Value = Vec<Event>> {
+    let events = proptest::collection::vec(any_event(), 0..120);
+    (events, select(vec![None, Some(40), Some(150)])).prop_map(|(mut events, steps)| {
+        for event in &mut events {
+            if let Some(steps) = steps {
+                let step = (event.time_ms - START_MS) / (10 * MINUTE_MS) % steps;
+                event.time_ms = START_MS + (5 * 24 * 60 + step * 10) * MINUTE_MS;
+            }
+        }
+        events
+    })
 }
 
 /// Generates filters and a range.
@@ -283,7 +297,7 @@ proptest! {
 
     #[test]
     fn every_number_of_a_funnel_equals_a_naive_count(
-        events in proptest::collection::vec(any_event(), 0..120),
+        events in any_events(),
         lengths in proptest::collection::vec(0..60_usize, 0..4),
         steps in proptest::collection::vec(select(STEPS.to_vec()), 2..5),
         per in select(vec!["visitor", "visit"]),

@@ -13,8 +13,8 @@ use parallax::testing::insights::{
 use parallax::testing::record::RecordKind;
 
 use super::Event;
-use super::journeys::{Moment, accepts, any_selection, ask, naive_visitors, name_of};
-use super::oracle::{NOW_MS, any_event, columns, site};
+use super::journeys::{Moment, accepts, any_events, any_selection, ask, naive_visitors, name_of};
+use super::oracle::{NOW_MS, columns, site};
 
 /// The kind and the value of a page or an event.
 type Item = (&'static str, Option<String>);
@@ -64,7 +64,7 @@ proptest! {
 
     #[test]
     fn every_number_of_paths_equals_a_naive_count(
-        events in proptest::collection::vec(any_event(), 0..120),
+        events in any_events(),
         lengths in proptest::collection::vec(0..60_usize, 0..4),
         page in select(vec!["/", "/a", "/*", "/none"]),
         direction in select(vec!["after", "before"]),

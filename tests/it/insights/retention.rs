@@ -14,8 +14,8 @@ use parallax::testing::record::RecordKind;
 use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
-use super::journeys::{NaiveVisitor, Params, STEPS, accepts, any_selection, ask, naive_visitors};
-use super::oracle::{NOW_MS, any_event, site};
+use super::journeys::{NaiveVisitor, Params, STEPS, accepts, any_events, any_selection, ask, naive_visitors};
+use super::oracle::{NOW_MS, site};
 use super::visitor_rule::is_of_visit;
 
 const HOUR_MS: i64 = 60 * 60_000;
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn every_number_of_retention_equals_a_naive_count(
-        events in proptest::collection::vec(any_event(), 0..120),
+        events in any_events(),
         lengths in proptest::collection::vec(0..60_usize, 0..4),
         begin in proptest::option::of(select(STEPS.to_vec())),
         returning in proptest::option::of(select(STEPS.to_vec())),
@@ -133,7 +133,7 @@ proptest! {
 
     #[test]
     fn every_number_of_visits_equals_a_naive_count(
-        events in proptest::collection::vec(any_event(), 0..120),
+        events in any_events(),
         lengths in proptest::collection::vec(0..60_usize, 0..4),
         by in select(vec!["hour", "day", "week"]),
         page in select(vec![None, None, Some("/")]),
