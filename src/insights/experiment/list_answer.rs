@@ -16,7 +16,7 @@ use crate::insights::columns::reader::Columns;
 use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document, end_document};
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::questions::site::SiteFacts;
-use crate::insights::questions::sql::{begin_events, instant, text};
+use crate::insights::questions::sql_parts::{begin_events, instant, text};
 use crate::scope::Scope;
 
 /// The columns of CSV and of tables.

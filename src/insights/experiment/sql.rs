@@ -9,7 +9,7 @@ use crate::insights::questions::goal_sql::{
 };
 use crate::insights::questions::goals::ChosenGoal;
 use crate::insights::questions::site::SiteFacts;
-use crate::insights::questions::sql::{
+use crate::insights::questions::sql_parts::{
     add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
 use crate::record::ERROR_EVENT;

@@ -8,7 +8,7 @@ use super::engagement::{EngagementCounts, EngagementQuestion, VisitSums};
 use super::params::share;
 use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document, end_document};
 use crate::insights::questions::site::SiteFacts;
-use crate::insights::questions::sql::{buckets_table, instant};
+use crate::insights::questions::sql_parts::{buckets_table, instant};
 
 /// The columns of CSV and of tables.
 const HEADER: [&str; 9] = [

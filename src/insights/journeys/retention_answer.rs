@@ -10,7 +10,7 @@ use super::selection::step_condition;
 use crate::insights::questions::answer::{Answer, AnsweredLog, Cell, begin_document, end_document};
 use crate::insights::questions::calendar::Unit;
 use crate::insights::questions::site::SiteFacts;
-use crate::insights::questions::sql::buckets_table;
+use crate::insights::questions::sql_parts::buckets_table;
 use crate::insights::questions::steps::Step;
 
 /// The columns of CSV and of tables. Each line has a cohort and a period after its beginning.

@@ -9,7 +9,7 @@ use crate::insights::questions::plan::Plan;
 use crate::insights::questions::question::{Filters, Question, QuestionError, Subject};
 use crate::insights::questions::row::{REJECTED, Row};
 use crate::insights::questions::site::SiteFacts;
-use crate::insights::questions::sql::{
+use crate::insights::questions::sql_parts::{
     add_referrers, add_visits, begin_events, event_conditions, instant, text, visitor_conditions,
 };
 use crate::insights::questions::steps::{Step, StepEvent};

@@ -7,7 +7,7 @@ use super::channels::channel_sql;
 use super::goal_sql::{amount, currency, exists, goal_condition};
 use super::question::{Group, Question};
 use super::site::SiteFacts;
-use super::sql::{event_conditions, instant, visitor_conditions};
+use super::sql_parts::{event_conditions, instant, visitor_conditions};
 use crate::site::goals::SiteGoal;
 
 /// A table of credited events.

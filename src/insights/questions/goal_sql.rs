@@ -1,6 +1,6 @@
 //! Writes the conditions and the amounts of goals in SQL.
 
-use super::sql::text;
+use super::sql_parts::text;
 use crate::site::experiment_metrics::Goal;
 use crate::site::goals::{PropertyBound, PropertyPath, PropertyTest, PropertyValue, SiteGoal};
 

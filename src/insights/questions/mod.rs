@@ -32,6 +32,7 @@ pub(crate) mod scan;
 pub(crate) mod sealed;
 pub(crate) mod site;
 pub(crate) mod sql;
+pub(crate) mod sql_parts;
 pub(crate) mod steps;
 pub(crate) mod unknown;
 pub(crate) mod values;

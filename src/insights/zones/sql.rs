@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::question::ZonesQuestion;
-use crate::insights::questions::sql::{begin_events, instant, text};
+use crate::insights::questions::sql_parts::{begin_events, instant, text};
 
 /// Returns the query. `zones` has the name of each zone in the answer. The flag is true if the answer counts the
 /// variant `default` of the zone.

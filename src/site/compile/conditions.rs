@@ -1,7 +1,6 @@
 //! Compiles audiences and conditions to programs, over the vocabulary of profile paths.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
@@ -14,9 +13,8 @@ use crate::nfc;
 use crate::site::profile_fields::{self, ProfileField};
 use crate::site::snapshot::format::{self, Audience};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
-use crate::site::source::pattern::Name;
 use crate::site::source::read::Source;
-use crate::site::source::types::{Audiences, Goal, Groups};
+use crate::site::source::types::{Audiences, Goals, Groups};
 
 const AUDIENCES_FILE: &str = "audiences.json";
 
@@ -179,7 +177,7 @@ pub(super) fn parse_condition(
 struct ProfileVocabulary<'s> {
     audiences: Option<&'s Audiences>,
     groups: Option<&'s Groups>,
-    goals: Option<&'s BTreeMap<Name, Goal>>,
+    goals: Option<&'s Goals>,
     sees_url: Cell<bool>,
 }
 

@@ -1,13 +1,10 @@
 //! The metrics of experiments: their syntax, and one definition per key, even if several zones give parts of it.
 
-use std::collections::BTreeMap;
-
 use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
 use crate::site::experiment_metrics::{Cap, Goal, is_margin, parse_window_ms};
 use crate::site::goals::PropertyPath;
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::Diagnostics;
-use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, AuthoredCap, Experiment, Guardrail};
 
 const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
@@ -129,7 +126,7 @@ impl<'s> CollectedMetrics<'s> {
 
     /// Reports a cap or a currency without a value, and a value without an event whose values could be added up. `goals` are
     /// those of the site.
-    pub(super) fn check_value(&self, goals: &BTreeMap<Name, types::Goal>, diagnostics: &mut Diagnostics) {
+    pub(super) fn check_value(&self, goals: &types::Goals, diagnostics: &mut Diagnostics) {
         let goal = self.goal.map(|(_, goal)| goal.as_str());
         let site_goal = goal.and_then(|goal| goals.get(goal));
         let has_value = self.value.is_some() || site_goal.is_some_and(|goal| goal.value.is_some());

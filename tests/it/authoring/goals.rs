@@ -160,3 +160,26 @@ fn the_value_of_an_experiment_is_that_of_its_goal() {
         assert!(found.len() == 1 && found[0].ends_with(expected), "{more}: {found:?}");
     }
 }
+
+#[test]
+fn a_goal_of_an_experiment_that_is_almost_a_key_is_a_warning() {
+    let goals = json!({ "purchase": goal(json!({})), "shop": { "name": "Shop", "page": "/shopp*" }, "home": { "name": "Home", "page": "/*" } });
+    let site =
+        json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme", "goals": goals }).to_string();
+    let titles = |text: &str| {
+        let experiment = json!({ "key": "e", "variants": ["default", "b"], "goal": text });
+        let zone = json!({ "default": [], "variants": { "b": [] }, "rules": [{ "experiment": experiment }] });
+        let page = json!({ "path": "/shop", "layout": { "root": { "props": {} }, "zones": { "z": zone } } })
+            .to_string();
+        let files = files(&[("site.json", &site), ("routes/index.json", &page)]);
+        let (source, diagnostics) = read(&files, &|_, _| {});
+        let compiled = compile(&source, diagnostics, 1, &|_, _| {}).expect("a snapshot");
+        let shown = compiled.warnings.report(&files).diagnostics;
+        shown.into_iter().filter_map(|placed| placed.diagnostic.title).collect::<Vec<_>>()
+    };
+    let unpublished = "the goal is the page \"/shopp*\", which is not published";
+    assert_eq!(titles("purchase"), [unpublished]);
+    assert_eq!(titles("event:purchas"), [unpublished]);
+    let almost = "the goal is the event \"purchas\", and `site.json` has the goal `purchase`";
+    assert_eq!(titles("purchas"), [unpublished, almost]);
+}

@@ -6,6 +6,7 @@ use parallax::testing::insights::{
     Columns, CountedLog, EngagementQuestion, FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, Query,
     RetentionQuestion, ScanError, answer_over,
 };
+use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
 use super::journeys::ask;
@@ -20,7 +21,8 @@ fn page(path: &'static str, minute: i64) -> Event {
 fn steps(events: &[Event], more_params: &[(&str, &str)]) -> Vec<Value> {
     let params = [("step", "page:/"), ("step", "page:/a"), ("step", "page:/b")];
     let params = [&params[..], more_params].concat();
-    let question = FunnelQuestion::parse(&params, &site().zone, NOW_MS).expect("valid parameters");
+    let question = FunnelQuestion::parse(&params, &site().zone, NOW_MS, &SiteGoals::default())
+        .expect("valid parameters");
     let answer = ask(JourneyQuestion::Funnel(question), events, &[], 1 << 30);
     answer["steps"].as_array().expect("steps").clone()
 }
@@ -63,7 +65,8 @@ fn an_event_is_one_step_only_and_per_visit_all_steps_are_in_one_visit() {
     let params = [("step", "page:/"), ("step", "page:/")];
     let twice = |events: &[Event], per: &str| {
         let params = [&params[..], &[("per", per)]].concat();
-        let question = FunnelQuestion::parse(&params, &site().zone, NOW_MS).expect("valid parameters");
+        let question = FunnelQuestion::parse(&params, &site().zone, NOW_MS, &SiteGoals::default())
+            .expect("valid parameters");
         let answer = ask(JourneyQuestion::Funnel(question), events, &[], 1 << 30);
         reached(answer["steps"].as_array().expect("steps"))
     };
@@ -77,8 +80,10 @@ fn an_event_is_one_step_only_and_per_visit_all_steps_are_in_one_visit() {
 fn a_question_about_journeys_ends_when_its_time_is_over() {
     let zone = site().zone;
     let steps = [("step", "page:/"), ("step", "page:/a")];
-    let funnel = FunnelQuestion::parse(&steps, &zone, NOW_MS).expect("valid parameters");
-    let retention = RetentionQuestion::parse(&[], &zone, NOW_MS).expect("valid parameters");
+    let funnel =
+        FunnelQuestion::parse(&steps, &zone, NOW_MS, &SiteGoals::default()).expect("valid parameters");
+    let retention =
+        RetentionQuestion::parse(&[], &zone, NOW_MS, &SiteGoals::default()).expect("valid parameters");
     let paths = PathsQuestion::parse(&[("page", "/")], &zone, NOW_MS).expect("valid parameters");
     let engagement = EngagementQuestion::parse(&[], &zone, NOW_MS).expect("valid parameters");
     let files = columns(&[page("/", 0)], &[]);

@@ -19,7 +19,7 @@ use crate::limits::ENROLMENTS_MAX;
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::read::Source;
-use crate::site::source::types::{Audiences, Route};
+use crate::site::source::types::{Audiences, Goals, Route};
 
 /// Adds the warnings about a site that compiles to `site`.
 pub(super) fn check(source: &Source, site: &format::Site, warnings: &mut Diagnostics) {
@@ -41,6 +41,9 @@ pub(super) fn check(source: &Source, site: &format::Site, warnings: &mut Diagnos
     source.content.values().for_each(|collection| items::check(collection, warnings));
     let published = PublishedPaths::new(routes);
     let universal = universal_audiences(audiences);
+    let no_goals = Goals::new();
+    let goals = source.site.as_ref().map_or(&no_goals, |site| &site.goals);
+    check_pages_of_goals(goals, &published, warnings);
     for condition in conditions_of(source) {
         values::check_condition(condition.file, &condition.pointer, condition.when, warnings);
         conditions::check(&condition, &published, warnings);
@@ -53,9 +56,20 @@ pub(super) fn check(source: &Source, site: &format::Site, warnings: &mut Diagnos
                 {
                     items::check_spelling(each, collection, warnings);
                 }
-                PageLint { file, universal: &universal, published: &published, warnings }.check(&page.layout);
+                PageLint { file, universal: &universal, published: &published, goals, warnings }
+                    .check(&page.layout);
             }
             Route::Redirect(route) => published.check_target(file, &route.redirect.to, warnings),
+        }
+    }
+}
+
+/// Adds a warning for each goal on a page that is not published.
+fn check_pages_of_goals(goals: &Goals, published: &PublishedPaths<'_>, warnings: &mut Diagnostics) {
+    for (key, goal) in goals {
+        if let Some(page) = &goal.page {
+            let pointer = format!("/goals/{key}/page");
+            published.check_goal("site.json", &pointer, &format!("page:{page}"), warnings);
         }
     }
 }

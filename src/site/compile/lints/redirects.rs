@@ -41,6 +41,9 @@ impl<'r> PublishedPaths<'r> {
     /// Adds a warning if the goal at `pointer` in `file` is a page that is not published, or a path that no event has.
     pub(super) fn check_goal(&self, file: &str, pointer: &str, goal: &str, warnings: &mut Diagnostics) {
         let Some(Goal::Page(path)) = Goal::parse(goal) else { return };
+        if path.strip_suffix('*').is_some_and(|prefix| self.contains_prefix(prefix)) {
+            return;
+        }
         let recorded = decode_path(path);
         let is_pattern = path.split('/').any(|segment| segment == "*" || param_name(segment).is_some());
         let title = if is_pattern {

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::redirects::PublishedPaths;
+use crate::nearest::nearest;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{
-    Audiences, Experiment, Layout, Members, Node, PersonalizedZone, Rule, Zone,
+    Audiences, Experiment, Goals, Layout, Members, Node, PersonalizedZone, Rule, Zone,
 };
 
 /// The check of one page.
@@ -18,6 +19,8 @@ pub(super) struct PageLint<'p> {
     /// The audiences that every visitor belongs to.
     pub(super) universal: &'p BTreeSet<&'p str>,
     pub(super) published: &'p PublishedPaths<'p>,
+    /// The goals of the site.
+    pub(super) goals: &'p Goals,
     pub(super) warnings: &'p mut Diagnostics,
 }
 
@@ -112,7 +115,22 @@ impl PageLint<'_> {
         let guardrails = guardrails.map(|(i, rail)| (format!("{pointer}/guardrails/{i}/goal"), &rail.goal));
         let goal = experiment.goal.iter().map(|goal| (format!("{pointer}/goal"), goal));
         for (pointer, goal) in goal.chain(guardrails) {
+            if self.goals.contains_key(goal.as_str()) {
+                continue;
+            }
             self.published.check_goal(self.file, &pointer, goal, self.warnings);
+            self.check_goal_key(&pointer, goal);
+        }
+    }
+
+    /// Adds a warning if a goal is almost the key of a goal of the site. It is an event name then.
+    fn check_goal_key(&mut self, pointer: &str, goal: &str) {
+        let keys = self.goals.keys().map(|key| &**key);
+        if let Some(nearest) = nearest(goal, keys) {
+            let title = format!("the goal is the event {goal:?}, and `site.json` has the goal `{nearest}`");
+            let expected = "the key of a goal, or `event:` before the name of the event";
+            let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("{goal:?}"));
+            self.warnings.add(diagnostic.with_title(title).with_nearest(Some(nearest)));
         }
     }
 

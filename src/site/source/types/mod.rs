@@ -37,6 +37,8 @@ pub(crate) use site::{ConsentCategories, Verification};
 
 /// The audiences of a site (`audiences.json`), by key.
 pub type Audiences = BTreeMap<Name, Audience>;
+/// The goals of a site, by key.
+pub type Goals = BTreeMap<Name, Goal>;
 /// Named lists of values (`groups.json`).
 pub type Groups = BTreeMap<Name, Vec<Value>>;
 /// The content queries of a site (`queries.json`), by key.

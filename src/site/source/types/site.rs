@@ -1,12 +1,11 @@
 //! The types of `site.json`.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::Goals;
 use super::experiment::Share;
-use super::goal::{Attribution, Goal};
+use super::goal::Attribution;
 use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
@@ -51,7 +50,7 @@ pub struct Site {
     pub holdout: Option<Holdout>,
     /// The events and pages that visitors should reach, by key.
     #[serde(default)]
-    pub goals: BTreeMap<Name, Goal>,
+    pub goals: Goals,
     /// The visit to which conversions are credited if their own visit has no source.
     #[serde(default)]
     pub attribution: Attribution,
