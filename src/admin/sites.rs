@@ -10,6 +10,8 @@ use crate::insights::{Cell, write_csv};
 use crate::problem::Problem;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::catalog::files::{FileList, FileStatus};
+use crate::site::goals::SiteGoals;
+use crate::site::snapshot::format::ArchivedSite;
 
 pub(super) const PATH: &str = "/sites";
 
@@ -43,8 +45,15 @@ fn site_json(published_site: &PublishedSite) -> Json {
         "site": site.site.get(), "trackingId": site.tracking_id.as_str(), "name": site.name.as_str(),
         "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
         "version": published_site.version().to_string(), "servedSince": time::to_text(published_site.served_since_ms),
-        "versions": versions, "routes": site.routes.len(),
+        "versions": versions, "routes": site.routes.len(), "goals": goals_json(site),
     })
+}
+
+/// Returns the goals of `site.json` in their order. A goal without a key belongs to an experiment.
+fn goals_json(site: &ArchivedSite) -> Json {
+    let goals = SiteGoals::parse(&site.site, &site.goals.list).unwrap_or_default();
+    let named = goals.all().iter().filter(|goal| !goal.key.is_empty());
+    named.map(|goal| json!({ "key": goal.key, "name": goal.name, "value": goal.value })).collect()
 }
 
 fn file_json(file: &FileStatus) -> Json {

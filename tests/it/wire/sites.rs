@@ -52,6 +52,7 @@ fn a_published_site_has_its_names_and_versions() {
     let expected = json!([{
         "site": "acme", "trackingId": "track_acme", "name": "Acme, \"Oy\"", "timeZone": "Europe/Berlin",
         "preview": null, "version": "42", "servedSince": since, "versions": ["42"], "routes": 1,
+        "goals": [],
     }]);
     assert_eq!(first["sites"], expected);
     let file = json!([{
@@ -72,6 +73,29 @@ fn a_published_site_has_its_names_and_versions() {
         wait_for_states(&server, &[states[0], ["other.snapshot", "other", "2", "served"]])["sites"].clone();
     assert_eq!(third[0]["servedSince"], since_acme);
     assert_ne!(third[1]["servedSince"], second["sites"][1]["servedSince"]);
+}
+
+#[test]
+fn a_site_lists_its_goals_with_their_names_and_values() {
+    let about = json!({
+        "site": "acme", "trackingId": "track_acme", "name": "Acme",
+        "goals": {
+            "purchase": { "name": "Purchase", "event": "Order Placed", "value": "properties.revenue" },
+            "pricing": { "name": "Saw pricing", "page": "/pricing*" },
+        },
+    });
+    let goal = json!({ "experiment": {
+        "key": "red", "variants": ["default"], "goal": "Lead Sent", "value": "properties.worth",
+    } });
+    let zones = json!({ "main": { "default": [], "rules": [goal] } });
+    let page = json!({"path": "/", "layout": {"root": {"props": {}}, "zones": zones}});
+    let files = [("site.json", &*about.to_string()), ("routes/index.json", &*page.to_string())];
+    let server = Server::start(&[("acme.snapshot", &snapshot(&files, 1))], &[]);
+    let expected = json!([
+        { "key": "pricing", "name": "Saw pricing", "value": null },
+        { "key": "purchase", "name": "Purchase", "value": "properties.revenue" },
+    ]);
+    assert_eq!(sites(&server)["sites"][0]["goals"], expected);
 }
 
 #[test]
