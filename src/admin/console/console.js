@@ -1,6 +1,5 @@
 // The console: its header, its pages, and the question for the token.
 import { html, render, useEffect, useErrorBoundary, useState } from './vendor/preact-htm.js';
-import { Audiences, List, Overview, Pages } from './analytics.js';
 import {
   FILTERS,
   POLL_MS,
@@ -9,6 +8,7 @@ import {
   hasToken,
   onTokenNeeded,
   pageUrl,
+  readState,
   shiftDate,
   signIn,
   signOut,
@@ -17,20 +17,20 @@ import {
   useAnswer,
   useLocation,
 } from './core.js';
-import { Experiments } from './experiments.js';
-import { Health, Publishing } from './operations.js';
 import { Answer, Empty, Notice, Select } from './parts.js';
-import { Visitors } from './visitors.js';
 
+const isOfRange = { hasRange: true, hasFilters: true, isOfOneLog: true };
+
+// Each page with its title, the module that has it, and the name of its component there.
 const PAGES = {
-  overview: ['Overview', Overview, { hasRange: true, hasFilters: true, isOfOneLog: true }],
-  list: ['Whole list', List, { hasRange: true, hasFilters: true, isOfOneLog: true, isLinked: false }],
-  pages: ['Pages', Pages, { hasRange: true, hasFilters: true, isOfOneLog: true }],
-  experiments: ['Experiments', Experiments, { isOfOneLog: true }],
-  audiences: ['Audiences', Audiences, {}],
-  visitors: ['Visitors', Visitors, {}],
-  publishing: ['Publishing', Publishing, { needsNoSite: true }],
-  health: ['Health', Health, { needsNoSite: true }],
+  overview: { title: 'Overview', load: () => import('./overview.js'), component: 'Overview', ...isOfRange },
+  list: { title: 'Whole list', load: () => import('./lists.js'), component: 'List', ...isOfRange, isLinked: false },
+  pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
+  experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
+  audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },
+  visitors: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors' },
+  publishing: { title: 'Publishing', load: () => import('./operations.js'), component: 'Publishing', needsNoSite: true },
+  health: { title: 'Health', load: () => import('./operations.js'), component: 'Health', needsNoSite: true },
 };
 
 const RANGES = [
@@ -95,7 +95,7 @@ function Chips({ query }) {
 }
 
 function Header({ page, query, sites, site, range }) {
-  const { hasRange, hasFilters } = PAGES[page][2];
+  const { hasRange, hasFilters } = PAGES[page];
   return html`
     <header>
       <div class="bar-top">
@@ -107,7 +107,7 @@ function Header({ page, query, sites, site, range }) {
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>
       <nav aria-label="Pages">
-        ${Object.entries(PAGES).filter(([, [, , { isLinked }]]) => isLinked !== false).map(([key, [name]]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${name}</a>`)}
+        ${Object.entries(PAGES).filter(([, { isLinked }]) => isLinked !== false).map(([key, { title }]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${title}</a>`)}
       </nav>
       ${hasFilters && html`<${Chips} query=${query} />`}
     </header>
@@ -140,10 +140,12 @@ function TokenForm({ reason, onSignedIn }) {
 
 const ABSENT = /^No admin token is configured/;
 
+const keyOf = (name) => (Object.hasOwn(PAGES, name) ? name : 'overview');
+
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
   const { page: named, query } = useLocation();
-  const page = Object.hasOwn(PAGES, named) ? named : 'overview';
+  const page = keyOf(named);
   const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
   // Only a node of a cluster has this member.
@@ -152,9 +154,9 @@ function Console() {
   const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
   const range = site && rangeOf(query, site.timeZone);
   useEffect(() => {
-    document.title = `${PAGES[page][0]} – Parallax`;
+    document.title = `${PAGES[page].title} – Parallax`;
   }, [page]);
-  const [title, Page, { needsNoSite, isOfOneLog }] = PAGES[page];
+  const { title, needsNoSite, isOfOneLog } = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <${Header} ...${{ page, query, sites, site, range }} />
@@ -163,7 +165,7 @@ function Console() {
       ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
       ${
         needsNoSite || site
-          ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${Page} ...${{ site, query, range, sites: answer, isNode }} />`
+          ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${page} ...${{ site, query, range, sites: answer, isNode }} />`
           : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
       }
     </main>
@@ -171,12 +173,37 @@ function Console() {
 }
 
 // Shows a page. A fault of the console in it leaves the other pages usable, and the page itself with another state.
-function Guarded({ page: Page, ...props }) {
+function Guarded({ page, ...props }) {
   const [error, reset] = useErrorBoundary();
+  const module = useModule(page);
   useEffect(() => error && reset(), [props.query]);
   if (error) return html`<${Notice} tone="bad"><strong>The console failed to show this page. </strong><bdi>${error.message}</bdi><//>`;
-  return html`<${Page} ...${props} />`;
+  if (module.isLost) return html`<${LostModule} />`;
+  const Page = module[PAGES[page].component];
+  return Page ? html`<${Page} ...${props} />` : html`<p class="empty" role="status">Loading …</p>`;
 }
+
+// The modules of the pages that were opened.
+const modules = {};
+
+const loadModule = (page) => PAGES[page].load().then((module) => Object.assign(modules, { [page]: module })[page]);
+
+// Returns the module of a page, and {} while it loads.
+function useModule(page) {
+  const [module, setModule] = useState(modules[page] ?? {});
+  useEffect(() => {
+    if (!modules[page]) loadModule(page).then(setModule, () => setModule({ isLost: true }));
+  }, [page]);
+  return module;
+}
+
+// A browser remembers a failed import, so only a new document tries it again.
+const LostModule = () => html`
+  <${Notice} tone="bad">
+    <strong>No answer. </strong>The console could not load this page. Is the server running, and is the network up?
+    <button type="button" class="quiet" onClick=${() => location.reload()}>Load it again</button>
+  <//>
+`;
 
 // A link to a fragment would change the state.
 function skip(event) {
@@ -202,4 +229,6 @@ function App() {
   return html`<${Console} key=${session} />`;
 }
 
+// The module of the first page loads while the server answers for its sites. A failure is shown when the page is.
+loadModule(keyOf(readState().page)).catch(() => {});
 render(html`<${App} />`, document.getElementById('console'));

@@ -219,6 +219,8 @@ export const shortCount = (value) => (Math.abs(value) < 100_000 ? whole.format(v
 // Returns one number with its noun: "1 visitor", "2 visitors".
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
 
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 // A share that an author wrote, such as 0.125 or 0.005, with all its digits. A third has one digit.
 export function writtenPercent(share) {
   const exact = Number((share * 100).toFixed(10));

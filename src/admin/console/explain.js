@@ -1,6 +1,6 @@
 // Resolves a route as one visitor, and shows the decision zone by zone and the page as an outline. Explains pages of the past.
 import { html, useState } from './vendor/preact-htm.js';
-import { change, dateTime, url, useAnswer } from './core.js';
+import { capital, change, dateTime, url, useAnswer } from './core.js';
 import { Answer, Card, Details, Field, Json, Notice, Pill, Scroll, Select, Stranger } from './parts.js';
 
 // The browser of the operator is not the one of the visitor, so a request names a user agent, unless one is recorded.
@@ -334,5 +334,3 @@ export function reasonInWords({ path, operator, expected, actual }) {
   const wanted = WORDS[operator] ? ` The rule asks that it ${WORDS[operator]} ${valueInWords(path, expected)}.` : '';
   return `${subject} ${found}.${wanted}`;
 }
-
-export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

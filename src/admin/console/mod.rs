@@ -2,9 +2,8 @@
 //!
 //! The files are embedded in the program and compressed once, at the start. They hold no data and need no
 //! token: the scripts ask the other endpoints of the admin address for it. There is no build step. The own
-//! scripts are modules that import each other. They are served as one, so that a browser has one request
-//! instead of eight, and gzip needs a sixth less for them. `vendor/README.md` names the origin of the
-//! libraries.
+//! scripts are modules that import each other. `console.js` imports the module of a page when the page is
+//! opened. `vendor/README.md` names the origin of the libraries.
 
 use std::sync::LazyLock;
 
@@ -32,9 +31,9 @@ static SHELL: LazyLock<StaticDocument> =
     LazyLock::new(|| StaticDocument::for_own_origin(HTML, include_bytes!("index.html").to_vec()));
 
 static FILES: LazyLock<Vec<(&str, StaticDocument)>> = LazyLock::new(|| {
-    let own = [("console.js", SCRIPT, joined_scripts()), ("console.css", CSS, stylesheet())];
+    let scripts = SCRIPTS.iter().map(|(name, source)| (*name, SCRIPT, script(source)));
     let vendored = VENDORED.iter().map(|(name, kind, bytes)| (*name, *kind, bytes.to_vec()));
-    let documents = own.into_iter().chain(vendored);
+    let documents = scripts.chain([("console.css", CSS, stylesheet())]).chain(vendored);
     documents.map(|(name, kind, body)| (name, StaticDocument::for_own_origin(kind, body))).collect()
 });
 
@@ -43,39 +42,27 @@ const VENDORED: &[File] = &[
     ("vendor/uplot.js", SCRIPT, include_bytes!("vendor/uplot.js")),
 ];
 
-/// The own modules. Each one imports only those before it.
-const MODULES: &[&str] = &[
-    include_str!("core.js"),
-    include_str!("parts.js"),
-    include_str!("explain.js"),
-    include_str!("analytics.js"),
-    include_str!("experiments.js"),
-    include_str!("visitors.js"),
-    include_str!("operations.js"),
-    include_str!("console.js"),
+/// The own modules: name and source.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("audiences.js", include_str!("audiences.js")),
+    ("console.js", include_str!("console.js")),
+    ("core.js", include_str!("core.js")),
+    ("experiments.js", include_str!("experiments.js")),
+    ("explain.js", include_str!("explain.js")),
+    ("lists.js", include_str!("lists.js")),
+    ("operations.js", include_str!("operations.js")),
+    ("overview.js", include_str!("overview.js")),
+    ("pages.js", include_str!("pages.js")),
+    ("parts.js", include_str!("parts.js")),
+    ("visitors.js", include_str!("visitors.js")),
 ];
 
-/// The names that the modules import from the library.
-const LIBRARY_IMPORT: &str = "import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';\n";
-
-/// Joins the modules to one script, without their imports, the word `export`, indentation and lines that are
-/// comments. They share one scope, so a name of a module's top level is in no other module. No text of these
-/// files has a line that depends on its indentation.
-fn joined_scripts() -> Vec<u8> {
-    let mut script = String::from(LIBRARY_IMPORT);
-    for module in MODULES {
-        let mut is_import = false;
-        for line in module.lines() {
-            is_import |= line.starts_with("import ");
-            let code = line.strip_prefix("export ").unwrap_or(line).trim_start();
-            if !is_import && !code.is_empty() && !code.starts_with("//") {
-                script.push_str(code);
-                script.push('\n');
-            }
-            is_import &= !line.ends_with(';');
-        }
-    }
-    script.into_bytes()
+/// Returns a module without indentation, empty lines and lines that are comments. No text of these files has a
+/// line that depends on its indentation.
+fn script(source: &str) -> Vec<u8> {
+    let lines = source.lines().map(str::trim_start);
+    let code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    code.flat_map(|line| [line, "\n"]).collect::<String>().into_bytes()
 }
 
 /// Returns the stylesheet without indentation and line breaks. No line of it ends within a word or a list of words.

@@ -1,9 +1,5 @@
 // Conditions, numbers and metrics in words, by the modules of the console themselves.
 'use strict';
-const path = require('node:path');
-
-// The server joins the modules, so the page gets them from here.
-const MODULES = path.resolve(__dirname, '../../../src/admin/console');
 
 const CONDITIONS = [
   [{}, 'always'],
@@ -117,11 +113,10 @@ const METRICS = 'a_total 3\n# HELP b text\nb{code="x\\"y",le="+Inf"} 1.5\n\nwron
 
 module.exports = async function words(at) {
   const { page, context } = await at.open('#health');
-  await page.route('**/modules/**', (route) => route.fulfill({ path: path.join(MODULES, route.request().url().split('/modules/')[1]) }));
   const run = (module, name, cases) =>
     page.evaluate(
       async ([module, name, cases]) => {
-        const { [name]: call } = await import(new URL(`modules/${module}.js`, document.baseURI));
+        const { [name]: call } = await import(new URL(`console/${module}.js`, document.baseURI));
         return cases.map((values) => call(...values));
       },
       [module, name, cases],
