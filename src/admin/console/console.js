@@ -25,6 +25,7 @@ const isOfRange = { hasRange: true, hasFilters: true, isOfOneLog: true };
 const PAGES = {
   overview: { title: 'Overview', load: () => import('./overview.js'), component: 'Overview', ...isOfRange },
   list: { title: 'Whole list', load: () => import('./lists.js'), component: 'List', ...isOfRange, isLinked: false },
+  sources: { title: 'Sources', load: () => import('./sources.js'), component: 'Sources', ...isOfRange },
   pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
   experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
   audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },
@@ -107,7 +108,11 @@ function Header({ page, query, sites, site, range }) {
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>
       <nav aria-label="Pages">
-        ${Object.entries(PAGES).filter(([, { isLinked }]) => isLinked !== false).map(([key, { title }]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${title}</a>`)}
+        ${Object.entries(PAGES)
+          .filter(([, { isLinked }]) => isLinked !== false)
+          .map(
+            ([key, { title }]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${title}</a>`,
+          )}
       </nav>
       ${hasFilters && html`<${Chips} query=${query} />`}
     </header>

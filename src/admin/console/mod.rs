@@ -49,11 +49,13 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("core.js", include_str!("core.js")),
     ("experiments.js", include_str!("experiments.js")),
     ("explain.js", include_str!("explain.js")),
+    ("goals.js", include_str!("goals.js")),
     ("lists.js", include_str!("lists.js")),
     ("operations.js", include_str!("operations.js")),
     ("overview.js", include_str!("overview.js")),
     ("pages.js", include_str!("pages.js")),
     ("parts.js", include_str!("parts.js")),
+    ("sources.js", include_str!("sources.js")),
     ("visitors.js", include_str!("visitors.js")),
 ];
 

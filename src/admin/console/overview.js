@@ -1,8 +1,9 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html } from './vendor/preact-htm.js';
-import { POLL_MS, change, count, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
+import { POLL_MS, change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
+import { GOALS_MAX, chosenGoal, comparedInWords, valueInWords } from './goals.js';
 import { TOPS, TOP_ROWS, Top, questionOf } from './lists.js';
-import { Answer, Card, Chart, Footer, Select, Tile } from './parts.js';
+import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
 
 const HOUR_MS = 3_600_000;
 const STEPS = [
@@ -20,18 +21,22 @@ function bucketOf(query, range) {
   return hours <= 24 * 100 ? 'day' : 'week';
 }
 
-// One request asks for all numbers of the range.
+// One request asks for all numbers of the range without goals. Further ones ask for the goals, so that the page has numbers while
+// the server prepares its log for new goals.
 export function Overview({ site, query, range }) {
   const question = questionOf(site, query, range);
   const by = bucketOf(query, range);
   const address = url('insights/overview', { ...question, by, of: TOPS.map(({ of }) => of), limit: TOP_ROWS });
   const answer = useAnswer(address);
   const csv = () => download(address, `overview-${site.site}.csv`, 'text/csv');
+  const { data, error } = answer;
   return html`
+    ${data && !error && html`<p class="sentence"><${Sentence} data=${data} site=${site} question=${question} /></p>`}
     <${Live} question=${question} />
     <${Answer} of=${answer}>
       ${(data) => html`
         <${Totals} data=${data} site=${site} by=${by} csv=${csv} />
+        ${site.goals.length > 0 && html`<${Goals} site=${site} question=${question} />`}
         <p class="dim lead small">Choose a row to filter all numbers of this page by it.</p>
         <div class="cards">${TOPS.map((top, at) => html`<${Card} key=${top.of} title=${top.title}><${Top} ...${top} data=${data.lists[at]} query=${query} /><//>`)}</div>
       `}
@@ -78,6 +83,65 @@ function Totals({ data, site, by, csv }) {
       <${Chart} key=${by} isFilled label="Visitors and page views" t=${series.t} series=${lines} by=${by} timeZone=${site.timeZone} isRunning=${isRunning} />
     <//>
     <${Footer} data=${data} csv=${csv} />
+  `;
+}
+
+function Sentence({ data: { totals, comparison }, site, question }) {
+  const goal = chosenGoal(site, new URLSearchParams());
+  const compared = comparison && `, ${comparedInWords(comparison.totals.visitors, comparison.before.totals.visitors)}`;
+  return html`${counted(totals.visitors, 'visitor')}${compared}.${goal && totals.visitors > 0 && html` <${BestSource} question=${question} goal=${goal} />`}`;
+}
+
+// Names the source with the most converted visitors, and its share of the conversions.
+function BestSource({ question, goal }) {
+  const { data, error } = useAnswer(url('insights/top', { ...question, of: 'source', goal, limit: 1 }));
+  if (!data || error) return null;
+  const [all] = data.total.goals;
+  const name = html`“<bdi>${data.goals[0].name}</bdi>”`;
+  if (all.conversions === 0) return html`No conversions of ${name}.`;
+  const [{ value, goals }] = data.rows;
+  return html`<bdi>${value}</bdi> brought ${percent(goals[0].conversions / all.conversions)} of the ${counted(all.conversions, 'conversion')} of ${name}.`;
+}
+
+// A tile for each goal.
+function Goals({ site, question }) {
+  const keys = site.goals.slice(0, GOALS_MAX).map(({ key }) => key);
+  const hidden = site.goals.length - keys.length;
+  const address = url('insights/overview', { ...question, by: 'month', goal: keys });
+  const answer = useAnswer(address);
+  return html`
+    <section aria-label="Goals">
+      <h2 class="page-title">Goals</h2>
+      <${Answer} of=${answer}>
+        ${(data) => html`
+          <div class="tiles goals">${data.goals.map((goal, at) => html`<${GoalTile} key=${goal.goal} goal=${goal} data=${data} at=${at} />`)}</div>
+          ${hidden > 0 && html`<p class="dim small">The page shows the first ${count(keys.length)} goals. The page Sources has ${count(hidden)} more.</p>`}
+          <${Footer} data=${data} csv=${() => download(address, `goals-${site.site}.csv`, 'text/csv')} />
+        `}
+      <//>
+    </section>
+  `;
+}
+
+function GoalTile({ goal, data: { totals, comparison }, at }) {
+  const reached = totals.goals[at];
+  const now = comparison?.totals.goals[at];
+  const before = comparison?.before.totals.goals[at];
+  const changeOf = (name) =>
+    comparison && now[name] !== null && before[name] !== null && html`<${Change} now=${now[name]} before=${before[name]} />`;
+  const facts = [
+    ['Converted visitors', count(reached.converted), changeOf('converted')],
+    ['Rate', percent(reached.rate), changeOf('rate')],
+    ...(goal.value === null ? [] : [['Value', valueInWords(goal, reached), changeOf('amount')]]),
+  ];
+  return html`
+    <div class="tile">
+      <div class="tile-label"><bdi>${goal.name}</bdi></div>
+      <div class="tile-value">${count(reached.conversions)}</div>
+      ${changeOf('conversions')}
+      <dl class="facts">${facts.map(([name, text, trend]) => html`<dt>${name}</dt><dd>${text}${trend}</dd>`)}</dl>
+      ${reached.ignoredAmounts > 0 && html`<div class="dim small">${counted(reached.ignoredAmounts, 'conversion')} without an amount</div>`}
+    </div>
   `;
 }
 

@@ -28,7 +28,10 @@ function PageList({ question, pick, ...list }) {
   const [limit, setLimit] = useState(FIRST_ROWS);
   const next = limit < MORE_ROWS ? MORE_ROWS : MOST_ROWS;
   const answer = useAnswer(url('insights/top', { ...question, of: list.of, limit }));
-  const more = (hidden) => hidden > 0 && limit < MOST_ROWS && html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button>`;
+  const more = (hidden) =>
+    hidden > 0 &&
+    limit < MOST_ROWS &&
+    html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button>`;
   return html`<${Card} title=${list.title}><${Answer} of=${answer}>${(data) => html`<${Top} ...${list} data=${data} filter="path" onPick=${pick}>${more}<//>`}<//><//>`;
 }
 

@@ -1,0 +1,39 @@
+// The goals of a site in words: conversions, rates and amounts.
+import { html } from './vendor/preact-htm.js';
+import { count, relativeChange } from './core.js';
+import { Empty, Select } from './parts.js';
+
+// The largest number of goals in one question.
+export const GOALS_MAX = 16;
+
+// Returns the key of the goal that a page shows: the chosen one, or the first one with a value, or the first one. Undefined if
+// the site has no goals.
+export function chosenGoal(site, query) {
+  const keys = site.goals.map(({ key }) => key);
+  if (keys.includes(query.get('goal'))) return query.get('goal');
+  return site.goals.find(({ value }) => value !== null)?.key ?? keys[0];
+}
+
+// A select of the goals of a site.
+export const GoalSelect = ({ site, goal, onChange }) =>
+  html`<${Select} label="Goal" isHidden=${false} value=${goal} options=${site.goals.map(({ key, name }) => [key, name])} onChange=${onChange} />`;
+
+export const NoGoals = () => html`
+  <${Empty}>The site has no goals. Write them as <code>goals</code> into <code>site.json</code>, and publish the site again.<//>
+`;
+
+const money = ({ currency, sum }) => `${count(sum)}${currency === null ? '' : ` ${currency}`}`;
+
+// Writes the amounts of a goal. Amounts of several currencies are listed.
+export function valueInWords({ value }, { currencies }) {
+  if (value === null) return '–';
+  return currencies.length > 0 ? currencies.map(money).join(', ') : '0';
+}
+
+// Compares a number with that of the period before, such as "3.0 % more than in the period before".
+export function comparedInWords(now, before) {
+  if (!before) return now ? 'none in the period before' : 'as in the period before';
+  const { text, direction } = relativeChange(now, before);
+  if (direction === 0) return 'as many as in the period before';
+  return `${text.slice(1)} ${direction > 0 ? 'more' : 'fewer'} than in the period before`;
+}
