@@ -49,6 +49,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("core.js", include_str!("core.js")),
     ("experiments.js", include_str!("experiments.js")),
     ("explain.js", include_str!("explain.js")),
+    ("funnels.js", include_str!("funnels.js")),
     ("goals.js", include_str!("goals.js")),
     ("lists.js", include_str!("lists.js")),
     ("operations.js", include_str!("operations.js")),
@@ -56,6 +57,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("pages.js", include_str!("pages.js")),
     ("parts.js", include_str!("parts.js")),
     ("sources.js", include_str!("sources.js")),
+    ("steps.js", include_str!("steps.js")),
     ("visitors.js", include_str!("visitors.js")),
 ];
 

@@ -1,0 +1,191 @@
+// Funnels: the visitors that go through steps one after the other, and the pages of those that leave.
+import { html, useState } from './vendor/preact-htm.js';
+import { change, count, download, percent, url, useAnswer } from './core.js';
+import { questionOf } from './lists.js';
+import { Answer, Bars, Card, Details, Empty, Field, Footer, Scroll, Select, Table } from './parts.js';
+import { duration, stepInWords, useSteps } from './steps.js';
+
+// The limits of the API.
+const STEPS_MIN = 2;
+const STEPS_MAX = 8;
+
+const WINDOWS = [
+  ['', 'Any time'],
+  ['1h', '1 hour'],
+  ['1d', '1 day'],
+  ['7d', '7 days'],
+  ['30d', '30 days'],
+];
+const UNITS = [
+  ['', 'Visitors'],
+  ['visit', 'Visits'],
+];
+// `by` in the URL is the time step of other pages.
+const GROUPS = [
+  ['', 'Nothing'],
+  ['source', 'Source'],
+  ['campaign', 'Campaign'],
+  ['device', 'Device'],
+  ['country', 'Country'],
+];
+
+const withOption = (options, value) => (options.some(([key]) => key === value) ? options : [...options, [value, value]]);
+
+export function Funnels({ site, query, range }) {
+  const steps = query.getAll('step').slice(0, STEPS_MAX);
+  const option = (name, label, options) =>
+    html`<${Select} label=${label} isHidden=${false} value=${query.get(name) ?? ''} options=${withOption(options, query.get(name) ?? '')} onChange=${(value) => change({ [name]: value || null })} />`;
+  return html`
+    ${steps.length >= STEPS_MIN ? html`<${Result} ...${{ site, query, range, steps }} />` : html`<p class="sentence">Choose ${STEPS_MIN} to ${STEPS_MAX} steps below, in the order in which visitors should take them.</p>`}
+    <${Card} title="Steps" wide>
+      <${Chosen} steps=${steps} goals=${site.goals} />
+      <${Choices} site=${site} range=${range} steps=${steps} />
+      <div class="row gap-top">
+        ${option('window', 'From the first to the last step', WINDOWS)}
+        ${option('per', 'Count', UNITS)}
+        ${option('group', 'Compare by', GROUPS)}
+      </div>
+    <//>
+  `;
+}
+
+// Exchanges two steps that are next to each other.
+function exchanged(steps, at) {
+  const next = [...steps];
+  [next[at - 1], next[at]] = [steps[at], steps[at - 1]];
+  return next;
+}
+
+function Chosen({ steps, goals }) {
+  if (steps.length === 0) return html`<${Empty}>No step is chosen.<//>`;
+  return html`
+    <ol class="steps" aria-label="Chosen steps">
+      ${steps.map((step, at) => {
+        const text = stepInWords(step, goals);
+        return html`
+          <li key=${`${at} ${step}`}>
+            <bdi>${text}</bdi>
+            <button type="button" class="quiet" disabled=${at === 0} aria-label=${`Move step ${at + 1} up: ${text}`} onClick=${() => change({ step: exchanged(steps, at) })}>↑</button>
+            <button type="button" class="quiet" aria-label=${`Remove step ${at + 1}: ${text}`} onClick=${() => change({ step: steps.filter((_, other) => other !== at) })}>×</button>
+          </li>
+        `;
+      })}
+    </ol>
+  `;
+}
+
+function Choices({ site, range, steps }) {
+  const isFull = steps.length >= STEPS_MAX;
+  const add = (step) => change({ step: [...steps, step] });
+  return html`
+    ${isFull && html`<p class="dim small">A funnel has at most ${STEPS_MAX} steps.</p>`}
+    ${useSteps(site, range)
+      .filter((group) => group.steps.length > 0)
+      .map(
+        (group) => html`
+        <div key=${group.name} class="choices" role="group" aria-label=${`Add a step: ${group.name}`}>
+          <span class="dim small">${group.name}</span>
+          ${group.steps.map(([step, text]) => html`<button key=${step} type="button" class="chip" disabled=${isFull} onClick=${() => add(step)}>+ <bdi>${text}</bdi></button>`)}
+        </div>
+      `,
+      )}
+    <${OtherStep} isFull=${isFull} add=${add} />
+  `;
+}
+
+// A step that is not among the most frequent ones.
+function OtherStep({ isFull, add }) {
+  const [text, setText] = useState('');
+  const submit = (event) => {
+    event.preventDefault();
+    add(`${text.startsWith('/') ? 'page' : 'event'}:${text.trim()}`);
+    setText('');
+  };
+  return html`
+    <form class="row gap-top" onSubmit=${submit}>
+      <${Field} label="Another path or event" value=${text} required maxlength="500" placeholder="/products/*" onInput=${(event) => setText(event.currentTarget.value)} />
+      <button type="submit" disabled=${isFull}>Add</button>
+    </form>
+  `;
+}
+
+function Result({ site, query, range, steps }) {
+  const { by, ...question } = { ...questionOf(site, query, range), by: query.get('group') };
+  const address = url('insights/funnel', { ...question, step: steps, window: query.get('window'), per: query.get('per'), by });
+  const answer = useAnswer(address);
+  const unit = query.get('per') === 'visit' ? 'visit' : 'visitor';
+  const names = steps.map((step) => stepInWords(step, site.goals));
+  return html`
+    <${Answer} of=${answer}>
+      ${(data) => html`
+        <p class="sentence"><${Sentence} steps=${data.steps} names=${names} unit=${unit} /></p>
+        <${Card} title="Funnel" wide><${StepTable} steps=${data.steps} names=${names} unit=${unit} /><//>
+        ${data.rows && html`<${Card} title=${`By ${by}`} wide><${Groups} data=${data} names=${names} /><//>`}
+        <${Card} title="Next pages of those who left" wide>${data.steps.slice(0, -1).map(({ left }, at) => html`<${Left} key=${at} left=${left} name=${names[at]} unit=${unit} />`)}<//>
+        <${Footer} data=${data} csv=${() => download(address, `funnel-${site.site}.csv`, 'text/csv')} />
+      `}
+    <//>
+  `;
+}
+
+const nounOf = (value, unit) => `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
+
+// Says how many of the first step reach the last one, and where most are lost.
+function Sentence({ steps, names, unit }) {
+  const [first, ...others] = steps;
+  const last = others.at(-1);
+  if (first.reached === 0) return html`No ${unit} reached “<bdi>${names[0]}</bdi>” in this range.`;
+  const at = others.reduce((most, _, index) => (steps[index].left.count > steps[most].left.count ? index : most), 0);
+  return html`
+    ${nounOf(last.reached, unit)} of ${count(first.reached)} (${percent(last.ofFirst)}) went from “<bdi>${names[0]}</bdi>” to “<bdi>${names.at(-1)}</bdi>”.
+    ${steps[at].left.count > 0 && html` Most left after “<bdi>${names[at]}</bdi>”: ${count(steps[at].left.count)}.`}
+  `;
+}
+
+function StepTable({ steps, names, unit }) {
+  const number = (name, of) => ({ name, isNumber: true, of });
+  const columns = [
+    { name: 'Step', isHead: true, of: (at) => html`${at + 1}. <bdi>${names[at]}</bdi><${Share} share=${steps[at].ofFirst} />` },
+    number(unit === 'visit' ? 'Visits' : 'Visitors', (at) => count(steps[at].reached)),
+    number('Of the first step', (at) => percent(steps[at].ofFirst)),
+    number('Of the step before', (at) => percent(steps[at].ofBefore)),
+    number('Median time', (at) => duration(steps[at].medianMs)),
+  ];
+  return html`<${Scroll} label="Funnel, table" isWhole><${Table} label="Funnel" stacks columns=${columns} rows=${[...steps.keys()]} /><//>`;
+}
+
+const Share = ({ share }) => html`
+  <svg class="size" aria-hidden="true" viewBox="0 0 100 6" preserveAspectRatio="none">
+    <rect class="track" width="100" height="6" />
+    <rect class="least" width=${100 * (share ?? 0)} height="6" />
+  </svg>
+`;
+
+function Groups({ data, names }) {
+  if (data.rows.length === 0) return html`<${Empty}>None in this range.<//>`;
+  const columns = [
+    { name: 'Value', isHead: true, of: ({ value }) => html`<bdi>${value ?? '(unknown)'}</bdi>` },
+    ...names.map((name, at) => ({
+      name: `${at + 1}. ${name}`,
+      isNumber: true,
+      of: ({ steps }) => html`${count(steps[at].reached)}${at > 0 && html` <span class="dim">${percent(steps[at].ofFirst)}</span>`}`,
+    })),
+  ];
+  return html`
+    <${Scroll} label="Funnel by value"><${Table} label="Funnel by value" stacks columns=${columns} rows=${data.rows} keyOf=${({ value }) => value ?? ''} /><//>
+    ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more values.</p>`}
+  `;
+}
+
+function Left({ left, name, unit }) {
+  const exits = { value: '', text: 'No later page', numbers: [left.exits] };
+  const rows = [exits, ...left.next.map(({ value, count }) => ({ value, numbers: [count] }))];
+  return html`
+    <${Details} summary=${html`${nounOf(left.count, unit)} left after “<bdi>${name}</bdi>”`}>
+      ${() => html`
+        <${Bars} label=${`Next pages after ${name}`} unit="Next page" columns=${[unit === 'visit' ? 'Visits' : 'Visitors']} rows=${rows} />
+        ${left.more > 0 && html`<p class="dim small more">${count(left.more)} more pages.</p>`}
+      `}
+    <//>
+  `;
+}
