@@ -27,6 +27,7 @@ const PAGES = {
   list: { title: 'Whole list', load: () => import('./lists.js'), component: 'List', ...isOfRange, isLinked: false },
   sources: { title: 'Sources', load: () => import('./sources.js'), component: 'Sources', ...isOfRange },
   funnels: { title: 'Funnels', load: () => import('./funnels.js'), component: 'Funnels', ...isOfRange },
+  retention: { title: 'Retention', load: () => import('./retention.js'), component: 'Retention', ...isOfRange },
   pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
   experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
   audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },

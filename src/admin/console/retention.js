@@ -1,0 +1,97 @@
+// Retention: the visitors that return in the days or weeks after their first event.
+import { html } from './vendor/preact-htm.js';
+import { change, count, day, download, percent, url, useAnswer } from './core.js';
+import { questionOf } from './lists.js';
+import { Answer, Card, Empty, Footer, Scroll, Select } from './parts.js';
+import { stepInWords, useSteps } from './steps.js';
+
+const PERIODS = [
+  ['week', 'By week'],
+  ['day', 'By day'],
+];
+const PERIOD_S = { week: 604_800, day: 86_400 };
+const ANY = ['', 'Any event'];
+
+// Columns of the table. Of a longer range, the CSV has all.
+const PERIODS_MAX = 30;
+// Steps of the colour scale, which ends at this share.
+const HEATS = 6;
+const HOTTEST = 0.6;
+
+export function Retention({ site, query, range }) {
+  const by = query.get('by') === 'day' ? 'day' : 'week';
+  const question = { ...questionOf(site, query, range), by, begin: query.get('begin'), return: query.get('return') };
+  const address = url('insights/retention', question);
+  const answer = useAnswer(address);
+  const groups = useSteps(site, range);
+  const select = (name, label) => html`<${StepSelect} ...${{ name, label, groups, site }} value=${query.get(name) ?? ''} />`;
+  return html`
+    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} by=${by} /></p>`}<//>
+    <div class="row bottom">
+      ${select('begin', 'First')}
+      ${select('return', 'Return')}
+      <${Select} label="Periods" isHidden=${false} value=${by} options=${PERIODS} onChange=${(value) => change({ by: value })} />
+    </div>
+    <${Card} title="New visitors who returned" wide>
+      <${Answer} of=${answer}>
+        ${(data) => html`
+          ${data.cohorts.every(({ visitors }) => visitors === 0) ? html`<${Empty}>No new visitors in this range.<//>` : html`<${HeatMap} data=${data} by=${by} timeZone=${site.timeZone} />`}
+          <${Footer} data=${data} csv=${() => download(address, `retention-${site.site}.csv`, 'text/csv')} />
+        `}
+      <//>
+    <//>
+  `;
+}
+
+function StepSelect({ name, label, groups, site, value }) {
+  const offered = groups.flatMap((group) => group.steps.map(([step, text]) => [step, `${group.name.slice(0, -1)}: ${text}`]));
+  const options = [ANY, ...offered];
+  if (!options.some(([step]) => step === value)) options.push([value, stepInWords(value, site.goals)]);
+  return html`<${Select} label=${label} isHidden=${false} value=${value} options=${options} onChange=${(step) => change({ [name]: step || null })} />`;
+}
+
+// Names the share of the first period after the first one that is over.
+function Sentence({ data: { curve, cohorts }, by }) {
+  const visitors = cohorts.reduce((total, cohort) => total + cohort.visitors, 0);
+  const next = curve.find(({ period }) => period === 1);
+  if (visitors === 0) return 'No new visitors in this range.';
+  if (!next) return `${count(visitors)} new visitors. No ${by} after their first one is over.`;
+  return `${count(visitors)} new visitors. ${percent(next.share)} of those whose next ${by} is over returned in it.`;
+}
+
+const heat = (share) => `heat-${Math.min(HEATS - 1, Math.floor((share / HOTTEST) * HEATS))}`;
+
+// A period that is not over can only grow.
+function HeatMap({ data, by, timeZone }) {
+  const periods = Math.min(PERIODS_MAX, Math.max(...data.cohorts.map(({ returned }) => returned.length)));
+  const names = Array.from({ length: periods }, (_, period) =>
+    period === 0 ? `Same ${by}` : `${by === 'day' ? 'Day' : 'Week'} ${period}`,
+  );
+  const end = Math.min(Date.now(), Date.parse(data.to)) / 1000;
+  const isRunning = (t, period) => t + (period + 1) * PERIOD_S[by] > end;
+  const cell = (visitors, returned, isOpen) => {
+    if (returned === undefined || visitors === 0) return html`<td></td>`;
+    return html`<td class=${heat(returned / visitors)}><div>${percent(returned / visitors, 0)}${isOpen && html`<span aria-hidden="true"> *</span><span class="hidden"> so far</span>`}</div><div class="small">${count(returned)}</div></td>`;
+  };
+  const cells = (of) => names.map((_, period) => of(period));
+  const all = (period) => data.curve.find((one) => one.period === period);
+  return html`
+    <${Scroll} label="New visitors who returned, table">
+      <table class="heat" aria-label="New visitors who returned">
+        <thead><tr><th scope="col">First ${by}</th><th scope="col" class="number">New visitors</th>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <tbody>
+          <tr><th scope="row"><b>All</b></th><td class="number">${count(data.cohorts.reduce((total, { visitors }) => total + visitors, 0))}</td>${cells((period) => cell(all(period)?.visitors ?? 0, all(period)?.returned))}</tr>
+          ${data.cohorts.map(
+            ({ t, visitors, returned }) => html`
+            <tr key=${t}><th scope="row">${day(t * 1000, timeZone)}</th><td class="number">${count(visitors)}</td>${cells((period) => cell(visitors, returned[period], isRunning(t, period)))}</tr>
+          `,
+          )}
+        </tbody>
+      </table>
+    <//>
+    <p class="dim small more">
+      * The ${by} is not over. Row “All” counts only ${by}s that are over.
+      ${data.cohorts.some(({ returned }) => returned.length > PERIODS_MAX) && ` The table ends after ${PERIODS_MAX} columns. The CSV has all.`}
+    </p>
+  `;
+}
