@@ -28,6 +28,7 @@ const PAGES = {
   sources: { title: 'Sources', load: () => import('./sources.js'), component: 'Sources', ...isOfRange },
   funnels: { title: 'Funnels', load: () => import('./funnels.js'), component: 'Funnels', ...isOfRange },
   retention: { title: 'Retention', load: () => import('./retention.js'), component: 'Retention', ...isOfRange },
+  paths: { title: 'Paths', load: () => import('./paths.js'), component: 'Paths', ...isOfRange },
   pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
   experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
   audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },

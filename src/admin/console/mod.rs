@@ -56,6 +56,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("overview.js", include_str!("overview.js")),
     ("pages.js", include_str!("pages.js")),
     ("parts.js", include_str!("parts.js")),
+    ("paths.js", include_str!("paths.js")),
     ("retention.js", include_str!("retention.js")),
     ("sources.js", include_str!("sources.js")),
     ("steps.js", include_str!("steps.js")),

@@ -1,0 +1,93 @@
+// Paths: the pages and events after a page, or before it, in three levels.
+import { html } from './vendor/preact-htm.js';
+import { change, count, counted, download, percent, url, useAnswer } from './core.js';
+import { questionOf } from './lists.js';
+import { Answer, Bars, Card, Empty, Footer, Select } from './parts.js';
+import { useSteps } from './steps.js';
+
+const HOME = '/';
+// Rows of a level. The API has at most 20.
+const ROWS = 12;
+
+const DIRECTIONS = [
+  ['after', 'After the page'],
+  ['before', 'Before the page'],
+];
+// The parameters of the chosen row of the first and of the second level.
+const CHOSEN = ['first', 'second'];
+
+const keyOf = ({ kind, value }) => `${kind}:${value}`;
+
+export function Paths({ site, query, range }) {
+  const page = query.get('path') ?? query.get('page') ?? HOME;
+  const direction = query.get('direction') === 'before' ? 'before' : 'after';
+  const address = url('insights/paths', { ...questionOf(site, query, range), page, direction, limit: ROWS });
+  const answer = useAnswer(address);
+  const submit = (event) => {
+    event.preventDefault();
+    change({ path: new FormData(event.currentTarget).get('path').trim(), first: null, second: null });
+  };
+  const pages = useSteps(site, range).at(-1).steps;
+  return html`
+    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} page=${page} isBefore=${direction === 'before'} /></p>`}<//>
+    <form class="row bottom" onSubmit=${submit}>
+      <label class="field"><span class="field-label">Page</span><input key=${page} name="path" defaultValue=${page} list="pages" required pattern="/.*" /></label>
+      <datalist id="pages">${pages.map(([step, path]) => html`<option key=${step} value=${path} />`)}</datalist>
+      <button type="submit">Show</button>
+      <${Select} label="Direction" isHidden=${false} value=${direction} options=${DIRECTIONS} onChange=${(value) => change({ direction: value, first: null, second: null })} />
+    </form>
+    <${Answer} of=${answer}>
+      ${(data) => html`
+        <${Levels} data=${data} query=${query} isBefore=${direction === 'before'} />
+        <${Footer} data=${data} csv=${() => download(address, `paths-${site.site}.csv`, 'text/csv')} />
+      `}
+    <//>
+  `;
+}
+
+function Sentence({ data: { visits, exits, entries, next }, page, isBefore }) {
+  if (visits === 0) return html`No visit saw <bdi>${page}</bdi> in this range.`;
+  const ends = isBefore ? entries : exits;
+  const begin = html`${counted(visits, 'visit')} saw <bdi>${page}</bdi>. ${percent(ends / visits)} ${isBefore ? 'began' : 'ended'} there.`;
+  if (next.length === 0) return begin;
+  return html`${begin} Most often, <bdi>${next[0].value}</bdi> ${isBefore ? 'was before it' : 'was next'} (${percent(next[0].ofPage)}).`;
+}
+
+// Three levels beside each other. A click on a row shows the level after it.
+function Levels({ data, query, isBefore }) {
+  if (data.visits === 0) return html`<${Empty}>Choose another page or another range.<//>`;
+  const levels = [data];
+  for (const name of CHOSEN) {
+    const rows = levels.at(-1).next ?? [];
+    const row = rows.find((one) => keyOf(one) === query.get(name)) ?? rows[0];
+    if (!row?.next) break;
+    levels.push(row);
+  }
+  return html`
+    <p class="dim lead small">Choose a row to see the level ${isBefore ? 'before' : 'after'} it.</p>
+    <div class="cards">
+      ${levels.map((level, at) => html`<${Level} key=${at} ...${{ level, at, isBefore }} chosen=${levels[at + 1] && keyOf(levels[at + 1])} />`)}
+    </div>
+  `;
+}
+
+function Level({ level, at, isBefore, chosen }) {
+  const title = html`${at + 1}. ${isBefore ? 'Before' : 'After'} <bdi>${level.value ?? level.page}</bdi>`;
+  const ends = isBefore ? level.entries : level.exits;
+  const rows = level.next.map((row) => ({
+    value: keyOf(row),
+    text: row.value,
+    note: row.kind === 'event' ? 'event' : undefined,
+    numbers: [row.visits],
+    isPressed: keyOf(row) === chosen,
+  }));
+  const name = CHOSEN[at];
+  const pick = name && ((key) => change({ [name]: key, ...(at === 0 && { second: null }) }));
+  return html`
+    <${Card} title=${title}>
+      ${rows.length > 0 && html`<${Bars} label=${`Level ${at + 1}`} unit="Page or event" columns=${['Visits']} rows=${rows} onPick=${pick} />`}
+      ${level.more > 0 && html`<p class="dim small more">${count(level.more)} more.</p>`}
+      <p class="small more">${counted(ends, 'visit')} ${isBefore ? 'began' : 'ended'} here.</p>
+    <//>
+  `;
+}
