@@ -196,11 +196,11 @@ const modules = {};
 
 const loadModule = (page) => PAGES[page].load().then((module) => Object.assign(modules, { [page]: module })[page]);
 
-// Returns the module of a page, and {} while it loads.
+// Returns the module of a page, and {} while it loads. It may have been loaded between the rendering and the effect.
 function useModule(page) {
   const [module, setModule] = useState(modules[page] ?? {});
   useEffect(() => {
-    if (!modules[page]) loadModule(page).then(setModule, () => setModule({ isLost: true }));
+    loadModule(page).then(setModule, () => setModule({ isLost: true }));
   }, [page]);
   return module;
 }

@@ -1,6 +1,6 @@
 // Funnels: the visitors that go through steps one after the other, and the pages of those that leave.
 import { html, useState } from './vendor/preact-htm.js';
-import { change, count, download, percent, url, useAnswer } from './core.js';
+import { change, count, counted, download, percent, url, useAnswer } from './core.js';
 import { questionOf } from './lists.js';
 import { Answer, Bars, Card, Details, Empty, Field, Footer, Scroll, Select, Table } from './parts.js';
 import { duration, stepInWords, useSteps } from './steps.js';
@@ -113,22 +113,22 @@ function Result({ site, query, range, steps }) {
   const { by, ...question } = { ...questionOf(site, query, range), by: query.get('group') };
   const address = url('insights/funnel', { ...question, step: steps, window: query.get('window'), per: query.get('per'), by });
   const answer = useAnswer(address);
-  const unit = query.get('per') === 'visit' ? 'visit' : 'visitor';
-  const names = steps.map((step) => stepInWords(step, site.goals));
-  return html`
-    <${Answer} of=${answer}>
-      ${(data) => html`
-        <p class="sentence"><${Sentence} steps=${data.steps} names=${names} unit=${unit} /></p>
-        <${Card} title="Funnel" wide><${StepTable} steps=${data.steps} names=${names} unit=${unit} /><//>
-        ${data.rows && html`<${Card} title=${`By ${by}`} wide><${Groups} data=${data} names=${names} /><//>`}
-        <${Card} title="Next pages of those who left" wide>${data.steps.slice(0, -1).map(({ left }, at) => html`<${Left} key=${at} left=${left} name=${names[at]} unit=${unit} />`)}<//>
-        <${Footer} data=${data} csv=${() => download(address, `funnel-${site.site}.csv`, 'text/csv')} />
-      `}
-    <//>
-  `;
+  const csv = () => download(address, `funnel-${site.site}.csv`, 'text/csv');
+  return html`<${Answer} of=${answer}>${(data) => html`<${Funnel} data=${data} goals=${site.goals} csv=${csv} />`}<//>`;
 }
 
-const nounOf = (value, unit) => `${count(value)} ${unit}${value === 1 ? '' : 's'}`;
+// The answer has its own steps, because the last answer stays while the next one loads.
+function Funnel({ data, goals, csv }) {
+  const { steps, per, by, rows } = data;
+  const names = steps.map(({ step }) => stepInWords(step, goals));
+  return html`
+    <p class="sentence"><${Sentence} steps=${steps} names=${names} unit=${per} /></p>
+    <${Card} title="Funnel" wide><${StepTable} steps=${steps} names=${names} unit=${per} /><//>
+    ${rows && html`<${Card} title=${`By ${by}`} wide><${Groups} data=${data} names=${names} /><//>`}
+    <${Card} title="Next pages of those who left" wide>${steps.slice(0, -1).map(({ left }, at) => html`<${Left} key=${at} left=${left} name=${names[at]} unit=${per} />`)}<//>
+    <${Footer} data=${data} csv=${csv} />
+  `;
+}
 
 // Says how many of the first step reach the last one, and where most are lost.
 function Sentence({ steps, names, unit }) {
@@ -137,7 +137,7 @@ function Sentence({ steps, names, unit }) {
   if (first.reached === 0) return html`No ${unit} reached “<bdi>${names[0]}</bdi>” in this range.`;
   const at = others.reduce((most, _, index) => (steps[index].left.count > steps[most].left.count ? index : most), 0);
   return html`
-    ${nounOf(last.reached, unit)} of ${count(first.reached)} (${percent(last.ofFirst)}) went from “<bdi>${names[0]}</bdi>” to “<bdi>${names.at(-1)}</bdi>”.
+    ${counted(last.reached, unit)} of ${count(first.reached)} (${percent(last.ofFirst)}) went from “<bdi>${names[0]}</bdi>” to “<bdi>${names.at(-1)}</bdi>”.
     ${steps[at].left.count > 0 && html` Most left after “<bdi>${names[at]}</bdi>”: ${count(steps[at].left.count)}.`}
   `;
 }
@@ -165,8 +165,8 @@ function Groups({ data, names }) {
   if (data.rows.length === 0) return html`<${Empty}>None in this range.<//>`;
   const columns = [
     { name: 'Value', isHead: true, of: ({ value }) => html`<bdi>${value ?? '(unknown)'}</bdi>` },
-    ...names.map((name, at) => ({
-      name: `${at + 1}. ${name}`,
+    ...names.map((_, at) => ({
+      name: `Step ${at + 1}`,
       isNumber: true,
       of: ({ steps }) => html`${count(steps[at].reached)}${at > 0 && html` <span class="dim">${percent(steps[at].ofFirst)}</span>`}`,
     })),
@@ -181,7 +181,7 @@ function Left({ left, name, unit }) {
   const exits = { value: '', text: 'No later page', numbers: [left.exits] };
   const rows = [exits, ...left.next.map(({ value, count }) => ({ value, numbers: [count] }))];
   return html`
-    <${Details} summary=${html`${nounOf(left.count, unit)} left after “<bdi>${name}</bdi>”`}>
+    <${Details} summary=${html`${counted(left.count, unit)} left after “<bdi>${name}</bdi>”`}>
       ${() => html`
         <${Bars} label=${`Next pages after ${name}`} unit="Next page" columns=${[unit === 'visit' ? 'Visits' : 'Visitors']} rows=${rows} />
         ${left.more > 0 && html`<p class="dim small more">${count(left.more)} more pages.</p>`}

@@ -29,7 +29,7 @@ export function Paths({ site, query, range }) {
   };
   const pages = useSteps(site, range).at(-1).steps;
   return html`
-    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} page=${page} isBefore=${direction === 'before'} /></p>`}<//>
+    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} /></p>`}<//>
     <form class="row bottom" onSubmit=${submit}>
       <label class="field"><span class="field-label">Page</span><input key=${page} name="path" defaultValue=${page} list="pages" required pattern="/.*" /></label>
       <datalist id="pages">${pages.map(([step, path]) => html`<option key=${step} value=${path} />`)}</datalist>
@@ -38,14 +38,15 @@ export function Paths({ site, query, range }) {
     </form>
     <${Answer} of=${answer}>
       ${(data) => html`
-        <${Levels} data=${data} query=${query} isBefore=${direction === 'before'} />
+        <${Levels} data=${data} query=${query} />
         <${Footer} data=${data} csv=${() => download(address, `paths-${site.site}.csv`, 'text/csv')} />
       `}
     <//>
   `;
 }
 
-function Sentence({ data: { visits, exits, entries, next }, page, isBefore }) {
+function Sentence({ data: { page, direction, visits, exits, entries, next } }) {
+  const isBefore = direction === 'before';
   if (visits === 0) return html`No visit saw <bdi>${page}</bdi> in this range.`;
   const ends = isBefore ? entries : exits;
   const begin = html`${counted(visits, 'visit')} saw <bdi>${page}</bdi>. ${percent(ends / visits)} ${isBefore ? 'began' : 'ended'} there.`;
@@ -54,7 +55,8 @@ function Sentence({ data: { visits, exits, entries, next }, page, isBefore }) {
 }
 
 // Three levels beside each other. A click on a row shows the level after it.
-function Levels({ data, query, isBefore }) {
+function Levels({ data, query }) {
+  const isBefore = data.direction === 'before';
   if (data.visits === 0) return html`<${Empty}>Choose another page or another range.<//>`;
   const levels = [data];
   for (const name of CHOSEN) {

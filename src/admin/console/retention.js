@@ -1,6 +1,6 @@
 // Retention: the visitors that return in the days or weeks after their first event.
 import { html } from './vendor/preact-htm.js';
-import { change, count, day, download, percent, url, useAnswer } from './core.js';
+import { change, count, counted, day, download, percent, url, useAnswer } from './core.js';
 import { questionOf } from './lists.js';
 import { Answer, Card, Empty, Footer, Scroll, Select } from './parts.js';
 import { stepInWords, useSteps } from './steps.js';
@@ -26,16 +26,16 @@ export function Retention({ site, query, range }) {
   const groups = useSteps(site, range);
   const select = (name, label) => html`<${StepSelect} ...${{ name, label, groups, site }} value=${query.get(name) ?? ''} />`;
   return html`
-    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} by=${by} /></p>`}<//>
+    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} /></p>`}<//>
     <div class="row bottom">
-      ${select('begin', 'First')}
-      ${select('return', 'Return')}
+      ${select('begin', 'First event')}
+      ${select('return', 'Returning event')}
       <${Select} label="Periods" isHidden=${false} value=${by} options=${PERIODS} onChange=${(value) => change({ by: value })} />
     </div>
     <${Card} title="New visitors who returned" wide>
       <${Answer} of=${answer}>
         ${(data) => html`
-          ${data.cohorts.every(({ visitors }) => visitors === 0) ? html`<${Empty}>No new visitors in this range.<//>` : html`<${HeatMap} data=${data} by=${by} timeZone=${site.timeZone} />`}
+          ${data.cohorts.every(({ visitors }) => visitors === 0) ? html`<${Empty}>No new visitors in this range.<//>` : html`<${HeatMap} data=${data} timeZone=${site.timeZone} />`}
           <${Footer} data=${data} csv=${() => download(address, `retention-${site.site}.csv`, 'text/csv')} />
         `}
       <//>
@@ -43,26 +43,36 @@ export function Retention({ site, query, range }) {
   `;
 }
 
+// The text of an option is that of a step alone, because an option cannot isolate the texts of strangers in it.
 function StepSelect({ name, label, groups, site, value }) {
-  const offered = groups.flatMap((group) => group.steps.map(([step, text]) => [step, `${group.name.slice(0, -1)}: ${text}`]));
-  const options = [ANY, ...offered];
-  if (!options.some(([step]) => step === value)) options.push([value, stepInWords(value, site.goals)]);
-  return html`<${Select} label=${label} isHidden=${false} value=${value} options=${options} onChange=${(step) => change({ [name]: step || null })} />`;
+  const isOffered = value === '' || groups.some(({ steps }) => steps.some(([step]) => step === value));
+  const option = ([step, text]) => html`<option key=${step} value=${step} selected=${step === value}>${text}</option>`;
+  return html`
+    <label class="field">
+      <span class="field-label">${label}</span>
+      <select onChange=${(event) => change({ [name]: event.currentTarget.value || null })}>
+        ${option(ANY)}
+        ${!isOffered && option([value, stepInWords(value, site.goals)])}
+        ${groups.map((group) => group.steps.length > 0 && html`<optgroup key=${group.name} label=${group.name}>${group.steps.map(option)}</optgroup>`)}
+      </select>
+    </label>
+  `;
 }
 
 // Names the share of the first period after the first one that is over.
-function Sentence({ data: { curve, cohorts }, by }) {
+function Sentence({ data: { curve, cohorts, by } }) {
   const visitors = cohorts.reduce((total, cohort) => total + cohort.visitors, 0);
   const next = curve.find(({ period }) => period === 1);
   if (visitors === 0) return 'No new visitors in this range.';
-  if (!next) return `${count(visitors)} new visitors. No ${by} after their first one is over.`;
-  return `${count(visitors)} new visitors. ${percent(next.share)} of those whose next ${by} is over returned in it.`;
+  if (!next) return `${counted(visitors, 'new visitor')}. No ${by} after their first one is over.`;
+  return `${counted(visitors, 'new visitor')}. ${percent(next.share)} returned in the ${by} after their first one.`;
 }
 
 const heat = (share) => `heat-${Math.min(HEATS - 1, Math.floor((share / HOTTEST) * HEATS))}`;
 
 // A period that is not over can only grow.
-function HeatMap({ data, by, timeZone }) {
+function HeatMap({ data, timeZone }) {
+  const { by } = data;
   const periods = Math.min(PERIODS_MAX, Math.max(...data.cohorts.map(({ returned }) => returned.length)));
   const names = Array.from({ length: periods }, (_, period) =>
     period === 0 ? `Same ${by}` : `${by === 'day' ? 'Day' : 'Week'} ${period}`,

@@ -18,6 +18,7 @@ module.exports = async function faults(at) {
   await preparingServer(at);
   await newVersion(at);
   await filtersOfZones(at);
+  await lostModule(at);
 };
 
 async function wrongUrls(at) {
@@ -174,5 +175,28 @@ async function filtersOfZones(at) {
   );
   const expected = zones.find(({ zone }) => zone === 'hero').variants.map(({ visitors }) => visitors);
   at.check('the zones have the numbers of all visitors', shown, expected);
+  await context.close();
+}
+
+// The module of a page is loaded when the page is opened, and a lost one can be loaded again.
+async function lostModule(at) {
+  const { page, context, requests } = await at.open(`#overview?site=${SITE}`);
+  await page.locator('.plot canvas').waitFor();
+  const modules = ['overview', 'sources', 'experiments'].map((name) => requests.some((url) => url.endsWith(`/console/${name}.js`)));
+  at.check('only the module of the opened page is loaded', modules, [true, false, false]);
+  await page.route('**/console/sources.js', (route) => route.abort());
+  await go(page, `#sources?site=${SITE}`);
+  const alert = page.getByRole('alert');
+  await alert.waitFor();
+  at.check('a page that cannot be loaded says so', (await alert.textContent()).includes('The console could not load this page.'), true);
+  await go(page, `#overview?site=${SITE}`);
+  await page.locator('.plot canvas').waitFor();
+  at.check('the other pages stay usable', await page.getByRole('alert').count(), 0);
+  await page.unroute('**/console/sources.js');
+  await go(page, `#sources?site=${SITE}`);
+  await page.locator('table[aria-label=Campaigns]').or(page.getByText('Load it again')).first().waitFor();
+  if ((await page.getByText('Load it again').count()) > 0) await page.getByText('Load it again').click();
+  await page.locator('table[aria-label=Campaigns]').waitFor();
+  at.check('a lost page can be loaded again', await settled(page), []);
   await context.close();
 }

@@ -33,13 +33,17 @@ async function look(at, width) {
   for (const [name, hash] of [
     ['overview', `#overview?site=${SITE}&days=1&event=${encodeURIComponent(SCRIPT)}`],
     ['pages', `#pages?site=${SITE}&days=1&path=${encodeURIComponent(PATH)}`],
+    ['sources', `#sources?site=${SITE}&days=1`],
+    ['funnels', `#funnels?site=${SITE}&days=1&group=source&step=page:/*&step=${encodeURIComponent(`event:${SCRIPT}`)}`],
+    ['retention', `#retention?site=${SITE}&days=1`],
+    ['paths', `#paths?site=${SITE}&days=1&path=${encodeURIComponent(PATH)}`],
     ['visitors', `#visitors?${query}`],
   ]) {
     await go(page, hash);
     await page
       .getByText(name === 'pages' ? PATH.slice(0, 40) : SCRIPT.slice(0, 40))
       .first()
-      .waitFor();
+      .waitFor({ state: 'attached' });
     await settled(page);
     const label = `hostile texts, ${name}, ${width} px`;
     at.check(`${label}: nothing ran`, await page.evaluate(() => globalThis.hacked), undefined);
@@ -55,14 +59,14 @@ async function look(at, width) {
   await tab.context.close();
 }
 
-// Returns the texts with a mark or markup that are not inside of a `bdi`.
+// Returns the texts with a mark or markup that are neither inside of a `bdi` nor a choice, which has one text alone.
 const outsideOfBdi = (page) =>
   page.evaluate(() => {
     const outside = [];
     const texts = document.createTreeWalker(document.getElementById('console'), NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
       const { data, parentElement } = texts.currentNode;
-      if (/[\u202E\u2067<]/.test(data) && !parentElement.closest('bdi')) outside.push(data.slice(0, 60));
+      if (/[\u202E\u2067<]/.test(data) && !parentElement.closest('bdi, option')) outside.push(data.slice(0, 60));
     }
     return outside;
   });

@@ -6,7 +6,7 @@ const path = require('node:path');
 const { Server } = require('../server.cjs');
 const { ConsoleBench, SITE, go, settled } = require('./bench.cjs');
 
-const OF_ONE_LOG = ['overview', 'pages', 'experiments'];
+const OF_ONE_LOG = ['overview', 'sources', 'funnels', 'retention', 'paths', 'pages', 'experiments'];
 const OTHERS = ['audiences', 'publishing', 'health'];
 const VISITOR = 'of-one-node';
 

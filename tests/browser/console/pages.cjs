@@ -21,6 +21,12 @@ function pagesOf(anonId) {
   return [
     ['overview', '', 'Visitors and page views'],
     ['list', '&of=page', 'Path contains'],
+    ['sources', '', 'Campaigns'],
+    ['funnels', '', 'No step is chosen'],
+    ['funnels', '&step=page:/&step=product&step=purchase&group=source', 'By source'],
+    ['retention', '', 'Same week'],
+    ['retention', '&by=day&return=purchase', 'Same day'],
+    ['paths', '', 'Choose a row to see the level after it'],
     ['pages', '', 'Entry pages'],
     ['pages', '&path=%2F', 'Zone hero'],
     ['experiments', '', 'slow-front'],
@@ -116,6 +122,14 @@ async function checkStates(at, [look, options], anonId) {
     ['a site that is not published', 'overview?site=nobody', () => page.getByText('No published site').waitFor()],
     ['dates', `overview?site=${SITE}&from=2026-01-01&to=2026-01-03`, () => page.getByLabel('Last day').waitFor()],
     ['an experiment that is not known', `experiments?site=${SITE}&key=nobody`, () => page.getByRole('alert').waitFor()],
+    ['no new visitors', `retention?site=${SITE}&from=2020-01-01&to=2020-01-08`, () => page.getByText('No new visitors').first().waitFor()],
+    ['no source', `sources?site=${SITE}&from=2020-01-01&to=2020-01-08`, () => page.getByText('No visits in this range').waitFor()],
+    [
+      'an empty funnel',
+      `funnels?site=${SITE}&from=2020-01-01&to=2020-01-08&step=page:/&step=purchase&group=source`,
+      () => page.getByText('No visitor reached').waitFor(),
+    ],
+    ['a path that nobody saw', `paths?site=${SITE}&path=/nowhere`, () => page.getByText('No visit saw').waitFor()],
     ['answers that fail', `overview?site=${SITE}&days=7`, () => page.getByRole('alert').waitFor()],
   ]) {
     if (label === 'answers that fail') await page.route('**/insights/**', (route) => route.abort());

@@ -1,0 +1,158 @@
+// Funnels, retention and paths: chosen by click, kept in the URL, with the numbers of the API.
+'use strict';
+const { SITE, go, settled } = require('./bench.cjs');
+
+module.exports = async function journeys(at) {
+  const { page, context, messages } = await at.open(`#funnels?site=${SITE}`);
+  await funnel(at, page);
+  await funnelByKeyboard(at, page);
+  await retention(at, page);
+  await paths(at, page);
+  at.check('journeys leave no message of the browser', messages, []);
+  await context.close();
+};
+
+const whole = new Intl.NumberFormat('en-GB');
+const percent = (share, digits = 1) => (share === null ? '–' : `${(100 * share).toFixed(digits)} %`);
+const sentenceOf = async (page) => (await page.locator('.sentence').innerText()).replaceAll(/\s+/g, ' ').trim();
+const stepsOf = (page) => page.evaluate(() => new URLSearchParams(location.hash.split('?')[1]).getAll('step'));
+const cellsOf = (page, label) =>
+  page.$$eval(`table[aria-label="${label}"] tbody tr`, (rows) =>
+    rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent)),
+  );
+
+// Returns the parameters of the last question of this kind, as [name, value].
+const askedOf = (page, path) =>
+  page.evaluate((path) => {
+    const asked = performance.getEntriesByType('resource').filter(({ name }) => name.includes(path));
+    return [...new URL(asked.at(-1).name).searchParams];
+  }, path);
+
+// Asks the server what the page asked.
+async function askAgain(at, page, path) {
+  const response = await fetch(`${at.url}/${path}?${new URLSearchParams(await askedOf(page, `${path}?`))}`, {
+    headers: { Authorization: `Bearer ${at.token}` },
+  });
+  return response.json();
+}
+
+const add = (page, group, name) =>
+  page
+    .getByRole('group', { name: `Add a step: ${group}` })
+    .getByRole('button', { name: `+ ${name}`, exact: true })
+    .click();
+
+async function funnel(at, page) {
+  await page.getByText('No step is chosen.').waitFor();
+  await add(page, 'Goals', 'Purchase');
+  await page.getByRole('listitem').filter({ hasText: 'Purchase' }).waitFor();
+  at.check('one step is no funnel', (await sentenceOf(page)).startsWith('Choose 2 to 8 steps'), true);
+  await add(page, 'Pages', '/');
+  await page.getByRole('button', { name: 'Move step 2 up: /' }).click();
+  await page.getByLabel('Another path or event').fill('/products/*');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Move step 3 up: /products/*' }).click();
+  await page.getByLabel('Compare by').selectOption('source');
+  await page.getByText('By source').waitFor();
+  await settled(page);
+  const steps = ['page:/', 'page:/products/*', 'purchase'];
+  at.check('the URL keeps the steps in their order', await stepsOf(page), steps);
+  const answer = await askAgain(at, page, 'insights/funnel');
+  const shown = (await cellsOf(page, 'Funnel')).map((cells) => cells.slice(0, 3));
+  at.check(
+    'the numbers of a funnel',
+    shown,
+    answer.steps.map(({ reached, ofFirst, ofBefore }) => [whole.format(reached), percent(ofFirst), percent(ofBefore)]),
+  );
+  const groups = (await cellsOf(page, 'Funnel by value')).map((cells) => cells.map((cell) => cell.split(' ')[0].replaceAll(',', '')));
+  at.check(
+    'a funnel by source',
+    groups.map((cells) => cells.map(Number.parseFloat)),
+    answer.rows.map((row) => row.steps.map(({ reached }) => reached)),
+  );
+  const last = answer.steps.at(-1);
+  const begin = `${whole.format(last.reached)} visitors of ${whole.format(answer.steps[0].reached)} (${percent(last.ofFirst)}) went from “/” to “Purchase”.`;
+  at.check('the sentence of a funnel', (await sentenceOf(page)).startsWith(begin), true);
+  await page.locator('summary', { hasText: 'left after “/”' }).click();
+  await page.locator('table[aria-label="Next pages after /"]').waitFor();
+  const left = (await cellsOf(page, 'Next pages after /')).map(([number]) => Number(number.replaceAll(',', '')));
+  at.check('the next pages of those who left', left, [answer.steps[0].left.exits, ...answer.steps[0].left.next.map(({ count }) => count)]);
+  await page.reload();
+  await page.getByText('By source').waitFor();
+  at.check('a link shows the same funnel', (await cellsOf(page, 'Funnel')).length, 3);
+  for (let steps = 3; steps < 8; steps += 1)
+    await add(page, 'Events', 'Product Added').then(() => page.getByRole('button', { name: `Remove step ${steps + 1}: ` }).waitFor());
+  at.check(
+    'a funnel has at most 8 steps',
+    await page.getByRole('group', { name: 'Add a step: Goals' }).getByRole('button').first().isDisabled(),
+    true,
+  );
+  await settled(page);
+  at.check('the server takes 8 steps', await page.getByRole('alert').count(), 0);
+  for (let steps = 8; steps > 3; steps -= 1) await page.getByRole('button', { name: `Remove step ${steps}: ` }).click();
+}
+
+// Removes a step and adds it again without a pointer.
+async function funnelByKeyboard(at, page) {
+  await page.getByRole('button', { name: 'Remove step 3: Purchase' }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Remove step 3: Purchase' }).waitFor({ state: 'detached' });
+  await page.getByRole('group', { name: 'Add a step: Goals' }).getByRole('button', { name: '+ Saw a product' }).focus();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Remove step 3: Purchase' }).waitFor();
+  at.check('the keyboard changes a funnel', await stepsOf(page), ['page:/', 'page:/products/*', 'purchase']);
+}
+
+async function retention(at, page) {
+  await go(page, `#retention?site=${SITE}`);
+  await page.getByText('Same week').waitFor();
+  await page.getByLabel('Returning event').selectOption({ label: 'Purchase' });
+  await page.waitForFunction(() => location.hash.includes('return=purchase'));
+  await settled(page);
+  const { cohorts, curve } = await askAgain(at, page, 'insights/retention');
+  const rows = (await cellsOf(page, 'New visitors who returned')).map((cells) =>
+    cells.filter(Boolean).map((cell) => cell.replace(' * so far', '')),
+  );
+  const cell = (returned, visitors) => `${percent(returned / visitors, 0)}${whole.format(returned)}`;
+  const ofCohorts = cohorts.map(({ visitors, returned }) => [
+    whole.format(visitors),
+    ...(visitors > 0 ? returned.map((one) => cell(one, visitors)) : []),
+  ]);
+  at.check('each cell of the heat map has its share and its number', rows.slice(1), ofCohorts);
+  const all = curve.filter(({ visitors }) => visitors > 0).map(({ returned, visitors }) => cell(returned, visitors));
+  at.check('the first row has all visitors', rows[0].slice(1), all);
+  at.check('the sentence of retention', (await sentenceOf(page)).includes(percent(curve[1].share)), true);
+  const open = await page.locator('.heat tbody tr').last().locator('td', { hasText: 'so far' }).count();
+  at.check('a week that is not over says so', open, 1);
+}
+
+async function paths(at, page) {
+  await go(page, `#paths?site=${SITE}`);
+  await page.locator('table[aria-label="Level 3"]').waitFor();
+  await settled(page);
+  const answer = await askAgain(at, page, 'insights/paths');
+  const numbersOf = async (level) => (await cellsOf(page, `Level ${level}`)).map(([number]) => Number(number.replaceAll(',', '')));
+  const visits = (rows) => rows.map((row) => row.visits);
+  at.check('the first level', await numbersOf(1), visits(answer.next));
+  await page.locator('table[aria-label="Level 1"] button').nth(1).click();
+  await page.locator('table[aria-label="Level 1"] button').nth(1).and(page.locator('[aria-pressed=true]')).waitFor();
+  at.check('a click shows the second level', await numbersOf(2), visits(answer.next[1].next));
+  at.check('and its first row the third', await numbersOf(3), visits(answer.next[1].next[0].next));
+  at.check(
+    'the sentence of paths',
+    (await sentenceOf(page)).startsWith(
+      `${whole.format(answer.visits)} visits saw /. ${percent(answer.exits / answer.visits)} ended there.`,
+    ),
+    true,
+  );
+  await page.getByLabel('Direction').selectOption('before');
+  await page.getByText('1. Before /').waitFor();
+  await settled(page);
+  const before = await askAgain(at, page, 'insights/paths');
+  at.check('the level before the page', [before.direction, await numbersOf(1)], ['before', visits(before.next)]);
+  await page.getByLabel('Page', { exact: true }).fill('/tents');
+  await page.keyboard.press('Enter');
+  await page.getByText('1. Before /tents').waitFor();
+  at.check('another page forgets the chosen rows', page.url().includes('first='), false);
+}
