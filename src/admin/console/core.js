@@ -172,10 +172,11 @@ export function waitMs({ retryAfter }) {
 }
 
 // Fetches a URL and returns { data, error, isLoading }. While the next answer loads, and after an error, `data` is the last one.
-// `every` polls as many milliseconds after an answer, but not while the tab is hidden. A temporary error is asked again in any case.
+// Null as the address asks nothing. `every` polls as many milliseconds after an answer, but not while the tab is hidden. A temporary error is asked again in any case.
 export function useAnswer(address, { every, isText, accept } = {}) {
   const [state, setState] = useState({});
   useEffect(() => {
+    if (address === null) return undefined;
     const abort = new AbortController();
     let timer;
     const loadIn = (ms) => {

@@ -1,13 +1,20 @@
 // Sources: the channels, sources and campaigns that brought visitors, and the conversions of a goal that are credited to them.
 import { html } from './vendor/preact-htm.js';
-import { change, count, counted, download, percent, toggleFilter, url, useAnswer } from './core.js';
+import { change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
 import { GoalSelect, NoGoals, chosenGoal, valueInWords } from './goals.js';
 import { questionOf } from './lists.js';
-import { Answer, Card, Empty, Footer, Scroll, Table } from './parts.js';
+import { Answer, Card, Change, Empty, Footer, Scroll, Select, Table } from './parts.js';
 
 // Rows of a table. The CSV has up to the largest limit of the API.
 const ROWS = 20;
 const CSV_ROWS = 10_000;
+// Rows of the period before, in which the rows of a table are looked up.
+const ROWS_BEFORE = 1000;
+
+const COMPARISONS = [
+  ['', 'Nothing'],
+  ['before', 'The period before'],
+];
 
 const TABLES = [
   { of: 'channel', title: 'Channels', unit: 'Channel', none: '(no channel)' },
@@ -20,12 +27,30 @@ export function Sources({ site, query, range }) {
   const goal = chosenGoal(site, query);
   const question = { ...questionOf(site, query, range), goal };
   const answers = TABLES.map(({ of }) => useAnswer(url('insights/top', { ...question, of, limit: ROWS })));
+  const [period, rowsBefore] = useBefore(question, query.get('compare') === 'before');
   return html`
     <${Answer} of=${answers[SOURCES]}>${(data) => html`<p class="sentence"><${Sentence} data=${data} /></p>`}<//>
-    ${goal ? html`<div class="row bottom"><${GoalSelect} site=${site} goal=${goal} onChange=${(key) => change({ goal: key })} /></div>` : html`<${NoGoals} />`}
-    ${TABLES.map((table, at) => html`<${Origins} key=${table.of} ...${table} ...${{ site, question, query }} answer=${answers[at]} />`)}
+    ${!goal && html`<${NoGoals} />`}
+    <div class="row bottom">
+      ${goal && html`<${GoalSelect} site=${site} goal=${goal} onChange=${(key) => change({ goal: key })} />`}
+      <${Select} label="Compare with" isHidden=${false} value=${query.get('compare') ?? ''} options=${COMPARISONS} onChange=${(value) => change({ compare: value || null })} />
+      ${period && html`<p class="dim small">The changes are against ${daysBetween(period.from, Date.parse(period.to) - 1, site.timeZone)}.</p>`}
+    </div>
+    ${TABLES.map((table, at) => html`<${Origins} key=${table.of} ...${table} ...${{ site, question, query }} answer=${answers[at]} before=${rowsBefore[at]} />`)}
     <p class="dim small">A conversion counts for the visit that it is credited to. The rate is the share of the visitors who are credited to the row.</p>
   `;
+}
+
+// Returns the period before with the rows of each table in it. The overview knows which part of it to compare with a running day.
+function useBefore(question, isCompared) {
+  const { data, isLoading } = useAnswer(isCompared ? url('insights/overview', { ...question, by: 'month' }) : null);
+  const period = isCompared && !isLoading ? data?.comparison?.before : undefined;
+  const rows = TABLES.map(({ of }) => {
+    const address = period ? url('insights/top', { ...question, from: period.from, to: period.to, of, limit: ROWS_BEFORE }) : null;
+    const before = useAnswer(address);
+    return period && !before.isLoading ? before.data : undefined;
+  });
+  return [period, rows];
 }
 
 // Names the source with the most converted visitors. A list without a goal has the most visited source first.
@@ -42,14 +67,14 @@ function Sentence({ data: { rows, total, goals } }) {
   `;
 }
 
-function Origins({ of, title, unit, none, filter, site, question, query, answer }) {
+function Origins({ of, title, unit, none, filter, site, question, query, answer, before }) {
   const csv = () => download(url('insights/top', { ...question, of, limit: CSV_ROWS }), `${of}-${site.site}.csv`, 'text/csv');
   return html`
     <${Card} title=${title} wide>
       <${Answer} of=${answer}>
         ${(data) => html`
           ${data.rows.length === 0 && html`<${Empty}>None in this range.<//>`}
-          ${data.rows.length > 0 && html`<${Scroll} label=${`${title}, table`} isWhole><${Table} label=${title} stacks rows=${data.rows} keyOf=${({ value }) => value ?? ''} columns=${columnsOf({ data, unit, none, filter, query })} /><//>`}
+          ${data.rows.length > 0 && html`<${Scroll} label=${`${title}, table`} isWhole><${Table} label=${title} stacks rows=${data.rows} keyOf=${({ value }) => value ?? ''} columns=${columnsOf({ data, before, unit, none, filter, query })} /><//>`}
           ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more in the CSV.</p>`}
           <${Footer} data=${data} csv=${csv} />
         `}
@@ -58,7 +83,15 @@ function Origins({ of, title, unit, none, filter, site, question, query, answer 
   `;
 }
 
-function columnsOf({ data, unit, none, filter, query }) {
+// Shows a number with its change. A value that the looked-up rows before lack had none, unless there were more of them.
+function compared(before, value, numberOf, now) {
+  if (!before) return count(now);
+  const row = before.rows.find((one) => one.value === value);
+  if (!row && before.more > 0) return count(now);
+  return html`${count(now)}<${Change} now=${now} before=${row ? numberOf(row) : 0} />`;
+}
+
+function columnsOf({ data, before, unit, none, filter, query }) {
   const name = ({ value }) => {
     if (value === null) return none;
     const isPressed = filter && query.getAll(filter).includes(value);
@@ -68,14 +101,14 @@ function columnsOf({ data, unit, none, filter, query }) {
   const number = (name, of) => ({ name, isNumber: true, of });
   const visits = [
     { name: unit, isHead: true, of: name },
-    number('Visitors', ({ visitors }) => count(visitors)),
+    number('Visitors', (row) => compared(before, row.value, ({ visitors }) => visitors, row.visitors)),
     number('Visits', (row) => count(row.visits)),
   ];
   if (!data.goals?.length) return visits;
   return [
     ...visits,
     number('Conversions', ({ goals }) => count(goals[0].conversions)),
-    number('Converted', ({ goals }) => count(goals[0].converted)),
+    number('Converted', (row) => compared(before, row.value, ({ goals }) => goals[0].converted, row.goals[0].converted)),
     number('Rate', ({ goals }) => percent(goals[0].rate)),
     number('Value', ({ goals }) => valueInWords(data.goals[0], goals[0])),
   ];

@@ -8,6 +8,7 @@ module.exports = async function goals(at) {
   const { page, context, messages } = await at.open(`#overview?site=${SITE}&days=7`);
   await overview(at, page);
   await sources(at, page);
+  await sourcesBefore(at, page);
   await twoCurrencies(at, page);
   await withoutGoals(at, page);
   at.check('goals leave no message of the browser', messages, []);
@@ -91,6 +92,30 @@ async function sources(at, page) {
   at.check('a click on a source filters', await page.locator('.chip bdi').textContent(), 'sunday-letter');
 }
 
+// The changes are against the period that the overview compares with.
+async function sourcesBefore(at, page) {
+  await go(page, `#sources?site=${SITE}&days=7`);
+  await page.getByLabel('Compare with').selectOption('before');
+  await page.getByText('The changes are against').waitFor();
+  await page.locator('table[aria-label=Sources] td div div').first().waitFor();
+  const { from, to } = await rangeOf(page, 'insights/overview');
+  const { comparison } = await at.ask('insights/overview', { from, to });
+  const question = { of: 'source', goal: 'purchase', limit: '1000' };
+  const now = await at.ask('insights/top', { ...question, from, to });
+  const before = await at.ask('insights/top', { ...question, from: comparison.before.from, to: comparison.before.to });
+  const expected = now.rows.map(({ value, goals }) => {
+    const earlier = before.rows.find((row) => row.value === value)?.goals[0].converted ?? 0;
+    return `${whole.format(earlier)} before, ${whole.format(goals[0].converted)} now`;
+  });
+  const shown = await page.$$eval('table[aria-label=Sources] tbody tr', (rows) =>
+    rows.map((row) => {
+      const cell = row.querySelector('[data-name=Converted] div');
+      return `${cell.querySelector('div').title}, ${cell.firstChild.textContent} now`;
+    }),
+  );
+  at.check('the converted visitors of the period before', shown, expected);
+}
+
 // Amounts of two currencies are listed, and never added.
 async function twoCurrencies(at, page) {
   const order = (number, currency) => ({
@@ -114,8 +139,8 @@ async function withoutGoals(at, page) {
     const answer = await response.json();
     await route.fulfill({ response, json: { ...answer, sites: answer.sites.map((site) => ({ ...site, goals: [] })) } });
   });
-  await page.goto('about:blank');
-  await page.goto(`${at.url}/#sources?site=${SITE}`);
+  await go(page, `#sources?site=${SITE}`);
+  await page.reload();
   await page.getByText('The site has no goals.').waitFor();
   await settled(page);
   const columns = await page.locator('table[aria-label=Sources] thead th').allTextContents();

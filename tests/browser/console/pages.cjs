@@ -22,6 +22,7 @@ function pagesOf(anonId) {
     ['overview', '', 'Visitors and page views'],
     ['list', '&of=page', 'Path contains'],
     ['sources', '', 'Campaigns'],
+    ['sources', '&compare=before', 'The changes are against'],
     ['funnels', '', 'No step is chosen'],
     ['funnels', '&step=page:/&step=product&step=purchase&group=source', 'By source'],
     ['retention', '', 'Same week'],

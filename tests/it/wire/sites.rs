@@ -84,10 +84,11 @@ fn a_site_lists_its_goals_with_their_names_and_values() {
             "pricing": { "name": "Saw pricing", "page": "/pricing*" },
         },
     });
-    let goal = json!({ "experiment": {
-        "key": "red", "variants": ["default"], "goal": "Lead Sent", "value": "properties.worth",
-    } });
-    let zones = json!({ "main": { "default": [], "rules": [goal] } });
+    let experiment = json!({
+        "key": "tone", "variants": ["default", "red"], "goal": "Lead Sent", "value": "properties.worth",
+    });
+    let zone = json!({ "default": [], "variants": { "red": [] }, "rules": [{ "experiment": experiment }] });
+    let zones = json!({ "main": zone });
     let page = json!({"path": "/", "layout": {"root": {"props": {}}, "zones": zones}});
     let files = [("site.json", &*about.to_string()), ("routes/index.json", &*page.to_string())];
     let server = Server::start(&[("acme.snapshot", &snapshot(&files, 1))], &[]);
