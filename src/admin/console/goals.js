@@ -30,6 +30,12 @@ export function valueInWords({ value }, { currencies }) {
   return currencies.length > 0 ? currencies.map(money).join(', ') : '0';
 }
 
+// Returns whether the amounts of two periods can be compared: both are in one currency, the same one.
+export function isOneCurrency(now, before) {
+  const found = [...now.currencies, ...before.currencies].map(({ currency }) => currency);
+  return new Set(found).size <= 1;
+}
+
 // Compares a number with that of the period before, such as "3.0 % more than in the period before".
 export function comparedInWords(now, before) {
   if (!before) return now ? 'none in the period before' : 'as in the period before';

@@ -1,7 +1,7 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html } from './vendor/preact-htm.js';
 import { POLL_MS, change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
-import { GOALS_MAX, chosenGoal, comparedInWords, valueInWords } from './goals.js';
+import { GOALS_MAX, chosenGoal, comparedInWords, isOneCurrency, valueInWords } from './goals.js';
 import { TOPS, TOP_ROWS, Top, questionOf } from './lists.js';
 import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
 
@@ -132,7 +132,9 @@ function GoalTile({ goal, data: { totals, comparison }, at }) {
   const facts = [
     ['Converted visitors', count(reached.converted), changeOf('converted')],
     ['Rate', percent(reached.rate), changeOf('rate')],
-    ...(goal.value === null ? [] : [['Value', valueInWords(goal, reached), changeOf('amount')]]),
+    ...(goal.value === null
+      ? []
+      : [['Value', valueInWords(goal, reached), comparison && isOneCurrency(now, before) && changeOf('amount')]]),
   ];
   return html`
     <div class="tile">

@@ -97,6 +97,42 @@ const WRITTEN_PERCENTS = [
   [1 / 3, '33.3 %'],
 ];
 
+const COMPARED = [
+  [[103, 100], '3.0 % more than in the period before'],
+  [[90, 100], '10.0 % fewer than in the period before'],
+  [[100_001, 100_000], 'as many as in the period before'],
+  [[5, 0], 'none in the period before'],
+  [[0, 0], 'as in the period before'],
+];
+
+const DURATIONS = [
+  [[null], '–'],
+  [[0], '0 s'],
+  [[59_900], '59.9 s'],
+  [[60_000], '1 min'],
+  [[3_600_000], '1 h'],
+  [[90_000_000], '1 d'],
+];
+
+// Amounts of two periods. An amount without a currency is of another currency.
+const euros = { currencies: [{ currency: 'EUR', sum: 1 }] };
+const dollars = { currencies: [{ currency: 'USD', sum: 1 }] };
+const unknown = { currencies: [{ currency: null, sum: 1 }] };
+const CURRENCIES = [
+  [[euros, euros], true],
+  [[euros, { currencies: [] }], true],
+  [[euros, dollars], false],
+  [[euros, unknown], false],
+  [[{ currencies: [...euros.currencies, ...dollars.currencies] }, euros], false],
+];
+
+const VALUES = [
+  [[{ value: null }, euros], '–'],
+  [[{ value: 'properties.revenue' }, { currencies: [] }], '0'],
+  [[{ value: 'properties.revenue' }, unknown], '1'],
+  [[{ value: 'properties.revenue' }, { currencies: [{ currency: 'EUR', sum: 1234.5 }, ...dollars.currencies] }], '1,234.5 EUR, 1 USD'],
+];
+
 // Values of Retry-After, and the shortest wait in milliseconds. A wait has up to a quarter more.
 const WAITS = [
   ['2', 2000],
@@ -144,6 +180,10 @@ module.exports = async function words(at) {
   await compare('the date of tomorrow', 'core', 'tomorrow', TOMORROWS);
   await compare('the times of an axis', 'core', 'axisTime', AXIS_TIMES);
   await compare('the days of a comparison', 'core', 'daysBetween', DAYS);
+  await compare('a number and the period before', 'goals', 'comparedInWords', COMPARED);
+  await compare('amounts that can be compared', 'goals', 'isOneCurrency', CURRENCIES);
+  await compare('the value of a goal', 'goals', 'valueInWords', VALUES);
+  await compare('durations', 'steps', 'duration', DURATIONS);
   await compare('the validity of intervals', 'experiments', 'validityInWords', VALIDITIES);
   for (const [retryAfter, least] of WAITS) {
     const waits = (await run('core', 'waitMs', Array(200).fill([{ retryAfter }]))).map((wait) => wait / least);
