@@ -202,8 +202,8 @@ impl<'t> Texts<'t> {
         let path = PropertyPath::parse(text)?;
         let currency = self.currency.and_then(PropertyPath::parse);
         let published = goals.amount_of(target, &path, currency.as_ref()).map(ValueSource::Goal);
-        let is_path = |name: &&str| path == PropertyPath::of_name(name);
-        let kept = VALUE_PROPERTIES.iter().position(|name| is_path(&name));
+        let is_path = |name: &str| path == PropertyPath::of_name(name);
+        let kept = VALUE_PROPERTIES.iter().position(|name| is_path(name));
         let kept = kept.filter(|_| currency.is_none()).map(|index| ValueSource::Property(index as u8));
         Some(MetricValue { source: kept.or(published)?, path, currency })
     }

@@ -188,7 +188,7 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
     if goal == Some(None)
         || !metrics.value.as_ref().is_none_or(|value| is_value(value))
         || !metrics.currency.as_ref().is_none_or(|currency| is_property(currency) && metrics.value.is_some())
-        || !metrics.cap.as_ref().is_none_or(|cap| Cap::parse(cap).is_some())
+        || metrics.cap.as_ref().is_some_and(|cap| Cap::parse(cap).is_none())
         || metrics.guardrails.len() > GUARDRAILS_MAX
         || !metrics.guardrails.iter().all(is_guardrail)
         || !metrics.planned.as_ref().is_none_or(|planned| is_planned(planned.to_native()))

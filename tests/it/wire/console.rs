@@ -231,7 +231,6 @@ fn the_files_of_each_page_are_within_the_size_budget() {
         let files = loaded_with(page.clone());
         let total: usize = files.iter().map(|name| bytes(&format!("/console/{name}"))).sum();
         let total = total + bytes("/");
-        println!("{page}: {total} bytes");
         assert!(total <= PAGE_BYTES_MAX, "{page}: {total} bytes: {files:?}");
     }
 }
