@@ -44,7 +44,7 @@ const VENDORED: [(&str, &str); 5] = [
 
 /// The bodies in gzip coding of the files that the browser loads to show one page, in bytes. A newcomer on a slow
 /// line waits for them once. The design allows 64 KiB, and this number may only fall. The module of another page
-/// is loaded when the visitor opens that page.
+/// is loaded when a person opens that page.
 const PAGE_BYTES_MAX: usize = 52 * 1024;
 
 /// The files that every page loads, by their paths below `/console/`.
@@ -79,12 +79,12 @@ fn imports(module: &str, before: &str, after: &str) -> Vec<String> {
     parts.filter_map(|rest| rest.split_once(after)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Returns the modules that the browser loads for a page whose module has this name.
-fn loaded_with(name: String) -> BTreeSet<String> {
-    let mut loaded: BTreeSet<String> = SHELL.into_iter().map(str::to_owned).collect();
-    let mut found = vec![name];
+/// Returns the files that the browser loads for a page whose module has this name.
+fn loaded_with(name: &str) -> BTreeSet<String> {
+    let mut found: Vec<String> = SHELL.into_iter().chain([name]).map(str::to_owned).collect();
+    let mut loaded = BTreeSet::new();
     while let Some(name) = found.pop() {
-        if loaded.insert(name.clone()) {
+        if loaded.insert(name.clone()) && !is_foreign(&name) {
             found.extend(imports(&text(&name), " from './", "';"));
         }
     }
@@ -225,10 +225,10 @@ fn the_files_of_each_page_are_within_the_size_budget() {
         send(&server, "GET", target, lines).body.len()
     };
     let pages: BTreeSet<String> = imports(&text("console.js"), "import('./", "')").into_iter().collect();
-    let of_pages: BTreeSet<String> = pages.iter().flat_map(|page| loaded_with(page.clone())).collect();
+    let of_pages: BTreeSet<String> = pages.iter().flat_map(|page| loaded_with(page)).collect();
     assert!(own_scripts().into_iter().all(|name| of_pages.contains(&name)), "a page needs each file");
     for page in pages {
-        let files = loaded_with(page.clone());
+        let files = loaded_with(&page);
         let total: usize = files.iter().map(|name| bytes(&format!("/console/{name}"))).sum();
         let total = total + bytes("/");
         assert!(total <= PAGE_BYTES_MAX, "{page}: {total} bytes: {files:?}");
