@@ -181,5 +181,5 @@ fn a_goal_of_an_experiment_that_is_almost_a_key_is_a_warning() {
     assert_eq!(titles("purchase"), [unpublished]);
     assert_eq!(titles("event:purchas"), [unpublished]);
     let almost = "the goal is the event \"purchas\", and `site.json` has the goal `purchase`";
-    assert_eq!(titles("purchas"), [unpublished, almost]);
+    assert_eq!(titles("purchas"), [almost, unpublished]);
 }
