@@ -1,4 +1,4 @@
-// Sources: the channels, sources and campaigns that brought visitors, and the conversions of a goal that are credited to them.
+// Sources: the channels, sources, campaigns, countries and devices of visitors, and the conversions of a goal that are credited to them.
 import { html } from './vendor/preact-htm.js';
 import { change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
 import { GoalSelect, NoGoals, chosenGoal, valueInWords } from './goals.js';
@@ -20,6 +20,8 @@ const TABLES = [
   { of: 'channel', title: 'Channels', unit: 'Channel', none: '(no channel)' },
   { of: 'source', title: 'Sources', unit: 'Source', none: '(no source)', filter: 'source' },
   { of: 'campaign', title: 'Campaigns', unit: 'Campaign', none: '(no campaign)', filter: 'campaign' },
+  { of: 'country', title: 'Countries', unit: 'Country', none: '(no country)', filter: 'country' },
+  { of: 'device', title: 'Devices', unit: 'Device', none: '(no device)', filter: 'device' },
 ];
 const SOURCES = 1;
 

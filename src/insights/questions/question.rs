@@ -26,6 +26,9 @@ const DAYS_DEFAULT: i64 = 30;
 const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
+/// Number of goals that the error of an unknown goal names. More would be hard to read.
+const GOALS_NAMED_MAX: usize = 8;
+
 /// All parameters of the questions except `site`.
 pub(crate) const PARAM_NAMES: [&str; 16] = [
     "from", "to", "by", "bots", "of", "limit", "contains", "page", "source", "campaign", "country", "device",
@@ -367,7 +370,15 @@ pub(crate) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
 /// Returns the number of the goal with a key.
 fn parse_goal(key: &str, goals: &SiteGoals) -> Result<usize, QuestionError> {
     let number = goals.by_key(key).map(|(number, _)| number);
-    number.ok_or_else(|| QuestionError::invalid("goal", "the key of a goal in site.json", key))
+    number.ok_or_else(|| {
+        let keys = goals.all().iter().map(|goal| goal.key.as_str()).filter(|key| !key.is_empty());
+        let keys: Vec<&str> = keys.take(GOALS_NAMED_MAX).collect();
+        let expected = match keys.is_empty() {
+            true => "the key of a goal, but site.json has no goals".to_owned(),
+            false => format!("the key of a goal in site.json, such as {}", keys.join(", ")),
+        };
+        QuestionError::invalid("goal", &expected, key)
+    })
 }
 
 fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionError> {

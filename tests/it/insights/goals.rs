@@ -197,7 +197,7 @@ fn wrong_goals_of_a_question_are_refused() {
         (
             Subject::Overview,
             "goal=nope".to_owned(),
-            "goal: expected the key of a goal in site.json, got \"nope\"",
+            "goal: expected the key of a goal in site.json, such as g0, g1, g2, g3, g4, g5, g6, g7, got \"nope\"",
         ),
         (
             Subject::Overview,
