@@ -4,18 +4,16 @@ use super::sql_parts::text;
 use crate::site::experiment_metrics::Goal;
 use crate::site::goals::{PropertyBound, PropertyPath, PropertyTest, PropertyValue, SiteGoal};
 
-/// Returns the condition that an event of a table is the event or the page of a goal.
+/// Returns the condition that an event is the event or the page of a goal. `prefix` is before each column, such as `e.`.
 pub(crate) fn target_condition(target: &Goal<String>, prefix: &str) -> String {
     let (kinds, column, pattern) = match target {
         Goal::Event(name) => ("in ('track', 'screen')", "event", name),
         Goal::Page(path) => ("= 'page'", "path", path),
     };
     match pattern.strip_suffix('*') {
-        Some(prefix) => {
-            format!(
-                "{prefix}type {kinds} and coalesce(starts_with({prefix}{column}, {}), false)",
-                text(prefix)
-            )
+        Some(beginning) => {
+            let beginning = text(beginning);
+            format!("{prefix}type {kinds} and coalesce(starts_with({prefix}{column}, {beginning}), false)")
         }
         None => format!("{prefix}type {kinds} and {prefix}{column} = {}", text(pattern)),
     }
