@@ -35,12 +35,12 @@ impl SiteComparison {
     }
 }
 
-/// Returns changes without the numbers of IDs and visitors.
+/// Returns changes without the numbers of IDs and visitors, and without the texts that contain them.
 fn without_numbers(changes: &Json) -> Json {
     let mut changes = changes.clone();
     for change in changes.as_array_mut().into_iter().flatten() {
         if let Json::Object(members) = change {
-            ["enrolled", "atLeast", "atMost"].iter().for_each(|name| drop(members.remove(*name)));
+            ["enrolled", "text", "atLeast", "atMost"].iter().for_each(|name| drop(members.remove(*name)));
         }
     }
     changes

@@ -109,14 +109,12 @@ impl HoldoutChange {
             HoldoutChangeKind::NewPhase => "new_phase",
             HoldoutChangeKind::Rules => "rules",
         };
-        json!({ "change": kind, "running": self.running_count, "warning": self.warning(),
+        json!({ "change": kind, "text": self.text(), "running": self.running_count, "warning": self.warning(),
             "members": members_json(&self.members) })
     }
-}
 
-/// Writes the change as one line, with its warning.
-impl Display for HoldoutChange {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+    /// Returns the change with its warning, as the line of the terminal after the name.
+    fn text(&self) -> String {
         let phrase = match self.kind {
             HoldoutChangeKind::New => "new",
             HoldoutChangeKind::Removed => "removed",
@@ -130,8 +128,15 @@ impl Display for HoldoutChange {
                 format!("`{member}` {} -> {}", value_text(before), value_text(after))
             }
         });
-        let members: Vec<String> = members.collect();
-        write!(out, "holdout of the site: {phrase} ({})", members.join(", "))?;
-        self.warning().map_or(Ok(()), |warning| write!(out, "; warning: {warning}"))
+        let members = members.collect::<Vec<_>>().join(", ");
+        let warning = self.warning().map(|warning| format!("; warning: {warning}"));
+        format!("{phrase} ({members}){}", warning.unwrap_or_default())
+    }
+}
+
+/// Writes the change as one line, with its warning.
+impl Display for HoldoutChange {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        write!(out, "holdout of the site: {}", self.text())
     }
 }

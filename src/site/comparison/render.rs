@@ -94,10 +94,24 @@ impl ExperimentChange {
         let [before, after] = [&self.before, &self.after].map(Option::as_ref);
         let standing = |side: Option<&Side>| side.map(|side| side.standing.name());
         let enrolled = |side: Option<&Side>| side.and_then(|side| side.enrolled_count);
-        json!({ "key": self.key, "changes": names, "newPhaseBy": self.phase_members,
+        json!({ "key": self.key, "changes": names, "text": self.text(), "newPhaseBy": self.phase_members,
             "standing": { "before": standing(before), "after": standing(after) },
             "enrolled": { "before": enrolled(before), "after": enrolled(after) },
             "members": members_json(&self.members) })
+    }
+
+    /// Returns the changes and their effect on enrolled visitors, as the line of the terminal after the key.
+    fn text(&self) -> String {
+        let is_ramped = self.kinds.contains(&ChangeKind::Ramped);
+        let begins = [ChangeKind::New, ChangeKind::NewPhase, ChangeKind::Started, ChangeKind::Resumed];
+        let is_begun = begins.iter().any(|kind| self.kinds.contains(kind));
+        let closed = self.closed_text().filter(|_| is_begun && !is_ramped);
+        let phrases = self.kinds.iter().map(|kind| self.phrase(*kind));
+        let phrases = phrases.chain(closed).collect::<Vec<_>>().join(", ");
+        match self.effect() {
+            Some(effect) => format!("{phrases}; {}", self.effect_sentence(effect)),
+            None => phrases,
+        }
     }
 
     /// Returns the changed members of a kind with both values, in parentheses.
@@ -252,13 +266,6 @@ fn grouped(number: u64) -> String {
 /// Writes the change as one line.
 impl Display for ExperimentChange {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let is_ramped = self.kinds.contains(&ChangeKind::Ramped);
-        let begins = [ChangeKind::New, ChangeKind::NewPhase, ChangeKind::Started, ChangeKind::Resumed];
-        let is_begun = begins.iter().any(|kind| self.kinds.contains(kind));
-        let closed = self.closed_text().filter(|_| is_begun && !is_ramped);
-        let phrases = self.kinds.iter().map(|kind| self.phrase(*kind));
-        let phrases: Vec<String> = phrases.chain(closed).collect();
-        write!(out, "{}: {}", self.key, phrases.join(", "))?;
-        self.effect().map_or(Ok(()), |effect| write!(out, "; {}", self.effect_sentence(effect)))
+        write!(out, "{}: {}", self.key, self.text())
     }
 }
