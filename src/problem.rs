@@ -74,7 +74,7 @@ kinds! {
     MALFORMED_JSON "malformed_json" 400 "The body is not a valid JSON object"
         "The body must be one JSON object in UTF-8."
     INVALID_SNAPSHOT "invalid_snapshot" 400 "The snapshot is not valid"
-        "The server would not serve the snapshot that the body has. 'detail' has the reason."
+        "The server would not serve the snapshot that the body has or the request names. 'detail' has the reason."
     INVALID_CURSOR "invalid_cursor" 400 "The cursor is not valid"
         "A cursor is the 'nextCursor' of an earlier response to the same request. Begin again without a \
          cursor."

@@ -97,10 +97,11 @@ impl AccessRules {
 
 fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
     let headers = &request.headers;
-    // A browser names its origin when the console erases. The answer then says which setting is missing.
-    let is_own_erasure = request.method == Method::Delete
+    // A browser names its origin when the console erases, or asks for the changes of a snapshot. The answer then says which setting
+    // is missing.
+    let is_own_change = matches!(request.method, Method::Delete | Method::Post)
         && headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, request.host()));
-    if !is_own_erasure {
+    if !is_own_change {
         check_origin(headers)?;
     }
     let refusal = match request.method {

@@ -1,16 +1,17 @@
 //! `POST /insights/changes`: the changes that a snapshot would make if it replaced the served version of its site, with the numbers of
 //! enrolled IDs and of known visitors that they concern.
 //!
-//! A snapshot can be larger than the body of a request. So a client sends it in parts, one after another. The server has at most one
-//! incomplete file. It opens the complete one with the checks of a published one, and serves it to nobody. A job opens it and
-//! counts.
+//! The client names a file of the snapshots directory, or sends a snapshot. A snapshot can be larger than the body of a request. So a
+//! client sends it in parts, one after another. The server has at most one incomplete file. It opens the complete one with the checks of
+//! a published one, and serves it to nobody. A job opens it and counts.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use super::query::single_param;
+use super::query::{RequestError, single_param};
 use crate::clock;
 use crate::events::time;
 use crate::insights::QuestionError;
@@ -20,6 +21,7 @@ use crate::resolve::change_count::ChangeCount;
 use crate::scope::Scope;
 use crate::site::catalog::accepted::AcceptedTrackingIds;
 use crate::site::catalog::catalog::Catalog;
+use crate::site::catalog::files::FileList;
 use crate::site::comparison::compare;
 use crate::site::snapshot::open::{Reservation, Snapshot, SnapshotBudget, SnapshotError, announced_bytes};
 use crate::visitors::lookup::ProfileReader;
@@ -27,6 +29,8 @@ use crate::visitors::lookup::ProfileReader;
 pub(super) const PATH: &str = "/insights/changes";
 /// The offset in the file of the part that a request has.
 const OFFSET: &str = "offset";
+/// The name of the file of the snapshots directory that is compared. Such a request has no body.
+const FILE: &str = "file";
 /// The time at which the versions are compared.
 const AT: &str = "at";
 
@@ -67,6 +71,8 @@ struct IncompleteFile {
 pub struct ChangesRequest {
     site: String,
     offset: usize,
+    /// The name of a listed file. `None` if the body is a part of a snapshot.
+    file: Option<String>,
     now_ms: i64,
 }
 
@@ -79,6 +85,13 @@ pub enum Received {
 
 /// A complete file.
 pub struct CompleteFile(IncompleteFile);
+
+/// A snapshot that is compared with the served one.
+pub(super) enum ComparedContent {
+    Sent(CompleteFile),
+    /// The content of a file of the snapshots directory. The server has opened it with the checks of a published one.
+    Listed(Arc<Snapshot>),
+}
 
 impl ChangesRequest {
     /// Parses the parameters. Without a time, the versions are compared now.
@@ -94,7 +107,28 @@ impl ChangesRequest {
                 .ok_or_else(|| QuestionError::invalid(AT, "a time such as 2026-12-24T18:00:00Z", text))?,
             None => clock::now_ms(),
         };
-        Ok(Self { site: site.to_owned(), offset, now_ms })
+        let file = single_param(pairs, FILE)?.map(str::to_owned);
+        Ok(Self { site: site.to_owned(), offset, file, now_ms })
+    }
+
+    /// Returns the snapshot in the listed file that the request names. `None` if the request names no file.
+    ///
+    /// # Errors
+    /// The list does not have the file, the server could not open it, or the request also has a part of a snapshot.
+    pub(super) fn find_listed(
+        &self,
+        part: &[u8],
+        list: &FileList,
+    ) -> Result<Option<Arc<Snapshot>>, RequestError<'static>> {
+        let Some(name) = &self.file else { return Ok(None) };
+        let wrong = |expected| RequestError::Question(QuestionError::invalid(FILE, expected, name));
+        if !part.is_empty() || self.offset > 0 {
+            return Err(wrong("no body and no 'offset' beside the name of a file"));
+        }
+        let file =
+            list.find(name).ok_or_else(|| wrong("the name of a snapshot file that GET /sites lists"))?;
+        let reason = || file.reason.as_deref().unwrap_or("the file cannot be read");
+        file.snapshot.clone().map(Some).ok_or_else(|| RequestError::Job(not_served(reason())))
     }
 }
 
@@ -163,10 +197,10 @@ impl ChangesReceiver {
         })
     }
 
-    /// Returns the job that compares a file with the served version of its site.
+    /// Returns the job that compares a snapshot with the served version of its site.
     pub(super) fn job(
         &self,
-        file: CompleteFile,
+        content: ComparedContent,
         request: &ChangesRequest,
         catalog: &Catalog,
         profiles: ProfileReader,
@@ -176,7 +210,8 @@ impl ChangesReceiver {
         let tracking_ids = catalog.sites().iter().filter(|other| *other.site().site != *request.site);
         let tracking_ids = tracking_ids.map(|other| other.site().tracking_id.as_str().to_owned());
         ComparisonJob {
-            file,
+            site: request.site.clone(),
+            content,
             before,
             other_tracking_ids: tracking_ids.collect(),
             rules: self.rules.clone(),
@@ -187,34 +222,28 @@ impl ChangesReceiver {
     }
 }
 
-impl CompleteFile {
-    /// Opens the file with the checks of a published one. Afterwards its memory is that of the snapshot alone.
+impl ComparedContent {
+    /// Opens the snapshot with the checks of a published one. Afterwards the memory of a sent file is that of the snapshot alone.
     ///
     /// # Errors
-    /// The server would not serve the file.
-    fn open(self, rules: &SnapshotRules, other_tracking_ids: &[String]) -> Result<Snapshot, JobError> {
-        let IncompleteFile { site, bytes, .. } = &self.0;
-        let snapshot = Snapshot::open_bytes(bytes, &rules.budget);
-        let snapshot = snapshot.and_then(|snapshot| rules.accepted.check(snapshot));
-        let snapshot = snapshot.map_err(|error| refused(&error))?;
-        let actual = snapshot.site().site.get();
-        if actual != site {
-            let detail = format!("The snapshot has site {actual}, and the parameter 'site' is {site}.");
-            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
+    /// The server would not serve the snapshot.
+    fn open(self, rules: &SnapshotRules) -> Result<Arc<Snapshot>, JobError> {
+        match self {
+            Self::Sent(CompleteFile(file)) => {
+                let snapshot = Snapshot::open_bytes(&file.bytes, &rules.budget);
+                let snapshot = snapshot.and_then(|snapshot| rules.accepted.check(snapshot));
+                snapshot.map(Arc::new).map_err(|error| refused(&error))
+            }
+            Self::Listed(snapshot) => Ok(snapshot),
         }
-        let tracking_id = snapshot.site().tracking_id.as_str();
-        if other_tracking_ids.iter().any(|other| other == tracking_id) {
-            let detail =
-                format!("The tracking ID {tracking_id} belongs to another site; change one of them.");
-            return Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
-        }
-        Ok(snapshot)
     }
 }
 
 /// A job that compares a snapshot with the served version of its site.
 pub(super) struct ComparisonJob {
-    file: CompleteFile,
+    /// The ID of the site in the request.
+    site: String,
+    content: ComparedContent,
     /// `None` if the site is not published.
     before: Option<Arc<Snapshot>>,
     /// The tracking IDs of the other published sites.
@@ -231,9 +260,10 @@ impl ComparisonJob {
     /// # Errors
     /// The server would not serve the snapshot, or the count takes too long.
     pub(super) fn run(self) -> Result<JobOutput, JobError> {
-        let Self { file, before, other_tracking_ids, rules, now_ms, mut profiles, scope } = self;
+        let Self { site, content, before, other_tracking_ids, rules, now_ms, mut profiles, scope } = self;
         let began = clock::instant();
-        let after = file.open(&rules, &other_tracking_ids)?;
+        let after = content.open(&rules)?;
+        check_site(&after, &site, &other_tracking_ids)?;
         let before = before.as_deref();
         let comparison = compare(before.map(Snapshot::site), after.site(), now_ms);
         let mut count = ChangeCount::new(before, &after, comparison);
@@ -278,12 +308,34 @@ fn count_slice(
     Some(shard_index)
 }
 
+/// Checks that a snapshot has this site ID, and a tracking ID that no other published site has.
+fn check_site(snapshot: &Snapshot, site: &str, other_tracking_ids: &[String]) -> Result<(), JobError> {
+    let invalid = |detail| Err(JobError { kind: problem::INVALID_SNAPSHOT, detail });
+    let actual = snapshot.site().site.get();
+    if actual != site {
+        return invalid(format!("The snapshot has site {actual}, and the parameter 'site' is {site}."));
+    }
+    let tracking_id = snapshot.site().tracking_id.as_str();
+    if other_tracking_ids.iter().any(|other| other == tracking_id) {
+        return invalid(format!(
+            "The tracking ID {tracking_id} belongs to another site; change one of them."
+        ));
+    }
+    Ok(())
+}
+
 fn refused(error: &SnapshotError) -> JobError {
-    let kind = match error {
-        SnapshotError::BudgetExceeded { .. } | SnapshotError::Unreadable(_) => problem::OVERLOADED,
-        _ => problem::INVALID_SNAPSHOT,
-    };
-    JobError { kind, detail: format!("The server would not serve the snapshot: {error}.") }
+    match error {
+        SnapshotError::BudgetExceeded { .. } | SnapshotError::Unreadable(_) => {
+            JobError { kind: problem::OVERLOADED, ..not_served(error) }
+        }
+        _ => not_served(error),
+    }
+}
+
+fn not_served(reason: impl Display) -> JobError {
+    let detail = format!("The server would not serve the snapshot: {reason}.");
+    JobError { kind: problem::INVALID_SNAPSHOT, detail }
 }
 
 fn lost_part() -> JobError {

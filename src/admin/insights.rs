@@ -7,7 +7,7 @@
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
-use super::changes::{self, ChangesReceiver, ChangesRequest, Received, SnapshotRules};
+use super::changes::{self, ChangesReceiver, ChangesRequest, ComparedContent, Received, SnapshotRules};
 use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
@@ -26,6 +26,7 @@ use crate::log::Queue;
 use crate::problem::{self, Problem};
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
+use crate::site::catalog::files::CurrentFiles;
 use crate::visitors::live::ProfileReaders;
 use crate::visitors::ownership::OwnershipSource;
 
@@ -45,6 +46,8 @@ pub(crate) struct InsightsHandler {
     profiles: ProfileReaders,
     sizes: SizeCache,
     changes: ChangesReceiver,
+    /// The snapshot files as of the last scan.
+    files: CurrentFiles,
     /// A number of this process, so that an ETag of an earlier one matches nothing.
     salt: u64,
 }
@@ -77,8 +80,15 @@ impl InsightsHandler {
             profiles,
             sizes: SizeCache::default(),
             changes: ChangesReceiver::new(rules),
+            files: CurrentFiles::default(),
             salt: ids::random_u64(),
         }
+    }
+
+    /// Compares these snapshot files too.
+    #[must_use]
+    pub(super) fn with_files(self, files: CurrentFiles) -> Self {
+        Self { files, ..self }
     }
 
     /// Returns whether the path is one of the endpoints.
@@ -115,8 +125,8 @@ impl InsightsHandler {
                 handler.write_text(request, 200, "application/json", &text, out);
                 Outcome::default()
             }
-            Err(RequestError::Problem(problem)) => handler.reject(request, &problem, out),
-            Err(RequestError::Question(error)) => handler.reject(request, &error.problem(), out),
+            Err(RequestError::Problem(problem)) => handler.reject(request, &problem.in_query(), out),
+            Err(RequestError::Question(error)) => handler.reject(request, &error.problem().in_query(), out),
             Err(RequestError::Job(error)) => reject(handler, request, &AnswerError::Job(error), out),
         };
         Poll::Ready(outcome)
@@ -237,13 +247,18 @@ impl InsightsHandler {
         let site = single_site(&pairs)?;
         self.check_site(site, catalog)?;
         let changes = ChangesRequest::parse(site, &pairs).map_err(RequestError::Question)?;
-        match self.changes.receive(&changes, request.body, clock::instant()).map_err(RequestError::Job)? {
-            Received::Part(text) => Ok(FirstStep::Received(text)),
-            Received::Complete(file) => {
-                let job = self.changes.job(file, &changes, catalog, self.profiles.reader(), scope);
-                Ok(FirstStep::Waiting(requests.start_job(move || job.run())?))
+        let content = match changes.find_listed(request.body, &self.files.load())? {
+            Some(snapshot) => ComparedContent::Listed(snapshot),
+            None => {
+                let received = self.changes.receive(&changes, request.body, clock::instant());
+                match received.map_err(RequestError::Job)? {
+                    Received::Part(text) => return Ok(FirstStep::Received(text)),
+                    Received::Complete(file) => ComparedContent::Sent(file),
+                }
             }
-        }
+        };
+        let job = self.changes.job(content, &changes, catalog, self.profiles.reader(), scope);
+        Ok(FirstStep::Waiting(requests.start_job(move || job.run())?))
     }
 
     /// Checks that a published site or the log has the site ID.

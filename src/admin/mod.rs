@@ -103,7 +103,8 @@ impl AdminService {
         let (handler, data) = make();
         self.handler = handler;
         let visitors = data.visitors.with_files(self.files.clone());
-        self.data = Some(DataHandlers { visitors, ..data });
+        let insights = data.insights.with_files(self.files.clone());
+        self.data = Some(DataHandlers { visitors, insights, ..data });
         self.metrics.server = Some(metrics);
         self.startup = None;
     }

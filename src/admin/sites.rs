@@ -57,7 +57,7 @@ fn goals_json(site: &ArchivedSite) -> Json {
 }
 
 fn file_json(file: &FileStatus) -> Json {
-    let FileStatus { name, site, bytes, state, reason } = file;
+    let FileStatus { name, site, bytes, state, reason, .. } = file;
     let (site, version) = site.as_ref().map(|(site, version)| (site, version.to_string())).unzip();
     json!({
         "name": name, "site": site, "version": version, "bytes": bytes, "state": state.name(), "reason": reason,

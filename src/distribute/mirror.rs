@@ -128,14 +128,14 @@ impl Mirror {
 /// the same site, or all listed files. So no removal unpublishes a site because its other file is damaged,
 /// has not arrived, or is of a newer release.
 pub fn is_removable(name: &str, listed_files: &[SourceFile], file_list: &FileList) -> bool {
-    let status = |name: &str| file_list.files.iter().find(|status| status.name == name);
     // The server has not seen the file yet, or it knows more files than it reports.
-    let Some(own) = status(name) else { return false };
+    let Some(own) = file_list.find(name) else { return false };
     let site = match &own.site {
         Some((site, _)) if own.state == FileState::Served => site,
         _ => return true,
     };
-    let accepted = |file: &SourceFile| status(&file.name).filter(|status| status.state != FileState::Refused);
+    let accepted =
+        |file: &SourceFile| file_list.find(&file.name).filter(|status| status.state != FileState::Refused);
     let is_same_site = |file: &SourceFile| {
         accepted(file).and_then(|status| status.site.as_ref()).is_some_and(|(other, _)| other == site)
     };

@@ -6,6 +6,7 @@
 mod audiences;
 mod enrolments;
 mod holdouts;
+mod listed_files;
 mod on_server;
 mod phases;
 mod zones;

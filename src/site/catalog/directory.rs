@@ -368,6 +368,7 @@ impl SnapshotDirectory {
                 bytes: file.bytes,
                 state,
                 reason: file.refusal().or_else(|| reasons.get(name).map(String::as_str)).map(str::to_owned),
+                snapshot: file.last_valid.clone().filter(|_| file.refusal().is_none()),
             }
         };
         let snapshots = self.files.values().filter_map(|file| file.last_valid.clone()).collect();

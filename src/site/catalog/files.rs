@@ -31,7 +31,7 @@ impl FileState {
 }
 
 /// A snapshot file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct FileStatus {
     pub name: String,
     /// The site ID and the version; `None` if the file does not show them.
@@ -41,6 +41,8 @@ pub struct FileStatus {
     pub state: FileState,
     /// The reason why the file is refused.
     pub reason: Option<String>,
+    /// The snapshot in the file; `None` if the server could not open it.
+    pub snapshot: Option<Arc<Snapshot>>,
 }
 
 /// The files of a directory.
@@ -52,6 +54,13 @@ pub struct FileList {
     pub more: usize,
     /// The valid snapshots of all files, which the server has in memory.
     pub snapshots: Vec<Arc<Snapshot>>,
+}
+
+impl FileList {
+    /// Returns the file with a name as the list has it.
+    pub(crate) fn find(&self, name: &str) -> Option<&FileStatus> {
+        self.files.iter().find(|file| file.name == name)
+    }
 }
 
 /// The list of the last scan. Clones share it.

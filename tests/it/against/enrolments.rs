@@ -28,8 +28,12 @@ impl TestSite {
     }
 
     pub(super) fn snapshot(&self) -> Vec<u8> {
+        self.snapshot_of_version(1)
+    }
+
+    pub(super) fn snapshot_of_version(&self, version: u64) -> Vec<u8> {
         let files = self.files();
-        snapshot(&files.each_ref().map(|(path, text)| (*path, text.as_str())), 1)
+        snapshot(&files.each_ref().map(|(path, text)| (*path, text.as_str())), version)
     }
 
     pub(super) fn write(&self, workspace: &Workspace, directory: &str) {

@@ -17,8 +17,8 @@ use super::enrolments::{TestSite, after, before, start_with_enrolments};
 use crate::command_line::{CommandResult, Workspace};
 use crate::harness::{Client, Response, Server, snapshot};
 
-const TOKEN: (&str, &str) = ("Authorization", "Bearer secret");
-const WITH_TOKEN: [&str; 2] = ["--admin-token", "secret"];
+pub(super) const TOKEN: (&str, &str) = ("Authorization", "Bearer secret");
+pub(super) const WITH_TOKEN: [&str; 2] = ["--admin-token", "secret"];
 /// Size of the header of a snapshot.
 const HEADER_BYTES: usize = 80;
 /// Offset of the payload length in the header.
@@ -31,7 +31,7 @@ fn post(server: &Server, offset: usize, part: &[u8]) -> Response {
 }
 
 /// Returns the status and the code of a problem.
-fn refusal(response: &Response) -> (u16, String) {
+pub(super) fn refusal(response: &Response) -> (u16, String) {
     (response.status, response.code())
 }
 
@@ -236,22 +236,33 @@ fn an_incomplete_snapshot_counts_in_the_memory_for_snapshots() {
     let memory = room.to_string();
     let flags = [&WITH_TOKEN[..], &["--snapshots-memory", &memory]].concat();
     let server = start_with_enrolments(&flags);
-    let used = |server: &Server| -> usize {
-        let metrics = Client::to(server.admin).request("GET", "/metrics", &[TOKEN]);
-        let line =
-            metrics.text().lines().find_map(|line| line.strip_prefix("parallax_snapshots_memory_bytes "));
-        line.expect("the metric").parse().expect("a number")
-    };
-    let free = room - used(&server);
-    let mut header = after().snapshot()[..HEADER_BYTES].to_vec();
+    let used = snapshots_memory_bytes(&server);
+    let free = room - used;
     for (file_bytes, expected) in [(free - 1, 200), (free, 200), (free + 1, 503)] {
-        let payload = (file_bytes - HEADER_BYTES) as u64;
-        header[LENGTH_OFFSET..LENGTH_OFFSET + 8].copy_from_slice(&payload.to_le_bytes());
         // The file before it is dropped.
-        let response = post(&server, 0, &header);
+        let response = post(&server, 0, &header_of(file_bytes));
         assert_eq!(response.status, expected, "{file_bytes}: {}", response.text());
     }
-    assert_eq!(used(&server), room - free, "the refused file takes no memory");
+    assert_eq!(snapshots_memory_bytes(&server), used, "the refused file takes no memory");
+    // A file of the snapshots directory is in memory already.
+    assert_eq!(post(&server, 0, &header_of(free)).status, 200);
+    let listed = "/insights/changes?site=acme&file=acme.snapshot";
+    assert_eq!(Client::to(server.admin).post(listed, &[TOKEN], b"").status, 200);
+    assert_eq!(snapshots_memory_bytes(&server), room);
+}
+
+fn snapshots_memory_bytes(server: &Server) -> usize {
+    let metrics = Client::to(server.admin).request("GET", "/metrics", &[TOKEN]);
+    let line = metrics.text().lines().find_map(|line| line.strip_prefix("parallax_snapshots_memory_bytes "));
+    line.expect("the metric").parse().expect("a number")
+}
+
+/// Returns the header of a snapshot file of this size.
+fn header_of(file_bytes: usize) -> Vec<u8> {
+    let mut header = after().snapshot()[..HEADER_BYTES].to_vec();
+    let payload = (file_bytes - HEADER_BYTES) as u64;
+    header[LENGTH_OFFSET..LENGTH_OFFSET + 8].copy_from_slice(&payload.to_le_bytes());
+    header
 }
 
 #[test]

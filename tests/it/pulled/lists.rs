@@ -186,6 +186,7 @@ fn states(files: &[(&str, &str, FileState)], more: usize) -> FileList {
         bytes: Some(1),
         state: *state,
         reason: None,
+        snapshot: None,
     };
     FileList { files: files.iter().map(status).collect(), more, snapshots: Vec::new() }
 }

@@ -321,16 +321,21 @@ fn without_a_token_only_a_link_to_the_page_may_come_from_another_site() {
 }
 
 #[test]
-fn without_a_token_an_erasure_by_the_console_learns_which_flag_is_missing() {
-    let target = "/visitors?site=fjell&anonId=v1";
-    let answer = |origin: &str| {
-        let lines = format!("Host: localhost:9090\r\nOrigin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
-        send(&OPEN.get(), "DELETE", target, &lines)
-    };
-    let own = answer("http://localhost:9090");
-    assert_eq!((own.status, own.code().as_str()), (401, "unauthorized"));
-    assert!(own.body_contains("--admin-token TOKEN"), "{}", own.text());
-    for other in ["http://localhost:9091", "http://evil.example", "null", "http://localhost"] {
-        assert_eq!(answer(other).code(), "origin_not_allowed", "{other}");
+fn without_a_token_the_console_learns_which_flag_an_erasure_and_a_comparison_need() {
+    for (method, target) in [
+        ("DELETE", "/visitors?site=fjell&anonId=v1"),
+        ("POST", "/insights/changes?site=fjell&file=fjell.snapshot"),
+    ] {
+        let answer = |origin: &str| {
+            let lines =
+                format!("Host: localhost:9090\r\nOrigin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
+            send(&OPEN.get(), method, target, &lines)
+        };
+        let own = answer("http://localhost:9090");
+        assert_eq!((own.status, own.code().as_str()), (401, "unauthorized"));
+        assert!(own.body_contains("--admin-token TOKEN"), "{}", own.text());
+        for other in ["http://localhost:9091", "http://evil.example", "null", "http://localhost"] {
+            assert_eq!(answer(other).code(), "origin_not_allowed", "{method} {other}");
+        }
     }
 }
