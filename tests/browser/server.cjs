@@ -54,8 +54,10 @@ class Server {
     // The server inherits the ignored signal. Otherwise `failWrites` would end it.
     const shell = ['-c', 'trap "" XFSZ; exec "$@"', 'sh', ...command];
     const server = new Server(parallax, data, spawn('sh', shell, { stdio: ['ignore', 'pipe', 'pipe'], cwd }));
+    const kill = () => server.process.kill('SIGKILL');
     // Before the directory is removed.
-    process.prependListener('exit', () => server.process.kill('SIGKILL'));
+    process.prependListener('exit', kill);
+    server.process.once('exit', () => process.removeListener('exit', kill));
     server.url = await server.listeningUrl();
     return server;
   }

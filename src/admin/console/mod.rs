@@ -45,6 +45,7 @@ const VENDORED: &[File] = &[
 /// The own modules: name and source.
 const SCRIPTS: &[(&str, &str)] = &[
     ("audiences.js", include_str!("audiences.js")),
+    ("changes.js", include_str!("changes.js")),
     ("console.js", include_str!("console.js")),
     ("core.js", include_str!("core.js")),
     ("experiments.js", include_str!("experiments.js")),

@@ -1,5 +1,6 @@
 // Publishing: the served versions, the files of the snapshots directory, and what changed between versions.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { CompareButton, Comparison, useComparison } from './changes.js';
 import { POLL_MS, ago, bytes, count, counted, dateTime, seconds, shortCount, url, useAnswer } from './core.js';
 import { Answer, Bars, Card, Code, Empty, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
@@ -9,6 +10,7 @@ export function Publishing({ site, sites: answer }) {
 
 function Published({ data, site }) {
   const refused = data.files.filter(({ reason }) => reason);
+  const comparison = useComparison();
   return html`
     ${refused.map(
       ({ name, reason, state }) => html`
@@ -20,7 +22,8 @@ function Published({ data, site }) {
     )}
     <${Card} title="Sites" wide><${Sites} sites=${data.sites} /><//>
     ${site && html`<${Changes} site=${data.sites.find((one) => one.site === site.site) ?? site} />`}
-    <${Card} title="Files" note="of the snapshots directory" wide><${Files} files=${data.files} /><//>
+    <${Card} title="Files" note="of the snapshots directory" wide><${Files} files=${data.files} comparison=${comparison} /><//>
+    <${Comparison} site=${site} comparison=${comparison} />
     <${Card} title="Publish a new version">
       <p class="dim small">Compile into the snapshots directory. The server serves the file within a second.</p>
       <${Code} label="Command to publish" text="parallax compile my-site -o snapshots/" />
@@ -50,13 +53,14 @@ function Sites({ sites }) {
 
 const TONES = { served: 'good', refused: 'bad', superseded: 'neutral' };
 
-function Files({ files }) {
+function Files({ files, comparison }) {
   const columns = [
     { name: 'File', isHead: true, of: ({ name }) => html`<${Stranger} text=${name} />` },
     { name: 'State', of: ({ state }) => html`<${Pill} tone=${TONES[state]}>${state}<//>` },
     { name: 'Site', of: (file) => html`<${Stranger} text=${file.site ?? '–'} />` },
     { name: 'Version', of: ({ version }) => version ?? '–' },
     { name: 'Size', isNumber: true, of: (file) => bytes(file.bytes) },
+    { name: 'Comparison', of: (file) => (file.state === 'superseded' ? html`<${CompareButton} file=${file} comparison=${comparison} />` : '–') },
   ];
   if (files.length === 0) return html`<${Empty}>The directory has no snapshot.<//>`;
   return html`<${Scroll} label="Files"><${Table} stacks label="Files" columns=${columns} rows=${files} keyOf=${({ name }) => name} /><//>`;

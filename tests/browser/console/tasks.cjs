@@ -139,3 +139,5 @@ async function erase(at, page) {
   const left = at.server.records().filter(({ anonId }) => anonId === 'keyboard').length;
   at.check('an erased visitor has no records', left, 0);
 }
+
+Object.assign(module.exports, { tabTo });
