@@ -19,7 +19,7 @@ pub(crate) fn target_condition(target: &Goal<String>, prefix: &str) -> String {
     }
 }
 
-/// Returns the condition that an event of a table reaches a goal of the site.
+/// Returns the condition that an event reaches a goal of the site. `prefix` is before each column.
 pub(crate) fn goal_condition(goal: &SiteGoal, prefix: &str) -> String {
     let tests =
         goal.tests.iter().flat_map(|(path, test)| test_conditions(&EventProperty { prefix, path }, test));
@@ -51,7 +51,7 @@ pub(crate) fn currency(path: &PropertyPath, prefix: &str) -> String {
     format!("if({kind} = 'VARCHAR' and length({value}) between 1 and 16, {value}, null)")
 }
 
-/// A property of the events of a table.
+/// A property of events, and the prefix of their columns.
 struct EventProperty<'p> {
     prefix: &'p str,
     path: &'p PropertyPath,

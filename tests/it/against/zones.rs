@@ -234,7 +234,7 @@ fn a_rule_that_reads_the_request_makes_the_number_a_range() {
             "country of /: changed; 0 to 4 of 4 known visitors get another variant",
             // A request of the campaign from this country.
             "moved of /: changed; 0 to 4 of 4 known visitors get another variant",
-            // Whether the rule holds or not, `c` is another variant.
+            // `c` differs from both possible variants: that of the rule, and the default.
             "replaced of /: changed; 4 of 4 known visitors get another variant",
         ]
     );
