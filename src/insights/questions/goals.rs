@@ -9,7 +9,8 @@ use crate::insights::columns::reader::{Columns, FilePart};
 use crate::site::experiment_metrics::Goal;
 use crate::site::goals::SiteGoals;
 
-/// The number of different currencies that an answer tells apart. A site has a few. Further ones count as one currency.
+/// The number of currencies that an answer tells apart, with those of amounts without a currency and of `(other)`. A site has a few.
+/// Further ones count as one currency.
 const CURRENCIES_MAX: usize = 64;
 /// The name of all currencies beyond [`CURRENCIES_MAX`].
 const OTHER_CURRENCIES: &str = "(other)";

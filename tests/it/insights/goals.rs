@@ -182,6 +182,29 @@ fn amounts_of_several_currencies_are_listed_and_never_added() {
 }
 
 #[test]
+fn a_currency_has_16_characters_at_most_and_an_answer_tells_62_apart() {
+    let sold = |hour: i64, currency: String| order(hour, &json!({ "revenue": 1, "currency": currency }));
+    let listed = |currencies: Vec<String>| {
+        let events: Vec<Event> = currencies.into_iter().map(|currency| sold(0, currency)).collect();
+        let answer = answer(&site(LAST), &events, Subject::Overview, "goal=order");
+        answer["totals"]["goals"][0]["currencies"].as_array().expect("currencies").clone()
+    };
+    let lengths = [15, 16, 17].map(|length| "é".repeat(length));
+    let names = listed(lengths.to_vec()).into_iter().map(|one| one["currency"].clone());
+    assert_eq!(names.collect::<Vec<_>>(), [json!(null), json!("é".repeat(15)), json!("é".repeat(16))]);
+    // Two of the 64 numbers are for amounts without a currency, and for `(other)`.
+    let many = |count: usize| listed((0..count).map(|n| format!("C{n:02}")).collect());
+    for (count, others) in [(61, 0), (62, 0), (63, 1), (66, 4)] {
+        let found = many(count);
+        let other = found
+            .iter()
+            .find(|one| one["currency"] == "(other)")
+            .map_or(json!(0), |one| one["amounts"].clone());
+        assert_eq!((found.len(), other), (count.min(63), json!(others)), "{count}");
+    }
+}
+
+#[test]
 fn wrong_goals_of_a_question_are_refused() {
     let list: Vec<Value> = (0..=GOALS_ASKED_MAX)
         .map(|n| json!({ "key": format!("g{n}"), "name": "G", "target": { "event": "E" }, "tests": {}, "value": null, "currency": null }))
