@@ -10,7 +10,6 @@ use crate::insights::{Cell, write_csv};
 use crate::problem::Problem;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::catalog::files::{FileList, FileStatus};
-use crate::site::goals::SiteGoals;
 use crate::site::snapshot::format::ArchivedSite;
 
 pub(super) const PATH: &str = "/sites";
@@ -51,7 +50,7 @@ fn site_json(published_site: &PublishedSite) -> Json {
 
 /// Returns the goals of `site.json` in their order. A goal without a key belongs to an experiment.
 fn goals_json(site: &ArchivedSite) -> Json {
-    let goals = SiteGoals::parse(&site.site, &site.goals.list).unwrap_or_default();
+    let goals = site.site_goals();
     let named = goals.all().iter().filter(|goal| !goal.key.is_empty());
     named.map(|goal| json!({ "key": goal.key, "name": goal.name, "value": goal.value })).collect()
 }

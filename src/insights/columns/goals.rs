@@ -10,7 +10,6 @@ use super::texts::{TextBudget, TextWriter};
 use crate::record::{Record, RecordKind};
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::goals::{GoalEvent, Properties, SiteGoals};
-use crate::site::snapshot::format::ArchivedSite;
 
 /// Maximum size of the texts of all currencies of a file, in bytes. Any further text becomes `(other)`.
 const CURRENCY_BYTES_MAX: usize = 1 << 20;
@@ -23,7 +22,7 @@ impl SitesGoals {
     /// Returns the goals of the sites of a catalog.
     pub(crate) fn of(catalog: &Catalog) -> Self {
         let sites = catalog.sites().iter().map(|site| site.site());
-        let sites = sites.map(|site| (site.site.to_string(), goals_of(site)));
+        let sites = sites.map(|site| (site.site.to_string(), site.site_goals()));
         Self(sites.filter(|(_, goals)| goals.id() != 0).collect())
     }
 
@@ -40,11 +39,6 @@ impl SitesGoals {
     pub(crate) fn of_site(&self, site: &str) -> Option<&SiteGoals> {
         self.0.get(site)
     }
-}
-
-/// Returns the goals of a published site. The verification of the snapshot has parsed them before.
-pub(crate) fn goals_of(site: &ArchivedSite) -> SiteGoals {
-    SiteGoals::parse(&site.site, &site.goals.list).unwrap_or_default()
 }
 
 /// A reader of the goals of the served sites.

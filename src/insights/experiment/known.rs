@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::insights::columns::goals::goals_of;
 use crate::record::SITE_HOLDOUT;
 use crate::resolve::published_zones::{PublishedZone, zones_of};
 use crate::site::catalog::phases::{Phase, Phases};
@@ -107,7 +106,7 @@ pub(crate) struct KnownSite<'c> {
 impl KnownSite<'_> {
     /// Returns the goals of the site.
     pub(crate) fn goals(&self) -> SiteGoals {
-        self.published.map(goals_of).unwrap_or_default()
+        self.published.map(ArchivedSite::site_goals).unwrap_or_default()
     }
 
     /// Returns the published zones of the page at a path.

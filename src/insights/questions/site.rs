@@ -1,7 +1,6 @@
 //! The facts about a site that the answers need.
 
 use super::calendar::Zone;
-use crate::insights::columns::goals::goals_of;
 use crate::site::goals::SiteGoals;
 use crate::site::snapshot::format::ArchivedSite;
 use crate::url::{is_covered, is_ignored_referrer, without_www};
@@ -47,7 +46,7 @@ impl SiteFacts {
             own_hosts: site.hosts.iter().map(|host| host.to_string()).collect(),
             ignored_referrers: site.ignored_referrers.iter().map(|host| host.to_string()).collect(),
             ignores_providers: site.ignores_providers,
-            goals: goals_of(site),
+            goals: site.site_goals(),
             attribution: Attribution {
                 window_ms: site.goals.attribution_window_ms.to_native(),
                 is_first: site.goals.attributes_first,

@@ -3,9 +3,10 @@
 
 use rkyv::{Archive, Serialize};
 
-use super::format::{ArchivedRule, ArchivedZone};
+use super::format::{ArchivedRule, ArchivedSite, ArchivedZone};
 use crate::checksum::hash128;
 use crate::condition;
+use crate::site::goals::SiteGoals;
 use crate::varint::put_sized;
 
 /// An experiment. It is the same in every zone that uses it.
@@ -164,6 +165,13 @@ pub struct Goals {
     pub attribution_window_ms: i64,
     /// True if conversions are credited to the first visit with a source, and not to the last.
     pub attributes_first: bool,
+}
+
+impl ArchivedSite {
+    /// Returns the goals. The verification of the snapshot has parsed them before.
+    pub(crate) fn site_goals(&self) -> SiteGoals {
+        SiteGoals::parse(&self.site, &self.goals.list).unwrap_or_default()
+    }
 }
 
 /// The holdout of a site: the visitors that see no experiment, so that the effect of all experiments together can be
