@@ -191,21 +191,18 @@ impl ColumnStore {
         }
         let opened = Columns::open(&self.disk, &path, span.first_seq, last_seq, self.key);
         let columns = match opened {
-            Ok(columns) if has_goals(&columns)? => columns,
-            Ok(_) => match self.build_sealed(span, last_seq, is_over)? {
-                Some(columns) => columns,
-                None => return Ok(false),
-            },
-            // The file is missing or damaged, and the columns are already in memory.
-            Err(_) if is_known => return Ok(true),
+            Ok(columns) if has_goals(&columns)? => Some(columns),
+            // The file is missing, damaged or without the goals, and the columns are already in memory.
+            _ if is_known => return Ok(true),
+            Ok(_) => None,
             Err(error) => {
                 self.installer.iter().for_each(|installer| installer.report(span.first_seq, &error));
-                match self.build_sealed(span, last_seq, is_over)? {
-                    Some(columns) => columns,
-                    None => return Ok(false),
-                }
+                None
             }
         };
+        let built =
+            columns.map_or_else(|| self.build_sealed(span, last_seq, is_over), |columns| Ok(Some(columns)));
+        let Some(columns) = built? else { return Ok(false) };
         self.sealed.insert(span.first_seq, SealedColumns { last_seq, columns });
         Ok(true)
     }
