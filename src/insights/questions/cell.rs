@@ -1,4 +1,4 @@
-//! A cell of a line of CSV or of a table.
+//! The cells of answers as CSV and as tables.
 
 /// A cell of a line of CSV or of a table.
 #[derive(Debug, Clone, PartialEq)]

@@ -75,15 +75,6 @@ impl ConversionSums {
     }
 }
 
-/// The value to which an event is credited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CreditedValue {
-    /// The question has no group.
-    None,
-    /// The number of the value, or [`NO_VALUE`].
-    Number(u32),
-}
-
 /// A visit of a visitor, or a group of events that belong to no visit.
 struct VisitSpan {
     rows: Range<usize>,
@@ -213,22 +204,20 @@ impl<'q> ConversionCount<'q> {
         (source.is_empty() || is_direct || has(SOURCE_HIT)) && (campaign.is_empty() || has(CAMPAIGN_HIT))
     }
 
-    /// Returns the value to which an event is credited. `own_value` is that of the event itself.
-    fn value_of(&self, credited: &VisitSpan, own_value: u32, direct_value: u32) -> CreditedValue {
+    /// Returns the number of the value to which an event is credited, or [`NO_VALUE`]. `own_value` is that of the event itself.
+    /// `None` if the question has no group.
+    fn value_of(&self, credited: &VisitSpan, own_value: u32, direct_value: u32) -> Option<u32> {
         let of_page = |page: Option<Row>| page.map_or(NO_VALUE, |page| page.value);
-        match self.group {
-            None => CreditedValue::None,
+        Some(match self.group? {
             // A visit without a page event is direct.
-            Some(Group::Source | Group::Channel) => {
-                CreditedValue::Number(credited.first_page.map_or(direct_value, |page| page.value))
-            }
-            Some(Group::Exit) => CreditedValue::Number(of_page(credited.last_page)),
-            Some(group) if group.is_of_visit() => CreditedValue::Number(of_page(credited.first_page)),
-            Some(_) => CreditedValue::Number(own_value),
-        }
+            Group::Source | Group::Channel => credited.first_page.map_or(direct_value, |page| page.value),
+            Group::Exit => of_page(credited.last_page),
+            group if group.is_of_visit() => of_page(credited.first_page),
+            _ => own_value,
+        })
     }
 
-    fn add_event(&mut self, row: Row, value: CreditedValue, scanned: &ScannedConversions<'_>) {
+    fn add_event(&mut self, row: Row, value: Option<u32>, scanned: &ScannedConversions<'_>) {
         let hit = row.has(GOAL_HIT).then(|| scanned.hits.get(row.order));
         let visitor = self.visitor;
         let goals = self.goal_count;
@@ -237,9 +226,9 @@ impl<'q> ConversionCount<'q> {
             self.series[bucket].add(visitor, hit.as_ref(), goals);
         }
         let group = match value {
-            CreditedValue::None | CreditedValue::Number(ELSEWHERE) => return,
-            CreditedValue::Number(NO_VALUE) => &mut self.absent,
-            CreditedValue::Number(number) => {
+            None | Some(ELSEWHERE) => return,
+            Some(NO_VALUE) => &mut self.absent,
+            Some(number) => {
                 let index = number as usize;
                 self.groups.resize_with(self.groups.len().max(index + 1), ConversionSums::default);
                 &mut self.groups[index]

@@ -22,6 +22,7 @@ const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
 /// If a visit begins before the scanned window, the time before the range is multiplied by this number. With a smaller
 /// number, a long log would be scanned more often.
 const LOOK_BACK_GROWTH: i64 = 8;
+
 /// The source of the rows of a question.
 pub(crate) struct Source<'s> {
     pub files: LogColumns<'s>,
