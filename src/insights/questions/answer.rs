@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::ask::{CountedAnswer, LivePage, Numbers, Series, TopRow};
+use super::ask::{CountedAnswer, LivePage, Numbers, Series, TopRow, TopTotals};
 use super::calendar::Zone;
 pub use super::cell::Cell;
 use super::conversion_answer::{self, ConversionWriter};
@@ -144,10 +144,7 @@ fn add_numbers(
                 None => lines,
             }
         }
-        Numbers::Top { rows, total, conversions, more } => {
-            let totals = ListTotals { group: total, conversions, more: *more };
-            add_top(document, rows, &totals, conversion_writer)
-        }
+        Numbers::Top { rows, total, more } => add_top(document, rows, total, *more, conversion_writer),
         Numbers::Live { visitors, series, pages, more } => {
             document.insert("visitors".to_owned(), json!(visitors));
             let lines = add_series(document, series, zone, &[VISITORS, VIEWS, EVENTS]);
@@ -182,18 +179,11 @@ fn add_goals(document: &mut Map<String, Json>, conversion_writer: ConversionWrit
     document.insert("attribution".to_owned(), conversion_writer.attribution_json());
 }
 
-/// The numbers of all rows of a list.
-struct ListTotals<'l> {
-    group: &'l GroupTotals,
-    conversions: &'l ConversionSums,
-    /// The number of rows that the list leaves out.
-    more: usize,
-}
-
 fn add_top(
     document: &mut Map<String, Json>,
     rows: &[TopRow],
-    totals: &ListTotals<'_>,
+    total: &TopTotals,
+    more: usize,
     conversion_writer: ConversionWriter<'_>,
 ) -> Lines {
     let has_goals = !conversion_writer.question.goals.is_empty();
@@ -210,8 +200,8 @@ fn add_top(
         Json::Object(members)
     };
     document.insert("rows".to_owned(), rows.iter().map(row).collect());
-    document.insert("total".to_owned(), Json::Object(members(totals.group, totals.conversions)));
-    document.insert("more".to_owned(), json!(totals.more));
+    document.insert("total".to_owned(), Json::Object(members(&total.group, &total.conversions)));
+    document.insert("more".to_owned(), json!(more));
     let mut header = vec!["value", "views", "events", "visitors", "visits"];
     if has_goals {
         header.extend(conversion_answer::HEADER);

@@ -37,8 +37,7 @@ pub(crate) enum Numbers {
     },
     Top {
         rows: Vec<TopRow>,
-        total: GroupTotals,
-        conversions: ConversionSums,
+        total: TopTotals,
         more: usize,
     },
     Live {
@@ -54,6 +53,13 @@ pub(crate) enum Numbers {
 pub(crate) struct TopRow {
     pub value: Option<String>,
     pub totals: GroupTotals,
+    pub conversions: ConversionSums,
+}
+
+/// The numbers of all rows of a list.
+#[derive(Debug)]
+pub(crate) struct TopTotals {
+    pub group: GroupTotals,
     pub conversions: ConversionSums,
 }
 
@@ -227,8 +233,7 @@ fn top(
 ) -> Result<(Numbers, ScanSummary), ScanError> {
     let count = |part| top_part(question, site, source, limits, part);
     let list = count_list(count, |rows| keep_first(rows, question))?;
-    let TopTotals { total, conversions } = list.counted;
-    Ok((Numbers::Top { rows: list.rows, total, conversions, more: list.more }, list.summary))
+    Ok((Numbers::Top { rows: list.rows, total: list.counted, more: list.more }, list.summary))
 }
 
 fn top_part(
@@ -273,14 +278,8 @@ fn top_part(
         rows.retain(|row| row.value.as_ref().is_some_and(|value| fold_case(value).contains(text)));
     }
     let more = keep_first(&mut rows, question);
-    let counted = TopTotals { total: top.total, conversions: total_conversions };
+    let counted = TopTotals { group: top.total, conversions: total_conversions };
     Ok(ListPart { rows, more, counted, summary })
-}
-
-/// The numbers of all rows of a list.
-struct TopTotals {
-    total: GroupTotals,
-    conversions: ConversionSums,
 }
 
 /// The count of a list. `conversions` is `None` if the question names no goal.
