@@ -41,7 +41,7 @@ pub const FUNNEL_LIMIT_MAX: usize = 100;
 const TIME_BYTES: u64 = 2 * size_of::<i64>() as u64;
 /// Memory of the counts of one value, in bytes, without the times between its steps. The factor 2 is for the free places of the
 /// table.
-const GROUP_BYTES: u64 = 2 * (size_of::<StepCounts>() + FUNNEL_STEPS_MAX * size_of::<Vec<i64>>()) as u64;
+const GROUP_BYTES: u64 = 2 * size_of::<StepCounts>() as u64;
 /// Memory of a next page and its count, in bytes. The factor 2 is for the free places of the table.
 const NEXT_BYTES: u64 = 2 * size_of::<(u32, u64)>() as u64;
 /// Minimum memory for the times between steps, and minimum memory for the tables of a funnel, in bytes. They can always take
@@ -125,13 +125,12 @@ pub(super) struct StepCounts {
     /// For each step, the number of visitors or visits that reached it.
     pub reached: [u64; FUNNEL_STEPS_MAX],
     /// For each step, the times since the step before, in milliseconds.
-    times_ms: Vec<Vec<i64>>,
+    times_ms: [Vec<i64>; FUNNEL_STEPS_MAX],
 }
 
 impl StepCounts {
     /// Adds a chain. Returns the number of added times.
     fn add(&mut self, rows: &[Row], chain: &[usize]) -> u64 {
-        self.times_ms.resize(FUNNEL_STEPS_MAX, Vec::new());
         for (step, index) in chain.iter().enumerate() {
             self.reached[step] += 1;
             if step > 0 {
@@ -139,11 +138,6 @@ impl StepCounts {
             }
         }
         chain.len() as u64 - 1
-    }
-
-    /// Computes the median time of each step since the step before, in milliseconds. Drops the times.
-    fn take_medians(&mut self) -> Vec<Option<f64>> {
-        std::mem::take(&mut self.times_ms).into_iter().map(|mut times_ms| median(&mut times_ms)).collect()
     }
 }
 
@@ -161,12 +155,13 @@ fn median(times_ms: &mut [i64]) -> Option<f64> {
 pub(super) struct StepNumbers {
     pub reached: [u64; FUNNEL_STEPS_MAX],
     /// For each step, the median time since the step before, in milliseconds.
-    pub medians_ms: Vec<Option<f64>>,
+    pub medians_ms: [Option<f64>; FUNNEL_STEPS_MAX],
 }
 
 impl From<StepCounts> for StepNumbers {
-    fn from(mut counts: StepCounts) -> Self {
-        Self { reached: counts.reached, medians_ms: counts.take_medians() }
+    fn from(counts: StepCounts) -> Self {
+        let StepCounts { reached, times_ms } = counts;
+        Self { reached, medians_ms: times_ms.map(|mut times_ms| median(&mut times_ms)) }
     }
 }
 

@@ -57,7 +57,7 @@ fn step_lines<'q>(question: &'q FunnelQuestion, numbers: &StepNumbers) -> Vec<St
             reached,
             of_first: share(reached, numbers.reached[0]),
             of_before: index.checked_sub(1).and_then(|before| share(reached, numbers.reached[before])),
-            median_ms: numbers.medians_ms.get(index).copied().flatten(),
+            median_ms: numbers.medians_ms[index],
         }
     };
     (0..question.steps.len()).map(line).collect()

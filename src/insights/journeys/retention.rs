@@ -68,9 +68,11 @@ impl RetentionQuestion {
         let selection = EventSelection::parse(pairs, true, zone, now_ms)?;
         let buckets = zone.buckets(&selection.range, by).unwrap_or_default();
         if !(1..=RETENTION_BUCKETS_MAX).contains(&buckets.len()) {
-            let expected = "'week' or a shorter range, since an answer has at most 366 days or weeks";
+            let expected = format!(
+                "'week' or a shorter range, since an answer has at most {RETENTION_BUCKETS_MAX} days or weeks"
+            );
             let actual = if by == Unit::Day { "day" } else { "week" };
-            return Err(QuestionError::invalid("by", expected, actual));
+            return Err(QuestionError::invalid("by", &expected, actual));
         }
         let complete_ms = zone.comparison(&selection.range, now_ms).range.end;
         let next = zone.buckets(&(selection.range.start..selection.range.end + 1), by).unwrap_or_default();
