@@ -8,8 +8,8 @@
 //! [`columns`] writes and reads column files, which [`columns::format`] specifies. [`questions`] answers questions
 //! about page views, and has the code that all kinds of questions share. [`experiment`] answers questions about
 //! experiments. [`zones`] answers questions about the zones of a page. [`journeys`] answers questions about the events of
-//! visitors one after the other. [`query`] chooses the module that answers a
-//! question. [`engine`] runs the threads `insights` and `columns` of a server.
+//! visitors one after the other. [`query`] chooses the module that answers a question. [`engine`] runs the threads
+//! `insights` and `columns` of a server.
 //!
 //! Invariants: every number is exact. The recovery of the log does not need this module. The log writer runs no code of
 //! this module. The thread of the requests parses questions, but does not answer them. This module knows no profiles.
@@ -56,6 +56,6 @@ pub(crate) use questions::question::PARAM_NAMES;
 pub use questions::question::{Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, Question, QuestionError, Subject};
 pub use questions::sealed::{AnswerCache, LogColumns};
 pub use questions::site::{Attribution, SiteFacts};
-pub use questions::steps::{Step, StepEvent};
+pub use questions::steps::Step;
 pub(crate) use zones::ZONES_PARAM_NAMES;
 pub use zones::{ZONES_LIMIT_MAX, ZonesQuestion};

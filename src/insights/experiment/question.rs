@@ -6,18 +6,16 @@ use std::ops::Range;
 use super::known::KnownExperiment;
 use super::metrics::{Metric, metrics_of};
 use crate::events::variants::is_key;
-use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::calendar::{Unit, Zone};
-use crate::insights::questions::goals::ChosenGoal;
 use crate::insights::questions::question::{
-    Filters, QuestionError, check_series, parse_bots, parse_time, parse_unit, single_value,
+    Filters, NamedValue, QuestionError, check_series, parse_bots, parse_time, parse_unit, single_value,
 };
-use crate::insights::questions::unknown::{NamedValue, filter_values};
+use crate::insights::questions::unknown::filter_values;
 use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::limits::CURRENCY_CHARS_MAX;
 use crate::record::{HELD_OUT, SITE_HOLDOUT};
 use crate::site::catalog::phases::Phase;
-use crate::site::experiment_metrics::{Cap, Goal, is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, is_planned, parse_window_ms};
 
 const DAYS_DEFAULT: i64 = 30;
 /// The default error rate of a comparison. If the arms do not differ, it gives at most about one false alarm in twenty
@@ -182,15 +180,7 @@ impl ExperimentQuestion {
         let mut values = filter_values(&self.filters);
         // A `value` metric has the same goal as the metric `goal`, so it adds no name.
         for metric in self.metrics.iter().filter(|metric| !metric.is_amount()) {
-            let (text, columns): (&str, &[TextColumn]) = match &metric.goal {
-                ChosenGoal::Target(Goal::Event(name)) => (name, &[TextColumn::Event]),
-                ChosenGoal::Target(Goal::Page(path)) => (path, &[TextColumn::Path]),
-                ChosenGoal::OfSite(_) => continue,
-            };
-            if text.ends_with('*') {
-                continue;
-            }
-            values.push(NamedValue { param: metric.role.name(), value: &metric.text, text, columns });
+            values.extend(metric.goal.named_value(metric.role.name(), &metric.text));
         }
         values
     }
@@ -304,8 +294,8 @@ fn parse_cap(text: &str) -> Result<Cap, QuestionError> {
 
 fn parse_currency(text: &str) -> Result<String, QuestionError> {
     let is_currency = text.chars().count() <= CURRENCY_CHARS_MAX;
-    let expected = "a currency of at most 16 characters, such as 'EUR'";
-    is_currency.then(|| text.to_owned()).ok_or_else(|| QuestionError::invalid("currency", expected, text))
+    let expected = || format!("a currency of at most {CURRENCY_CHARS_MAX} characters, such as 'EUR'");
+    is_currency.then(|| text.to_owned()).ok_or_else(|| QuestionError::invalid("currency", &expected(), text))
 }
 
 fn parse_lift(text: &str) -> Result<f64, QuestionError> {

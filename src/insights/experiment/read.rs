@@ -23,7 +23,6 @@ use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::values::Values;
 use crate::record::{ERROR_EVENT, RecordKind};
 use crate::site::experiment_metrics::Goal;
-use crate::site::goals::matches_pattern;
 
 /// The row is an exposure. The value of the row is the number of the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;
@@ -378,23 +377,18 @@ impl FileColumns {
             CodeColumn::open(file, TextColumn::Experiments, |_| ArmCode::Unread, ArmCode::Absent)?;
         let metrics = &question.metrics;
         let has_page = metrics.iter().any(|metric| matches!(metric.goal, ChosenGoal::Target(Goal::Page(_))));
-        let goals = |column, accepts: fn(&Goal<String>, &str) -> bool| {
+        let goals = |column| {
             let error_bit = |text: &str| match column {
                 TextColumn::Event if text == ERROR_EVENT => ERROR_BIT,
                 _ => 0,
             };
-            let reached =
-                |text: &str| metrics_with_goal(metrics, |goal| accepts(goal, text)) | error_bit(text);
+            let reached = |text: &str| metrics_with_text(metrics, column, text) | error_bit(text);
             CodeColumn::open(file, column, reached, 0).map(|(column, _)| column)
         };
-        let is_event = |goal: &Goal<String>, text: &str| matches!(goal, Goal::Event(name) if matches_pattern(text, name));
-        let is_page =
-            |goal: &Goal<String>, text: &str| matches!(goal, Goal::Page(path) if matches_pattern(text, path));
         let value = metrics.iter().find_map(|metric| metric.value.as_ref()).map(|value| value.source);
-        let property = |column| value == Some(ValueSource::Property(column));
         let mut amounts =
             if matches!(value, Some(ValueSource::Property(_))) { file.amounts()? } else { Vec::new() };
-        amounts.retain(|entry| property(entry.column));
+        amounts.retain(|entry| value == Some(ValueSource::Property(entry.column)));
         amounts.sort_unstable_by_key(|entry| entry.row);
         let sites = file.texts(TextColumn::Site)?;
         let hashes = file.visitors()?;
@@ -408,8 +402,8 @@ impl FileColumns {
             hashes,
             arms,
             experiments,
-            events: goals(TextColumn::Event, is_event)?,
-            pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
+            events: goals(TextColumn::Event)?,
+            pages: has_page.then(|| goals(TextColumn::Path)).transpose()?,
             amounts: amounts.into_iter().peekable(),
             goals: SiteGoalColumns::open(file, question, currencies)?,
             block: 0..0,
@@ -484,12 +478,8 @@ pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
     coded.find(|(other, _)| *other == text).map(|(_, code)| code)
 }
 
-/// Calls `accepts` with each goal. Returns the bits of the metrics whose goals it accepts.
-fn metrics_with_goal(metrics: &[Metric], accepts: impl Fn(&Goal<String>) -> bool) -> u32 {
-    let is_reached = |metric: &Metric| match &metric.goal {
-        ChosenGoal::Target(goal) => accepts(goal),
-        ChosenGoal::OfSite(_) => false,
-    };
-    let bit = |(number, metric): (usize, &Metric)| u32::from(is_reached(metric)) << number;
+/// Returns the bits of the metrics whose goal is reached by an event with this text in this column.
+fn metrics_with_text(metrics: &[Metric], column: TextColumn, text: &str) -> u32 {
+    let bit = |(number, metric): (usize, &Metric)| u32::from(metric.goal.has_text(column, text)) << number;
     metrics.iter().enumerate().map(bit).sum()
 }

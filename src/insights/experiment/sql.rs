@@ -4,13 +4,10 @@ use std::fmt::Write;
 
 use super::metrics::Metric;
 use super::question::{BEFORE_MS, ExperimentQuestion};
-use crate::insights::questions::goal_sql::{
-    amount, currency as currency_of, exists, goal_condition, target_condition,
-};
-use crate::insights::questions::goals::ChosenGoal;
+use crate::insights::questions::goal_sql::{amount, chosen_condition, currency as currency_of, exists};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql_parts::{
-    add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
+    VISIT_SOURCE, add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
 };
 use crate::record::ERROR_EVENT;
 use crate::site::experiment_metrics::Cap;
@@ -118,7 +115,7 @@ fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFac
         false => "events n",
     };
     let is_compared = is_compared(question);
-    let conditions = event_conditions(&question.filters);
+    let conditions = event_conditions(&question.filters, VISIT_SOURCE);
     let passes = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
     let _ = write!(
         sql,
@@ -200,10 +197,7 @@ fn add_metric(
     site: &SiteFacts,
 ) {
     let to = instant(question.range.end);
-    let condition = match &metric.goal {
-        ChosenGoal::OfSite(number) => goal_condition(&site.goals.all()[*number], "e."),
-        ChosenGoal::Target(target) => target_condition(target, "e."),
-    };
+    let condition = chosen_condition(&metric.goal, site, "e.");
     let (value, ignored, total) = match &metric.value {
         None => ("null".to_owned(), "false".to_owned(), "if(count(g.ts) > 0, 1, 0)".to_owned()),
         Some(value) => {

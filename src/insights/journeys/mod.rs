@@ -22,14 +22,12 @@ use std::ops::Range;
 use super::questions::answer::{Answer, AnsweredLog};
 use super::questions::calendar::Zone;
 use super::questions::limits::{Limits, ScanError};
-use super::questions::question::QuestionError;
+use super::questions::question::{NamedValue, QuestionError};
 use super::questions::site::SiteFacts;
-use super::questions::unknown::NamedValue;
 use super::questions::visit_scan::Source;
 use crate::site::goals::SiteGoals;
 pub use engagement::EngagementQuestion;
 pub use funnel::{FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion};
-use params::named_step;
 pub use paths::{PATHS_LEVELS, PATHS_LIMIT_MAX, PathsQuestion};
 pub use retention::{RETENTION_BUCKETS_MAX, RetentionQuestion};
 pub use selection::EventSelection;
@@ -119,14 +117,14 @@ impl JourneyQuestion {
         let mut values = self.selection().named_values();
         match self {
             Self::Funnel(question) => {
-                values.extend(question.steps.iter().filter_map(|step| named_step("step", step)));
+                values.extend(question.steps.iter().filter_map(|step| step.named_value("step")));
             }
             Self::Retention(question) => {
-                values.extend(question.begin().and_then(|step| named_step("begin", step)));
-                values.extend(question.returning().and_then(|step| named_step("return", step)));
+                values.extend(question.begin().and_then(|step| step.named_value("begin")));
+                values.extend(question.returning().and_then(|step| step.named_value("return")));
             }
             Self::Paths(question) => {
-                let page = named_step("page", &question.page);
+                let page = question.page.named_value("page");
                 values.extend(page.map(|page| NamedValue { value: page.text, ..page }));
             }
             Self::Engagement(_) => {}

@@ -1,9 +1,7 @@
 //! Parameters and numbers that several questions about journeys have.
 
-use crate::insights::columns::format::TextColumn;
 use crate::insights::questions::question::QuestionError;
-use crate::insights::questions::steps::{Step, StepEvent};
-use crate::insights::questions::unknown::NamedValue;
+use crate::insights::questions::steps::Step;
 use crate::site::goals::SiteGoals;
 
 /// Parses a step of a question.
@@ -13,16 +11,6 @@ use crate::site::goals::SiteGoals;
 pub(super) fn parse_step(param_name: &str, text: &str, goals: &SiteGoals) -> Result<Step, QuestionError> {
     let expected = "the key of a goal in site.json, an event name, or 'page:' and a path";
     Step::parse(text, goals).ok_or_else(|| QuestionError::invalid(param_name, expected, text))
-}
-
-/// Returns the text that the events of a step must have. Returns `None` if they can have different texts.
-pub(super) fn named_step<'q>(param_name: &'static str, step: &'q Step) -> Option<NamedValue<'q>> {
-    let value = |text, columns| NamedValue { param: param_name, value: &step.text, text, columns };
-    match &step.event {
-        StepEvent::Named(name) => Some(value(name, &[TextColumn::Event])),
-        StepEvent::Page(path) => Some(value(path, &[TextColumn::Path])),
-        StepEvent::PagePrefix(_) | StepEvent::Goal(_) => None,
-    }
 }
 
 /// Returns the share of a part in the whole. `None` if the whole is 0.

@@ -4,16 +4,16 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use crate::insights::questions::calendar::Zone;
-use crate::insights::questions::goal_sql::goal_condition;
+use crate::insights::questions::goal_sql::chosen_condition;
 use crate::insights::questions::plan::Plan;
-use crate::insights::questions::question::{Filters, Question, QuestionError, Subject};
+use crate::insights::questions::question::{Filters, NamedValue, Question, QuestionError, Subject};
 use crate::insights::questions::row::{REJECTED, Row};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql_parts::{
-    add_referrers, add_visits, begin_events, event_conditions, instant, text, visitor_conditions,
+    VISIT_SOURCE, add_referrers, add_visits, begin_events, event_conditions, instant, visitor_conditions,
 };
-use crate::insights::questions::steps::{Step, StepEvent};
-use crate::insights::questions::unknown::{NamedValue, filter_values};
+use crate::insights::questions::steps::Step;
+use crate::insights::questions::unknown::filter_values;
 use crate::insights::questions::visits::{Selection, Visit};
 use crate::limits::VISIT_TIMEOUT_MS;
 
@@ -80,7 +80,7 @@ impl EventSelection {
         let mut sql = begin_events(&site.site, self.bots);
         add_referrers(&mut sql, site);
         add_visits(&mut sql, "range", self.range.end);
-        let mut conditions = event_conditions(&self.filters);
+        let mut conditions = event_conditions(&self.filters, VISIT_SOURCE);
         conditions.extend(visitor_conditions(&self.filters, &self.range));
         let passes = if conditions.is_empty() { "true".to_owned() } else { conditions.join("\n    and ") };
         let _ = write!(
@@ -97,10 +97,5 @@ journeys as (
 
 /// Returns the condition that a step accepts an event.
 pub(super) fn step_condition(step: &Step, site: &SiteFacts) -> String {
-    match &step.event {
-        StepEvent::Named(name) => format!("type in ('track', 'screen') and event = {}", text(name)),
-        StepEvent::Page(path) => format!("type = 'page' and path = {}", text(path)),
-        StepEvent::Goal(number) => goal_condition(&site.goals.all()[*number], ""),
-        StepEvent::PagePrefix(prefix) => format!("type = 'page' and starts_with(path, {})", text(prefix)),
-    }
+    chosen_condition(&step.goal, site, "")
 }

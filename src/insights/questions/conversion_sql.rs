@@ -10,6 +10,9 @@ use super::site::SiteFacts;
 use super::sql_parts::{event_conditions, instant, visitor_conditions};
 use crate::site::goals::SiteGoal;
 
+/// The source of a credited visit. A visit without a page event is direct.
+const CREDITED_SOURCE: &str = "coalesce(v.visit_source, '(direct)')";
+
 /// A table of credited events.
 #[derive(Clone, Copy)]
 pub(crate) struct CreditedTable<'t> {
@@ -57,14 +60,8 @@ credited_{name} as (
   where n.ts >= {from}",
         credited_value(question.of),
     );
-    for condition in event_conditions(&question.filters) {
-        let _ = write!(
-            sql,
-            "\n    and {}",
-            condition.replace("v.visit_source", "coalesce(v.visit_source, '(direct)')")
-        );
-    }
-    for condition in visitor_conditions(&question.filters, range) {
+    let of_event = event_conditions(&question.filters, CREDITED_SOURCE);
+    for condition in of_event.into_iter().chain(visitor_conditions(&question.filters, range)) {
         let _ = write!(sql, "\n    and {condition}");
     }
     sql.push(')');
@@ -82,12 +79,10 @@ fn own_column(group: Group) -> &'static str {
 /// Returns the value to which an event is credited.
 fn credited_value(group: Group) -> String {
     match group {
-        Group::Source => "coalesce(v.visit_source, '(direct)')".to_owned(),
-        Group::Channel => channel_sql(
-            "coalesce(v.visit_source, '(direct)')",
-            "v.visit_medium",
-            "coalesce(v.visit_is_tagged, false)",
-        ),
+        Group::Source => CREDITED_SOURCE.to_owned(),
+        Group::Channel => {
+            channel_sql(CREDITED_SOURCE, "v.visit_medium", "coalesce(v.visit_is_tagged, false)")
+        }
         Group::Entry | Group::Exit => format!("v.{}", group.name()),
         group if group.is_of_visit() => format!("v.visit_{}", group.name()),
         group => format!("coalesce(n.{}, n.page_value)", own_column(group)),

@@ -1,11 +1,22 @@
 //! Writes the conditions and the amounts of goals in SQL.
 
+use super::goals::ChosenGoal;
+use super::site::SiteFacts;
 use super::sql_parts::text;
+use crate::limits::CURRENCY_CHARS_MAX;
 use crate::site::experiment_metrics::Goal;
 use crate::site::goals::{PropertyBound, PropertyPath, PropertyTest, PropertyValue, SiteGoal};
 
-/// Returns the condition that an event is the event or the page of a goal. `prefix` is before each column, such as `e.`.
-pub(crate) fn target_condition(target: &Goal<String>, prefix: &str) -> String {
+/// Returns the condition that an event reaches a goal. `prefix` is before each column, such as `e.`.
+pub(crate) fn chosen_condition(goal: &ChosenGoal, site: &SiteFacts, prefix: &str) -> String {
+    match goal {
+        ChosenGoal::OfSite(number) => goal_condition(&site.goals.all()[*number], prefix),
+        ChosenGoal::Target(target) => target_condition(target, prefix),
+    }
+}
+
+/// Returns the condition that an event is the event or the page of a goal. `prefix` is before each column.
+fn target_condition(target: &Goal<String>, prefix: &str) -> String {
     let (kinds, column, pattern) = match target {
         Goal::Event(name) => ("in ('track', 'screen')", "event", name),
         Goal::Page(path) => ("= 'page'", "path", path),
@@ -43,12 +54,12 @@ pub(crate) fn exists(path: &PropertyPath, prefix: &str) -> String {
     format!("coalesce({} <> 'NULL', false)", EventProperty { prefix, path }.kind())
 }
 
-/// Returns the currency of an amount. It is null if the property is no text of 1 to 16 characters.
+/// Returns the currency of an amount. It is null if the property is no text of 1 to [`CURRENCY_CHARS_MAX`] characters.
 pub(crate) fn currency(path: &PropertyPath, prefix: &str) -> String {
     let property = EventProperty { prefix, path };
     let kind = property.kind();
     let value = property.value();
-    format!("if({kind} = 'VARCHAR' and length({value}) between 1 and 16, {value}, null)")
+    format!("if({kind} = 'VARCHAR' and length({value}) between 1 and {CURRENCY_CHARS_MAX}, {value}, null)")
 }
 
 /// A property of events, and the prefix of their columns.

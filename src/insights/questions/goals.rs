@@ -1,19 +1,20 @@
 //! Goals of questions: the events that reach them, their amounts, and the currencies of the amounts.
 
 use super::blocks::Block;
+use super::question::NamedValue;
 use crate::insights::columns::amounts::Amount;
-use crate::insights::columns::format::ColumnFileError;
+use crate::insights::columns::format::{CODE_OTHER, ColumnFileError, OTHER, TextColumn};
 use crate::insights::columns::goal_reader::GoalAmountEntry;
 use crate::insights::columns::packing::BLOCK_ROWS;
 use crate::insights::columns::reader::{Columns, FilePart};
+use crate::limits::GOALS_ASKED_MAX;
 use crate::site::experiment_metrics::Goal;
-use crate::site::goals::SiteGoals;
+use crate::site::goals::{SiteGoals, matches_pattern};
 
 /// The number of currencies that an answer tells apart, with those of amounts without a currency and of `(other)`. A site has a few.
-/// Further ones count as one currency.
+/// Further ones count as `(other)`.
 const CURRENCIES_MAX: usize = 64;
-/// The name of all currencies beyond [`CURRENCIES_MAX`].
-const OTHER_CURRENCIES: &str = "(other)";
+const _: () = assert!(GOALS_ASKED_MAX <= u16::BITS as usize, "one bit of a hit for each goal of a question");
 
 /// The goal that a question names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,27 +42,52 @@ impl ChosenGoal {
             Self::Target(_) => None,
         }
     }
+
+    /// Returns the column and the pattern of the events of a target. `None` for a goal of the site.
+    fn pattern(&self) -> Option<(&'static [TextColumn; 1], &str)> {
+        match self {
+            Self::OfSite(_) => None,
+            Self::Target(Goal::Event(name)) => Some((&[TextColumn::Event], name)),
+            Self::Target(Goal::Page(path)) => Some((&[TextColumn::Path], path)),
+        }
+    }
+
+    /// Returns whether an event with this text in this column reaches the target. Never true for a goal of the site.
+    pub(crate) fn has_text(&self, column: TextColumn, text: &str) -> bool {
+        self.pattern()
+            .is_some_and(|(columns, pattern)| columns[0] == column && matches_pattern(text, pattern))
+    }
+
+    /// Returns the text that the events of the goal must have, as a value of a parameter. `None` if they can have different texts.
+    pub(crate) fn named_value<'q>(&'q self, param: &'static str, value: &'q str) -> Option<NamedValue<'q>> {
+        let (columns, text) = self.pattern()?;
+        (!text.ends_with('*')).then_some(NamedValue { param, value, text, columns })
+    }
 }
 
-/// The currencies of amounts, by their numbers. An amount without a currency has the number 0.
+/// The currencies of amounts, by their numbers. An amount without a currency has the number 0, and `(other)` has the number of its code in
+/// column files.
 #[derive(Debug, Clone)]
 pub(crate) struct Currencies(Vec<String>);
 
 impl Default for Currencies {
     fn default() -> Self {
-        Self(vec![String::new()])
+        Self(vec![String::new(), OTHER.to_owned()])
     }
 }
 
 impl Currencies {
-    /// Returns the number of a currency. A new one gets the next number.
+    /// Returns the number of a currency. A new one gets the next number, or that of `(other)` if there are [`CURRENCIES_MAX`].
     fn number(&mut self, currency: &str) -> u16 {
-        let number = self.0.iter().position(|other| other == currency).unwrap_or_else(|| {
-            let is_full = self.0.len() >= CURRENCIES_MAX;
-            self.0.push(if is_full { OTHER_CURRENCIES } else { currency }.to_owned());
+        let known = self.0.iter().position(|other| other == currency);
+        let number = known.unwrap_or_else(|| {
+            if self.0.len() == CURRENCIES_MAX {
+                return CODE_OTHER as usize;
+            }
+            self.0.push(currency.to_owned());
             self.0.len() - 1
         });
-        number.min(CURRENCIES_MAX) as u16
+        number as u16
     }
 
     /// Returns the name of a currency. `None` if the amounts with this number have no currency.

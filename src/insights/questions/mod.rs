@@ -5,7 +5,8 @@
 //! numbers --answer--> JSON, CSV and tables; --sql--> a query that gives the same numbers over an export
 //! ```
 //!
-//! [`steps`] has the events that a question names. [`credits`] finds the visitor to whom an event of a user belongs. [`sealed`] keeps counts for the next answer.
+//! [`steps`] has the events that a question names. [`credits`] finds the visitor to whom an event of a user belongs.
+//! [`sealed`] keeps counts for the next answer.
 
 pub(crate) mod answer;
 pub(crate) mod ask;

@@ -163,6 +163,27 @@ impl Filters {
     }
 }
 
+/// A value of a parameter of a question.
+pub(crate) struct NamedValue<'q> {
+    pub param: &'static str,
+    /// The value, as the parameter has it.
+    pub value: &'q str,
+    /// The text of the value in events.
+    pub text: &'q str,
+    /// The columns that can have the text.
+    pub columns: &'static [TextColumn],
+}
+
+impl NamedValue<'_> {
+    /// Returns whether a text of a column has the value.
+    pub(crate) fn is_in(&self, column: TextColumn, text: &str) -> bool {
+        match column {
+            TextColumn::Variants => text.split(',').any(|pair| pair == self.text),
+            _ => text == self.text,
+        }
+    }
+}
+
 /// A question about page views, with all its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {

@@ -11,7 +11,7 @@ use super::conversion_sql::{CreditedTable, add_credited, conversion_queries};
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
 use super::sql_parts::{
-    add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
+    VISIT_SOURCE, add_referrers, add_visits, begin_events, buckets_table, event_conditions, instant, text,
     visitor_conditions,
 };
 use crate::site::goals::SiteGoal;
@@ -75,7 +75,7 @@ counted_{name} as (
     v.visit_content
   from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
     );
-    for condition in event_conditions(filters) {
+    for condition in event_conditions(filters, VISIT_SOURCE) {
         let _ = write!(sql, "\n    and {condition}");
     }
     for condition in visitor_conditions(filters, range) {

@@ -127,10 +127,13 @@ visits_{name} as (
     );
 }
 
-/// Returns one condition for each filter that selects events or visits.
-pub(crate) fn event_conditions(filters: &Filters) -> Vec<String> {
+/// The source of a visit in the table `visits_NAME`, if this table is `v`.
+pub(crate) const VISIT_SOURCE: &str = "v.visit_source";
+
+/// Returns one condition for each filter that selects events or visits. `source` is the expression of the source of a visit.
+pub(crate) fn event_conditions(filters: &Filters, source: &str) -> Vec<String> {
     let lists = [
-        ("v.visit_source", &filters.source),
+        (source, &filters.source),
         ("v.visit_campaign", &filters.campaign),
         ("n.path", &filters.page),
         ("n.country", &filters.country),
@@ -160,7 +163,7 @@ pub(crate) fn visitor_conditions(filters: &Filters, range: &Range<i64>) -> Vec<S
     conditions
 }
 
-/// Returns the table `bucket_starts_ms`. It has the first instant of each bucket.
+/// Returns the table `buckets`. It has the first instant of each bucket.
 pub(crate) fn buckets_table(bucket_starts_ms: &[i64]) -> String {
     let instants = bucket_starts_ms.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>();
     format!("buckets as (select * from (values {}) b(t))", instants.join(", "))

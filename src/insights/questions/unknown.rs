@@ -5,30 +5,10 @@ use serde_json::json;
 
 use super::answer::Answer;
 use super::limits::{Limits, ScanError};
-use super::question::Filters;
+use super::question::{Filters, NamedValue};
 use super::row_reader::DIRECT;
 use crate::insights::columns::format::{CODE_FIRST, TextColumn};
 use crate::insights::columns::reader::Columns;
-
-/// A value of a parameter of a question.
-pub(crate) struct NamedValue<'q> {
-    pub param: &'static str,
-    /// The value, as the parameter has it.
-    pub value: &'q str,
-    /// The text of the value in events.
-    pub text: &'q str,
-    /// The columns that can have the text.
-    pub columns: &'static [TextColumn],
-}
-
-impl NamedValue<'_> {
-    fn is_in(&self, column: TextColumn, text: &str) -> bool {
-        match column {
-            TextColumn::Variants => text.split(',').any(|pair| pair == self.text),
-            _ => text == self.text,
-        }
-    }
-}
 
 /// Adds a note to an answer for each value that no event of the log has. A value gets no note if the answer counts
 /// `(other)` in one of the columns of the value, because the value can be among the texts that became `(other)`.

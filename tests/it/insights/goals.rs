@@ -202,6 +202,11 @@ fn a_currency_has_16_characters_at_most_and_an_answer_tells_62_apart() {
             .map_or(json!(0), |one| one["amounts"].clone());
         assert_eq!((found.len(), other), (count.min(63), json!(others)), "{count}");
     }
+    // An amount whose currency is named like that of the rest counts with the rest.
+    let named = (0..63).map(|n| format!("C{n:02}")).chain(["(other)".to_owned()]);
+    let rest: Vec<Value> =
+        listed(named.collect()).into_iter().filter(|one| one["currency"] == "(other)").collect();
+    assert_eq!(rest, [json!({ "currency": "(other)", "amounts": 2, "sum": 2.0 })]);
 }
 
 #[test]

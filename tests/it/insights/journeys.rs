@@ -18,8 +18,8 @@ use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, columns, device_of, 
 use super::visitor_rule::{is_of_visit, visitor_of};
 
 /// The texts of steps.
-pub(super) const STEPS: [&str; 7] =
-    ["page:/", "page:/a", "page:/*", "Order Placed", "event:Viewed", "screen", "page:/none"];
+pub(super) const STEPS: [&str; 8] =
+    ["page:/", "page:/a", "page:/*", "Order Placed", "Order*", "event:Viewed", "screen", "page:/none"];
 
 /// An event of a visitor.
 #[derive(Clone, Copy)]
@@ -99,16 +99,14 @@ pub(super) fn name_of(event: &Event) -> Option<&'static str> {
 
 /// Returns whether a step accepts an event.
 pub(super) fn accepts(step: &str, event: &Event) -> bool {
-    match step.strip_prefix("page:") {
-        Some(path) => {
-            let is_path = |other: &str| match path.strip_suffix('*') {
-                Some(prefix) => other.starts_with(prefix),
-                None => other == path,
-            };
-            event.kind == RecordKind::Page && event.path.is_some_and(is_path)
-        }
-        None => is_action(event) && name_of(event) == Some(step.strip_prefix("event:").unwrap_or(step)),
-    }
+    let (text, pattern) = match step.strip_prefix("page:") {
+        Some(path) => (event.path.filter(|_| event.kind == RecordKind::Page), path),
+        None => (name_of(event).filter(|_| is_action(event)), step.strip_prefix("event:").unwrap_or(step)),
+    };
+    text.is_some_and(|text| match pattern.strip_suffix('*') {
+        Some(prefix) => text.starts_with(prefix),
+        None => text == pattern,
+    })
 }
 
 /// Returns the visitors of the events before `end_ms`.
