@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::arms::{ArmNumber, Arms, pairs};
+use super::file_columns::code_in;
 use super::known::{KnownExperiment, Places};
-use super::read::code_in;
 use crate::insights::columns::format::{CODE_OTHER, TextColumn};
 use crate::insights::columns::reader::{Columns, FilePart};
 use crate::insights::questions::blocks::{Block, PartOfFile};

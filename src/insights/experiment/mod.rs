@@ -12,6 +12,7 @@ mod cap;
 mod comparison;
 mod count;
 mod decision;
+mod file_columns;
 mod known;
 mod list;
 mod list_answer;
