@@ -16,6 +16,7 @@ mod file_columns;
 mod known;
 mod list;
 mod list_answer;
+mod metric_answer;
 mod metrics;
 mod question;
 mod read;
