@@ -38,6 +38,48 @@ pub enum Cap {
     Quantile(u16),
 }
 
+/// Maximum number of dimensions of one experiment. More comparisons make it harder to tell the arms apart in each of them.
+pub(crate) const SEGMENTS_MAX: usize = 4;
+
+/// A property of visitors by which a result is divided into segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dimension {
+    Device,
+    Country,
+    /// The source of the visit.
+    Source,
+    Language,
+    /// Tells visitors without an earlier event from the others.
+    New,
+}
+
+impl Dimension {
+    /// All dimensions.
+    pub(crate) const ALL: [Self; 5] = [Self::Device, Self::Country, Self::Source, Self::Language, Self::New];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Country => "country",
+            Self::Source => "source",
+            Self::Language => "language",
+            Self::New => "new",
+        }
+    }
+
+    /// Returns the dimension with this name. `None` if there is none.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dimension| dimension.name() == name)
+    }
+}
+
+/// Returns whether these are the segments of an experiment: not too many, and each once.
+pub(crate) fn are_segments(dimensions: &[Dimension]) -> bool {
+    let is_first = |(index, dimension): (usize, &Dimension)| !dimensions[..index].contains(dimension);
+    dimensions.len() <= SEGMENTS_MAX && dimensions.iter().enumerate().all(is_first)
+}
+
 /// An event or a page that a visitor should reach. `T` is its text. A `*` at the end of the text matches any rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -4,7 +4,9 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::activity::Activity;
-use super::comparison::{ComparedMetric, baseline, compare_arms, withhold_verdicts};
+use super::comparison::{
+    ComparedMetric, ComparedSegment, baseline, compare_arms, compare_segments, withhold_verdicts,
+};
 use super::count::{ArmCount, ExperimentCount, count_experiment};
 use super::decision::{Decision, Facts, decide};
 use super::known::KnownExperiment;
@@ -12,6 +14,7 @@ use super::metric_answer::{metric_json, metric_lines};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::remaining::remaining_days;
+use super::segment_answer::{segment_lines, segments_json};
 use super::split::Split;
 use super::sql::experiment_query;
 use crate::insights::columns::amounts::UNITS_PER_ONE;
@@ -25,9 +28,9 @@ use crate::site::experiment_metrics::Cap;
 
 /// The column titles of the CSV output and of the tables.
 #[rustfmt::skip]
-const HEADER: [&str; 16] = [
+const HEADER: [&str; 18] = [
     "role", "goal", "value", "arm", "n", "sum", "sumOfSquares", "mean", "low", "high", "estimate", "changeLow",
-    "changeHigh", "p", "pAdjusted", "verdict",
+    "changeHigh", "p", "pAdjusted", "verdict", "segment", "segmentValue",
 ];
 
 /// Answers a question about an experiment. The function calls `make_answered_log` after the count. `make_answered_log`
@@ -45,11 +48,12 @@ pub(crate) fn answer_experiment(
 ) -> Result<Answer, ScanError> {
     let count = count_experiment(columns, question, site, limits)?;
     let mut compared = compare_arms(question, &count, limits)?;
+    let mut segments = compare_segments(question, &count, limits)?;
     let answered_log = make_answered_log();
     if answered_log.scope.is_part() {
-        withhold_verdicts(&mut compared);
+        withhold_verdicts(compared.iter_mut().chain(segments.iter_mut().flatten().flatten()));
     }
-    Ok(write_experiment(question, site, &count, &compared, now_ms, answered_log))
+    Ok(write_experiment(question, site, &count, &compared, &segments, now_ms, answered_log))
 }
 
 fn write_experiment(
@@ -57,6 +61,7 @@ fn write_experiment(
     site: &SiteFacts,
     count: &ExperimentCount,
     compared_metrics: &[ComparedMetric],
+    compared_segments: &[Vec<ComparedSegment>],
     now_ms: i64,
     answered_log: AnsweredLog,
 ) -> Answer {
@@ -102,11 +107,14 @@ fn write_experiment(
     let metrics =
         numbered().map(|(number, (metric, result))| metric_json(number, metric, question, count, result));
     insert("metrics", metrics.collect());
+    insert("segments", segments_json(question, count, compared_segments));
     insert("daysLeft", json!(days_left));
     end_document(&mut document, &count.other, count.rows, answered_log, experiment_query(question, site));
     let counted = numbered().filter(|(_, (metric, _))| !(metric.is_amount() && count.money.is_mixed()));
-    let lines =
-        counted.flat_map(|(number, (metric, comparison))| metric_lines(number, metric, count, comparison));
+    let lines = counted.flat_map(|(number, (metric, comparison))| {
+        metric_lines(number, metric, &count.arms, Some(&count.holdout), comparison, [None, None])
+    });
+    let lines = lines.chain(segment_lines(question, count, compared_segments));
     let mut notes: Vec<String> = decision.iter().map(|decision| decision.sentence().to_owned()).collect();
     if decision.is_none() && !split.alarms.is_empty() {
         notes.push(format!("The result has an alarm ({}); do not use it.", split.alarms.join(", ")));

@@ -3,9 +3,11 @@
 use super::count::{ArmCount, ExperimentCount};
 use super::metrics::{Metric, Role};
 use super::question::ExperimentQuestion;
+use super::segments::DimensionCount;
 use super::sums::MetricSums;
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::statistics::cuped::CupedSums;
+use crate::insights::statistics::difference::Method;
 use crate::insights::statistics::many::benjamini_hochberg;
 use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,
@@ -19,10 +21,14 @@ const BASELINE_DEFAULT: &str = "default";
 pub(super) struct ComparedMetric {
     /// The result. It has the arms in the order of [`ExperimentCount::arms`], without the holdout.
     pub result: MetricResult,
+    /// The holdout. A segment has none.
     pub holdout: ArmSummary,
     /// One entry for each entry of `result.against`.
     pub against: Vec<ComparedArm>,
 }
+
+/// The comparison of the arms in one segment: one entry for each metric.
+pub(super) type ComparedSegment = Vec<ComparedMetric>;
 
 /// An arm that is compared with the baseline.
 pub(super) struct ComparedArm {
@@ -78,16 +84,7 @@ pub(super) fn compare_arms(
     count: &ExperimentCount,
     limits: &Limits<'_>,
 ) -> Result<Vec<ComparedMetric>, ScanError> {
-    let baseline = baseline(question.baseline.as_deref(), &count.arms).unwrap_or(usize::MAX);
-    let settings = Settings { alpha: question.alpha, method: question.method, baseline };
-    let mut results = Vec::new();
-    for (number, metric) in question.metrics.iter().enumerate() {
-        limits.check_time()?;
-        let sums = || count.arms.iter().map(|arm| &arm.sums[number]);
-        let arms: Vec<ArmSums> = sums().map(arm_sums).collect();
-        let cuped: Option<Vec<CupedSums>> = question.cuped.then(|| sums().map(cuped_sums).collect());
-        results.push(compare(kind(metric), &arms, cuped.as_deref(), &settings));
-    }
+    let results = compare_metrics(question, count, &count.arms, limits)?;
     let is_secondary = |metric: &Metric| matches!(metric.role, Role::Value | Role::More);
     let secondary = question.metrics.iter().zip(&results).filter(|(metric, _)| is_secondary(metric));
     let p_values: Vec<_> = secondary.flat_map(|(_, result)| result.against.iter().map(|arm| arm.p)).collect();
@@ -106,10 +103,74 @@ pub(super) fn compare_arms(
     Ok(compared.collect())
 }
 
+/// Compares the arms of a segment, or of all visitors, in each metric.
+fn compare_metrics(
+    question: &ExperimentQuestion,
+    count: &ExperimentCount,
+    arms: &[ArmCount],
+    limits: &Limits<'_>,
+) -> Result<Vec<MetricResult>, ScanError> {
+    let baseline = baseline(question.baseline.as_deref(), &count.arms).unwrap_or(usize::MAX);
+    let settings = Settings { alpha: question.alpha, method: question.method, baseline };
+    let compare_metric = |(number, metric): (usize, &Metric)| {
+        limits.check_time()?;
+        let sums = || arms.iter().map(|arm| &arm.sums[number]);
+        let arms: Vec<ArmSums> = sums().map(arm_sums).collect();
+        let cuped: Option<Vec<CupedSums>> = question.cuped.then(|| sums().map(cuped_sums).collect());
+        Ok(compare(kind(metric), &arms, cuped.as_deref(), &settings))
+    };
+    question.metrics.iter().enumerate().map(compare_metric).collect()
+}
+
+/// Compares the arms in each segment of a dimension. The results are in the order of the dimensions and of their segments.
+///
+/// The p-values of goals and values in all segments are adjusted together. A comparison that is too early counts as one with the
+/// p-value 1. With the anytime-valid method, each p-value is 1 divided by an e-value of the present look. So the adjustment is
+/// the e-BH procedure (Wang and Ramdas 2022): at most `alpha` of the verdicts are expected to be false at any look, whatever
+/// the dependence of the segments. With the fixed method there is no such bound, so there is no verdict. A guardrail has none
+/// either, because its margin has no p-value.
+///
+/// # Errors
+/// Returns an error if the time is over.
+pub(super) fn compare_segments(
+    question: &ExperimentQuestion,
+    count: &ExperimentCount,
+    limits: &Limits<'_>,
+) -> Result<Vec<Vec<ComparedSegment>>, ScanError> {
+    let compare = |dimension: &DimensionCount| {
+        let segments = dimension.segments.iter();
+        segments.map(|segment| compare_metrics(question, count, &segment.arms, limits)).collect()
+    };
+    let results: Vec<Vec<Vec<MetricResult>>> =
+        count.dimensions.iter().map(compare).collect::<Result<_, _>>()?;
+    let is_judged = |metric: &Metric| {
+        let is_added_up = !(metric.is_amount() && count.money.is_mixed());
+        matches!(question.method, Method::Anytime { .. }) && metric.role != Role::Guardrail && is_added_up
+    };
+    let judged = results.iter().flatten().flat_map(|results| question.metrics.iter().zip(results));
+    let judged = judged.filter(|(metric, _)| is_judged(metric)).flat_map(|(_, result)| &result.against);
+    let p_values: Vec<_> = judged.map(|comparison| Some(comparison.p.unwrap_or(1.0))).collect();
+    let mut adjusted = benjamini_hochberg(&p_values).into_iter();
+    let mut judge = |(metric, result): (&Metric, MetricResult)| {
+        let against = result.against.iter().map(|comparison| {
+            let p_adjusted = if is_judged(metric) { adjusted.next().flatten() } else { None };
+            let p_adjusted = comparison.p.and(p_adjusted);
+            let verdict = is_judged(metric).then(|| verdict(metric, comparison, p_adjusted, question.alpha));
+            ComparedArm { comparison: *comparison, p_adjusted, verdict }
+        });
+        let against = against.collect();
+        ComparedMetric { result, holdout: ArmSummary::NONE, against }
+    };
+    let mut judge_segment = |results: Vec<MetricResult>| -> ComparedSegment {
+        question.metrics.iter().zip(results).map(&mut judge).collect()
+    };
+    Ok(results.into_iter().map(|segments| segments.into_iter().map(&mut judge_segment).collect()).collect())
+}
+
 /// Removes the verdicts of a comparison over a part of all events. Such events are no sample: if a node has the exposures of an
 /// arm and another node has their goals, a better arm looks worse.
-pub(super) fn withhold_verdicts(compared_metrics: &mut [ComparedMetric]) {
-    for compared_arm in compared_metrics.iter_mut().flat_map(|metric| &mut metric.against) {
+pub(super) fn withhold_verdicts<'m>(compared_metrics: impl Iterator<Item = &'m mut ComparedMetric>) {
+    for compared_arm in compared_metrics.flat_map(|metric| &mut metric.against) {
         compared_arm.verdict = None;
     }
 }

@@ -10,6 +10,8 @@ use super::cap::CapSearch;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::read::{EXPOSURE, PartReader, RowGoal, VISIT};
+use super::segment_reader::PartSegments;
+use super::segments::{DimensionCount, ValueCounts, values_of_visitor};
 use super::sums::MetricSums;
 use super::visitor::ExposedVisitor;
 use crate::insights::columns::format::TextColumn;
@@ -66,6 +68,8 @@ pub(crate) struct ExperimentCount {
     /// The first instant of each bucket of the series, in milliseconds.
     pub buckets: Vec<i64>,
     pub activity: Activity,
+    /// The segments of each dimension of the question.
+    pub dimensions: Vec<DimensionCount>,
     /// The number of rows in all files.
     pub rows: u64,
     /// For each text column that the question needs, the number of rows in the range whose text is `(other)`.
@@ -90,11 +94,31 @@ pub(crate) fn count_experiment(
     site: &SiteFacts,
     limits: &Limits<'_>,
 ) -> Result<ExperimentCount, ScanError> {
-    let mut search = CapSearch::new(question.cap);
+    let search = CapSearch::new(question.cap);
+    let mut count = count_once(columns, question, site, limits, search, &[])?;
+    if !count.dimensions.is_empty() {
+        let search = CapSearch::Known(count.cap_units);
+        let second = count_once(columns, question, site, limits, search, &count.dimensions)?;
+        count.dimensions = second.dimensions;
+    }
+    Ok(count)
+}
+
+/// Counts all parts, at first few and then more. `listed` has the values that the segments of each dimension have. Without
+/// it, the count chooses them.
+fn count_once(
+    columns: &[&Columns],
+    question: &ExperimentQuestion,
+    site: &SiteFacts,
+    limits: &Limits<'_>,
+    mut search: CapSearch,
+    listed: &[DimensionCount],
+) -> Result<ExperimentCount, ScanError> {
     let mut part_count = 1;
     while part_count <= PARTS_MAX {
         search.clear();
-        match count_in_parts(columns, question, site, limits, part_count, &mut search)? {
+        let counter = Counter::new(question, site, &mut search, listed);
+        match count_in_parts(columns, question, site, limits, part_count, counter)? {
             CountOutcome::Complete(count) => return Ok(*count),
             CountOutcome::TooFewParts { factor } => part_count = part_count.saturating_mul(factor),
             CountOutcome::WithoutCap(next) => search = next,
@@ -120,11 +144,11 @@ fn count_in_parts(
     site: &SiteFacts,
     limits: &Limits<'_>,
     part_count: u64,
-    search: &mut CapSearch,
+    mut counter: Counter<'_>,
 ) -> Result<CountOutcome, ScanError> {
     let mut arms = Arms::new(&question.known.arms_in(question.phases()), question.held_out_arm());
     let mut currencies = Currencies::default();
-    let mut counter = Counter::new(question, site, search);
+    let mut segments = PartSegments::new(&question.dimensions);
     for part in Part::all(part_count) {
         let memory_bytes = limits.memory_bytes.max(CREDITS_BYTES_MIN);
         let credits_limits = Limits { memory_bytes, is_over: limits.is_over };
@@ -132,7 +156,7 @@ fn count_in_parts(
         let Some(credits) = Credits::read(columns, columns, visitors, &credits_limits)? else {
             return Ok(CountOutcome::TooFewParts { factor: 2 });
         };
-        let mut reader = PartReader::new(question, site, arms, credits, currencies, part);
+        let mut reader = PartReader::new(question, site, arms, credits, currencies, segments, part);
         for file in columns {
             reader.add_file(file, limits)?;
         }
@@ -140,7 +164,7 @@ fn count_in_parts(
             return Ok(CountOutcome::TooFewParts { factor });
         }
         if part.is_first() {
-            counter.count.other = reader.other;
+            counter.count.other = reader.other_row_counts();
             counter.count.activity = reader.activity;
             check_key(question, &site.site, reader.has_key)?;
         }
@@ -151,16 +175,17 @@ fn count_in_parts(
         let mut result = Ok(());
         reader.rows.each_visitor(limits, &mut |_, rows| {
             if result.is_ok() {
-                result = counter.add_visitor(rows, &reader.goals, limits);
+                let part = PartFacts { goals: &reader.goals, segments: &reader.segments };
+                result = counter.add_visitor(rows, part, limits);
             }
         })?;
         result?;
-        (arms, currencies) = reader.into_numbers();
+        (arms, currencies, segments) = reader.into_numbers();
     }
     match counter.search.finish() {
         Err(next) => Ok(CountOutcome::WithoutCap(next)),
         Ok(cap_units) => {
-            let mut count = counter.finish(&arms, cap_units);
+            let mut count = counter.finish(&arms, &segments, cap_units);
             count.rows = columns.iter().map(|file| file.rows() as u64).sum();
             Ok(CountOutcome::Complete(Box::new(count)))
         }
@@ -181,6 +206,13 @@ fn check_key(question: &ExperimentQuestion, site_id: &str, has_event: bool) -> R
     Err(ScanError::Refused(QuestionError::invalid("key", expected, question.key())))
 }
 
+/// What the rows of a part refer to.
+#[derive(Clone, Copy)]
+struct PartFacts<'r> {
+    goals: &'r [RowGoal],
+    segments: &'r PartSegments,
+}
+
 /// A counter of the visitors of all parts.
 struct Counter<'q> {
     question: &'q ExperimentQuestion,
@@ -192,23 +224,37 @@ struct Counter<'q> {
     compared: usize,
     currencies: Currencies,
     search: &'q mut CapSearch,
+    /// The visitors of each value, if the values of the segments are not chosen yet.
+    values: ValueCounts,
 }
 
 impl<'q> Counter<'q> {
-    fn new(question: &'q ExperimentQuestion, site: &SiteFacts, search: &'q mut CapSearch) -> Self {
+    fn new(
+        question: &'q ExperimentQuestion,
+        site: &SiteFacts,
+        search: &'q mut CapSearch,
+        listed: &[DimensionCount],
+    ) -> Self {
         let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
-        let count = ExperimentCount { buckets, ..ExperimentCount::default() };
+        let dimensions = listed.to_vec();
+        let count = ExperimentCount { buckets, dimensions, ..ExperimentCount::default() };
+        let values = ValueCounts::new(question.dimensions.len());
         let selection = Selection::new(&question.filters);
         let compared = HOLDOUT_NUMBER + 1;
         let currencies = Currencies::default();
-        Self { question, selection, count, arms: Vec::new(), compared, currencies, search }
+        Self { question, selection, count, arms: Vec::new(), compared, currencies, search, values }
     }
 
     /// Adds one visitor. `rows` are the rows of this visitor.
     ///
     /// # Errors
     /// Returns an error if the values take too much memory.
-    fn add_visitor(&mut self, rows: &[Row], goals: &[RowGoal], limits: &Limits<'_>) -> Result<(), ScanError> {
+    fn add_visitor(
+        &mut self,
+        rows: &[Row],
+        part: PartFacts<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<(), ScanError> {
         let Some(index) = rows.iter().position(|row| row.has(EXPOSURE)) else { return Ok(()) };
         if !self.passes(rows, index) {
             return Ok(());
@@ -226,7 +272,7 @@ impl<'q> Counter<'q> {
         }
         match ArmNumber::from_bits(first.value).named() {
             Some(number) if number < self.compared => {
-                return self.add_exposed(number, first, rows, goals, limits);
+                return self.add_exposed(number, first, rows, part, limits);
             }
             Some(number) => self.arms[number].exposed += 1,
             None => self.count.unnamed += 1,
@@ -253,10 +299,16 @@ impl<'q> Counter<'q> {
         arm_number: usize,
         first: Row,
         rows: &[Row],
-        goals: &[RowGoal],
+        part: PartFacts<'_>,
         limits: &Limits<'_>,
     ) -> Result<(), ScanError> {
         let question = self.question;
+        let values = if arm_number == HOLDOUT_NUMBER {
+            Vec::new()
+        } else {
+            values_of_visitor(&question.dimensions, rows, first, part.segments)
+        };
+        self.values.add(&values);
         let first_ms = first.time_ms();
         let buckets = &self.count.buckets;
         let arm = &mut self.arms[arm_number];
@@ -270,40 +322,57 @@ impl<'q> Counter<'q> {
         if let Some(bucket) = bucket_of(buckets, first_ms) {
             arm.series[bucket] += 1;
         }
-        let visitor = ExposedVisitor::new(rows, first, goals, question, &self.currencies);
+        let mut segment_arms = Vec::new();
+        for (index, (dimension, value)) in self.count.dimensions.iter_mut().zip(&values).enumerate() {
+            let text = part.segments.text(index, *value);
+            let arm = dimension.arm_mut(text.as_deref(), arm_number, question.metrics.len());
+            arm.exposed += 1;
+            segment_arms.push(arm);
+        }
+        let visitor = ExposedVisitor::new(rows, first, part.goals, question, &self.currencies);
         arm.errors += u64::from(visitor.has_error());
-        for (index, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
+        for (index, metric) in question.metrics.iter().enumerate() {
             let (value, goals) = visitor.value(index, metric);
-            sums.add(goals.count, value);
-            sums.ignored_amounts += goals.ignored_amounts;
-            if !metric.is_amount() {
-                sums.add_limited(value, None);
-                continue;
+            if metric.is_amount() {
+                visitor.each_amount(index, &mut |amount| self.count.money.add(Some(amount)));
+                self.search.add(arm_number, value, limits)?;
             }
-            visitor.each_amount(index, &mut |amount| self.count.money.add(Some(amount)));
-            self.search.add(arm_number, value, limits)?;
-            if let CapSearch::Known(cap_units) = self.search {
-                sums.add_limited(value, *cap_units);
+            // The cap of amounts can be still unknown.
+            let cap_units = match self.search {
+                _ if !metric.is_amount() => Some(None),
+                CapSearch::Known(cap_units) => Some(*cap_units),
+                _ => None,
+            };
+            for arm in segment_arms.iter_mut().map(|arm| &mut **arm).chain([&mut *arm]) {
+                let sums = &mut arm.sums[index];
+                sums.add(goals.count, value);
+                sums.ignored_amounts += goals.ignored_amounts;
+                if let Some(cap_units) = cap_units {
+                    sums.add_limited(value, cap_units);
+                }
             }
         }
         Ok(())
     }
 
     /// Returns the count, with the arms in their final order.
-    fn finish(mut self, arms: &Arms, cap_units: Option<u128>) -> ExperimentCount {
+    fn finish(mut self, arms: &Arms, segments: &PartSegments, cap_units: Option<u128>) -> ExperimentCount {
         if let Some(value) = self.question.metrics.iter().position(Metric::is_amount) {
             self.search.each_value(|arm, kept| self.arms[arm].sums[value].add_limited(kept, cap_units));
         }
-        let Self { question, mut count, arms: counts, currencies, .. } = self;
+        let Self { question, mut count, arms: counts, currencies, values, .. } = self;
         count.currencies = currencies;
-        let named = arms.names().iter().zip(counts).map(|(key, arm)| {
-            let mut arm = ArmCount { key: key.clone(), ..arm };
-            arm.series.resize(count.buckets.len(), 0);
-            arm.sums.resize(question.metrics.len(), MetricSums::default());
-            arm
-        });
-        let mut named: Vec<ArmCount> = named.collect();
-        named[arms.known()..].sort_by(|a, b| a.key.cmp(&b.key));
+        let mut named = named_arms(arms, counts, question.metrics.len());
+        named.iter_mut().for_each(|arm| arm.series.resize(count.buckets.len(), 0));
+        for segment in count.dimensions.iter_mut().flat_map(|dimension| &mut dimension.segments) {
+            let counts = std::mem::take(&mut segment.arms);
+            segment.arms = named_arms(arms, counts, question.metrics.len());
+            segment.arms.truncate(arms.compared());
+            segment.arms.remove(HOLDOUT_NUMBER);
+        }
+        if count.dimensions.is_empty() {
+            count.dimensions = values.listed(&question.dimensions, segments);
+        }
         let others = named.split_off(arms.compared()).into_iter();
         count.other_arms =
             others.map(|arm| (arm.key, arm.exposed)).filter(|(_, exposed)| *exposed > 0).collect();
@@ -312,4 +381,17 @@ impl<'q> Counter<'q> {
         count.cap_units = cap_units;
         count
     }
+}
+
+/// Returns the counts with the keys of their arms. The known arms are in their order, and the others in that of their keys.
+fn named_arms(arms: &Arms, mut counts: Vec<ArmCount>, metric_count: usize) -> Vec<ArmCount> {
+    counts.resize_with(arms.names().len(), ArmCount::default);
+    let named = arms.names().iter().zip(counts).map(|(key, arm)| {
+        let mut arm = ArmCount { key: key.clone(), ..arm };
+        arm.sums.resize(metric_count, MetricSums::default());
+        arm
+    });
+    let mut named: Vec<ArmCount> = named.collect();
+    named[arms.known()..].sort_by(|a, b| a.key.cmp(&b.key));
+    named
 }

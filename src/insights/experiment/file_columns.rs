@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::arms::{ArmNumber, Arms, arm_in};
 use super::metrics::{ERROR_BIT, Metric, ValueSource};
 use super::question::ExperimentQuestion;
+use super::segment_reader::{FileSegments, PartSegments};
 use crate::insights::columns::amounts::Amount;
 use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use crate::insights::columns::reader::{AmountEntry, Columns, FilePart};
@@ -103,6 +104,8 @@ pub(super) struct FileColumns {
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
     /// The goals of the site. `None` if the question does not need them.
     goals: Option<SiteGoalColumns>,
+    /// The columns of the dimensions by which the result is divided. `None` if there is no such dimension.
+    segments: Option<FileSegments>,
     /// The numbers that the rows of the current block have in the file.
     block: Range<usize>,
 }
@@ -149,8 +152,27 @@ impl FileColumns {
             pages: has_page.then(|| goals(TextColumn::Path)).transpose()?,
             amounts: amounts.into_iter().peekable(),
             goals: SiteGoalColumns::open(file, question, currencies)?,
+            segments: None,
             block: 0..0,
         })
+    }
+
+    /// Opens the columns of the dimensions. The caller must call this before it reads the first block.
+    pub(super) fn open_segments(
+        &mut self,
+        file: &Columns,
+        segments: &mut PartSegments,
+        plan: &Plan<'_>,
+    ) -> Result<(), ColumnFileError> {
+        if !segments.is_empty() {
+            self.segments = Some(FileSegments::open(&*file.opened()?, segments, plan)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the columns of the dimensions. `None` if there is no dimension.
+    pub(super) fn segments(&self) -> Option<&FileSegments> {
+        self.segments.as_ref()
     }
 
     pub(super) fn next_block(&mut self) -> Result<bool, ColumnFileError> {
@@ -159,6 +181,7 @@ impl FileColumns {
             goals.block.next()?;
         }
         self.goals.iter_mut().try_for_each(|goals| goals.columns.next_block())?;
+        self.segments.iter_mut().try_for_each(FileSegments::next_block)?;
         let has_rows = self.reader.next_block()?;
         self.block = self.block.end..self.block.end + self.reader.len();
         Ok(has_rows)

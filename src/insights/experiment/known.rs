@@ -196,6 +196,7 @@ fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
         guardrails: metrics.guardrails.iter().map(guardrail).collect(),
         planned: metrics.planned.as_ref().map(|planned| planned.to_native()),
         window: metrics.window.as_ref().map(|window| window.as_str().to_owned()),
+        segments: metrics.segments.iter().map(|name| name.as_str().to_owned()).collect(),
     }
 }
 

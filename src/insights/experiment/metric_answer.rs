@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::comparison::{ComparedArm, ComparedMetric};
-use super::count::ExperimentCount;
+use super::count::{ArmCount, ExperimentCount};
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::sums::MetricSums;
@@ -25,15 +25,8 @@ pub(super) fn metric_json(
     }
     let limit = metric.value.as_ref().map(|_| count.cap_units.map(|units| units as f64 / UNITS_PER_ONE));
     let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[metric_index]);
-    let arms = count.arms.iter().zip(&compared_metric.result.arms).map(|(arm, summary)| {
-        let mut members = sums_json(metric, question, &arm.sums[metric_index], summary);
-        members.shift_insert(0, "key".to_owned(), json!(arm.key));
-        Json::Object(members)
-    });
-    let key = |arm: usize| count.arms[arm].key.as_str();
-    let early = compared_metric.result.too_early.iter();
-    let early = early.map(|(arm, reason)| json!({ "arm": key(*arm), "reason": reason.name() }));
-    let against = compared_metric.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
+    let [too_early, arms, against] =
+        compared_json(metric_index, metric, question, &count.arms, compared_metric);
     json!({
         "role": metric.role.name(),
         "goal": metric.text,
@@ -47,11 +40,54 @@ pub(super) fn metric_json(
         "currencies": metric.value.as_ref().map(|_| count.money.by_currency(&count.currencies)),
         "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
         "capped": sums().map(|sums| sums.capped).sum::<u64>(),
-        "tooEarly": early.collect::<Json>(),
-        "arms": arms.collect::<Json>(),
+        "tooEarly": too_early,
+        "arms": arms,
         "holdout": sums_json(metric, question, &count.holdout.sums[metric_index], &compared_metric.holdout),
-        "against": against.collect::<Json>(),
+        "against": against,
     })
+}
+
+/// Returns a metric of a segment. If the amounts of the metric have several currencies, it compares nothing.
+pub(super) fn segment_metric_json(
+    metric_index: usize,
+    question: &ExperimentQuestion,
+    count: &ExperimentCount,
+    arms: &[ArmCount],
+    compared_metric: &ComparedMetric,
+) -> Json {
+    let metric = &question.metrics[metric_index];
+    let [too_early, arms, against] = match metric.is_amount() && count.money.is_mixed() {
+        true => [json!([]), json!([]), json!([])],
+        false => compared_json(metric_index, metric, question, arms, compared_metric),
+    };
+    json!({
+        "role": metric.role.name(),
+        "goal": metric.text,
+        "value": metric.value_name(),
+        "tooEarly": too_early,
+        "arms": arms,
+        "against": against,
+    })
+}
+
+/// Returns the arms that are not compared yet, the sums of all arms, and the comparisons.
+fn compared_json(
+    metric_index: usize,
+    metric: &Metric,
+    question: &ExperimentQuestion,
+    arms: &[ArmCount],
+    compared_metric: &ComparedMetric,
+) -> [Json; 3] {
+    let key = |arm: usize| arms[arm].key.as_str();
+    let early = compared_metric.result.too_early.iter();
+    let early = early.map(|(arm, reason)| json!({ "arm": key(*arm), "reason": reason.name() }));
+    let sums = arms.iter().zip(&compared_metric.result.arms).map(|(arm, summary)| {
+        let mut members = sums_json(metric, question, &arm.sums[metric_index], summary);
+        members.shift_insert(0, "key".to_owned(), json!(arm.key));
+        Json::Object(members)
+    });
+    let against = compared_metric.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
+    [early.collect(), sums.collect(), against.collect()]
 }
 
 /// Returns a metric whose amounts have several currencies. It has the sums of each currency, and compares nothing.
@@ -139,26 +175,30 @@ fn sums_json(
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns one line for each arm. If the holdout has visitors, the last line is the line of the holdout.
+/// Returns one line for each arm. If the holdout has visitors, the last line is the line of the holdout. A segment has no
+/// holdout. `segment` has the name of the dimension, and the value.
 pub(super) fn metric_lines(
     metric_index: usize,
     metric: &Metric,
-    count: &ExperimentCount,
+    arms: &[ArmCount],
+    holdout: Option<&ArmCount>,
     compared_metric: &ComparedMetric,
+    segment: [Option<&str>; 2],
 ) -> Vec<Vec<Cell>> {
     let line = |key: &str, sums: &MetricSums, summary: &ArmSummary, change: Vec<Cell>| {
         let mut line = sums_cells(metric, key, sums);
         line.extend(summary_cells(summary));
         line.extend(change);
+        line.extend(segment.map(|text| Cell::Text(text.map(str::to_owned))));
         line
     };
     let no_change = || vec![Cell::Text(None); 6];
-    let arms = count.arms.iter().zip(&compared_metric.result.arms).enumerate();
+    let arms = arms.iter().zip(&compared_metric.result.arms).enumerate();
     let arms = arms.map(|(index, (arm, summary))| {
         let change = compared_metric.against.iter().find(|arm| arm.comparison.arm == index);
         line(&arm.key, &arm.sums[metric_index], summary, change.map_or_else(no_change, change_cells))
     });
-    let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
+    let holdout = holdout.filter(|holdout| holdout.exposed > 0);
     let summary = &compared_metric.holdout;
     let holdout = holdout.map(|arm| line(HELD_OUT, &arm.sums[metric_index], summary, no_change()));
     arms.chain(holdout).collect()

@@ -15,7 +15,8 @@ use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::limits::CURRENCY_CHARS_MAX;
 use crate::record::{HELD_OUT, SITE_HOLDOUT};
 use crate::site::catalog::phases::Phase;
-use crate::site::experiment_metrics::{Cap, is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{Cap, Dimension, is_planned, parse_window_ms};
+use crate::site::snapshot::format::Metrics;
 
 const DAYS_DEFAULT: i64 = 30;
 /// The default error rate of a comparison. If the arms do not differ, it gives at most about one false alarm in twenty
@@ -24,6 +25,8 @@ const ALPHA_DEFAULT: f64 = 0.05;
 /// The time before the first exposure of a visitor whose events adjust the comparisons, in milliseconds: 14 days. A longer
 /// time explains little more of the metric, and a question would read more events.
 pub(super) const BEFORE_MS: i64 = 14 * 24 * 60 * 60 * 1_000;
+/// The begin of a value of `by` that names a dimension.
+const SEGMENT_PREFIX: &str = "segment:";
 /// The default power: the probability that the test detects a real change of the size `lift`.
 const POWER_DEFAULT: f64 = 0.8;
 
@@ -69,6 +72,8 @@ pub struct ExperimentQuestion {
     /// True if the question has other metrics, another start or other settings than the published experiment. The
     /// parameters `baseline`, `by`, `lift`, `power` and `to` do not matter here.
     pub(super) is_exploratory: bool,
+    /// The dimensions by which the result is divided too: those of the published experiment, and those of the question.
+    pub(super) dimensions: Vec<Dimension>,
     pub(super) known: KnownExperiment,
 }
 
@@ -113,7 +118,7 @@ impl ExperimentQuestion {
         known_experiment: KnownExperiment,
     ) -> Result<Self, QuestionError> {
         for name in EXPERIMENT_PARAM_NAMES {
-            if !["more", "guardrail"].contains(&name) && Filters::default().by_name(name).is_none() {
+            if !["by", "more", "guardrail"].contains(&name) && Filters::default().by_name(name).is_none() {
                 single_value(pairs, name)?;
             }
         }
@@ -132,8 +137,14 @@ impl ExperimentQuestion {
         let cap = single("cap").map(parse_cap).transpose()?.unwrap_or(published_cap);
         let alpha = single("alpha").map_or(Ok(ALPHA_DEFAULT), |text| parse_probability("alpha", text))?;
         let method = parse_method(single("method"), planned)?;
+        let (by, asked_dimensions) = parse_by(pairs)?;
+        let mut dimensions = published.map_or_else(Vec::new, published_dimensions);
+        dimensions.extend(asked_dimensions);
+        // Each one once, always in the same order.
+        let dimensions = Dimension::ALL.into_iter().filter(|dimension| dimensions.contains(dimension));
         let mut question = Self {
-            by: single("by").map_or(Ok(Unit::Day), parse_unit)?,
+            by,
+            dimensions: dimensions.collect(),
             bots: single("bots").map_or(Ok(false), parse_bots)?,
             filters: parse_filters(pairs)?,
             window_ms,
@@ -204,6 +215,22 @@ impl ExperimentQuestion {
         (self.cuped && !self.metrics.is_empty()).then(|| self.range.start.saturating_sub(BEFORE_MS))
     }
 
+    /// Returns the time from which events count that are no exposures. `None` if only exposures and goals count.
+    pub(super) fn activity_from_ms(&self) -> Option<i64> {
+        if self.dimensions.contains(&Dimension::New) { Some(i64::MIN) } else { self.before_from_ms() }
+    }
+
+    /// Returns whether the visits of the exposures matter.
+    pub(super) fn needs_visits(&self) -> bool {
+        self.filters.select_visits() || self.dimensions.contains(&Dimension::Source)
+    }
+
+    /// Returns whether the published experiment is divided by this dimension.
+    pub(super) fn publishes(&self, dimension: Dimension) -> bool {
+        let published = self.known.published.as_ref();
+        published.is_some_and(|published| published_dimensions(&published.metrics).contains(&dimension))
+    }
+
     /// Returns the phases that overlap the range.
     pub(super) fn phases(&self) -> &[Phase] {
         let phases = &self.known.phases;
@@ -236,6 +263,29 @@ fn range_of(
         return Err(QuestionError::invalid("from", "a time before 'to'", from_text.unwrap_or_default()));
     }
     Ok((start..end, start == start_default))
+}
+
+/// Returns the length of a bucket, and the dimensions that the question asks for.
+fn parse_by(pairs: &[(&str, &str)]) -> Result<(Unit, Vec<Dimension>), QuestionError> {
+    let texts = pairs.iter().filter(|(name, _)| *name == "by").map(|(_, text)| *text);
+    let (segments, units): (Vec<&str>, Vec<&str>) = texts.partition(|text| text.starts_with(SEGMENT_PREFIX));
+    let unit = match units[..] {
+        [] => Unit::Day,
+        [unit] => parse_unit(unit)?,
+        _ => return Err(QuestionError::repeated("by")),
+    };
+    let dimensions = segments.into_iter().map(|text| {
+        let dimension = Dimension::parse(&text[SEGMENT_PREFIX.len()..]);
+        let names = Dimension::ALL.map(Dimension::name).join(", ");
+        let expected = format!("'{SEGMENT_PREFIX}' and one of {names}");
+        dimension.ok_or_else(|| QuestionError::invalid("by", &expected, text))
+    });
+    Ok((unit, dimensions.collect::<Result<_, _>>()?))
+}
+
+/// Returns the dimensions of a published experiment.
+fn published_dimensions(metrics: &Metrics) -> Vec<Dimension> {
+    metrics.segments.iter().filter_map(|name| Dimension::parse(name)).collect()
 }
 
 fn parse_filters(pairs: &[(&str, &str)]) -> Result<Filters, QuestionError> {

@@ -4,6 +4,7 @@ use super::activity::Activity;
 use super::arms::{ArmNumber, Arms};
 use super::file_columns::FileColumns;
 use super::question::ExperimentQuestion;
+use super::segment_reader::{PartSegments, SEGMENTED, plan_of_values};
 use crate::insights::columns::format::{CODE_ABSENT, CODE_OTHER, TextColumn};
 use crate::insights::columns::reader::Columns;
 use crate::insights::questions::credits::{Credits, RowLocation};
@@ -16,12 +17,13 @@ use crate::insights::questions::row::Row;
 use crate::insights::questions::scan::VisitorRows;
 use crate::insights::questions::site::SiteFacts;
 use crate::record::RecordKind;
+use crate::site::experiment_metrics::Dimension;
 
 /// The row is an exposure. The value of the row is the number of the arm.
 pub(super) const EXPOSURE: u16 = 1 << 8;
 /// The row reaches a goal. The value of the row is an index into [`PartReader::goals`].
 pub(super) const GOAL: u16 = 1 << 9;
-/// The row can be part of a visit. The flag is set only if a filter selects visits.
+/// The row can be part of a visit. The flag is set only if the visits of the exposures matter.
 pub(super) const VISIT: u16 = 1 << 10;
 
 /// The goals that one event reaches.
@@ -44,10 +46,14 @@ pub(super) struct PartReader<'q> {
     question: &'q ExperimentQuestion,
     plan: Plan<'q>,
     part: Part,
-    /// The time from which events before the first exposures count. `None` if no such event counts.
+    /// The plan that reads the values of dimensions.
+    segment_plan: Plan<'q>,
+    /// The time from which goals before the first exposures count. `None` if no such goal counts.
     before_from_ms: Option<i64>,
-    /// True if the answer needs only rows that name an experiment, because the question has neither metrics nor
-    /// filters.
+    /// The time from which other events before the first exposures count. `None` if no such event counts.
+    activity_from_ms: Option<i64>,
+    /// True if the answer needs only rows that name an experiment, because the question has neither metrics, nor filters,
+    /// nor dimensions.
     only_exposures: bool,
     pub arms: Arms,
     credits: Credits,
@@ -58,8 +64,11 @@ pub(super) struct PartReader<'q> {
     pub currencies: Currencies,
     pub rows: VisitorRows,
     pub goals: Vec<RowGoal>,
+    pub segments: PartSegments,
     /// For each text column that the question needs, the number of rows whose text is `(other)`.
-    pub other: [u64; TextColumn::COUNT],
+    other: [u64; TextColumn::COUNT],
+    /// The same numbers, of the exposures and the columns of dimensions.
+    segment_other: [u64; TextColumn::COUNT],
     /// True if an event of the site names the experiment.
     pub has_key: bool,
     pub activity: Activity,
@@ -78,16 +87,20 @@ impl<'q> PartReader<'q> {
         arms: Arms,
         credits: Credits,
         currencies: Currencies,
+        segments: PartSegments,
         part: Part,
     ) -> Self {
         let window = i64::MIN..question.range.end;
         let plan = Plan { window, ..Plan::new(site, &question.range, question.bots, &question.filters) };
-        let only_exposures = question.metrics.is_empty() && question.filters == Filters::default();
+        let has_no_filters = question.filters == Filters::default();
+        let only_exposures = question.metrics.is_empty() && has_no_filters && segments.is_empty();
         Self {
             question,
             plan,
             part,
+            segment_plan: plan_of_values(site, &question.range, question.bots),
             before_from_ms: question.before_from_ms(),
+            activity_from_ms: question.activity_from_ms(),
             only_exposures,
             arms,
             credits,
@@ -96,7 +109,9 @@ impl<'q> PartReader<'q> {
             currencies,
             rows: VisitorRows::default(),
             goals: Vec::new(),
+            segments,
             other: [0; TextColumn::COUNT],
+            segment_other: [0; TextColumn::COUNT],
             has_key: false,
             activity: Activity::default(),
             row_count: 0,
@@ -110,9 +125,12 @@ impl<'q> PartReader<'q> {
     /// # Errors
     /// The file is damaged, or the time is over.
     pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
-        let needs_positions = self.before_from_ms.is_some() || !self.credits.are_empty();
+        let needs_positions =
+            self.activity_from_ms.is_some() || !self.segments.is_empty() || !self.credits.are_empty();
         let mut columns =
             FileColumns::open(file, self.question, &self.plan, &mut self.currencies, needs_positions)?;
+        columns.open_segments(file, &mut self.segments, &self.segment_plan)?;
+        self.segments.check_memory(limits)?;
         while columns.next_block()? {
             limits.check_time()?;
             for row in 0..columns.reader.len() {
@@ -162,10 +180,10 @@ impl<'q> PartReader<'q> {
 
     /// Returns whether the event can be before a first exposure that counts.
     fn is_activity(&self, event: Row) -> bool {
-        self.before_from_ms.is_some_and(|from_ms| event.time_ms() >= from_ms)
+        self.activity_from_ms.is_some_and(|from_ms| event.time_ms() >= from_ms)
     }
 
-    /// Adds the event if it is an exposure. Adds every event if a filter selects visits, or if `is_activity` is true.
+    /// Adds the event if it is an exposure. Adds every event if visits matter, or if `is_activity` is true.
     fn add_event(
         &mut self,
         columns: &mut FileColumns,
@@ -180,7 +198,7 @@ impl<'q> PartReader<'q> {
         self.count_other(TextColumn::Experiments, is_kind && columns.arms.code(row) == CODE_OTHER as usize);
         // The arm gets a number even if the visitor is in another part. So the arms have the same numbers in all parts.
         let arm = (has_arm && is_kind).then(|| columns.arm(row, self.question.key(), &mut self.arms));
-        let in_visit = self.question.filters.select_visits();
+        let in_visit = self.question.needs_visits();
         if arm.is_none() && !in_visit && !is_activity {
             return;
         }
@@ -188,7 +206,27 @@ impl<'q> PartReader<'q> {
             self.activity.add_exposure(event.time_ms());
         }
         let flags = event.flags() | if in_visit { VISIT } else { 0 } | arm.map_or(0, |_| EXPOSURE);
-        self.push(visitor, arm.map_or(0, ArmNumber::to_bits), event.time_ms(), flags);
+        self.push(
+            visitor,
+            arm.map_or_else(|| self.source(columns, row), ArmNumber::to_bits),
+            event.time_ms(),
+            flags,
+        );
+        if let Some(segments) = columns.segments().filter(|_| arm.is_some()) {
+            let values = segments.values(row, &self.segment_plan, &mut self.segment_other);
+            if self.push(visitor, self.segments.next_index(), event.time_ms(), SEGMENTED) {
+                self.segments.push(values);
+            }
+        }
+    }
+
+    /// Returns the number of the source of a row, or 0 if the result is not divided by sources.
+    fn source(&self, columns: &FileColumns, row: usize) -> u32 {
+        let index = self.segments.index_of(Dimension::Source);
+        let source = index.zip(columns.segments());
+        source.map_or(0, |(index, segments)| {
+            segments.value(index, row, &self.segment_plan, &mut [0; TextColumn::COUNT])
+        })
     }
 
     /// Adds a row if the event reaches a goal. Returns true if it does.
@@ -246,9 +284,15 @@ impl<'q> PartReader<'q> {
         self.other[column as usize] += u64::from(is_other);
     }
 
+    /// Returns, for each text column that the question needs, the number of rows in the range whose text is `(other)`.
+    pub(super) fn other_row_counts(&self) -> [u64; TextColumn::COUNT] {
+        // A filter counts the rows of a column of which a dimension counts the exposures.
+        std::array::from_fn(|column| self.other[column].max(self.segment_other[column]))
+    }
+
     fn memory_bytes(&self) -> u64 {
         let goals = self.goals.len() * size_of::<RowGoal>();
-        self.rows.memory_bytes() + goals as u64
+        self.rows.memory_bytes() + goals as u64 + self.segments.memory_bytes()
     }
 
     /// Returns the factor by which the number of parts must grow. The factor is at least 2. Returns `None` if the part
@@ -260,8 +304,8 @@ impl<'q> PartReader<'q> {
         self.is_full.then(|| u64::try_from(factor).unwrap_or(u64::MAX).max(2))
     }
 
-    /// Returns the arms and the currencies, so that the next part continues with the same numbers.
-    pub(super) fn into_numbers(self) -> (Arms, Currencies) {
-        (self.arms, self.currencies)
+    /// Returns the arms, the currencies and the values of dimensions, so that the next part continues with the same numbers.
+    pub(super) fn into_numbers(self) -> (Arms, Currencies, PartSegments) {
+        (self.arms, self.currencies, self.segments.for_next_part())
     }
 }

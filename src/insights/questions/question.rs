@@ -122,6 +122,18 @@ pub struct Filters {
 }
 
 impl Filters {
+    /// No filter.
+    pub(crate) const NONE: Self = Self {
+        page: Vec::new(),
+        source: Vec::new(),
+        campaign: Vec::new(),
+        country: Vec::new(),
+        device: Vec::new(),
+        language: Vec::new(),
+        event: Vec::new(),
+        variant: Vec::new(),
+    };
+
     /// Adds a value to the filter with this name. Returns false if no filter has this name. Normalizes the path of a
     /// page in the same way as the server normalizes the paths of page events.
     ///

@@ -17,7 +17,7 @@ pub(crate) const SOURCE_HIT: u16 = 1 << 6;
 /// If this is the first page event of a visit, the filter `campaign` accepts the visit.
 pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
 
-// Questions about experiments use the bits 8, 9 and 10 for their own flags.
+// Questions about experiments use the bits 8, 9, 10 and 14 for their own flags.
 
 /// The event begins or extends a visit. An event without this flag can be in a visit, but does not extend the visit.
 pub(crate) const OF_VISIT: u16 = 1 << 11;

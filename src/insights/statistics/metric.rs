@@ -108,6 +108,11 @@ pub struct ArmSummary {
     pub interval: Option<Interval>,
 }
 
+impl ArmSummary {
+    /// The summary of an arm without visitors.
+    pub(crate) const NONE: Self = Self { mean: None, interval: None };
+}
+
 /// The comparison of an arm with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {

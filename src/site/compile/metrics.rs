@@ -1,13 +1,16 @@
 //! The metrics of experiments: their syntax, and one definition per key, even if several zones give parts of it.
 
 use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
-use crate::site::experiment_metrics::{Cap, Goal, is_margin, parse_window_ms};
+use crate::site::experiment_metrics::{
+    Cap, Dimension, Goal, SEGMENTS_MAX, are_segments, is_margin, parse_window_ms,
+};
 use crate::site::goals::PropertyPath;
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::types::{self, AuthoredCap, Experiment, Guardrail};
 
 const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
+const _: () = assert!(SEGMENTS_MAX == 4, "the schema of `segments` has the same number");
 const _: () = assert!(SEED_CHARS_MAX == 256, "the schema of `seed` has the same number");
 
 /// A member of the first zone that gives it.
@@ -29,6 +32,7 @@ pub(super) struct CollectedMetrics<'s> {
     guardrails: FirstMember<'s, Vec<Guardrail>>,
     planned: FirstMember<'s, u64>,
     window: FirstMember<'s, String>,
+    segments: FirstMember<'s, Vec<Dimension>>,
 }
 
 /// The zone whose metrics are added, and the sink for its errors.
@@ -77,6 +81,11 @@ impl Zone<'_, '_> {
             let expected = "a whole number of s, m, h or d, such as \"14d\"".to_owned();
             self.report("window", "invalid window", expected, format!("{window:?}"));
         }
+        if let Some(segments) = experiment.segments.as_ref().filter(|segments| !are_segments(segments)) {
+            let expected = format!("at most {SEGMENTS_MAX} different names");
+            let names: Vec<&str> = segments.iter().map(|dimension| dimension.name()).collect();
+            self.report("segments", "invalid segments", expected, names.join(", "));
+        }
     }
 
     /// Keeps the first value of a member, and reports another one.
@@ -122,6 +131,8 @@ impl<'s> CollectedMetrics<'s> {
         zone.agree("guardrails", &mut self.guardrails, guardrails.map(|rails| (file, rails)));
         zone.agree("planned", &mut self.planned, experiment.planned.as_ref().map(|planned| (file, planned)));
         zone.agree("window", &mut self.window, experiment.window.as_ref().map(|window| (file, window)));
+        let segments = experiment.segments.as_ref();
+        zone.agree("segments", &mut self.segments, segments.map(|segments| (file, segments)));
     }
 
     /// Reports a cap or a currency without a value, and a value without an event whose values could be added up. `goals` are
@@ -159,6 +170,7 @@ impl<'s> CollectedMetrics<'s> {
 
     pub(super) fn compile(&self) -> format::Metrics {
         let guardrails = self.guardrails.into_iter().flat_map(|(_, rails)| rails);
+        let segments = self.segments.into_iter().flat_map(|(_, segments)| segments);
         format::Metrics {
             goal: self.goal.map(|(_, goal)| goal.clone()),
             value: self.value.map(|(_, value)| value.to_string()),
@@ -167,6 +179,7 @@ impl<'s> CollectedMetrics<'s> {
             guardrails: guardrails.map(compile_guardrail).collect(),
             planned: self.planned.map(|(_, planned)| *planned),
             window: self.window.map(|(_, window)| window.clone()),
+            segments: segments.map(|dimension| dimension.name().to_owned()).collect(),
         }
     }
 }

@@ -116,6 +116,8 @@ pub struct Metrics {
     pub planned: Option<u64>,
     /// The time after the first exposure in which a goal counts. `None` for no limit.
     pub window: Option<String>,
+    /// The names of the dimensions by which the result is divided too, at most 4.
+    pub segments: Vec<String>,
 }
 
 /// A goal that must not get worse.

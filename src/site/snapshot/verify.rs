@@ -18,7 +18,9 @@ use crate::limits::{
     IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RAMP_STEPS_MAX,
     SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
-use crate::site::experiment_metrics::{Cap, Goal, is_margin, is_planned, parse_window_ms};
+use crate::site::experiment_metrics::{
+    Cap, Dimension, Goal, are_segments, is_margin, is_planned, parse_window_ms,
+};
 use crate::site::goals::{PropertyPath, SiteGoals};
 use crate::site::profile_fields::field_paths;
 
@@ -185,6 +187,8 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
     let is_guardrail =
         |rail: &ArchivedGuardrail| Goal::parse(&rail.goal).is_some() && is_margin(rail.margin.to_native());
     let is_value = |value: &str| is_property(value) && matches!(goal, Some(Some(Goal::Event(_))));
+    let segments: Option<Vec<Dimension>> =
+        metrics.segments.iter().map(|name| Dimension::parse(name)).collect();
     if goal == Some(None)
         || !metrics.value.as_ref().is_none_or(|value| is_value(value))
         || !metrics.currency.as_ref().is_none_or(|currency| is_property(currency) && metrics.value.is_some())
@@ -193,6 +197,7 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         || !metrics.guardrails.iter().all(is_guardrail)
         || !metrics.planned.as_ref().is_none_or(|planned| is_planned(planned.to_native()))
         || metrics.window.as_ref().is_some_and(|window| parse_window_ms(window).is_none())
+        || !segments.is_some_and(|segments| are_segments(&segments))
     {
         return Err("the metrics of an experiment are malformed");
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Number;
 
 use super::goal::PropertyName;
+use crate::site::experiment_metrics::Dimension;
 use crate::site::goals::PropertyPath;
 use crate::site::source::pattern::Name;
 
@@ -69,6 +70,13 @@ pub struct Experiment {
     /// The time after a visitor's first exposure in which a goal counts, such as `14d`: a whole number of `s`, `m`, `h`
     /// or `d`. Default: no limit.
     pub window: Option<String>,
+    /// The properties of visitors by which the result is divided too, each once: `device`, `country`, `source`, `language`, or
+    /// `new`, which tells visitors without an earlier event from the others.
+    #[schemars(
+        with = "Option<Vec<String>>",
+        extend("maxItems" = 4, "items" = { "enum": ["device", "country", "source", "language", "new"] })
+    )]
+    pub segments: Option<Vec<Dimension>>,
 }
 
 /// A goal that must not get worse.
