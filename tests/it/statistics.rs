@@ -5,6 +5,7 @@ mod cuped;
 mod metrics;
 mod properties;
 mod ramped;
+mod segments;
 mod simulated;
 
 use parallax::testing::insights::statistics::difference::{Method, PLANNED_DEFAULT};

@@ -4,10 +4,11 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::activity::Activity;
+use super::arm_count::ArmCount;
 use super::comparison::{
     ComparedMetric, ComparedSegment, baseline, compare_arms, compare_segments, withhold_verdicts,
 };
-use super::count::{ArmCount, ExperimentCount, count_experiment};
+use super::count::{ExperimentCount, count_experiment};
 use super::decision::{Decision, Facts, decide};
 use super::known::KnownExperiment;
 use super::metric_answer::{metric_json, metric_lines};

@@ -1,6 +1,7 @@
 //! Compares the arms of an experiment in each metric.
 
-use super::count::{ArmCount, ExperimentCount};
+use super::arm_count::ArmCount;
+use super::count::ExperimentCount;
 use super::metrics::{Metric, Role};
 use super::question::ExperimentQuestion;
 use super::segments::DimensionCount;
@@ -8,7 +9,7 @@ use super::sums::MetricSums;
 use crate::insights::questions::limits::{Limits, ScanError};
 use crate::insights::statistics::cuped::CupedSums;
 use crate::insights::statistics::difference::Method;
-use crate::insights::statistics::many::benjamini_hochberg;
+use crate::insights::statistics::many::{benjamini_hochberg, e_benjamini_hochberg};
 use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,
     compare, summarize,
@@ -124,11 +125,9 @@ fn compare_metrics(
 
 /// Compares the arms in each segment of a dimension. The results are in the order of the dimensions and of their segments.
 ///
-/// The p-values of goals and values in all segments are adjusted together. A comparison that is too early counts as one with the
-/// p-value 1. With the anytime-valid method, each p-value is 1 divided by an e-value of the present look. So the adjustment is
-/// the e-BH procedure (Wang and Ramdas 2022): at most `alpha` of the verdicts are expected to be false at any look, whatever
-/// the dependence of the segments. With the fixed method there is no such bound, so there is no verdict. A guardrail has none
-/// either, because its margin has no p-value.
+/// The p-values of goals and values in all segments are adjusted together. With the anytime-valid method, each p-value is 1
+/// divided by an e-value of the present look. So at most `alpha` of the verdicts are expected to be false at any look. With the
+/// fixed method there is no such bound, so there is no verdict. A guardrail has none either, because its margin has no p-value.
 ///
 /// # Errors
 /// Returns an error if the time is over.
@@ -149,12 +148,11 @@ pub(super) fn compare_segments(
     };
     let judged = results.iter().flatten().flat_map(|results| question.metrics.iter().zip(results));
     let judged = judged.filter(|(metric, _)| is_judged(metric)).flat_map(|(_, result)| &result.against);
-    let p_values: Vec<_> = judged.map(|comparison| Some(comparison.p.unwrap_or(1.0))).collect();
-    let mut adjusted = benjamini_hochberg(&p_values).into_iter();
+    let p_values: Vec<_> = judged.map(|comparison| comparison.p).collect();
+    let mut adjusted = e_benjamini_hochberg(&p_values).into_iter();
     let mut judge = |(metric, result): (&Metric, MetricResult)| {
         let against = result.against.iter().map(|comparison| {
             let p_adjusted = if is_judged(metric) { adjusted.next().flatten() } else { None };
-            let p_adjusted = comparison.p.and(p_adjusted);
             let verdict = is_judged(metric).then(|| verdict(metric, comparison, p_adjusted, question.alpha));
             ComparedArm { comparison: *comparison, p_adjusted, verdict }
         });

@@ -5,6 +5,7 @@
 //! counted separately.
 
 use super::activity::Activity;
+use super::arm_count::{ArmCount, named_arms};
 use super::arms::{ArmNumber, Arms, HOLDOUT_NUMBER};
 use super::cap::CapSearch;
 use super::metrics::Metric;
@@ -26,23 +27,6 @@ use crate::insights::questions::question::QuestionError;
 use crate::insights::questions::row::{REJECTED, Row};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::visits::{Selection, visit_around};
-
-/// The visitors of an arm.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct ArmCount {
-    pub key: String,
-    pub exposed: u64,
-    /// The exposed visitors by the coverage at their first exposure: an index into the coverages of the first phase of the range.
-    pub exposed_at: Vec<u64>,
-    /// The exposed visitors with an error event since the exposure.
-    pub errors: u64,
-    /// The sums of each metric.
-    pub sums: Vec<MetricSums>,
-    /// For each bucket, the number of visitors whose first exposure is in the bucket.
-    pub series: Vec<u64>,
-    /// The time of the earliest exposure, in milliseconds.
-    pub first_ms: Option<i64>,
-}
 
 /// The visitors of an experiment, and the sums of each metric.
 #[derive(Debug, Default)]
@@ -104,20 +88,20 @@ pub(crate) fn count_experiment(
     Ok(count)
 }
 
-/// Counts all parts, at first few and then more. `listed` has the values that the segments of each dimension have. Without
-/// it, the count chooses them.
+/// Counts all parts, at first few and then more. The segments have the values in
+/// `listed_dimensions`. If it is empty, the count chooses the values.
 fn count_once(
     columns: &[&Columns],
     question: &ExperimentQuestion,
     site: &SiteFacts,
     limits: &Limits<'_>,
     mut search: CapSearch,
-    listed: &[DimensionCount],
+    listed_dimensions: &[DimensionCount],
 ) -> Result<ExperimentCount, ScanError> {
     let mut part_count = 1;
     while part_count <= PARTS_MAX {
         search.clear();
-        let counter = Counter::new(question, site, &mut search, listed);
+        let counter = Counter::new(question, site, &mut search, listed_dimensions);
         match count_in_parts(columns, question, site, limits, part_count, counter)? {
             CountOutcome::Complete(count) => return Ok(*count),
             CountOutcome::TooFewParts { factor } => part_count = part_count.saturating_mul(factor),
@@ -206,7 +190,7 @@ fn check_key(question: &ExperimentQuestion, site_id: &str, has_event: bool) -> R
     Err(ScanError::Refused(QuestionError::invalid("key", expected, question.key())))
 }
 
-/// What the rows of a part refer to.
+/// The goals and the exposures of a part. Its rows have their indices.
 #[derive(Clone, Copy)]
 struct PartFacts<'r> {
     goals: &'r [RowGoal],
@@ -233,10 +217,10 @@ impl<'q> Counter<'q> {
         question: &'q ExperimentQuestion,
         site: &SiteFacts,
         search: &'q mut CapSearch,
-        listed: &[DimensionCount],
+        listed_dimensions: &[DimensionCount],
     ) -> Self {
         let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
-        let dimensions = listed.to_vec();
+        let dimensions = listed_dimensions.to_vec();
         let count = ExperimentCount { buckets, dimensions, ..ExperimentCount::default() };
         let values = ValueCounts::new(question.dimensions.len());
         let selection = Selection::new(&question.filters);
@@ -381,17 +365,4 @@ impl<'q> Counter<'q> {
         count.cap_units = cap_units;
         count
     }
-}
-
-/// Returns the counts with the keys of their arms. The known arms are in their order, and the others in that of their keys.
-fn named_arms(arms: &Arms, mut counts: Vec<ArmCount>, metric_count: usize) -> Vec<ArmCount> {
-    counts.resize_with(arms.names().len(), ArmCount::default);
-    let named = arms.names().iter().zip(counts).map(|(key, arm)| {
-        let mut arm = ArmCount { key: key.clone(), ..arm };
-        arm.sums.resize(metric_count, MetricSums::default());
-        arm
-    });
-    let mut named: Vec<ArmCount> = named.collect();
-    named[arms.known()..].sort_by(|a, b| a.key.cmp(&b.key));
-    named
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::arm_count::ArmCount;
 use super::comparison::{ComparedArm, ComparedMetric};
-use super::count::{ArmCount, ExperimentCount};
+use super::count::ExperimentCount;
 use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::sums::MetricSums;

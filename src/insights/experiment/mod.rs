@@ -7,6 +7,7 @@
 
 mod activity;
 mod answer;
+mod arm_count;
 mod arms;
 mod cap;
 mod comparison;

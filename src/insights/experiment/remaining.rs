@@ -1,8 +1,9 @@
 //! Estimates the number of days until an experiment has enough visitors. There are enough visitors if the experiment
 //! can find the smallest interesting change of its goal.
 
+use super::arm_count::ArmCount;
 use super::comparison::baseline;
-use super::count::{ArmCount, ExperimentCount};
+use super::count::ExperimentCount;
 use super::metrics::Role;
 use super::question::ExperimentQuestion;
 use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};

@@ -155,7 +155,7 @@ impl FileSegments {
     }
 }
 
-/// Returns the plan that reads the values of dimensions, whatever the filters of the question accept.
+/// Returns the plan that reads the values of dimensions. It has no filters.
 pub(super) fn plan_of_values<'q>(site: &'q SiteFacts, range: &Range<i64>, includes_bots: bool) -> Plan<'q> {
     Plan { window: i64::MIN..i64::MAX, ..Plan::new(site, range, includes_bots, &NO_FILTERS) }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::count::ArmCount;
+use super::arm_count::ArmCount;
 use super::read::{EXPOSURE, VISIT};
 use super::segment_reader::{PartSegments, SEGMENTED};
 use super::sums::MetricSums;

@@ -13,6 +13,15 @@ pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     })
 }
 
+/// Adjusts p-values that are 1 divided by an e-value (the e-BH procedure of Wang and Ramdas 2022). A p-value of `None` counts as
+/// one of 1, and stays `None`. Each adjusted p-value below `alpha` is a discovery. At most `alpha` of the discoveries are
+/// expected to be false, also if the p-values depend on each other.
+pub fn e_benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let counted: Vec<_> = p_values.iter().map(|p| p.or(Some(1.0))).collect();
+    let adjusted = benjamini_hochberg(&counted);
+    p_values.iter().zip(adjusted).map(|(p, adjusted)| p.and(adjusted)).collect()
+}
+
 /// Adjusts the p-values by the method of Holm (1979). Keeps the order of the p-values. A p-value of `None` stays
 /// `None`.
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {

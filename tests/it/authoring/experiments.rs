@@ -199,7 +199,10 @@ fn valid_metrics_have_no_diagnostics() {
         json!({ "guardrails": [{ "goal": "a", "margin": 1 }, { "goal": "b", "margin": 1e-9 }] }),
         json!({ "seed": "é".repeat(SEED_CHARS_MAX - 1) }),
         json!({ "seed": "é".repeat(SEED_CHARS_MAX) }),
-        json!({ "goal": null, "value": null, "planned": null, "window": null, "guardrails": null }),
+        json!({ "segments": [] }),
+        json!({ "segments": ["device", "country", "source"] }),
+        json!({ "segments": ["new", "language", "source", "country"] }),
+        json!({ "goal": null, "value": null, "planned": null, "window": null, "guardrails": null, "segments": null }),
     ] {
         assert_eq!(titles(&[measured(metrics.clone())]), [""; 0], "{metrics}");
     }
@@ -261,6 +264,32 @@ fn each_invalid_metric_is_reported_at_its_place() {
             "/value",
             "an event as `goal`, because its property is added up",
             "\"page:/\"",
+        ),
+    ] {
+        assert_reported(&metrics, pointer, expected, actual);
+    }
+}
+
+#[test]
+fn invalid_segments_are_reported_at_their_place() {
+    for (metrics, pointer, expected, actual) in [
+        (
+            json!({ "segments": ["new", "language", "source", "country", "device"] }),
+            "/segments",
+            "up to 4 elements",
+            "an array of 5 elements",
+        ),
+        (
+            json!({ "segments": ["new", "device", "new"] }),
+            "/segments",
+            "at most 4 different names",
+            "new, device, new",
+        ),
+        (
+            json!({ "segments": ["browser"] }),
+            "/segments/0",
+            "one of `device`, `country`, `source`, `language`, `new`",
+            "the string \"browser\"",
         ),
     ] {
         assert_reported(&metrics, pointer, expected, actual);
@@ -367,6 +396,7 @@ fn each_zone_of_an_experiment_may_give_a_part_of_its_metrics_and_all_must_agree(
         ("guardrails", rails(1), rails(2)),
         ("planned", json!(10), json!(11)),
         ("window", json!("1d"), json!("24h")),
+        ("segments", json!(["new"]), json!(["device"])),
     ] {
         let zone = |value: &Value| {
             let mut zone = measured(json!({ "goal": "a", "value": "properties.revenue" }));

@@ -217,3 +217,45 @@ fn texts_beyond_the_dictionaries_are_reported() {
     let answer = ask_columns(&columns(&events, 100_000), &question, MEMORY_BYTES).expect("an answer");
     assert_eq!(answer["other"], json!({"site": 1}));
 }
+
+#[test]
+fn the_twenty_values_with_the_most_visitors_are_listed_and_the_others_are_one_segment() {
+    for (values, listed, others) in [(19, 19, None), (20, 20, None), (21, 20, Some(1)), (23, 20, Some(3))] {
+        // The value `s0` has the most visitors. Of the others, which have one each, the first ones by their texts are listed.
+        let visitor = |number: usize| Event {
+            touch: [Some(leak(format!("s{:02}", number.saturating_sub(3)))), None, None],
+            ..exposure(leak(format!("v{number}")), 1, ["cta:default", "cta:b"][number % 2])
+        };
+        let events: Vec<Event> = (0..values + 3).map(visitor).collect();
+        let answer = ask(&events, "by=segment:source&goal=Order Placed", MEMORY_BYTES).expect("an answer");
+        let [source] = &answer["segments"].as_array().expect("segments")[..] else { panic!("one dimension") };
+        let names: Vec<&str> = source["values"]
+            .as_array()
+            .expect("values")
+            .iter()
+            .filter_map(|one| one["value"].as_str())
+            .collect();
+        let expected: Vec<String> = (0..listed).map(|number| format!("s{number:02}")).collect();
+        assert_eq!(names, expected);
+        assert_eq!(source["values"][0]["exposed"], 4);
+        assert_eq!(source["others"]["values"].as_u64(), others);
+        assert_eq!(source["others"]["exposed"].as_u64(), others);
+        let per_part = ask(&events, "by=segment:source&goal=Order Placed", 2_000).expect("an answer");
+        assert_eq!(per_part["segments"], answer["segments"], "a small memory gives the same segments");
+    }
+}
+
+#[test]
+fn values_of_segments_that_take_more_than_their_memory_are_too_large() {
+    // A value takes 160 bytes and its text.
+    let visitor = |number: usize| Event {
+        touch: [Some(leak(format!("{number:0840}"))), None, None],
+        ..exposure(leak(format!("v{number}")), 1, "cta:b")
+    };
+    let events: Vec<Event> = (0..1_049).map(visitor).collect();
+    // The value `(direct)` takes 168 bytes.
+    let [below, above] = [1_048, 1_049].map(|count| ask(&events[..count], "by=segment:source", 1_000_000));
+    let below = below.expect("an answer");
+    assert_eq!(below["segments"][0]["others"]["values"], 1_028);
+    assert!(matches!(above, Err(ScanError::TooLarge)));
+}

@@ -61,6 +61,9 @@ fn any_query() -> impl Strategy<Value = String> {
         "cap=p50",
         "cap=p75.5",
         "by=hour",
+        "by=segment:country",
+        "by=segment:source",
+        "by=segment:new",
         "more=page:/a",
         "more=Viewed",
         "more=event:screen",
@@ -139,16 +142,36 @@ impl<'e> Naive<'e> {
         let accepts = |filter: &[String], text: Option<&str>| {
             filter.is_empty() || text.is_some_and(|text| filter.iter().any(|value| value == text))
         };
-        let page_event =
-            self.visit_of(own, first).into_iter().find(|at| self.events[*at].kind == RecordKind::Page);
-        let of_visit = page_event.map(|at| self.events[at].touch[0].unwrap_or("(direct)"));
-        accepts(page, event.path) && accepts(country, event.country) && accepts(source, of_visit)
+        accepts(page, event.path)
+            && accepts(country, event.country)
+            && accepts(source, self.source(own, first))
+    }
+
+    /// Returns the source of the visit of an event.
+    fn source(&self, own: &[usize], first: usize) -> Option<&'static str> {
+        let page = self.visit_of(own, first).into_iter().find(|at| self.events[*at].kind == RecordKind::Page);
+        page.map(|at| self.events[at].touch[0].unwrap_or("(direct)"))
+    }
+
+    /// Returns the segment of each dimension, such as `country DE`.
+    fn segments(&self, own: &[usize], first: usize) -> [String; 3] {
+        let exposure = own[first];
+        let is_earlier = |at: &usize| {
+            let event = self.events[*at];
+            *at < exposure
+                && event.time_ms < self.events[exposure].time_ms
+                && matches!(event.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen)
+        };
+        let new = if own.iter().any(is_earlier) { "returning" } else { "new" };
+        let country = self.events[exposure].country;
+        [("country", country), ("source", self.source(own, first)), ("new", Some(new))]
+            .map(|(dimension, value)| format!("{dimension} {}", value.unwrap_or("null")))
     }
 
     /// Returns the number of exposed visitors by arm, and of `both` and `earlier`, and the sums of each metric by arm.
     fn count(&self, metrics: &[(String, bool)]) -> (BTreeMap<&'static str, u64>, BTreeMap<String, Value>) {
         let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
-        let (mut counted, mut before) = (Vec::new(), Vec::new());
+        let (mut counted, mut before, mut segments) = (Vec::new(), Vec::new(), Vec::new());
         let visitors: std::collections::BTreeSet<String> = self.visitors.iter().flatten().cloned().collect();
         for visitor in visitors {
             let own = self.of_visitor(&visitor);
@@ -172,14 +195,14 @@ impl<'e> Naive<'e> {
             *counts.entry(arm).or_default() += 1;
             for (number, (goal, is_value)) in metrics.iter().enumerate() {
                 counted.push((number, arm, self.sums(&visitor, first_ms, goal, *is_value)));
+                segments.push(self.segments(&own, first));
                 before.push(self.before(&visitor, own[first], goal, *is_value));
             }
         }
         let cap = self.cap(&counted);
-        for ((number, arm, [visitors, converted, value, ignored]), [earlier, active]) in
-            counted.into_iter().zip(before)
+        for (((number, arm, [visitors, converted, value, ignored]), [earlier, active]), segments) in
+            counted.into_iter().zip(before).zip(segments)
         {
-            let sum = sums.entry(format!("{number} {arm}")).or_insert_with(|| [0_i64; 10]);
             let is_value = metrics[number].1;
             let (y, x) = if is_value { (value.min(cap), earlier.min(cap)) } else { (converted, earlier) };
             let added = [
@@ -194,7 +217,11 @@ impl<'e> Naive<'e> {
                 x * y,
                 y * active,
             ];
-            sum.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
+            let of_segments = segments.iter().map(|segment| format!("{segment} {number} {arm}"));
+            for key in of_segments.chain([format!("{number} {arm}")]) {
+                let sum = sums.entry(key).or_insert_with(|| [0_i64; 10]);
+                sum.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
+            }
         }
         (counts, sums.into_iter().map(|(key, sums)| (key, json!(sums))).collect())
     }
@@ -262,6 +289,26 @@ fn reaches(event: &Event, goal: &str) -> bool {
     }
 }
 
+/// Returns the sums of an arm in the order of the naive count.
+fn sums_of(arm: &Value) -> Value {
+    let whole = |sum: &Value| json!(sum.as_f64().expect("a sum") as i64);
+    let before = &arm["before"];
+    let of_before = ["sum", "sumOfSquares", "sumOfProducts", "sumOfActive"].map(|name| whole(&before[name]));
+    let [sum, squares, products, of_active] = of_before;
+    json!([
+        arm["n"],
+        arm["converted"],
+        whole(&arm["sum"]),
+        arm["ignoredAmounts"],
+        arm["capped"],
+        before["active"],
+        sum,
+        squares,
+        products,
+        of_active,
+    ])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -297,15 +344,26 @@ proptest! {
                 let arm = if arm["key"] == "~" { &metric["holdout"] } else { arm };
                 let key = arm["key"].as_str().unwrap_or("~");
                 let expected = sums.get(&format!("{number} {key}")).cloned().unwrap_or(json!([0_i64; 10].to_vec()));
-                let whole = |sum: &Value| json!(sum.as_f64().expect("a sum") as i64);
-                let before = &arm["before"];
-                let [sum, squares, products, of_active] = ["sum", "sumOfSquares", "sumOfProducts", "sumOfActive"].map(|name| whole(&before[name]));
-                let found = json!([arm["n"], arm["converted"], whole(&arm["sum"]), arm["ignoredAmounts"], arm["capped"],
-                    before["active"], sum, squares, products, of_active]);
-                prop_assert_eq!(found, expected, "{} {}", key, query);
+                prop_assert_eq!(sums_of(arm), expected, "{} {}", key, query);
                 ignored += arm["ignoredAmounts"].as_u64().expect("a number");
             }
             prop_assert_eq!(&metric["ignoredAmounts"], &json!(ignored));
+        }
+        for dimension in answer["segments"].as_array().expect("segments") {
+            let name = dimension["segment"].as_str().expect("a name");
+            let mut found = BTreeMap::new();
+            for segment in dimension["values"].as_array().expect("values") {
+                let value = segment["value"].as_str().unwrap_or("null");
+                for (number, metric) in segment["metrics"].as_array().expect("metrics").iter().enumerate() {
+                    for arm in metric["arms"].as_array().expect("arms").iter().filter(|arm| arm["n"] != 0) {
+                        let key = arm["key"].as_str().expect("a key");
+                        found.insert(format!("{name} {value} {number} {key}"), sums_of(arm));
+                    }
+                }
+            }
+            let prefix = format!("{name} ");
+            let expected = sums.iter().filter(|(key, _)| key.starts_with(&prefix) && !key.ends_with('~'));
+            prop_assert_eq!(found, expected.map(|(key, sums)| (key.clone(), sums.clone())).collect(), "{}", query);
         }
     }
 }

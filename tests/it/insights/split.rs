@@ -45,6 +45,7 @@ pub(super) fn known(phases: Vec<Phase>) -> KnownExperiment {
         guardrails: vec![guardrail],
         planned: Some(20_000),
         window: Some("14d".to_owned()),
+        segments: Vec::new(),
     };
     let published = PublishedExperiment { definition: halves(0), from_ms: None, winner: None, metrics };
     KnownExperiment {

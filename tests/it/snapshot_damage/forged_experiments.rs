@@ -150,8 +150,9 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         site
     };
     let text = |text: &str| Some(text.to_owned());
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let rail = |goal: &str, margin| Guardrail { goal: goal.to_owned(), margin, lower_is_better: true };
-    let valid: [&dyn Fn(&mut Metrics); 11] = [
+    let valid: [&dyn Fn(&mut Metrics); 12] = [
         &|metrics| metrics.goal = text("Order Placed"),
         &|metrics| metrics.goal = text("page:/thanks"),
         &|metrics| (metrics.goal, metrics.value) = (text("event:page:x"), text("properties.revenue")),
@@ -168,11 +169,12 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         &|metrics| metrics.planned = Some(1 << 53),
         &|metrics| metrics.window = text("1s"),
         &|metrics| metrics.window = text("14d"),
+        &|metrics| metrics.segments = names(&["new", "device", "country", "source"]),
     ];
     for change in valid {
         request_everything(open_site(&with(change)).expect("the snapshot opens"));
     }
-    let forged: [&dyn Fn(&mut Metrics); 20] = [
+    let forged: [&dyn Fn(&mut Metrics); 23] = [
         &|metrics| metrics.goal = text(""),
         &|metrics| metrics.goal = text("event:"),
         &|metrics| metrics.goal = text("page:thanks"),
@@ -195,6 +197,9 @@ fn malformed_metrics_of_an_experiment_are_refused() {
         &|metrics| metrics.planned = Some((1 << 53) + 1),
         &|metrics| metrics.window = text("0d"),
         &|metrics| metrics.window = text("14 days"),
+        &|metrics| metrics.segments = names(&["new", "device", "country", "source", "language"]),
+        &|metrics| metrics.segments = names(&["new", "new"]),
+        &|metrics| metrics.segments = names(&["browser"]),
     ];
     for change in forged {
         assert_refused(
