@@ -55,10 +55,13 @@ mod erased;
 // Processes that are killed while column files are built and while visitors are erased, and erasures under load.
 mod killed;
 
-use parallax::testing::insights::VisitorKey;
+use std::sync::Arc;
+
+use parallax::testing::insights::{ColumnBuilder, Columns, SitesGoals, VisitorKey};
 use parallax::testing::record::{
     Code, Device, FoldInputBuilder, Record, RecordContext, RecordKind, UserAgentInfo,
 };
+use parallax::testing::site::goals::SiteGoals;
 
 const KEY: VisitorKey = VisitorKey([7; 16]);
 
@@ -133,4 +136,28 @@ impl Event {
             ..Record::new(self.kind)
         })
     }
+}
+
+/// Returns the columns of the events, in files of these lengths.
+fn columns(events: &[Event], lengths: &[usize]) -> Vec<Columns> {
+    columns_with_goals(&SiteGoals::default(), events, lengths)
+}
+
+/// Returns the columns of the events with the goals of the site `acme`, in files of these lengths.
+fn columns_with_goals(goals: &SiteGoals, events: &[Event], lengths: &[usize]) -> Vec<Columns> {
+    let mut of_sites = SitesGoals::default();
+    if !goals.all().is_empty() {
+        of_sites.add("acme", goals.clone());
+    }
+    let goals = Arc::new(of_sites);
+    let (mut files, mut rest, mut seq) = (Vec::new(), events, 1);
+    for length in lengths.iter().copied().chain([usize::MAX]) {
+        let (of_file, after) = rest.split_at(length.min(rest.len()));
+        let mut builder = ColumnBuilder::new(seq, KEY).with_goals(Arc::clone(&goals));
+        of_file.iter().for_each(|event| event.with_record(|record| builder.add(record)));
+        seq += of_file.len() as u64;
+        files.push(Columns::from_bytes(builder.to_bytes(seq - 1)).expect("an intact file"));
+        rest = after;
+    }
+    files
 }

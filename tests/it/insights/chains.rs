@@ -3,14 +3,13 @@
 use serde_json::Value;
 
 use parallax::testing::insights::{
-    Columns, CountedLog, EngagementQuestion, FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, Query,
-    RetentionQuestion, ScanError, answer_over,
+    EngagementQuestion, FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, RetentionQuestion, ScanError,
 };
 use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
-use super::journeys::ask;
-use super::oracle::{MINUTE_MS, NOW_MS, START_MS, columns, site};
+use super::journeys::{answer, ask};
+use super::oracle::{MINUTE_MS, NOW_MS, START_MS, site};
 
 /// Returns a page event of a visitor some minutes after the start.
 fn page(path: &'static str, minute: i64) -> Event {
@@ -86,8 +85,6 @@ fn a_question_about_journeys_ends_when_its_time_is_over() {
         RetentionQuestion::parse(&[], &zone, NOW_MS, &SiteGoals::default()).expect("valid parameters");
     let paths = PathsQuestion::parse(&[("page", "/")], &zone, NOW_MS).expect("valid parameters");
     let engagement = EngagementQuestion::parse(&[], &zone, NOW_MS).expect("valid parameters");
-    let files = columns(&[page("/", 0)], &[]);
-    let files: Vec<&Columns> = files.iter().collect();
     for question in [
         JourneyQuestion::Funnel(funnel),
         JourneyQuestion::Retention(retention),
@@ -95,8 +92,7 @@ fn a_question_about_journeys_ends_when_its_time_is_over() {
         JourneyQuestion::Engagement(engagement),
     ] {
         let limits = Limits { memory_bytes: 1 << 30, is_over: &|| true };
-        let query = Query::Journey(question);
-        let answer = answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, &limits);
-        assert!(matches!(answer, Err(ScanError::TooExpensive)), "{query:?}");
+        let answer = answer(&question, &[page("/", 0)], &limits);
+        assert!(matches!(answer, Err(ScanError::TooExpensive)), "{question:?}");
     }
 }

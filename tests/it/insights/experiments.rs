@@ -7,11 +7,8 @@ use parallax::testing::insights::{
 use parallax::testing::record::RecordKind;
 use serde_json::{Value, json};
 
+pub(super) use super::oracle::{HOUR_MS, START_MS};
 use super::{Event, KEY};
-
-pub(super) const HOUR_MS: i64 = 3_600_000;
-/// 2026-01-05 00:00 in UTC.
-pub(super) const START_MS: i64 = 1_767_571_200_000;
 
 /// Returns an experiment that only events name.
 pub(super) fn unknown(key: &str) -> KnownExperiment {

@@ -1,23 +1,18 @@
 //! Goals of a site: conversions, their credit, their amounts, and columns that lack them.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    Attribution, ColumnBuilder, Columns, CountedLog, Limits, Query, Question, SiteFacts, SitesGoals, Subject,
-    answer_over,
+    Attribution, Columns, CountedLog, Limits, Query, Question, SiteFacts, Subject, answer_over,
 };
 use parallax::testing::limits::GOALS_ASKED_MAX;
 use parallax::testing::record::RecordKind;
 use parallax::testing::site::goals::SiteGoals;
 
-use super::oracle::{MINUTE_MS, NOW_MS, START_MS, site as oslo};
+use super::oracle::{DAY_MS, HOUR_MS, NOW_MS, START_MS, site as oslo};
 use super::served::{ask, column_files};
-use super::{Event, KEY};
+use super::{Event, columns_with_goals};
 use crate::harness::{Client, Server, eventually, snapshot};
-
-const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 
 /// Returns a site with the goals `order`, which has an amount and a currency, and `offers`, a group of pages.
 fn site(attribution: Attribution) -> SiteFacts {
@@ -32,22 +27,6 @@ fn site(attribution: Attribution) -> SiteFacts {
 
 const LAST: Attribution = Attribution { window_ms: 2 * DAY_MS, is_first: false };
 
-fn columns(site: &SiteFacts, events: &[Event], lengths: &[usize]) -> Vec<Columns> {
-    let mut goals = SitesGoals::default();
-    goals.add("acme", site.goals.clone());
-    let goals = Arc::new(goals);
-    let (mut files, mut rest, mut seq) = (Vec::new(), events, 1);
-    for length in lengths.iter().copied().chain([usize::MAX]) {
-        let (of_file, after) = rest.split_at(length.min(rest.len()));
-        let mut builder = ColumnBuilder::new(seq, KEY).with_goals(Arc::clone(&goals));
-        of_file.iter().for_each(|event| event.with_record(|record| builder.add(record)));
-        seq += of_file.len() as u64;
-        files.push(Columns::from_bytes(builder.to_bytes(seq - 1)).expect("an intact file"));
-        rest = after;
-    }
-    files
-}
-
 fn question(site: &SiteFacts, subject: Subject, query: &str) -> Result<Question, String> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     Question::parse_with_goals(subject, pairs, &site.zone, NOW_MS, &site.goals)
@@ -60,7 +39,7 @@ fn answer(site: &SiteFacts, events: &[Event], subject: Subject, query: &str) -> 
     let query = Query::Views(question(site, subject, &query).expect("a question"));
     let mut answers = Vec::new();
     for lengths in [&[][..], &[2, 3]] {
-        let files = columns(site, events, lengths);
+        let files = columns_with_goals(&site.goals, events, lengths);
         let files: Vec<&Columns> = files.iter().collect();
         for memory_bytes in [1 << 20, 2_000] {
             let limits = Limits { memory_bytes, is_over: &|| false };
@@ -79,7 +58,7 @@ fn answer(site: &SiteFacts, events: &[Event], subject: Subject, query: &str) -> 
 }
 
 fn page(hours: i64, source: Option<&'static str>) -> Event {
-    Event { touch: [source, None, None], ..Event::page(START_MS + hours * 60 * MINUTE_MS) }
+    Event { touch: [source, None, None], ..Event::page(START_MS + hours * HOUR_MS) }
 }
 
 fn order(hours: i64, properties: &Value) -> Event {
@@ -111,13 +90,12 @@ fn a_conversion_of_a_direct_visit_is_credited_to_the_latest_source_within_the_wi
         credited(&answer)
     };
     let sums = json!([2, 1, 20.0]);
-    let hour_ms = 60 * MINUTE_MS;
-    assert_eq!(by_source(48 * hour_ms, false), [(json!("ads"), sums.clone())]);
-    assert_eq!(by_source(48 * hour_ms, true), [(json!("news"), sums.clone())]);
+    assert_eq!(by_source(48 * HOUR_MS, false), [(json!("ads"), sums.clone())]);
+    assert_eq!(by_source(48 * HOUR_MS, true), [(json!("news"), sums.clone())]);
     // The visit from news began 40 and 41 hours before the orders.
     let split = [(json!("ads"), json!([1, 1, 10.0])), (json!("news"), json!([1, 1, 10.0]))];
-    assert_eq!(by_source(40 * hour_ms, true), split);
-    assert_eq!(by_source(20 * hour_ms - 1, false), [(json!("(direct)"), sums.clone())]);
+    assert_eq!(by_source(40 * HOUR_MS, true), split);
+    assert_eq!(by_source(20 * HOUR_MS - 1, false), [(json!("(direct)"), sums.clone())]);
     assert_eq!(by_source(0, true), [(json!("(direct)"), sums)]);
 }
 

@@ -3,15 +3,14 @@
 use serde_json::json;
 
 use parallax::testing::insights::{
-    Columns, CountedLog, EngagementQuestion, FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN,
-    FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, Query, QuestionError, RetentionQuestion,
-    ScanError, answer_over,
+    EngagementQuestion, FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion,
+    JourneyQuestion, Limits, PathsQuestion, QuestionError, RetentionQuestion, ScanError,
 };
 use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
-use super::journeys::ask;
-use super::oracle::{MINUTE_MS, NOW_MS, START_MS, columns, site};
+use super::journeys::{self, ask};
+use super::oracle::{MINUTE_MS, NOW_MS, START_MS, site};
 
 fn funnel(params: &[(&str, &str)]) -> Result<FunnelQuestion, QuestionError> {
     FunnelQuestion::parse(params, &site().zone, NOW_MS, &SiteGoals::default())
@@ -100,11 +99,8 @@ fn the_window_includes_a_chain_of_exactly_its_length() {
 fn a_funnel_is_refused_if_its_times_exceed_an_eighth_of_the_memory() {
     let answer = |visitors: usize, memory_bytes: u64| {
         let events: Vec<Event> = (0..visitors).flat_map(|number| visit(number, number as i64)).collect();
-        let files = columns(&events, &[]);
-        let files: Vec<&Columns> = files.iter().collect();
-        let limits = Limits { memory_bytes, is_over: &|| false };
-        let query = Query::Journey(JourneyQuestion::Funnel(funnel(&STEPS).expect("valid parameters")));
-        answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, &limits)
+        let question = JourneyQuestion::Funnel(funnel(&STEPS).expect("valid parameters"));
+        journeys::answer(&question, &events, &Limits { memory_bytes, is_over: &|| false })
     };
     // A time takes 16 bytes, and the times can always take 64 KiB.
     let median_ms = |visitors: usize, memory_bytes: u64| {

@@ -7,15 +7,15 @@ use proptest::sample::select;
 use serde_json::Value;
 
 use parallax::testing::insights::{
-    AnswerCache, Columns, CountedLog, FunnelQuestion, JourneyQuestion, Limits, LogColumns, Query,
-    answer_cached, answer_over,
+    Answer, AnswerCache, Columns, CountedLog, FunnelQuestion, JourneyQuestion, Limits, LogColumns, Query,
+    ScanError, answer_cached, answer_over,
 };
 use parallax::testing::record::RecordKind;
 use parallax::testing::site::goals::SiteGoals;
 
-use super::Event;
-use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, columns, device_of, external_host, site};
+use super::oracle::{DAY_MS, MINUTE_MS, NOW_MS, START_MS, any_event, device_of, external_host, site};
 use super::visitor_rule::{is_of_visit, visitor_of};
+use super::{Event, columns};
 
 /// The texts of steps.
 pub(super) const STEPS: [&str; 8] =
@@ -132,7 +132,7 @@ fn naive_visitor(mut events: Vec<&Event>) -> NaiveVisitor<'_> {
         if is_of_visit(event) {
             number += usize::from(gap.is_none_or(|gap| gap > 30 * MINUTE_MS));
             (visit, last_ms) = (number, Some(event.time_ms));
-        } else if gap.is_none_or(|gap| gap > 30 * 24 * 60 * MINUTE_MS) {
+        } else if gap.is_none_or(|gap| gap > 30 * DAY_MS) {
             visit = 0;
         }
         moments.push(Moment { event, visit });
@@ -173,6 +173,18 @@ pub(super) fn any_selection() -> impl Strategy<Value = Params> {
         let range = [("from", time(day, hour)), ("to", time(day + days, 0))];
         filters.into_iter().map(|(name, value)| (name, value.to_owned())).chain(range).collect()
     })
+}
+
+/// Answers a question about the events, in one file.
+pub(super) fn answer(
+    question: &JourneyQuestion,
+    events: &[Event],
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let files = columns(events, &[]);
+    let files: Vec<&Columns> = files.iter().collect();
+    let query = Query::Journey(question.clone());
+    answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, limits)
 }
 
 /// Answers a question about the events, in files of these lengths. Checks that a server that has kept the counts over the sealed

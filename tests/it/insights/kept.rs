@@ -7,8 +7,8 @@ use parallax::testing::insights::{
     AnswerCache, Columns, CountedLog, Limits, LogColumns, Query, Question, Subject, answer_cached,
 };
 
-use super::Event;
-use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, any_params, check, columns, site};
+use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, any_params, check, site};
+use super::{Event, columns};
 
 #[test]
 fn counts_over_sealed_segments_are_used_again_until_a_segment_is_sealed() {

@@ -6,8 +6,8 @@ use parallax::testing::insights::{
     Answer, CountedLog, LIMIT_MAX, LIST_BYTES_MAX, Limits, Query, Question, Subject, answer_over,
 };
 
-use super::Event;
-use super::oracle::{NOW_MS, columns, site};
+use super::oracle::{NOW_MS, site};
+use super::{Event, columns};
 
 /// The memory of unsent responses that the admin address has.
 const UNSENT_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -8,17 +8,19 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    ColumnBuilder, Columns, CountedLog, Limits, Query, Question, SiteFacts, Subject, Zone, answer_over,
+    Columns, CountedLog, Limits, Query, Question, SiteFacts, Subject, Zone, answer_over,
 };
 use parallax::testing::record::{Device, RecordKind};
 
 use super::visitor_rule::{is_of_visit, visitor_of};
-use super::{Event, KEY};
+use super::{Event, columns};
 
 pub(super) const MINUTE_MS: i64 = 60_000;
+pub(super) const HOUR_MS: i64 = 60 * MINUTE_MS;
+pub(super) const DAY_MS: i64 = 24 * HOUR_MS;
 /// 2026-01-05 00:00 in UTC, a Monday.
 pub(super) const START_MS: i64 = 1_767_571_200_000;
-pub(super) const NOW_MS: i64 = START_MS + 10 * 24 * 60 * MINUTE_MS + 125 * MINUTE_MS;
+pub(super) const NOW_MS: i64 = START_MS + 10 * DAY_MS + 125 * MINUTE_MS;
 const GROUPS: [&str; 15] = [
     "page", "entry", "exit", "referrer", "source", "medium", "campaign", "term", "content", "country",
     "language", "device", "os", "browser", "event",
@@ -198,7 +200,7 @@ impl<'e> Naive<'e> {
             if is_of_visit(event) {
                 number += usize::from(gap.is_none_or(|gap| gap > 30 * MINUTE_MS));
                 (of_event, last_ms) = (number, Some(event.time_ms));
-            } else if gap.is_none_or(|gap| gap > 30 * 24 * 60 * MINUTE_MS) {
+            } else if gap.is_none_or(|gap| gap > 30 * DAY_MS) {
                 of_event = 0;
             }
             numbered.push((*index, visitor.to_owned(), of_event));
@@ -425,20 +427,6 @@ fn naive_top(events: &[Event], question: &Question, of: &str) -> Value {
         "rows": rows, "more": groups.len().saturating_sub(question.limit),
         "total": {"views": views, "events": actions, "visitors": visitors, "visits": visits},
     })
-}
-
-/// Returns the columns of the events, in files of these lengths.
-pub(super) fn columns(events: &[Event], lengths: &[usize]) -> Vec<Columns> {
-    let (mut files, mut rest, mut seq) = (Vec::new(), events, 1);
-    for length in lengths.iter().copied().chain([usize::MAX]) {
-        let (of_file, after) = rest.split_at(length.min(rest.len()));
-        let mut builder = ColumnBuilder::new(seq, KEY);
-        of_file.iter().for_each(|event| event.with_record(|record| builder.add(record)));
-        seq += of_file.len() as u64;
-        files.push(Columns::from_bytes(builder.to_bytes(seq - 1)).expect("an intact file"));
-        rest = after;
-    }
-    files
 }
 
 /// Compares an overview, or a list of values, with the naive count.

@@ -7,14 +7,13 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    Columns, CountedLog, JourneyQuestion, LIST_BYTES_MAX, Limits, PATHS_LEVELS, PATHS_LIMIT_MAX,
-    PathsQuestion, Query, ScanError, Zone, answer_over,
+    JourneyQuestion, LIST_BYTES_MAX, Limits, PATHS_LEVELS, PATHS_LIMIT_MAX, PathsQuestion, ScanError, Zone,
 };
 use parallax::testing::record::RecordKind;
 
 use super::Event;
-use super::journeys::{Moment, accepts, any_events, any_selection, ask, naive_visitors, name_of};
-use super::oracle::{NOW_MS, columns, site};
+use super::journeys::{self, Moment, accepts, any_events, any_selection, ask, naive_visitors, name_of};
+use super::oracle::{NOW_MS, site};
 
 /// The kind and the value of a page or an event.
 type Item = (&'static str, Option<String>);
@@ -166,10 +165,7 @@ fn many_paths_are_counted_in_parts_of_their_first_pages() {
     assert_eq!((&all["visits"], &all["next"][0]["visits"]), (&json!(3_456), &json!(288)));
     // All paths have the same first page, so that parts do not divide them.
     let events: Vec<Event> = (0..1_728).flat_map(|number| short_visit(number, [1, 12, 144])).collect();
-    let files = columns(&events, &[]);
-    let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes: 600 << 10, is_over: &|| false };
-    let query = Query::Journey(JourneyQuestion::Paths(question()));
-    let refused = answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, &limits);
+    let refused = journeys::answer(&JourneyQuestion::Paths(question()), &events, &limits);
     assert!(matches!(refused, Err(ScanError::TooLarge)));
 }

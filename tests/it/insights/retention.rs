@@ -15,11 +15,8 @@ use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
 use super::journeys::{NaiveVisitor, Params, STEPS, accepts, any_events, any_selection, ask, naive_visitors};
-use super::oracle::{NOW_MS, site};
+use super::oracle::{DAY_MS, HOUR_MS, NOW_MS, site};
 use super::visitor_rule::is_of_visit;
-
-const HOUR_MS: i64 = 60 * 60_000;
-const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// Returns the number of the local day or week of a time. The site is an hour before UTC. 1970-01-01 was a Thursday.
 fn bucket_of(time_ms: i64, by: &str) -> i64 {

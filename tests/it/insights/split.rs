@@ -13,8 +13,8 @@ use super::experiments::{
     HOUR_MS, START_MS, ask_columns, columns, exposure, order, parse_known, site, told_apart, unknown,
     visitors,
 };
+use super::oracle::DAY_MS;
 
-const DAY_MS: i64 = 24 * HOUR_MS;
 /// Enough memory for one pass.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 

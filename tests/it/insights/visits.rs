@@ -11,12 +11,10 @@ use parallax::testing::insights::{
 };
 use parallax::testing::record::RecordKind;
 
-use super::Event;
-use super::oracle::{NOW_MS, START_MS, columns, site};
+use super::oracle::{DAY_MS, NOW_MS, START_MS, site};
 use super::served::{ask, send};
+use super::{Event, columns};
 use crate::harness::{Client, Server, copy_of_golden, eventually};
-
-const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Returns the rows of an answer of `top`: value, views, events, visitors and visits.
 fn rows(answer: &Value) -> Vec<(Value, [u64; 4])> {

@@ -13,9 +13,9 @@ use parallax::testing::insights::{
 use parallax::testing::record::RecordKind;
 use parallax::testing::resolve::published_zones::PublishedZone;
 
-use super::Event;
-use super::oracle::{any_event, columns};
+use super::oracle::any_event;
 use super::visitor_rule::visitor_of;
+use super::{Event, columns};
 
 const NOW_MS: i64 = 1_767_571_200_000 + 10 * 24 * 60 * 60_000;
 
