@@ -1,14 +1,16 @@
 //! Funnels: the chain of events that gives the numbers of a visitor.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use parallax::testing::insights::{
     EngagementQuestion, FunnelQuestion, JourneyQuestion, Limits, PathsQuestion, RetentionQuestion, ScanError,
+    SiteFacts,
 };
+use parallax::testing::record::RecordKind;
 use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
-use super::journeys::{answer, ask};
+use super::journeys::{answer, ask, ask_site};
 use super::oracle::{MINUTE_MS, NOW_MS, START_MS, site};
 
 /// Returns a page event of a visitor some minutes after the start.
@@ -73,6 +75,50 @@ fn an_event_is_one_step_only_and_per_visit_all_steps_are_in_one_visit() {
     assert_eq!(twice(&[page("/", 0), page("/", 30)], "visit"), [1, 1]);
     assert_eq!(twice(&[page("/", 0), page("/", 31)], "visit"), [2, 0]);
     assert_eq!(twice(&[page("/", 0), page("/", 31)], "visitor"), [1, 1]);
+}
+
+/// Returns the journeys that reached each step, of a site with the goals `offers`, a group of pages, and `pro`, which tests a property.
+fn reached_goals(events: &[Event], texts: &[&str]) -> Vec<u64> {
+    let list = json!([
+        { "key": "offers", "name": "Offers", "target": { "page": "/offers*" }, "tests": {}, "value": null, "currency": null },
+        { "key": "pro", "name": "Pro", "target": { "event": "Order*" }, "tests": { "properties.plan": { "$eq": "pro" } },
+          "value": null, "currency": null },
+    ]);
+    let goals = SiteGoals::parse("acme", &list.to_string()).expect("goals");
+    let params: Vec<(&str, &str)> = texts.iter().map(|text| ("step", *text)).collect();
+    let question = FunnelQuestion::parse(&params, &site().zone, NOW_MS, &goals).expect("valid parameters");
+    let site = SiteFacts { goals, ..site() };
+    let answer = ask_site(&site, JourneyQuestion::Funnel(question), events, &[1], 1 << 30);
+    reached(answer["steps"].as_array().expect("steps"))
+}
+
+fn track(name: &'static str, plan: &str, minute: i64) -> Event {
+    let payload = json!({ "properties": { "plan": plan } }).to_string();
+    Event { kind: RecordKind::Track, event: Some(name), payload, ..page("/", minute) }
+}
+
+#[test]
+fn a_step_that_is_a_goal_of_the_site_has_its_pattern_and_its_tests() {
+    let events = |path: &'static str, plan: &str| [page(path, 0), track("Order Placed", plan, 1)];
+    assert_eq!(reached_goals(&events("/offers/tents", "pro"), &["offers", "pro"]), [1, 1]);
+    assert_eq!(reached_goals(&events("/offers", "pro"), &["offers", "pro"]), [1, 1]);
+    assert_eq!(reached_goals(&events("/offers", "free"), &["offers", "pro"]), [1, 0]);
+    assert_eq!(reached_goals(&events("/offer", "pro"), &["offers", "pro"]), [0, 0]);
+    assert_eq!(reached_goals(&events("/offers", "free"), &["offers", "Order Placed"]), [1, 1]);
+    // The goal accepts only the second order.
+    let orders = [track("Order Placed", "free", 0), track("Order Changed", "pro", 1)];
+    assert_eq!(reached_goals(&orders, &["pro", "pro"]), [1, 0]);
+    assert_eq!(reached_goals(&orders, &["Order Placed", "pro"]), [1, 1]);
+}
+
+#[test]
+fn a_step_with_event_before_it_is_an_event_although_a_goal_has_this_key() {
+    let order = track("Order Placed", "pro", 1);
+    assert_eq!(reached_goals(&[page("/", 0), order.clone()], &["page:/", "event:pro"]), [1, 0]);
+    let named = track("pro", "free", 1);
+    assert_eq!(reached_goals(&[page("/", 0), named.clone()], &["page:/", "event:pro"]), [1, 1]);
+    assert_eq!(reached_goals(&[page("/", 0), named], &["page:/", "pro"]), [1, 0]);
+    assert_eq!(reached_goals(&[page("/", 0), order], &["page:/", "pro"]), [1, 1]);
 }
 
 #[test]

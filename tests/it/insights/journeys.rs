@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use parallax::testing::insights::{
     Answer, AnswerCache, Columns, CountedLog, FunnelQuestion, JourneyQuestion, Limits, LogColumns, Query,
-    ScanError, answer_cached, answer_over,
+    ScanError, SiteFacts, answer_cached, answer_over,
 };
 use parallax::testing::record::RecordKind;
 use parallax::testing::site::goals::SiteGoals;
 
 use super::oracle::{DAY_MS, MINUTE_MS, NOW_MS, START_MS, any_event, device_of, external_host, site};
 use super::visitor_rule::{is_of_visit, visitor_of};
-use super::{Event, columns};
+use super::{Event, columns, columns_with_goals};
 
 /// The texts of steps.
 pub(super) const STEPS: [&str; 8] =
@@ -195,7 +195,18 @@ pub(super) fn ask(
     lengths: &[usize],
     memory_bytes: u64,
 ) -> Value {
-    let files = columns(events, lengths);
+    ask_site(&site(), question, events, lengths, memory_bytes)
+}
+
+/// Does the same as [`ask`] for a site with goals.
+pub(super) fn ask_site(
+    site: &SiteFacts,
+    question: JourneyQuestion,
+    events: &[Event],
+    lengths: &[usize],
+    memory_bytes: u64,
+) -> Value {
+    let files = columns_with_goals(&site.goals, events, lengths);
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
     let query = Query::Journey(question);
@@ -204,14 +215,13 @@ pub(super) fn ask(
         answer["took"] = Value::Null;
         answer
     };
-    let answer = answer_over(&files, log, &query, &site(), NOW_MS, &limits).expect("an answer").document;
+    let answer = answer_over(&files, log, &query, site, NOW_MS, &limits).expect("an answer").document;
     let answer = without_time(answer);
     let mut cache = AnswerCache::default();
     let (tail, sealed) = files.split_last().expect("a file");
     for tail in [None, Some(*tail), Some(*tail)] {
         let files = LogColumns { sealed, tail };
-        let kept =
-            answer_cached(files, &mut cache, log, &query, &site(), NOW_MS, &limits).expect("an answer");
+        let kept = answer_cached(files, &mut cache, log, &query, site, NOW_MS, &limits).expect("an answer");
         assert!(tail.is_none() || without_time(kept.document) == answer, "kept counts differ");
     }
     answer
