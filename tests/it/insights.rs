@@ -29,6 +29,8 @@ mod experiments;
 mod experiment_oracle;
 // Goals of a site: conversions, their credit and amounts, and columns that lack them.
 mod goals;
+// The tests of properties that goals have.
+mod property_tests;
 // Experiments: phases, weights, the split among the arms, and published metrics.
 mod split;
 // Experiments: caps of values, the sentence that decides, and unknown values of filters.

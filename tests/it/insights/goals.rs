@@ -34,7 +34,7 @@ fn question(site: &SiteFacts, subject: Subject, query: &str) -> Result<Question,
 }
 
 /// Asks over one file and over three, with much memory and with little. All answers are the same.
-fn answer(site: &SiteFacts, events: &[Event], subject: Subject, query: &str) -> Value {
+pub(super) fn answer(site: &SiteFacts, events: &[Event], subject: Subject, query: &str) -> Value {
     let query = format!("from=2026-01-05&to=2026-01-14&{query}");
     let query = Query::Views(question(site, subject, &query).expect("a question"));
     let mut answers = Vec::new();
