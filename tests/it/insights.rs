@@ -10,6 +10,8 @@ mod visitor_rule;
 mod visits;
 // Lists of values: their rows and bytes.
 mod lists;
+// Channels: groups of the sources of visits.
+mod channels;
 // Zones: shown variants, and the events that followed.
 mod zones;
 // Journeys: funnels, retention, visits and paths.

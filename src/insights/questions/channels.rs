@@ -95,7 +95,7 @@ const MEDIA: [(Channel, &[&str]); 4] = [
 /// The media of visits from other sites, in lower case.
 const REFERRAL_MEDIA: [&str; 3] = ["referral", "link", "app"];
 /// The sources that mean e-mail, in lower case.
-const EMAIL_SOURCES: [&str; 5] = ["email", "e-mail", "e_mail", "e mail", "newsletter"];
+const EMAIL_SOURCES: [&str; 6] = ["email", "e-mail", "e_mail", "e mail", "mail", "newsletter"];
 
 /// The hosts of a channel.
 #[derive(Debug, Default)]
