@@ -3,6 +3,7 @@
 mod forged;
 mod forged_conditions;
 mod forged_experiments;
+mod forged_goals;
 mod forged_zones;
 
 use std::fs::File;
