@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use parallax::testing::insights::{
     Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, CountedLog, Limits, Query,
@@ -13,6 +14,7 @@ use parallax::testing::insights::{
 use parallax::testing::record::{Record, RecordKind};
 use parallax::testing::storage::disk::{Disk, RealDisk};
 
+use super::goals::publication;
 use super::oracle::{any_event, texts_of};
 use super::visitor_rule::is_of_visit;
 use super::{Event, KEY};
@@ -77,10 +79,19 @@ fn a_column_file_of_version_4_is_built_again_with_goals() {
     let columns = data.path().join("00000000000000000001.columns");
     let version = || fs::read(&columns).expect("a column file")[8];
     assert_eq!(version(), 4);
-    let server = Server::start_with_data(data.path(), &[], &[]);
-    let overview = server.admin_get("/insights/overview?site=acme&from=2026-11-01&to=2026-11-05").json();
-    assert_eq!(overview["totals"]["visits"], 3);
+    let is_mail =
+        json!({ "properties.url": { "$gt": "https://acme.example/?utm_source=news&utm_medium=email" } });
+    let goals = json!({ "home": { "name": "Home", "page": "/" }, "mail": { "name": "Mail", "page": "/", "where": is_mail } });
+    let server = Server::start_with_data(data.path(), &[("acme.snapshot", &publication(1, &goals))], &[]);
+    let assert_counted = || {
+        let target = "/insights/overview?site=acme&from=2026-11-01&to=2026-11-05&goal=home&goal=mail";
+        let totals = server.admin_get(target).json()["totals"].clone();
+        let conversions = [0, 1].map(|number| totals["goals"][number]["conversions"].clone());
+        assert_eq!((&totals["visits"], conversions), (&json!(3), [json!(3), json!(2)]));
+    };
+    assert_counted();
     eventually("the column file is built again", || (version() == 5).then_some(()));
+    assert_counted();
 }
 
 #[test]

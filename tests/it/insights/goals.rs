@@ -226,7 +226,7 @@ fn wrong_goals_of_a_question_are_refused() {
     }
 }
 
-fn publication(version: u64, goals: &Value) -> Vec<u8> {
+pub(super) fn publication(version: u64, goals: &Value) -> Vec<u8> {
     let site =
         json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme", "goals": goals }).to_string();
     let home = r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#;
@@ -234,7 +234,7 @@ fn publication(version: u64, goals: &Value) -> Vec<u8> {
 }
 
 /// Asks until the columns have the goals. No answer before has a partial number.
-fn conversions(server: &Server, goal: &str) -> Value {
+pub(super) fn conversions(server: &Server, goal: &str) -> Value {
     eventually("the columns have the goals", || {
         let response = server.admin_get(&format!("/insights/overview?site=acme&goal={goal}"));
         if response.status == 200 {
