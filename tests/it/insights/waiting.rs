@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use parallax::testing::admin::waiting::{WAIT_MAX, WaitingQuestion, WaitingQuestions};
 use serde_json::{Value, json};
 
+use super::goals::{conversions, publication};
 use super::served::{column_files, page, send, without_time};
 use crate::dice::Dice;
 use crate::harness::{Client, PATIENCE, Response, Server, eventually, times};
@@ -48,6 +49,16 @@ impl HeldServer {
         client.send(request(question).as_bytes());
         assert_eq!(self.server.admin_get("/healthz").status, 200);
         client
+    }
+
+    /// Publishes a version of the site `acme` with these goals. Returns when the server serves the version.
+    fn publish_goals(&self, version: u64, goals: &Value) {
+        self.server.publish("acme.snapshot", &publication(version, goals));
+        let version = version.to_string();
+        eventually("the version is served", || {
+            let response = self.server.get("/v1/routes?site=acme");
+            (response.field("x-version") == Some(&version)).then_some(())
+        });
     }
 
     fn metric(&self, name: &str) -> u64 {
@@ -92,6 +103,31 @@ fn a_question_whose_client_has_gone_is_not_answered() {
     let _writer = held.release();
     assert_eq!(answer_of(last).json()["total"]["views"], 20);
     assert_eq!(held.answered(), 1);
+}
+
+#[test]
+fn a_question_about_goals_that_change_while_it_waits_gets_503_and_a_time_to_retry() {
+    let held = HeldServer::start();
+    let order = json!({ "name": "Order", "event": "Order Placed" });
+    let free =
+        json!({ "name": "Free", "event": "Order Placed", "where": { "properties.plan": { "$eq": "free" } } });
+    held.publish_goals(1, &json!({ "order": order }));
+    let plans = ["pro", "free", "free"];
+    let events = plans.map(
+        |plan| json!({"type": "track", "anonId": "v", "event": "Order Placed", "properties": {"plan": plan}}),
+    );
+    let body = json!({"trackingId": "track_acme", "batch": events}).to_string();
+    let mut edge = Client::to(held.server.edge);
+    assert_eq!(edge.post("/v1/batch", &[("Content-Type", "application/json")], body.as_bytes()).status, 200);
+    let _first = held.ask(&top(1));
+    let mut waiting = held.ask("overview?site=acme&goal=order");
+    // The goal has another number now.
+    held.publish_goals(2, &json!({ "free": free, "order": order }));
+    let _writer = held.release();
+    let refused = waiting.response(false);
+    assert_eq!((refused.status, refused.code()), (503, "columns_building".to_owned()), "{}", refused.text());
+    assert!(refused.field("retry-after").is_some());
+    assert_eq!(["free", "order"].map(|goal| conversions(&held.server, goal)), [2, 3]);
 }
 
 #[test]
