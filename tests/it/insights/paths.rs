@@ -13,7 +13,7 @@ use parallax::testing::record::RecordKind;
 
 use super::Event;
 use super::journeys::{self, Moment, accepts, any_events, any_selection, ask, naive_visitors, name_of};
-use super::oracle::{NOW_MS, site};
+use super::oracle::{DAY_MS, HOUR_MS, NOW_MS, site};
 
 /// The kind and the value of a page or an event.
 type Item = (&'static str, Option<String>);
@@ -112,30 +112,51 @@ fn a_level_has_at_most_20_pages_and_events() {
     assert_eq!(limit(PATHS_LIMIT_MAX + 1), Err("invalid_limit"));
 }
 
-/// Returns a visit of the front page and then of three pages with long paths.
-fn long_visit(number: usize) -> Vec<Event> {
-    let start_ms = NOW_MS - 60_000;
-    let visitor: &'static str = format!("v{number}").leak();
-    let page = |level: usize, path: &'static str| Event {
-        anon_id: Some(visitor),
-        path: Some(path),
-        ..Event::page(start_ms + level as i64)
-    };
-    let long = |level: usize, width: usize| -> &'static str {
-        format!("/{level}/{}/{}", number % width, "x".repeat(1_900)).leak()
-    };
-    vec![page(0, "/"), page(1, long(1, 20)), page(2, long(2, 400)), page(3, long(3, 8_000))]
+/// The branches of the first level, and the branches of each of them.
+const LONG_BRANCHES: [usize; 2] = [8, 15];
+/// The length of their paths. All of them together have as many bytes as the values of a tree may have.
+const LONG_PATH_BYTES: usize = LIST_BYTES_MAX / 128;
+
+/// Returns a path with this length that begins with the text.
+fn long_path(begin: &str, length: usize) -> &'static str {
+    format!("/{begin}{}", "x".repeat(length - begin.len() - 1)).leak()
 }
 
 #[test]
 fn the_values_of_a_tree_take_at_most_2_mib() {
-    let events: Vec<Event> = (0..8_000).flat_map(long_visit).collect();
-    let params = [("page", "/"), ("limit", "20")];
-    let question = PathsQuestion::parse(&params, &site().zone, NOW_MS).expect("valid parameters");
-    let answer = ask(JourneyQuestion::Paths(question), &events, &[], 1 << 30);
-    assert_eq!(answer["visits"], 8_000);
-    let document = answer.to_string();
-    assert!((LIST_BYTES_MAX / 2..2 * LIST_BYTES_MAX).contains(&document.len()), "{}", document.len());
+    let [firsts, seconds] = LONG_BRANCHES;
+    assert_eq!((firsts + firsts * seconds) * LONG_PATH_BYTES, LIST_BYTES_MAX);
+    let [first, second] = LONG_BRANCHES
+        .map(|count| (0..count).map(|n| long_path(&format!("{n:02}"), LONG_PATH_BYTES)).collect::<Vec<_>>());
+    let page = |visit: usize, level: i64, path: &'static str| {
+        // Visits of one visitor, one hour apart.
+        Event { path: Some(path), ..Event::page(NOW_MS - 6 * DAY_MS + visit as i64 * HOUR_MS + level) }
+    };
+    for (last_bytes, expected) in [
+        (LONG_PATH_BYTES - 1, (seconds, json!(0))),
+        (LONG_PATH_BYTES, (seconds, json!(0))),
+        (LONG_PATH_BYTES + 1, (seconds - 1, json!(1))),
+    ] {
+        let mut events = Vec::new();
+        for visit in 0..firsts * seconds {
+            let is_last = visit + 1 == firsts * seconds;
+            let next = if is_last { long_path("99", last_bytes) } else { second[visit % seconds] };
+            events.extend([
+                page(visit, 0, "/"),
+                page(visit, 1, first[visit / seconds]),
+                page(visit, 2, next),
+            ]);
+        }
+        let question = PathsQuestion::parse(&[("page", "/"), ("limit", "20")], &site().zone, NOW_MS)
+            .expect("valid parameters");
+        let answer = ask(JourneyQuestion::Paths(question), &events, &[], 1 << 30);
+        let count = |node: &Value| node["next"].as_array().map_or(0, Vec::len);
+        assert_eq!((&answer["visits"], count(&answer)), (&json!(firsts * seconds), firsts));
+        let before = &answer["next"][firsts - 2];
+        assert_eq!((count(before), &before["more"]), (seconds, &json!(0)), "{last_bytes} bytes");
+        let last = &answer["next"][firsts - 1];
+        assert_eq!((count(last), last["more"].clone()), expected, "{last_bytes} bytes");
+    }
 }
 
 /// Returns a visit of the front page and then of three pages. Each of the three has one of `widths` paths.
