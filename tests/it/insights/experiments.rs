@@ -296,6 +296,13 @@ fn few_visitors_are_too_early_and_many_in_two_arms_are_an_alarm() {
 }
 
 #[test]
+fn the_currency_of_a_question_has_16_characters_at_most() {
+    let with_chars = |count: usize| parse(&format!("key=cta&currency={}", "é".repeat(count))).map(drop);
+    let too_long = Err(("currency".to_owned(), "invalid_param"));
+    assert_eq!([15, 16, 17].map(with_chars), [Ok(()), Ok(()), too_long]);
+}
+
+#[test]
 fn the_parameters_of_a_comparison_are_checked_at_their_limits() {
     for accepted in [
         "alpha=0.001",
