@@ -15,7 +15,7 @@ use parallax::testing::site::goals::SiteGoals;
 
 use super::Event;
 use super::journeys::{NaiveVisitor, Params, STEPS, accepts, any_events, any_selection, ask, naive_visitors};
-use super::oracle::{DAY_MS, HOUR_MS, NOW_MS, site};
+use super::oracle::{DAY_MS, HOUR_MS, NOW_MS, START_MS, site};
 use super::visitor_rule::is_of_visit;
 
 /// Returns the number of the local day or week of a time. The site is an hour before UTC. 1970-01-01 was a Thursday.
@@ -166,19 +166,33 @@ proptest! {
 }
 
 #[test]
-fn retention_has_at_most_366_days_or_weeks() {
-    let parse = |days: i64, by: &str| {
+fn retention_has_at_most_366_days() {
+    let parse = |days: i64| {
         let zone = Zone::utc();
         let today = zone.day_of(NOW_MS);
         let from = zone.local_time(zone.midnight(today - days) / 1000);
         let to = zone.local_time(zone.midnight(today) / 1000);
-        let params = [("from", from.as_str()), ("to", &to), ("by", by)];
+        let params = [("from", from.as_str()), ("to", &to), ("by", "day")];
         let question = RetentionQuestion::parse(&params, &zone, NOW_MS, &SiteGoals::default());
         question.map(|question| question.buckets.len()).map_err(|error| error.param)
     };
     let max = RETENTION_BUCKETS_MAX;
-    assert_eq!(parse(max as i64 - 1, "day"), Ok(max - 1));
-    assert_eq!(parse(max as i64, "day"), Ok(max));
-    assert_eq!(parse(max as i64 + 1, "day"), Err("by".to_owned()));
-    assert_eq!(parse(7 * max as i64 + 7, "week"), Err("by".to_owned()));
+    assert_eq!(parse(max as i64 - 1), Ok(max - 1));
+    assert_eq!(parse(max as i64), Ok(max));
+    assert_eq!(parse(max as i64 + 1), Err("by".to_owned()));
+}
+
+#[test]
+fn retention_has_at_most_366_whole_weeks() {
+    let weeks = |count: usize| {
+        let time = |time_ms: i64| Zone::utc().local_time(time_ms / 1000);
+        // Both are Mondays.
+        let (from, to) = (time(START_MS - 7 * count as i64 * DAY_MS), time(START_MS));
+        let params = [("from", from.as_str()), ("to", &to), ("by", "week")];
+        let question = RetentionQuestion::parse(&params, &Zone::utc(), NOW_MS, &SiteGoals::default());
+        question.map(|question| question.buckets.len()).map_err(|error| error.param)
+    };
+    assert_eq!(weeks(RETENTION_BUCKETS_MAX - 1), Ok(RETENTION_BUCKETS_MAX - 1));
+    assert_eq!(weeks(RETENTION_BUCKETS_MAX), Ok(RETENTION_BUCKETS_MAX));
+    assert_eq!(weeks(RETENTION_BUCKETS_MAX + 1), Err("by".to_owned()));
 }
