@@ -224,7 +224,7 @@ fn each_answer_of_a_node_says_which_events_it_covers() {
 }
 
 #[test]
-fn a_node_compares_a_snapshot_with_the_profiles_of_all_nodes() {
+fn a_comparison_of_snapshots_says_that_it_covers_the_profiles_of_all_nodes() {
     with_flags(|flags| {
         let site = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
         let file = snapshot(&[("site.json", site)], 1);
