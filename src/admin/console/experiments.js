@@ -1,6 +1,7 @@
 // Experiments: a list, and one experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
 import { ago, amount, change, clockTime, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
+import { valueInWords } from './goals.js';
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {
@@ -9,7 +10,7 @@ const ALARMS = {
   zero_weight: 'More than 1 % of the visitors saw an arm that this experiment does not have. Purge the caches of its pages, or look for forged events in the export.',
   phase_changed: 'Arms, weights, seed or holdout changed in this time. Count the visitors since the begin of the phase, under Details.',
   arm_error: 'One arm has more than its share of the visitors with an error. Repair it, and begin again with a new key.',
-  mixed_currencies: 'The values have several currencies, which are never added up. Choose one currency, or give the goal a property of one.',
+  mixed_currencies: 'The values have several currencies, which are never added up. Add one to the URL of the result, such as &currency=EUR, or give the goal a property of one.',
   enrolment_stalled: 'No visitor saw an arm for 24 hours, while pages were viewed. Check that the page sends its experiments, and that no other rule comes before this one.',
   one_node: 'This server lacks the events of the other nodes. Use its numbers for no decision.',
 };
@@ -137,7 +138,7 @@ const DAYS_LEFT_MAX = 365;
 const ALPHA_DEFAULT = 0.05;
 
 // Parameters of the question that a person can write into the URL.
-const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots', 'cuped'];
+const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots', 'cuped', 'currency'];
 
 function experimentQuestion(site, query, key, choice) {
   const params = Object.fromEntries(ASKED.map((param) => [param, query.get(param)]));
@@ -329,10 +330,18 @@ function Metrics({ data, choice }) {
   return html`
     <${Card} title="Result" wide>
       <${Scroll} isWhole label="Metrics"><${Table} stacks label="Metrics" columns=${columns} rows=${rows} /><//>
+      ${data.metrics.filter(isMixed).map((metric) => html`<${Mixed} metric=${metric} />`)}
       <p class="dim small gap-top">${validityInWords(choice)} Secondary metrics are adjusted together.${rows.some(({ against }) => against.cuped) && ' CUPED removes the differences that visitors had in the 14 days before the exposure.'}</p>
     <//>
   `;
 }
+
+// A metric whose amounts have several currencies has no row, because no arm is compared.
+const isMixed = ({ currencies, against }) => currencies?.length > 1 && against.length === 0;
+
+const Mixed = ({ metric }) => html`
+  <p class="gap-top"><bdi>${metric.goal}</bdi>, <bdi>${metric.value}</bdi>: <bdi>${valueInWords(metric, metric)}</bdi>. These amounts are not compared.</p>
+`;
 
 function capInWords({ cap, capRule, capped }) {
   if (capRule === 'none') return 'not limited: one order can decide';

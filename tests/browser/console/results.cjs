@@ -21,6 +21,7 @@ module.exports = async function results(at) {
   const fresh = new ConsoleBench(at.bench, server, at.token);
   await nobody(fresh);
   await oneArm(fresh);
+  await severalCurrencies(fresh);
   await unknownValues(fresh);
   await server.stop();
 };
@@ -122,6 +123,25 @@ async function oneArm(at) {
   await page.locator('.plot canvas').waitFor();
   await settled(page);
   await oneDay(at, page, 'Visitors and page views');
+  await context.close();
+}
+
+// The orders of `oneArm` have no currency. A value of several currencies has no row until one is chosen.
+async function severalCurrencies(at) {
+  const order = (anonId, revenue, currency) => ({ anonId, type: 'track', event: 'Order Placed', properties: { revenue, currency } });
+  await at.send([order('arm-0', 10.5, 'EUR'), order('arm-1', 2000, 'NOK')]);
+  const { page, context } = await at.open(`${RESULT}&since=0&goal=purchase`);
+  const alarm = page.getByRole('alert').filter({ hasText: 'The values have several currencies' });
+  await alarm.waitFor();
+  at.check('the alarm of several currencies says what to do', (await alarm.textContent()).includes('such as &currency=EUR'), true);
+  const metrics = async () => (await cellsOf(page)).map(([name]) => name.split(' not ')[0]);
+  at.check('an amount of several currencies has no row', (await metrics()).some((name) => name.includes('per visitor')), false);
+  const amounts = page.locator('p', { hasText: 'These amounts are not compared.' });
+  at.check('its amounts are listed', await amounts.locator('bdi').allTextContents(), ['purchase', 'properties.revenue', '200, 10.5 EUR, 2,000 NOK']);
+  await go(page, `${RESULT}&since=0&goal=purchase&currency=EUR`);
+  await alarm.waitFor({ state: 'detached' });
+  await settled(page);
+  at.check('the URL chooses a currency', [await amounts.count(), (await metrics()).some((name) => name.includes('per visitor'))], [0, true]);
   await context.close();
 }
 
