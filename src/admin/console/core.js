@@ -171,8 +171,9 @@ export function waitMs({ retryAfter }) {
   return wait * (1 + SPREAD * Math.random());
 }
 
-// Fetches a URL and returns { data, error, isLoading }. While the next answer loads, and after an error, `data` is the last one.
-// Null as the address asks nothing. `every` polls as many milliseconds after an answer, but not while the tab is hidden. A temporary error is asked again in any case.
+// Fetches a URL and returns { data, error, isLoading }. While the next answer loads, and after an error, `data` is the last one, which
+// can be that of another address. Null as the address asks nothing and returns {}. `every` polls as many milliseconds after an answer,
+// but not while the tab is hidden. A temporary error is asked again in any case.
 export function useAnswer(address, { every, isText, accept } = {}) {
   const [state, setState] = useState({});
   useEffect(() => {
@@ -205,6 +206,7 @@ export function useAnswer(address, { every, isText, accept } = {}) {
       clearTimeout(timer);
     };
   }, [address, every, isText, accept]);
+  if (address === null) return {};
   return state.address === address ? state : { ...state, error: undefined, isLoading: true };
 }
 

@@ -43,14 +43,16 @@ export function Sources({ site, query, range }) {
   `;
 }
 
+// Returns the data of an answer, but not those of an earlier question.
+const presentData = ({ data, error, isLoading }) => (error || isLoading ? undefined : data);
+
 // Returns the period before with the rows of each table in it. The overview knows which part of it to compare with a running day.
 function useBefore(question, isCompared) {
-  const { data, isLoading } = useAnswer(isCompared ? url('insights/overview', { ...question, by: 'month' }) : null);
-  const period = isCompared && !isLoading ? data?.comparison?.before : undefined;
+  const overview = url('insights/overview', { ...question, by: 'month' });
+  const period = presentData(useAnswer(isCompared ? overview : null))?.comparison?.before;
   const rows = TABLES.map(({ of }) => {
     const address = period ? url('insights/top', { ...question, from: period.from, to: period.to, of, limit: ROWS_BEFORE }) : null;
-    const before = useAnswer(address);
-    return period && !before.isLoading ? before.data : undefined;
+    return presentData(useAnswer(address));
   });
   return [period, rows];
 }
