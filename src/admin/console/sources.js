@@ -46,9 +46,10 @@ export function Sources({ site, query, range }) {
 // Returns the data of an answer, but not those of an earlier question.
 const presentData = ({ data, error, isLoading }) => (error || isLoading ? undefined : data);
 
-// Returns the period before with the rows of each table in it. The overview knows which part of it to compare with a running day.
+// Returns the period before with the rows of each table in it. The overview knows which part of it to compare with a running day. Its
+// numbers are not used, so it counts no goal and few buckets.
 function useBefore(question, isCompared) {
-  const overview = url('insights/overview', { ...question, by: 'month' });
+  const overview = url('insights/overview', { ...question, goal: null, by: 'month' });
   const period = presentData(useAnswer(isCompared ? overview : null))?.comparison?.before;
   const rows = TABLES.map(({ of }) => {
     const address = period ? url('insights/top', { ...question, from: period.from, to: period.to, of, limit: ROWS_BEFORE }) : null;

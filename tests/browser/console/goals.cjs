@@ -22,13 +22,17 @@ const sentenceOf = (page) => textOf(page.locator('.sentence'));
 const tileOf = (page, name) => page.locator('.goals .tile', { has: page.locator('.tile-label', { hasText: name }) });
 const factsOf = (tile) => tile.locator('dd').evaluateAll((facts) => facts.map((fact) => fact.firstChild.textContent));
 
-// Returns the range of the last question of this kind, as the page asked it.
-const rangeOf = (page, path) =>
+// Returns the parameters of the last question of this kind, as the page asked it.
+const askedOf = (page, path) =>
   page.evaluate((path) => {
     const asked = performance.getEntriesByType('resource').filter(({ name }) => name.includes(path));
-    const { from, to } = Object.fromEntries(new URL(asked.at(-1).name).searchParams);
-    return { from, to };
+    return Object.fromEntries(new URL(asked.at(-1).name).searchParams);
   }, path);
+
+async function rangeOf(page, path) {
+  const { from, to } = await askedOf(page, path);
+  return { from, to };
+}
 
 async function overview(at, page) {
   await page.locator('.goals .tile').nth(1).waitFor();
@@ -98,7 +102,8 @@ async function sourcesBefore(at, page) {
   await page.getByLabel('Compare with').selectOption('before');
   await page.getByText('The changes are against').waitFor();
   await page.locator('table[aria-label=Sources] td div div').first().waitFor();
-  const { from, to } = await rangeOf(page, 'insights/overview');
+  const { from, to, goal } = await askedOf(page, 'insights/overview');
+  at.check('the question for the period before has no goal', goal, undefined);
   const { comparison } = await at.ask('insights/overview', { from, to });
   const question = { of: 'source', goal: 'purchase', limit: '1000' };
   const now = await at.ask('insights/top', { ...question, from, to });
