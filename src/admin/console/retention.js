@@ -9,7 +9,6 @@ const PERIODS = [
   ['week', 'By week'],
   ['day', 'By day'],
 ];
-const PERIOD_S = { week: 604_800, day: 86_400 };
 const ANY = ['', 'Any event'];
 
 // Columns of the table. Of a longer range, the CSV has all.
@@ -70,15 +69,14 @@ function Sentence({ data: { curve, cohorts, by } }) {
 
 const heat = (share) => `heat-${Math.min(HEATS - 1, Math.floor((share / HOTTEST) * HEATS))}`;
 
-// A period that is not over can only grow.
+// A period that is not over can only grow. The curve has a point for each period of the range that is over.
 function HeatMap({ data, timeZone }) {
   const { by } = data;
   const periods = Math.min(PERIODS_MAX, Math.max(...data.cohorts.map(({ returned }) => returned.length)));
   const names = Array.from({ length: periods }, (_, period) =>
     period === 0 ? `Same ${by}` : `${by === 'day' ? 'Day' : 'Week'} ${period}`,
   );
-  const end = Math.min(Date.now(), Date.parse(data.to)) / 1000;
-  const isRunning = (t, period) => t + (period + 1) * PERIOD_S[by] > end;
+  const isRunning = (cohort, period) => cohort + period >= data.curve.length;
   const cell = (visitors, returned, isOpen) => {
     if (returned === undefined || visitors === 0) return html`<td></td>`;
     return html`<td class=${heat(returned / visitors)}><div>${percent(returned / visitors, 0)}${isOpen && html`<span aria-hidden="true"> *</span><span class="hidden"> so far</span>`}</div><div class="small">${count(returned)}</div></td>`;
@@ -92,8 +90,8 @@ function HeatMap({ data, timeZone }) {
         <tbody>
           <tr><th scope="row"><b>All</b></th><td class="number">${count(data.cohorts.reduce((total, { visitors }) => total + visitors, 0))}</td>${cells((period) => cell(all(period)?.visitors ?? 0, all(period)?.returned))}</tr>
           ${data.cohorts.map(
-            ({ t, visitors, returned }) => html`
-            <tr key=${t}><th scope="row">${day(t * 1000, timeZone)}</th><td class="number">${count(visitors)}</td>${cells((period) => cell(visitors, returned[period], isRunning(t, period)))}</tr>
+            ({ t, visitors, returned }, cohort) => html`
+            <tr key=${t}><th scope="row">${day(t * 1000, timeZone)}</th><td class="number">${count(visitors)}</td>${cells((period) => cell(visitors, returned[period], isRunning(cohort, period)))}</tr>
           `,
           )}
         </tbody>
