@@ -28,8 +28,9 @@ export function Paths({ site, query, range }) {
     change({ path: new FormData(event.currentTarget).get('path').trim(), first: null, second: null });
   };
   const pages = useSteps(site, range).at(-1).steps;
+  const { data, error } = answer;
   return html`
-    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} /></p>`}<//>
+    ${data && !error && html`<p class="sentence"><${Sentence} data=${data} /></p>`}
     <form class="row bottom" onSubmit=${submit}>
       <label class="field"><span class="field-label">Page</span><input key=${page} name="path" defaultValue=${page} list="pages" required pattern="/.*" /></label>
       <datalist id="pages">${pages.map(([step, path]) => html`<option key=${step} value=${path} />`)}</datalist>

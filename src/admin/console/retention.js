@@ -24,8 +24,9 @@ export function Retention({ site, query, range }) {
   const answer = useAnswer(address);
   const groups = useSteps(site, range);
   const select = (name, label) => html`<${StepSelect} ...${{ name, label, groups, site }} value=${query.get(name) ?? ''} />`;
+  const { data, error } = answer;
   return html`
-    <${Answer} of=${answer}>${(data) => html`<p class="sentence"><${Sentence} data=${data} /></p>`}<//>
+    ${data && !error && html`<p class="sentence"><${Sentence} data=${data} /></p>`}
     <div class="row bottom">
       ${select('begin', 'First event')}
       ${select('return', 'Returning event')}

@@ -30,8 +30,9 @@ export function Sources({ site, query, range }) {
   const question = { ...questionOf(site, query, range), goal };
   const answers = TABLES.map(({ of }) => useAnswer(url('insights/top', { ...question, of, limit: ROWS })));
   const [period, rowsBefore] = useBefore(question, query.get('compare') === 'before');
+  const { data, error } = answers[SOURCES];
   return html`
-    <${Answer} of=${answers[SOURCES]}>${(data) => html`<p class="sentence"><${Sentence} data=${data} /></p>`}<//>
+    ${data && !error && html`<p class="sentence"><${Sentence} data=${data} /></p>`}
     ${!goal && html`<${NoGoals} />`}
     <div class="row bottom">
       ${goal && html`<${GoalSelect} site=${site} goal=${goal} onChange=${(key) => change({ goal: key })} />`}

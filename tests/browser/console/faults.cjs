@@ -16,6 +16,7 @@ module.exports = async function faults(at) {
   await wrongTokenOfErasure(at);
   await startingServer(at);
   await preparingServer(at);
+  await oneAlert(at);
   await failedComparison(at);
   await newVersion(at);
   await filtersOfZones(at);
@@ -135,6 +136,25 @@ async function preparingServer(at) {
   await page.route('**/insights/overview*', (route) => route.fulfill({ status: 200, contentType: 'text/html', body: '<p>Sign in' }));
   await go(page, `#overview?site=${SITE}&days=7`);
   await page.getByText('The answer is not from Parallax.').waitFor();
+  await context.close();
+}
+
+// A page shows a failed answer once, also if it has a sentence and a table of it.
+async function oneAlert(at) {
+  const { page, context } = await at.open('#health');
+  const detail = 'The question takes more than 10 s; ask for a shorter range.';
+  for (const [name, question, params] of [
+    ['sources', 'insights/top?*of=source*', ''],
+    ['funnels', 'insights/funnel?*', '&step=page:/&step=purchase'],
+    ['retention', 'insights/retention?*', ''],
+    ['paths', 'insights/paths?*', ''],
+  ]) {
+    await page.route(`**/${question}`, (route) => route.fulfill({ status: 422, json: { code: 'query_too_expensive', detail } }));
+    await go(page, `#${name}?site=${SITE}${params}`);
+    await page.getByRole('alert').first().waitFor();
+    at.check(`a failed answer has one alert, ${name}`, await settled(page), [`No answer. ${detail}`]);
+    await page.unroute(`**/${question}`);
+  }
   await context.close();
 }
 
