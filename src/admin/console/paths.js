@@ -3,7 +3,7 @@ import { html } from './vendor/preact-htm.js';
 import { change, count, counted, download, percent, url, useAnswer } from './core.js';
 import { questionOf } from './lists.js';
 import { Answer, Bars, Card, Empty, Footer, Select } from './parts.js';
-import { useSteps } from './steps.js';
+import { usePages } from './steps.js';
 
 const HOME = '/';
 // Rows of a level. The API has at most 20.
@@ -27,13 +27,13 @@ export function Paths({ site, query, range }) {
     event.preventDefault();
     change({ path: new FormData(event.currentTarget).get('path').trim(), first: null, second: null });
   };
-  const pages = useSteps(site, range).at(-1).steps;
+  const pages = usePages(site, range);
   const { data, error } = answer;
   return html`
     ${data && !error && html`<p class="sentence"><${Sentence} data=${data} /></p>`}
     <form class="row bottom" onSubmit=${submit}>
       <label class="field"><span class="field-label">Page</span><input key=${page} name="path" defaultValue=${page} list="pages" required pattern="/.*" /></label>
-      <datalist id="pages">${pages.map(([step, path]) => html`<option key=${step} value=${path} />`)}</datalist>
+      <datalist id="pages">${pages.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
       <button type="submit">Show</button>
       <${Select} label="Direction" isHidden=${false} value=${direction} options=${DIRECTIONS} onChange=${(value) => change({ direction: value, first: null, second: null })} />
     </form>

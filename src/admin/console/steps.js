@@ -12,19 +12,21 @@ export function stepInWords(step, goals) {
 
 // Returns the choices of a site as groups of [step, text].
 export function useSteps(site, range) {
-  const question = { site: site.site, ...range, limit: OFFERED };
-  const events = useAnswer(url('insights/top', { ...question, of: 'event' }));
-  const pages = useAnswer(url('insights/top', { ...question, of: 'page' }));
-  const valuesOf = ({ data }, isMeant) =>
-    (data?.rows ?? [])
-      .filter(({ value }) => value !== null && value !== '(other)')
-      .filter(isMeant)
-      .map(({ value }) => value);
   return [
     { name: 'Goals', steps: site.goals.map(({ key, name }) => [key, name]) },
-    { name: 'Events', steps: valuesOf(events, (row) => row.events > 0).map((value) => [`event:${value}`, value]) },
-    { name: 'Pages', steps: valuesOf(pages, (row) => row.views > 0).map((value) => [`page:${value}`, value]) },
+    { name: 'Events', steps: useValues(site, range, { of: 'event', by: 'events' }).map((value) => [`event:${value}`, value]) },
+    { name: 'Pages', steps: usePages(site, range).map((value) => [`page:${value}`, value]) },
   ];
+}
+
+// Returns the most seen paths.
+export const usePages = (site, range) => useValues(site, range, { of: 'page', by: 'views' });
+
+// Returns the first values of a list. `by` names the number that a value must have.
+function useValues(site, range, { of, by }) {
+  const { data } = useAnswer(url('insights/top', { site: site.site, ...range, limit: OFFERED, of }));
+  const rows = (data?.rows ?? []).filter((row) => row[by] > 0 && row.value !== null && row.value !== '(other)');
+  return rows.map(({ value }) => value);
 }
 
 const UNITS = [
