@@ -1,7 +1,7 @@
 // Funnels: the visitors that go through steps one after the other, and the pages of those that leave.
 import { html, useState } from './vendor/preact-htm.js';
 import { change, count, counted, download, percent, url, useAnswer } from './core.js';
-import { questionOf } from './lists.js';
+import { itemInWords, questionOf } from './lists.js';
 import { Answer, Bars, Card, Details, Empty, Field, Footer, Scroll, Select, Table } from './parts.js';
 import { duration, stepInWords, useSteps } from './steps.js';
 
@@ -164,7 +164,7 @@ const Share = ({ share }) => html`
 function Groups({ data, names }) {
   if (data.rows.length === 0) return html`<${Empty}>None in this range.<//>`;
   const columns = [
-    { name: 'Value', isHead: true, of: ({ value }) => html`<bdi>${value ?? '(unknown)'}</bdi>` },
+    { name: 'Value', isHead: true, of: ({ value }) => html`<bdi>${itemInWords(data.by, value)}</bdi>` },
     ...names.map((_, at) => ({
       name: `Step ${at + 1}`,
       isNumber: true,

@@ -5,7 +5,7 @@ import { Answer, Bars, Card, Empty, Footer } from './parts.js';
 
 // More rows are slow to draw, and nobody reads them.
 export const MOST_ROWS = 1000;
-// The largest limit of the API.
+// The largest limit of the API, and the rows of a CSV.
 export const MOST_LINES = 10_000;
 
 // Returns the parameters that all questions of a page share.
@@ -23,8 +23,8 @@ export const TOPS = [
   { of: 'medium', title: 'Campaign media', unit: 'Medium', by: 'visits' },
   { of: 'term', title: 'Campaign terms', unit: 'Term', by: 'visits' },
   { of: 'content', title: 'Campaign contents', unit: 'Content', by: 'visits' },
-  { of: 'country', title: 'Countries', unit: 'Country', filter: 'country', text: (code) => named('country', code) },
-  { of: 'language', title: 'Languages', unit: 'Language', filter: 'language', text: (code) => named('language', code) },
+  { of: 'country', title: 'Countries', unit: 'Country', filter: 'country' },
+  { of: 'language', title: 'Languages', unit: 'Language', filter: 'language' },
   { of: 'device', title: 'Devices', unit: 'Device', filter: 'device' },
   { of: 'browser', title: 'Browsers', unit: 'Browser' },
   { of: 'event', title: 'Events', unit: 'Event', filter: 'event', by: 'events' },
@@ -37,6 +37,13 @@ export const BOUNDS = [
 ];
 
 const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)', medium: '(no medium)', term: '(no term)', content: '(no content)' };
+
+// Returns the text of a value of a list, such as the name of a country. `of` names the list as in the API.
+export function itemInWords(of, value) {
+  if (value === null) return UNKNOWN[of] ?? '(unknown)';
+  return of === 'country' || of === 'language' ? named(of, value) : value;
+}
+
 const COLUMNS = { views: 'Views', visits: 'Visits', events: 'Count' };
 
 // Rows of a list of the overview.
@@ -49,10 +56,10 @@ export const Top = ({ data: { rows, more }, children, ...list }) => html`
 `;
 
 // `by` is the number that orders the rows. An event without a page is in no number of the pages.
-function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views', rows, query, onPick }) {
+function TopRows({ of, title, unit, filter, by = 'views', rows, query, onPick }) {
   const row = ({ value, visitors, ...numbers }) => ({
     value,
-    text: value === null ? (UNKNOWN[of] ?? '(unknown)') : text(value),
+    text: itemInWords(of, value),
     numbers: [numbers[by], visitors],
     isPressed: filter && query.getAll(filter).includes(value),
     isFixed: value === null || value === '(other)',

@@ -2,7 +2,7 @@
 import { html } from './vendor/preact-htm.js';
 import { POLL_MS, change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
 import { GOALS_MAX, chosenGoal, comparedInWords, isOneCurrency, valueInWords } from './goals.js';
-import { TOPS, TOP_ROWS, Top, questionOf } from './lists.js';
+import { TOPS, TOP_ROWS, Top, itemInWords, questionOf } from './lists.js';
 import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
 
 const HOUR_MS = 3_600_000;
@@ -100,7 +100,7 @@ function BestSource({ question, goal }) {
   const name = html`“<bdi>${data.goals[0].name}</bdi>”`;
   if (all.conversions === 0) return html`No conversions of ${name}.`;
   const [{ value, goals }] = data.rows;
-  return html`<bdi>${value}</bdi> brought ${percent(goals[0].conversions / all.conversions)} of the ${counted(all.conversions, 'conversion')} of ${name}.`;
+  return html`<bdi>${itemInWords('source', value)}</bdi> brought ${percent(goals[0].conversions / all.conversions)} of the ${counted(all.conversions, 'conversion')} of ${name}.`;
 }
 
 // A tile for each goal.

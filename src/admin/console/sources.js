@@ -2,12 +2,11 @@
 import { html } from './vendor/preact-htm.js';
 import { change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
 import { GoalSelect, NoGoals, chosenGoal, valueInWords } from './goals.js';
-import { questionOf } from './lists.js';
+import { MOST_LINES, TOPS, itemInWords, questionOf } from './lists.js';
 import { Answer, Card, Change, Empty, Footer, Scroll, Select, Table } from './parts.js';
 
-// Rows of a table. The CSV has up to the largest limit of the API.
+// Rows of a table.
 const ROWS = 20;
-const CSV_ROWS = 10_000;
 // Rows of the period before, in which the rows of a table are looked up.
 const ROWS_BEFORE = 1000;
 
@@ -17,11 +16,8 @@ const COMPARISONS = [
 ];
 
 const TABLES = [
-  { of: 'channel', title: 'Channels', unit: 'Channel', none: '(no channel)' },
-  { of: 'source', title: 'Sources', unit: 'Source', none: '(no source)', filter: 'source' },
-  { of: 'campaign', title: 'Campaigns', unit: 'Campaign', none: '(no campaign)', filter: 'campaign' },
-  { of: 'country', title: 'Countries', unit: 'Country', none: '(no country)', filter: 'country' },
-  { of: 'device', title: 'Devices', unit: 'Device', none: '(no device)', filter: 'device' },
+  { of: 'channel', title: 'Channels', unit: 'Channel' },
+  ...['source', 'campaign', 'country', 'device'].map((name) => TOPS.find(({ of }) => of === name)),
 ];
 const SOURCES = 1;
 
@@ -63,24 +59,25 @@ function useBefore(question, isCompared) {
 function Sentence({ data: { rows, total, goals } }) {
   if (rows.length === 0) return 'No visits in this range.';
   const [first] = rows;
+  const source = html`<bdi>${itemInWords('source', first.value)}</bdi>`;
   const visits = `${counted(total.visits, 'visit')} by ${counted(total.visitors, 'visitor')}.`;
-  if (!goals?.length) return html`${visits} <bdi>${first.value}</bdi> brought ${percent(first.visits / total.visits)} of the visits.`;
+  if (!goals?.length) return html`${visits} ${source} brought ${percent(first.visits / total.visits)} of the visits.`;
   const [all] = total.goals;
   if (all.conversions === 0) return html`${visits} No conversions of “<bdi>${goals[0].name}</bdi>”.`;
   return html`
-    ${visits} <bdi>${first.value}</bdi> brought ${percent(first.goals[0].conversions / all.conversions)} of the
+    ${visits} ${source} brought ${percent(first.goals[0].conversions / all.conversions)} of the
     ${' '}${counted(all.conversions, 'conversion')} of “<bdi>${goals[0].name}</bdi>”.
   `;
 }
 
-function Origins({ of, title, unit, none, filter, site, question, query, answer, before }) {
-  const csv = () => download(url('insights/top', { ...question, of, limit: CSV_ROWS }), `${of}-${site.site}.csv`, 'text/csv');
+function Origins({ of, title, unit, filter, site, question, query, answer, before }) {
+  const csv = () => download(url('insights/top', { ...question, of, limit: MOST_LINES }), `${of}-${site.site}.csv`, 'text/csv');
   return html`
     <${Card} title=${title} wide>
       <${Answer} of=${answer}>
         ${(data) => html`
           ${data.rows.length === 0 && html`<${Empty}>None in this range.<//>`}
-          ${data.rows.length > 0 && html`<${Scroll} label=${`${title}, table`} isWhole><${Table} label=${title} stacks rows=${data.rows} keyOf=${({ value }) => value ?? ''} columns=${columnsOf({ data, before, unit, none, filter, query })} /><//>`}
+          ${data.rows.length > 0 && html`<${Scroll} label=${`${title}, table`} isWhole><${Table} label=${title} stacks rows=${data.rows} keyOf=${({ value }) => value ?? ''} columns=${columnsOf({ data, before, of, unit, filter, query })} /><//>`}
           ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more in the CSV.</p>`}
           <${Footer} data=${data} csv=${csv} />
         `}
@@ -97,12 +94,11 @@ function compared(before, value, numberOf, now) {
   return html`${count(now)}<${Change} now=${now} before=${row ? numberOf(row) : 0} />`;
 }
 
-function columnsOf({ data, before, unit, none, filter, query }) {
+function columnsOf({ data, before, of, unit, filter, query }) {
   const name = ({ value }) => {
-    if (value === null) return none;
-    const isPressed = filter && query.getAll(filter).includes(value);
-    if (!filter || value === '(other)') return html`<bdi>${value}</bdi>`;
-    return html`<button type="button" class="link" aria-pressed=${!!isPressed} onClick=${() => toggleFilter(filter, value)}><bdi>${value}</bdi></button>`;
+    const text = html`<bdi>${itemInWords(of, value)}</bdi>`;
+    if (!filter || value === null || value === '(other)') return text;
+    return html`<button type="button" class="link" aria-pressed=${query.getAll(filter).includes(value)} onClick=${() => toggleFilter(filter, value)}>${text}</button>`;
   };
   const number = (name, of) => ({ name, isNumber: true, of });
   const visits = [

@@ -94,6 +94,11 @@ async function sources(at, page) {
   await page.getByRole('button', { name: 'sunday-letter' }).click();
   await page.locator('.chip').waitFor();
   at.check('a click on a source filters', await page.locator('.chip bdi').textContent(), 'sunday-letter');
+  await settled(page);
+  const { rows } = await at.ask('insights/top', { ...(await askedOf(page, 'insights/top')), of: 'country' });
+  const names = await page.locator('table[aria-label=Countries] tbody th').allTextContents();
+  const regions = new Intl.DisplayNames(['en-GB'], { type: 'region' });
+  at.check('countries have their names', names.sort(), rows.map(({ value }) => (value === null ? '(unknown)' : regions.of(value))).sort());
 }
 
 // The changes are against the period that the overview compares with.

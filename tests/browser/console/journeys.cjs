@@ -6,6 +6,7 @@ module.exports = async function journeys(at) {
   const { page, context, messages } = await at.open(`#funnels?site=${SITE}`);
   await funnel(at, page);
   await funnelByKeyboard(at, page);
+  await funnelByCountry(at, page);
   await retention(at, page);
   await paths(at, page);
   await retentionOfShortWeek(at, page);
@@ -103,6 +104,16 @@ async function funnelByKeyboard(at, page) {
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Remove step 3: Purchase' }).waitFor();
   at.check('the keyboard changes a funnel', await stepsOf(page), ['page:/', 'page:/products/*', 'purchase']);
+}
+
+async function funnelByCountry(at, page) {
+  await go(page, `#funnels?site=${SITE}&step=page:/&step=purchase&group=country`);
+  await page.getByText('By country').waitFor();
+  await settled(page);
+  const { rows } = await askAgain(at, page, 'insights/funnel');
+  const regions = new Intl.DisplayNames(['en-GB'], { type: 'region' });
+  const names = await page.locator('table[aria-label="Funnel by value"] tbody th').allTextContents();
+  at.check('a funnel by country names countries', names, rows.map(({ value }) => (value === null ? '(unknown)' : regions.of(value))));
 }
 
 // The week before the clock changes in spring has 167 hours. It is over if the curve has it.
