@@ -179,7 +179,7 @@ function Groups({ data, names }) {
 
 function Left({ left, name, unit }) {
   const exits = { value: '', text: 'No later page', numbers: [left.exits] };
-  const rows = [exits, ...left.next.map(({ value, count }) => ({ value, numbers: [count] }))];
+  const rows = [exits, ...left.next.map(({ value, count }) => ({ value, text: itemInWords('page', value), numbers: [count] }))];
   return html`
     <${Details} summary=${html`${counted(left.count, unit)} left after “<bdi>${name}</bdi>”`}>
       ${() => html`

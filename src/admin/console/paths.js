@@ -1,7 +1,7 @@
 // Paths: the pages and events after a page, or before it, in three levels.
 import { html } from './vendor/preact-htm.js';
 import { change, count, counted, download, percent, url, useAnswer } from './core.js';
-import { questionOf } from './lists.js';
+import { itemInWords, questionOf } from './lists.js';
 import { Answer, Bars, Card, Empty, Footer, Select } from './parts.js';
 import { usePages } from './steps.js';
 
@@ -16,7 +16,9 @@ const DIRECTIONS = [
 // The parameters of the chosen row of the first and of the second level.
 const CHOSEN = ['first', 'second'];
 
-const keyOf = ({ kind, value }) => `${kind}:${value}`;
+// A page view without a path has the value null.
+const keyOf = ({ kind, value }) => `${kind}:${value ?? ''}`;
+const nameOf = ({ kind, value }) => itemInWords(kind, value);
 
 export function Paths({ site, query, range }) {
   const page = query.get('path') ?? query.get('page') ?? HOME;
@@ -52,7 +54,7 @@ function Sentence({ data: { page, direction, visits, exits, entries, next } }) {
   const ends = isBefore ? entries : exits;
   const begin = html`${counted(visits, 'visit')} saw <bdi>${page}</bdi>. ${percent(ends / visits)} ${isBefore ? 'began' : 'ended'} there.`;
   if (next.length === 0) return begin;
-  return html`${begin} Most often, <bdi>${next[0].value}</bdi> ${isBefore ? 'was before it' : 'was next'} (${percent(next[0].ofPage)}).`;
+  return html`${begin} Most often, <bdi>${nameOf(next[0])}</bdi> ${isBefore ? 'was before it' : 'was next'} (${percent(next[0].ofPage)}).`;
 }
 
 // Three levels beside each other. A click on a row shows the level after it.
@@ -75,11 +77,11 @@ function Levels({ data, query }) {
 }
 
 function Level({ level, at, isBefore, chosen }) {
-  const title = html`${at + 1}. ${isBefore ? 'Before' : 'After'} <bdi>${level.value ?? level.page}</bdi>`;
+  const title = html`${at + 1}. ${isBefore ? 'Before' : 'After'} <bdi>${at === 0 ? level.page : nameOf(level)}</bdi>`;
   const ends = isBefore ? level.entries : level.exits;
   const rows = level.next.map((row) => ({
     value: keyOf(row),
-    text: row.value,
+    text: nameOf(row),
     note: row.kind === 'event' ? 'event' : undefined,
     numbers: [row.visits],
     isPressed: keyOf(row) === chosen,

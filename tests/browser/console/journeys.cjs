@@ -6,6 +6,7 @@ module.exports = async function journeys(at) {
   const { page, context, messages } = await at.open(`#funnels?site=${SITE}`);
   await funnel(at, page);
   await funnelByKeyboard(at, page);
+  await pageWithoutPath(at, page);
   await funnelByCountry(at, page);
   await retention(at, page);
   await paths(at, page);
@@ -104,6 +105,22 @@ async function funnelByKeyboard(at, page) {
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Remove step 3: Purchase' }).waitFor();
   at.check('the keyboard changes a funnel', await stepsOf(page), ['page:/', 'page:/products/*', 'purchase']);
+}
+
+// A page event can have no path.
+async function pageWithoutPath(at, page) {
+  const view = (properties) => ({ type: 'page', anonId: 'journeys-no-path', properties });
+  await at.send([view({ path: '/before-no-path' }), view({}), view({ path: '/after-no-path' })]);
+  await go(page, `#paths?site=${SITE}&path=/before-no-path`);
+  await page.locator('table[aria-label="Level 2"]').waitFor();
+  at.check('a page without a path is unknown in a level', await page.locator('table[aria-label="Level 1"] tbody bdi').allTextContents(), ['(unknown)']);
+  at.check('and in the title of the next one', await page.getByText('2. After (unknown)').count(), 1);
+  at.check('and in the sentence', (await sentenceOf(page)).includes('Most often, (unknown) was next'), true);
+  await go(page, `#funnels?site=${SITE}&step=page:/before-no-path&step=purchase`);
+  await page.locator('summary', { hasText: 'left after “/before-no-path”' }).click();
+  await page.locator('table[aria-label="Next pages after /before-no-path"]').waitFor();
+  const next = await page.locator('table[aria-label="Next pages after /before-no-path"] tbody bdi').allTextContents();
+  at.check('and among the next pages of a funnel', next, ['No later page', '(unknown)']);
 }
 
 async function funnelByCountry(at, page) {
