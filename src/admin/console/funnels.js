@@ -1,5 +1,5 @@
 // Funnels: the visitors that go through steps one after the other, and the pages of those that leave.
-import { html, useState } from './vendor/preact-htm.js';
+import { html, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
 import { change, count, counted, download, percent, url, useAnswer } from './core.js';
 import { itemInWords, questionOf } from './lists.js';
 import { Answer, Bars, Card, Details, Empty, Field, Footer, Scroll, Select, Table } from './parts.js';
@@ -56,21 +56,50 @@ function exchanged(steps, at) {
   return next;
 }
 
+// Returns the keys of steps. A funnel can have a step more than once.
+const keysOf = (steps) => steps.map((step, at) => `${step} ${steps.slice(0, at).filter((one) => one === step).length}`);
+
+// Returns the refs of the list and of the wanted focus. The button of a moved or removed step loses the focus. So the changed list sets
+// the focus to the button of the step `at` that the selector finds first.
+function useFocus(steps) {
+  const list = useRef(null);
+  const wanted = useRef(null);
+  useLayoutEffect(() => {
+    if (!wanted.current) return;
+    const { at, selector } = wanted.current;
+    wanted.current = null;
+    const item = list.current.querySelectorAll('li')[Math.min(at, steps.length - 1)];
+    (item?.querySelector(selector) ?? list.current).focus();
+  }, [steps.join('\n')]);
+  return [list, wanted];
+}
+
 function Chosen({ steps, goals }) {
-  if (steps.length === 0) return html`<${Empty}>No step is chosen.<//>`;
+  const [list, wanted] = useFocus(steps);
+  const keys = keysOf(steps);
+  const up = (at) => {
+    wanted.current = { at: at - 1, selector: 'button:enabled' };
+    change({ step: exchanged(steps, at) });
+  };
+  const remove = (at) => {
+    wanted.current = { at, selector: 'button:last-child' };
+    change({ step: steps.filter((_, other) => other !== at) });
+  };
+  const item = (step, at) => {
+    const text = stepInWords(step, goals);
+    return html`
+      <li key=${keys[at]}>
+        <bdi>${text}</bdi>
+        <button type="button" class="quiet" disabled=${at === 0 || step === steps[at - 1]} aria-label=${`Move step ${at + 1} up: ${text}`} onClick=${() => up(at)}>↑</button>
+        <button type="button" class="quiet" aria-label=${`Remove step ${at + 1}: ${text}`} onClick=${() => remove(at)}>×</button>
+      </li>
+    `;
+  };
   return html`
-    <ol class="steps" aria-label="Chosen steps">
-      ${steps.map((step, at) => {
-        const text = stepInWords(step, goals);
-        return html`
-          <li key=${`${at} ${step}`}>
-            <bdi>${text}</bdi>
-            <button type="button" class="quiet" disabled=${at === 0} aria-label=${`Move step ${at + 1} up: ${text}`} onClick=${() => change({ step: exchanged(steps, at) })}>↑</button>
-            <button type="button" class="quiet" aria-label=${`Remove step ${at + 1}: ${text}`} onClick=${() => change({ step: steps.filter((_, other) => other !== at) })}>×</button>
-          </li>
-        `;
-      })}
-    </ol>
+    <div ref=${list} tabindex="-1">
+      ${steps.length === 0 && html`<${Empty}>No step is chosen.<//>`}
+      ${steps.length > 0 && html`<ol class="steps" aria-label="Chosen steps">${steps.map(item)}</ol>`}
+    </div>
   `;
 }
 
@@ -98,8 +127,9 @@ function OtherStep({ isFull, add }) {
   const [text, setText] = useState('');
   const submit = (event) => {
     event.preventDefault();
-    add(`${text.startsWith('/') ? 'page' : 'event'}:${text.trim()}`);
+    const name = text.trim();
     setText('');
+    if (name !== '') add(`${name.startsWith('/') ? 'page' : 'event'}:${name}`);
   };
   return html`
     <form class="row gap-top" onSubmit=${submit}>

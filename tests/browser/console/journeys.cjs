@@ -6,6 +6,7 @@ module.exports = async function journeys(at) {
   const { page, context, messages } = await at.open(`#funnels?site=${SITE}`);
   await funnel(at, page);
   await funnelByKeyboard(at, page);
+  await focusInFunnel(at, page);
   await pageWithoutPath(at, page);
   await funnelByCountry(at, page);
   await retention(at, page);
@@ -105,6 +106,29 @@ async function funnelByKeyboard(at, page) {
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'Remove step 3: Purchase' }).waitFor();
   at.check('the keyboard changes a funnel', await stepsOf(page), ['page:/', 'page:/products/*', 'purchase']);
+}
+
+// The focus stays at the step that moves, and then at the place of the removed one.
+async function focusInFunnel(at, page) {
+  const use = async (label, next) => {
+    await page.getByRole('button', { name: label }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: next }).or(page.getByText(next)).waitFor();
+    return page.evaluate(() => document.activeElement.ariaLabel ?? document.activeElement.textContent.trim());
+  };
+  const found = [
+    await use('Move step 3 up: Purchase', 'Move step 2 up: Purchase'),
+    await use('Move step 2 up: Purchase', 'Remove step 1: Purchase'),
+    await use('Remove step 2: /', 'Remove step 2: /products/*'),
+    await use('Remove step 2: /products/*', 'Choose 2 to 8 steps below'),
+    await use('Remove step 1: Purchase', 'No step is chosen.'),
+  ];
+  const expected = ['Move step 2 up: Purchase', 'Remove step 1: Purchase', 'Remove step 2: /products/*', 'Remove step 1: Purchase', 'No step is chosen.'];
+  at.check('a button of a step that moves or goes leaves the focus in the list', found, expected);
+  const other = page.getByLabel('Another path or event');
+  for (const text of ['  ', ' /tents ']) await other.fill(text).then(() => page.keyboard.press('Enter'));
+  await page.getByRole('button', { name: 'Remove step 1: /tents' }).waitFor();
+  at.check('a step has no blanks around it, and an empty one is ignored', await stepsOf(page), ['page:/tents']);
 }
 
 // A page event can have no path.
