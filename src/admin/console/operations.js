@@ -5,9 +5,10 @@ import { POLL_MS, ago, bytes, count, counted, dateTime, seconds, shortCount, url
 import { Answer, Bars, Card, Code, Empty, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 export function Publishing({ site, sites: answer }) {
-  return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Published} data=${data} site=${site} />`}<//></div>`;
+  return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Published} key=${site?.site} data=${data} site=${site} />`}<//></div>`;
 }
 
+// The caller gives it the site as its key, so that a comparison ends when another site is chosen.
 function Published({ data, site }) {
   const refused = data.files.filter(({ reason }) => reason);
   const comparison = useComparison();

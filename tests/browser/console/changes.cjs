@@ -25,6 +25,7 @@ module.exports = async function changes(at) {
   at.check('comparisons leave no message of the browser', tab.messages, []);
   await ofWrongFiles(bench, tab.page, upload);
   await ofLostServer(bench, tab.page);
+  await ofAnotherSite(bench, tab.page, file.name);
   await tab.context.close();
   for (const look of LOOKS) await looks(bench, look, file.name);
   await server.stop();
@@ -146,6 +147,23 @@ async function ofLostServer(at, page) {
   await page.getByRole('alert').filter({ hasText: 'The server does not answer.' }).waitFor();
   at.check('a failed comparison can be repeated', await button.isEnabled(), true);
   await page.unroute('**/insights/changes*');
+}
+
+// The result of a site is not shown below another one.
+async function ofAnotherSite(at, page, name) {
+  await page.route('**/sites', async (route) => {
+    const response = await route.fetch();
+    const answer = await response.json();
+    const other = { ...answer.sites[0], site: 'other', name: 'Other site' };
+    await route.fulfill({ response, json: { ...answer, sites: [...answer.sites, other] } });
+  });
+  await page.reload();
+  await page.getByRole('button', { name: /^What would change/ }).click();
+  await compared(page, name);
+  await page.locator('header select').first().selectOption('other');
+  await page.getByText('The file must be one of site other.').waitFor();
+  at.check('another site has no comparison', await page.locator('strong', { hasText: `${name}, version` }).count(), 0);
+  await page.unroute('**/sites');
 }
 
 async function looks(at, [look, options], name) {
