@@ -1,6 +1,6 @@
 // The goals of a site in words: conversions, rates and amounts.
 import { html } from './vendor/preact-htm.js';
-import { count, relativeChange } from './core.js';
+import { count } from './core.js';
 import { Empty, Select } from './parts.js';
 
 // The largest number of goals in one question.
@@ -34,12 +34,4 @@ export function valueInWords({ value }, { currencies }) {
 export function isOneCurrency(now, before) {
   const found = [...now.currencies, ...before.currencies].map(({ currency }) => currency);
   return new Set(found).size <= 1;
-}
-
-// Compares a number with that of the period before, such as "3.0 % more than in the period before".
-export function comparedInWords(now, before) {
-  if (!before) return now ? 'none in the period before' : 'as in the period before';
-  const { text, direction } = relativeChange(now, before);
-  if (direction === 0) return 'as many as in the period before';
-  return `${text.slice(1)} ${direction > 0 ? 'more' : 'fewer'} than in the period before`;
 }

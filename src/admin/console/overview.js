@@ -1,7 +1,7 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html } from './vendor/preact-htm.js';
-import { POLL_MS, change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
-import { GOALS_MAX, chosenGoal, comparedInWords, isOneCurrency, valueInWords } from './goals.js';
+import { POLL_MS, change, count, counted, daysBetween, download, percent, relativeChange, toggleFilter, url, useAnswer } from './core.js';
+import { GOALS_MAX, chosenGoal, isOneCurrency, valueInWords } from './goals.js';
 import { TOPS, TOP_ROWS, Top, itemInWords, questionOf } from './lists.js';
 import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
 
@@ -84,6 +84,14 @@ function Totals({ data, site, by, csv }) {
     <//>
     <${Footer} data=${data} csv=${csv} />
   `;
+}
+
+// Compares a number with that of the period before, such as "3.0 % more than in the period before".
+export function comparedInWords(now, before) {
+  if (!before) return now ? 'none in the period before' : 'as in the period before';
+  const { text, direction } = relativeChange(now, before);
+  if (direction === 0) return 'as many as in the period before';
+  return `${text.slice(1)} ${direction > 0 ? 'more' : 'fewer'} than in the period before`;
 }
 
 function Sentence({ data: { totals, comparison }, site, question }) {

@@ -180,7 +180,7 @@ module.exports = async function words(at) {
   await compare('the date of tomorrow', 'core', 'tomorrow', TOMORROWS);
   await compare('the times of an axis', 'core', 'axisTime', AXIS_TIMES);
   await compare('the days of a comparison', 'core', 'daysBetween', DAYS);
-  await compare('a number and the period before', 'goals', 'comparedInWords', COMPARED);
+  await compare('a number and the period before', 'overview', 'comparedInWords', COMPARED);
   await compare('amounts that can be compared', 'goals', 'isOneCurrency', CURRENCIES);
   await compare('the value of a goal', 'goals', 'valueInWords', VALUES);
   await compare('durations', 'steps', 'duration', DURATIONS);
