@@ -12,5 +12,5 @@ pub(crate) const CURRENCY_CHARS_MAX: usize = 16;
 /// Longest window of the attribution, in milliseconds: a year. A question about a goal reads the events of this time before its range.
 /// `compile` rejects a longer one.
 pub const ATTRIBUTION_MS_MAX: i64 = 366 * 24 * 60 * 60 * 1_000;
-/// Number of goals of one question. A page of the console shows fewer. More get 400.
+/// Number of goals of one question. The overview of the console asks for as many. More get 400.
 pub const GOALS_ASKED_MAX: usize = 16;

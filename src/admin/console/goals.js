@@ -3,8 +3,8 @@ import { html } from './vendor/preact-htm.js';
 import { count } from './core.js';
 import { Empty, Select } from './parts.js';
 
-// The largest number of goals in one question.
-export const GOALS_MAX = 16;
+// The largest number of goals in one question, that of the server.
+export const GOALS_ASKED_MAX = 16;
 
 // Returns the key of the goal that a page shows: the chosen one, or the first one with a value, or the first one. Undefined if
 // the site has no goals.

@@ -1,7 +1,7 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html } from './vendor/preact-htm.js';
 import { POLL_MS, change, count, counted, daysBetween, download, percent, relativeChange, toggleFilter, url, useAnswer } from './core.js';
-import { GOALS_MAX, chosenGoal, isOneCurrency, valueInWords } from './goals.js';
+import { GOALS_ASKED_MAX, chosenGoal, isOneCurrency, valueInWords } from './goals.js';
 import { TOPS, TOP_ROWS, Top, itemInWords, questionOf } from './lists.js';
 import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
 
@@ -113,7 +113,7 @@ function BestSource({ question, goal }) {
 
 // A tile for each goal.
 function Goals({ site, question }) {
-  const keys = site.goals.slice(0, GOALS_MAX).map(({ key }) => key);
+  const keys = site.goals.slice(0, GOALS_ASKED_MAX).map(({ key }) => key);
   const hidden = site.goals.length - keys.length;
   const address = url('insights/overview', { ...question, by: 'month', goal: keys });
   const answer = useAnswer(address);

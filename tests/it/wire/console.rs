@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use parallax::testing::limits::GOALS_ASKED_MAX;
 use sha2::{Digest, Sha256};
 
 use super::SharedServer;
@@ -233,6 +234,14 @@ fn the_files_of_each_page_are_within_the_size_budget() {
         let total = total + bytes("/");
         assert!(total <= PAGE_BYTES_MAX, "{page}: {total} bytes: {files:?}");
     }
+}
+
+#[test]
+fn the_console_asks_for_as_many_goals_as_the_server_takes() {
+    let module = text("goals.js");
+    let (_, rest) = module.split_once("export const GOALS_ASKED_MAX = ").expect("the constant");
+    let (number, _) = rest.split_once(';').expect("the end of the statement");
+    assert_eq!(number.parse(), Ok(GOALS_ASKED_MAX));
 }
 
 #[test]
