@@ -49,7 +49,7 @@ pub(super) struct LintArgs {
     /// compiled site, and must serve the version of --against. It needs an --admin-token, and takes up to 60 s.
     #[arg(long, value_name = "ADMIN_URL", requires = "against", conflicts_with = "data")]
     server: Option<String>,
-    /// The Bearer token of that address (serve --admin-token). Without one, the server answers requests of its machine only.
+    /// The Bearer token of that address (serve --admin-token). Required with --server.
     #[arg(long, value_name = "TOKEN", env = "PARALLAX_ADMIN_TOKEN", hide_env_values = true)]
     admin_token: Option<String>,
     /// Report each change of this kind as an error, with its place. The exit code is 1.
