@@ -404,7 +404,7 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         "paths" => Topic::Journey(JourneySubject::Paths),
         "engagement" => Topic::Journey(JourneySubject::Engagement),
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, audiences, experiments, experiment and holdout.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, audiences, changes, experiments, experiment and holdout.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };
