@@ -430,14 +430,15 @@ fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out
             handler.reject(request, &Problem::new(problem::QUERY_TOO_EXPENSIVE, sentence), out)
         }
         AnswerError::Refused(error) => handler.reject(request, &error.problem(), out),
+        AnswerError::Republished => {
+            let sentence = "Another version of the site was published meanwhile; ask again.";
+            handler.reject(request, &Problem::new(problem::COLUMNS_BUILDING, sentence), out)
+        }
         AnswerError::Behind(files) => {
-            let detail = match files {
-                0 => "Another version of the site was published meanwhile; ask again.".to_owned(),
-                _ => format!(
-                    "The server has yet to prepare {files} segments of its log; retry in some seconds."
-                ),
-            };
-            handler.reject(request, &Problem::new(problem::COLUMNS_BUILDING, &detail), out)
+            let unit = if *files == 1 { "segment" } else { "segments" };
+            let sentence =
+                format!("The server has yet to prepare {files} {unit} of its log; retry in some seconds.");
+            handler.reject(request, &Problem::new(problem::COLUMNS_BUILDING, &sentence), out)
         }
         AnswerError::Unreadable(cause) => {
             let detail = format!("The log cannot be read: {cause}.");

@@ -56,6 +56,8 @@ pub enum AnswerError {
     TooLarge,
     /// Neither the log nor the site knows the experiment.
     Refused(QuestionError),
+    /// Another version of the site was published after the question was parsed.
+    Republished,
     /// The columns of this many segments are not read yet.
     Behind(usize),
     /// The log or a column file cannot be read.
@@ -429,8 +431,7 @@ impl InsightsThread {
         let SiteQuestion { query, site, now_ms, scope } = question;
         let goals = self.goals.get();
         if query.needs_goals() && goals.of_site(&site.site) != Some(&site.goals) {
-            // Another version of the site was published after the question was parsed.
-            return Err(AnswerError::Behind(0));
+            return Err(AnswerError::Republished);
         }
         self.store.set_goals(goals);
         let needed = query.needs_goals().then_some((&*site.site, &site.goals));
