@@ -151,6 +151,17 @@ impl ArchivedProgram {
         })
     }
 
+    /// Returns the fields that the condition tests, in the order of its tests: the code and the name of each.
+    pub fn fields(&self) -> impl Iterator<Item = (u16, &str)> {
+        self.operations.iter().filter_map(|operation| match &operation.test {
+            ArchivedTest::IsArray(ArchivedAccessor::Field { code, name })
+            | ArchivedTest::AnyElement { array: ArchivedAccessor::Field { code, name }, .. }
+            | ArchivedTest::Value { of: ArchivedAccessor::Field { code, name }, .. }
+            | ArchivedTest::Count { code, name, .. } => Some((code.to_native(), &**name)),
+            _ => None,
+        })
+    }
+
     /// Returns the members of the groups that the condition names, in the order of its tests.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &[ArchivedConstant]> {
         self.operations.iter().filter_map(|operation| match &operation.test {

@@ -11,7 +11,7 @@ use crate::site::snapshot::format::ArchivedSite;
 pub enum AudienceChangeKind {
     New,
     Removed,
-    /// Its condition changes, or an audience or a group that the condition names.
+    /// Its condition changes, or an audience, a group or a goal that the condition names.
     Changed,
 }
 

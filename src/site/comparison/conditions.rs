@@ -25,13 +25,19 @@ impl<'s> ConditionIdentities<'s> {
         *self.audiences[index].get_or_init(|| self.of(&self.site.audiences[index].condition))
     }
 
-    /// Returns the identity of a condition: a hash of its text, of the groups and the audiences that it names, and of the time zone
-    /// if it reads the local time.
+    /// Returns the identity of a condition: a hash of its text, of the groups, the audiences and the goals that it names, and of the
+    /// time zone if it reads the local time.
     pub(crate) fn of(&self, condition: &ArchivedCondition) -> u128 {
         let mut input = Vec::new();
         put_sized(&mut input, condition.authored.as_bytes());
         if condition.authored.contains("\"now.") {
             put_sized(&mut input, self.site.time_zone.as_bytes());
+        }
+        if condition.authored.contains("\"goals.") {
+            for (code, name) in condition.program.fields() {
+                put_sized(&mut input, &code.to_le_bytes());
+                put_sized(&mut input, name.as_bytes());
+            }
         }
         for group in condition.program.groups() {
             let members: Vec<_> = group.iter().map(|member| member.value().to_json()).collect();

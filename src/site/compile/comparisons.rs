@@ -4,15 +4,17 @@
 
 use serde_json::Value as Json;
 
-use crate::site::profile_fields::{ProfileField, find_field};
+use super::fields::SiteFields;
+use crate::site::profile_fields::ProfileField;
 use crate::site::source::diagnostics::join_token;
 
 /// The comparison without an operator, which converts types as JavaScript does.
 pub(super) const LOOSE: &str = "";
 
 /// The fields and comparisons of one condition, in its order.
-#[derive(Default)]
 pub(super) struct Comparisons<'c> {
+    /// The fields that conditions of the site can name.
+    site_fields: SiteFields<'c>,
     pub(super) fields: Vec<FieldTest<'c>>,
     pub(super) all: Vec<Comparison<'c>>,
     /// The number of conjunctions so far.
@@ -23,9 +25,16 @@ pub(super) struct Comparisons<'c> {
 pub(super) struct FieldTest<'c> {
     pub(super) path: &'c str,
     pub(super) field: ProfileField,
-    /// The name that the path carries, or an empty text.
+    /// The name of the field, or an empty text.
     pub(super) name: String,
     pub(super) pointer: String,
+}
+
+impl FieldTest<'_> {
+    /// Returns the path of the page that the condition names itself. The page of a goal is in `site.json`.
+    pub(super) fn page_path(&self) -> Option<&str> {
+        self.path.starts_with("pages.").then_some(&*self.name)
+    }
 }
 
 /// A comparison of a field with a literal.
@@ -51,9 +60,9 @@ struct Scope {
 }
 
 impl<'c> Comparisons<'c> {
-    /// Collects those of the condition at `pointer`.
-    pub(super) fn collect(condition: &'c Json, pointer: &str) -> Self {
-        let mut found = Self::default();
+    /// Collects those of the condition at `pointer`. `site_fields` are those that it can name.
+    pub(super) fn collect(site_fields: SiteFields<'c>, condition: &'c Json, pointer: &str) -> Self {
+        let mut found = Self { site_fields, fields: Vec::new(), all: Vec::new(), conjunctions: 0 };
         let scope = found.begin(false);
         found.add_condition(condition, pointer, scope);
         found
@@ -81,7 +90,7 @@ impl<'c> Comparisons<'c> {
                     self.add_condition(operand, &pointer, scope);
                 }
                 path => {
-                    let Ok(found) = find_field(path) else { continue };
+                    let Ok(found) = self.site_fields.find(path) else { continue };
                     let Some(field) = ProfileField::from_code(found.code) else { continue };
                     let subject = Subject { path, field };
                     self.add_test(operand, &pointer, subject, scope);

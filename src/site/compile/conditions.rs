@@ -4,17 +4,17 @@ use std::cell::Cell;
 
 use serde_json::{Value as Json, json};
 
+use super::fields::SiteFields;
 use super::operands;
 use crate::condition::program::Program;
 use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
-use crate::nearest::nearest;
 use crate::nfc;
-use crate::site::profile_fields::{self, ProfileField};
+use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{self, Audience};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
-use crate::site::source::types::{Audiences, Goals, Groups};
+use crate::site::source::types::{Audiences, Groups};
 
 const AUDIENCES_FILE: &str = "audiences.json";
 
@@ -31,7 +31,7 @@ impl<'s> ConditionCompiler<'s> {
         let words = ProfileVocabulary {
             audiences: source.audiences.as_ref(),
             groups: source.groups.as_ref(),
-            goals: source.site.as_ref().map(|site| &site.goals),
+            fields: SiteFields::new(source),
             sees_url: Cell::new(false),
         };
         let mut conditions = Self { vocabulary: words, patterns: Vec::new(), audiences: Vec::new() };
@@ -117,7 +117,7 @@ impl<'s> ConditionCompiler<'s> {
         diagnostics: &mut Diagnostics,
     ) -> Option<Condition> {
         let condition = parse_condition(authored_condition, &self.vocabulary, file, pointer, diagnostics)?;
-        operands::check(file, pointer, authored_condition, diagnostics);
+        operands::check(self.vocabulary.fields, file, pointer, authored_condition, diagnostics);
         // Paths of events and requests are in this form, too.
         let is_path = |field: &Field| ProfileField::from_code(field.code).is_some_and(ProfileField::is_path);
         Some(condition.map_field_texts(&is_path, |text| nfc::normalize(text).into_owned()))
@@ -177,47 +177,20 @@ pub(super) fn parse_condition(
 struct ProfileVocabulary<'s> {
     audiences: Option<&'s Audiences>,
     groups: Option<&'s Groups>,
-    goals: Option<&'s Goals>,
+    fields: SiteFields<'s>,
     sees_url: Cell<bool>,
-}
-
-/// The begin of the path of a goal.
-const GOALS: &str = "goals.";
-
-impl ProfileVocabulary<'_> {
-    /// Returns the path of the event or the page that `goals.<key>` abbreviates, also with a member such as `.count`.
-    fn path_of_goal(&self, path: &str) -> Result<String, Option<String>> {
-        let rest = &path[GOALS.len()..];
-        let (key, member) = rest.split_once('.').map_or((rest, ""), |(key, _)| rest.split_at(key.len()));
-        let Some(goals) = self.goals else { return Ok(format!("events.{rest}")) };
-        let Some(goal) = goals.get(key) else {
-            let known = goals.keys().map(|key| &**key);
-            return Err(nearest(key, known).map(|nearest| format!("{GOALS}{nearest}{member}")));
-        };
-        // A goal without an event or page is reported already.
-        let event = goal.event.as_ref().map(|name| format!("events.{name}{member}"));
-        let page = goal.page.as_ref().map(|page| format!("pages.{page}{member}"));
-        if goal.tests.is_empty() { Ok(event.or(page).unwrap_or_default()) } else { Err(None) }
-    }
 }
 
 impl Vocabulary for ProfileVocabulary<'_> {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
-        if path.starts_with(GOALS) {
-            return profile_fields::find_field(&self.path_of_goal(path)?);
-        }
-        let field = profile_fields::find_field(path)?;
+        let field = self.fields.find(path)?;
         let sees_url = ProfileField::from_code(field.code).is_some_and(ProfileField::sees_url);
         self.sees_url.set(self.sees_url.get() || sees_url);
         Ok(field)
     }
 
     fn expected_paths(&self, unknown_path: &str) -> String {
-        if unknown_path.starts_with(GOALS) {
-            return "a goal of `site.json` without `where`, because a profile has no properties of events"
-                .to_owned();
-        }
-        profile_fields::describe_paths(unknown_path)
+        self.fields.describe_paths(unknown_path)
     }
 
     fn group(&self, name: &str) -> Option<&[Json]> {

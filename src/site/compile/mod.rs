@@ -2,8 +2,8 @@
 //!
 //! All diagnostics are reported at once. The same source gives the same bytes.
 //!
-//! [`conditions`] compiles audiences and conditions to programs. [`comparisons`] lists their comparisons, and
-//! [`operands`] finds those that can never be meant. [`content`] compiles items and queries, and
+//! [`conditions`] compiles audiences and conditions to programs. [`fields`] finds the fields that they
+//! name, [`comparisons`] lists their comparisons, and [`operands`] finds those that can never be meant. [`content`] compiles items and queries, and
 //! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment, and
 //! [`metrics`] does so for the metrics of its result. [`layout`] compiles pages to pieces, and [`embed`]
 //! inserts query results into them. [`each`] generates paths from items, [`combinations`] lists the
@@ -20,6 +20,7 @@ mod each;
 mod embed;
 mod entry;
 mod experiments;
+mod fields;
 mod goals;
 pub(crate) mod index;
 mod layout;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 
 use super::comparisons::{Comparison, Comparisons, FieldTest, LOOSE};
+use super::fields::SiteFields;
 use super::paths;
 use crate::nfc;
 use crate::site::profile_fields::ProfileField;
@@ -17,9 +18,16 @@ const WRAPPED_WINDOW: &[&str] = &[
     "for a window over midnight, write {\"$or\": [{\"now.hour\": {\"$gte\": 22}}, {\"now.hour\": {\"$lt\": 6}}]}",
 ];
 
-/// Reports the errors of the condition at `pointer` in `file`. The condition is valid otherwise.
-pub(super) fn check(file: &str, pointer: &str, condition: &Json, diagnostics: &mut Diagnostics) {
-    let found = Comparisons::collect(condition, pointer);
+/// Reports the errors of the condition at `pointer` in `file`. The condition is valid otherwise. `site_fields` are those
+/// that it can name.
+pub(super) fn check(
+    site_fields: SiteFields<'_>,
+    file: &str,
+    pointer: &str,
+    condition: &Json,
+    diagnostics: &mut Diagnostics,
+) {
+    let found = Comparisons::collect(site_fields, condition, pointer);
     let mut wrong = BTreeSet::new();
     for comparison in found.all.iter().filter(|comparison| !comparison.is_count) {
         if let Some((expected, nearest)) = find_wrong_operand(comparison) {
@@ -160,10 +168,7 @@ fn describe_empty(file: &str, window: &[&Comparison<'_>]) -> Diagnostic {
 
 /// Checks that the path in `pages.<path>` has the form that page events have.
 fn check_page_path(file: &str, test: &FieldTest<'_>) -> Option<Diagnostic> {
-    if !test.field.is_page() {
-        return None;
-    }
-    let name = test.name.as_str();
+    let name = test.page_path()?;
     let star = if name.ends_with('*') { "*" } else { "" };
     let path = name.strip_suffix('*').unwrap_or(name);
     let recorded = match (path, star) {

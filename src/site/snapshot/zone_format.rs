@@ -79,6 +79,6 @@ pub enum Rule {
 pub struct Condition {
     /// The compiled condition.
     pub program: Program,
-    /// The condition as authored, as JSON. Only explanations read it.
+    /// The condition as authored, as JSON. Explanations, lists and comparisons of versions read it, and no decision.
     pub authored: String,
 }

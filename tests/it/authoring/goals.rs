@@ -2,6 +2,7 @@
 
 use parallax::testing::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX};
 use parallax::testing::site::compile::compile;
+use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 use parallax::testing::site::source::read::read;
 use serde_json::{Map, Value, json};
 
@@ -125,6 +126,69 @@ fn a_condition_may_name_a_goal_that_profiles_can_decide() {
     ] {
         let found = audience(when.clone());
         assert!(found.len() == 1 && found[0].ends_with(expected), "{when}: {found:?}");
+    }
+}
+
+/// Returns the fields that a condition of a site with these goals tests: the code and the name of each.
+fn fields_of(goals: &Value, when: &Value) -> Vec<(u16, String)> {
+    let site = json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme", "goals": goals });
+    let [site, audiences] = [site, json!({ "a": { "when": when } })].map(|file| file.to_string());
+    let files = files(&[("site.json", &site), ("audiences.json", &audiences)]);
+    let (source, diagnostics) = read(&files, &|_, _| {});
+    let compiled = compile(&source, diagnostics, 1, &|_, _| {}).expect("a snapshot");
+    let opened = Snapshot::open_bytes(&compiled.bytes, &SnapshotBudget::new(u64::MAX));
+    let snapshot = opened.expect("a valid snapshot");
+    let fields = snapshot.site().audiences[0].condition.program.fields();
+    fields.map(|(code, name)| (code, name.to_owned())).collect()
+}
+
+#[test]
+fn a_goal_in_a_condition_is_its_event_or_page() {
+    let goals = json!({
+        "order": { "name": "Order", "event": "Order Placed" },
+        "shop": { "name": "Shop", "page": "/shop*" },
+        "cart": { "name": "Cart", "event": "Cart.last" },
+    });
+    for (path, meant, operand) in [
+        ("goals.order", "events.Order Placed", json!({ "$count": { "$gte": 1 } })),
+        ("goals.order.count", "events.Order Placed.count", json!(1)),
+        ("goals.order.first", "events.Order Placed.first", json!({ "$within": "7d" })),
+        ("goals.shop.last", "pages./shop*.last", json!({ "$within": "7d" })),
+        ("goals.cart.count", "events.Cart.last.count", json!(1)),
+    ] {
+        let fields = |path: &str| fields_of(&goals, &json!({ path: operand }));
+        assert_eq!(fields(path), fields(meant), "{path}");
+    }
+    // The end of the name is no member.
+    let [cart, order] = ["goals.cart", "goals.order"]
+        .map(|path| fields_of(&goals, &json!({ path: { "$count": { "$gte": 1 } } })));
+    assert_eq!([&cart[0].1, &order[0].1], ["Cart.last", "Order Placed"]);
+    assert_eq!(cart[0].0, order[0].0);
+}
+
+#[test]
+fn a_wrong_operand_of_a_goal_is_reported_like_that_of_its_event() {
+    let goals = json!({ "goals": { "order": goal(json!({})), "none": { "name": "None" } } });
+    let of = |when: Value| lines(&goals, &json!({ "a": { "when": when } }), &[]);
+    let goal_error = "/goals/none | either `event` or `page` | neither";
+    for (when, expected) in [
+        (
+            json!({ "goals.order.first": { "$gt": "2026-02-01T00:00:00Z", "$lt": "2026-01-01T00:00:00Z" } }),
+            Some("audiences.json:1:71 /a/when/goals.order.first/$lt"),
+        ),
+        (
+            json!({ "goals.order.sum": 1 }),
+            Some("`goals.order`, also with `.count`, `.first`, `.last` | goals.order.sum"),
+        ),
+        (json!({ "goals.order.cnt": 1 }), Some("| goals.order.cnt | goals.order.count")),
+        // The goal has the only error.
+        (json!({ "goals.none.count": 1 }), None),
+    ] {
+        let found = of(when.clone());
+        assert!(found.iter().any(|line| line.ends_with(goal_error)), "{when}: {found:?}");
+        let others: Vec<&String> = found.iter().filter(|line| !line.ends_with(goal_error)).collect();
+        assert_eq!(others.len(), usize::from(expected.is_some()), "{when}: {found:?}");
+        assert!(others.iter().all(|line| line.contains(expected.unwrap_or_default())), "{when}: {found:?}");
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use super::redirects::PublishedPaths;
 use crate::nearest::nearest;
 use crate::site::compile::comparisons::{Comparison, Comparisons, FieldTest};
+use crate::site::compile::fields::SiteFields;
 use crate::site::compile::operands::{is_ordering, number_of};
 use crate::site::compile::paths::is_pattern;
 use crate::site::profile_fields::ProfileField;
@@ -58,13 +59,14 @@ pub(super) fn conditions_of(source: &Source) -> Vec<SiteCondition<'_>> {
     found
 }
 
-/// Adds the warnings about a condition.
+/// Adds the warnings about a condition. `site_fields` are those that it can name.
 pub(super) fn check(
+    site_fields: SiteFields<'_>,
     condition: &SiteCondition<'_>,
     published_paths: &PublishedPaths<'_>,
     warnings: &mut Diagnostics,
 ) {
-    let found = Comparisons::collect(condition.when, &condition.pointer);
+    let found = Comparisons::collect(site_fields, condition.when, &condition.pointer);
     let written = condition.when.to_string();
     for comparison in &found.all {
         let diagnostic = check_locale(condition.file, comparison, &written)
@@ -72,8 +74,8 @@ pub(super) fn check(
         diagnostic.into_iter().for_each(|diagnostic| warnings.add(diagnostic));
     }
     for field in &found.fields {
-        if field.field.is_page() {
-            published_paths.check_page(condition.file, &field.pointer, &field.name, warnings);
+        if let Some(path) = field.page_path() {
+            published_paths.check_page(condition.file, &field.pointer, path, warnings);
         }
         check_param(condition.file, field).into_iter().for_each(|diagnostic| warnings.add(diagnostic));
     }

@@ -16,6 +16,7 @@ use self::conditions::conditions_of;
 use self::redirects::PublishedPaths;
 use self::rules::{PageLint, universal_audiences};
 use crate::limits::ENROLMENTS_MAX;
+use crate::site::compile::fields::SiteFields;
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::read::Source;
@@ -44,9 +45,10 @@ pub(super) fn check(source: &Source, site: &format::Site, warnings: &mut Diagnos
     let no_goals = Goals::new();
     let goals = source.site.as_ref().map_or(&no_goals, |site| &site.goals);
     check_pages_of_goals(goals, &published, warnings);
+    let site_fields = SiteFields::new(source);
     for condition in conditions_of(source) {
-        values::check_condition(condition.file, &condition.pointer, condition.when, warnings);
-        conditions::check(&condition, &published, warnings);
+        values::check(site_fields, &condition, warnings);
+        conditions::check(site_fields, &condition, &published, warnings);
     }
     for (file, route) in &source.routes {
         match route {

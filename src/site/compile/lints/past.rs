@@ -2,6 +2,7 @@
 
 use super::conditions::conditions_of;
 use crate::site::compile::comparisons::{Comparison, Comparisons, LOOSE};
+use crate::site::compile::fields::SiteFields;
 use crate::site::compile::operands::{parse_time_ms, time_of};
 use crate::site::compile::timezone::date_at;
 use crate::site::profile_fields::ProfileField;
@@ -29,8 +30,9 @@ pub(in crate::site::compile) fn check(source: &Source, now_ms: i64, warnings: &m
             }
         });
     }
+    let site_fields = SiteFields::new(source);
     for condition in conditions_of(source) {
-        let found = Comparisons::collect(condition.when, &condition.pointer);
+        let found = Comparisons::collect(site_fields, condition.when, &condition.pointer);
         for window in found.windows() {
             if let Some(end) = now.find_end(&window) {
                 warnings.add(now.describe(condition.file, end));

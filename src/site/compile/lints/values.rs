@@ -4,21 +4,25 @@
 
 use serde_json::Value as Json;
 
+use super::conditions::SiteCondition;
 use crate::nearest::nearest;
-use crate::site::profile_fields::{ProfileField, find_field};
+use crate::site::compile::fields::SiteFields;
+use crate::site::profile_fields::ProfileField;
 use crate::site::profile_values::{FieldValues, ValueType};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
 
 /// The comparison without an operator, which converts types as JavaScript does.
 const LOOSE: &str = "";
 
-/// Adds the warnings about the condition at `pointer` in `file`.
-pub(super) fn check_condition(file: &str, pointer: &str, condition: &Json, warnings: &mut Diagnostics) {
-    let mut lint = ValueLint { file, pointer: pointer.to_owned(), warnings };
-    lint.check_condition(condition);
+/// Adds the warnings about a condition. `site_fields` are those that it can name.
+pub(super) fn check(site_fields: SiteFields<'_>, condition: &SiteCondition<'_>, warnings: &mut Diagnostics) {
+    let SiteCondition { file, ref pointer, when, .. } = *condition;
+    let mut lint = ValueLint { site_fields, file, pointer: pointer.clone(), warnings };
+    lint.check_condition(when);
 }
 
 struct ValueLint<'c> {
+    site_fields: SiteFields<'c>,
     file: &'c str,
     /// The pointer to the current value.
     pointer: String,
@@ -39,7 +43,11 @@ impl ValueLint<'_> {
                 "$and" | "$or" | "$nor" => lint.each_item(operand, |lint, item| lint.check_condition(item)),
                 "$not" => lint.check_condition(operand),
                 path => {
-                    let field = find_field(path).ok().and_then(|field| ProfileField::from_code(field.code));
+                    let field = lint
+                        .site_fields
+                        .find(path)
+                        .ok()
+                        .and_then(|field| ProfileField::from_code(field.code));
                     if let Some(field) = field {
                         lint.check_test(operand, Subject { path, values: FieldValues::of(field) });
                     }
