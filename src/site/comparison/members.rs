@@ -6,7 +6,7 @@ use crate::site::compile::time_text;
 use crate::site::snapshot::format::{ArchivedExperiment, ArchivedMetrics, ArchivedSite};
 
 /// The members that the result of an experiment depends on, and no decision.
-pub(super) const METRICS: [&str; 6] = ["goal", "value", "cap", "guardrails", "planned", "window"];
+pub(super) const METRICS: [&str; 7] = ["goal", "value", "currency", "cap", "guardrails", "planned", "window"];
 
 /// A member of an experiment, or of the holdout, that differs between two versions of a site.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +84,7 @@ pub(crate) fn metrics_json(metrics: &ArchivedMetrics) -> Json {
     });
     json!({ "goal": metrics.goal.as_ref().map(|goal| goal.as_str()),
         "value": metrics.value.as_ref().map(|value| value.as_str()),
+        "currency": metrics.currency.as_ref().map(|currency| currency.as_str()),
         "cap": metrics.cap.as_ref().map(|cap| cap.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
         "planned": metrics.planned.as_ref().map(|planned| planned.to_native()),
         "window": metrics.window.as_ref().map(|window| window.as_str()) })
