@@ -123,8 +123,12 @@ impl PageLint<'_> {
         }
     }
 
-    /// Adds a warning if a goal is almost the key of a goal of the site. It is an event name then.
+    /// Adds a warning if a goal is almost the key of a goal of the site. It is an event name then. A goal with a prefix is
+    /// never a key.
     fn check_goal_key(&mut self, pointer: &str, goal: &str) {
+        if ["event:", "page:"].iter().any(|prefix| goal.starts_with(prefix)) {
+            return;
+        }
         let keys = self.goals.keys().map(|key| &**key);
         if let Some(nearest) = nearest(goal, keys) {
             let title = format!("the goal is the event {goal:?}, and `site.json` has the goal `{nearest}`");
