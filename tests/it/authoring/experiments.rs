@@ -369,12 +369,20 @@ fn a_goal_on_a_page_that_is_not_published_is_a_warning_with_the_nearest_path() {
 
 #[test]
 fn a_goal_on_a_path_that_no_event_has_is_a_warning() {
-    assert_eq!(titles(&[measured(json!({ "goal": "page:/café" }))]), [""; 0]);
+    // The é in two characters.
+    for path in ["/café", "/café*", "/cafe\u{301}*"] {
+        assert_eq!(titles(&[measured(json!({ "goal": format!("page:{path}") }))]), [""; 0]);
+    }
     for (path, title) in [
         ("/café/", "the goal is the page \"/café/\", whose events have the path \"/café\""),
         ("/caf%C3%A9", "the goal is the page \"/caf%C3%A9\", whose events have the path \"/café\""),
         ("/:slug", "the goal is the pattern \"/:slug\"; choose the path of one page"),
-        ("/a/*", "the goal is the pattern \"/a/*\"; choose the path of one page"),
+        ("/:slug/*", "the goal is the pattern \"/:slug/*\"; choose the path of one page"),
+        ("/a/*", "the goal is pages \"/a/*\", none of which is published"),
+        (
+            "/caf%C3%A9*",
+            "the goal is pages \"/caf%C3%A9*\", whose events have paths that begin with \"/café\"",
+        ),
     ] {
         assert_eq!(titles(&[measured(json!({ "goal": format!("page:{path}") }))]), [title]);
     }

@@ -241,7 +241,7 @@ fn a_goal_of_an_experiment_that_is_almost_a_key_is_a_warning() {
         let shown = compiled.warnings.report(&files).diagnostics;
         shown.into_iter().filter_map(|placed| placed.diagnostic.title).collect::<Vec<_>>()
     };
-    let unpublished = "the goal is the page \"/shopp*\", which is not published";
+    let unpublished = "the goal is pages \"/shopp*\", none of which is published";
     assert_eq!(titles("purchase"), [unpublished]);
     // The prefix is so short that a long key is near.
     for event in ["event:purchas", "event:purchase-now", "page:/purchase-now"] {

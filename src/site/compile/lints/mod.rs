@@ -13,7 +13,7 @@ mod rules;
 mod values;
 
 use self::conditions::conditions_of;
-use self::redirects::PublishedPaths;
+use self::redirects::{GoalPage, PublishedPaths};
 use self::rules::{PageLint, universal_audiences};
 use crate::limits::ENROLMENTS_MAX;
 use crate::site::compile::fields::SiteFields;
@@ -71,7 +71,8 @@ fn check_pages_of_goals(goals: &Goals, published: &PublishedPaths<'_>, warnings:
     for (key, goal) in goals {
         if let Some(page) = &goal.page {
             let pointer = format!("/goals/{key}/page");
-            published.check_goal("site.json", &pointer, &format!("page:{page}"), warnings);
+            let page = GoalPage { authored_text: page, path: page };
+            published.check_goal_page("site.json", &pointer, page, warnings);
         }
     }
 }

@@ -15,6 +15,14 @@ pub(super) struct PublishedPaths<'r> {
     patterns: Vec<&'r str>,
 }
 
+/// The page of a goal.
+#[derive(Clone, Copy)]
+pub(super) struct GoalPage<'p> {
+    /// The text in the file, which can have a prefix.
+    pub(super) authored_text: &'p str,
+    pub(super) path: &'p str,
+}
+
 impl<'r> PublishedPaths<'r> {
     pub(super) fn new(routes: &'r [Route]) -> Self {
         let (patterns, literals): (Vec<&Route>, Vec<&Route>) =
@@ -40,22 +48,37 @@ impl<'r> PublishedPaths<'r> {
 
     /// Adds a warning if the goal at `pointer` in `file` is a page that is not published, or a path that no event has.
     pub(super) fn check_goal(&self, file: &str, pointer: &str, goal: &str, warnings: &mut Diagnostics) {
-        let Some(Goal::Page(path)) = Goal::parse(goal) else { return };
-        if path.strip_suffix('*').is_some_and(|prefix| self.contains_prefix(prefix)) {
-            return;
+        if let Some(Goal::Page(path)) = Goal::parse(goal) {
+            self.check_goal_page(file, pointer, GoalPage { authored_text: goal, path }, warnings);
         }
-        let recorded = decode_path(path);
-        let is_pattern = path.split('/').any(|segment| segment == "*" || param_name(segment).is_some());
-        let title = if is_pattern {
+    }
+
+    /// Adds a warning if the page of a goal, at `pointer` in `file`, is not published, or is a path that no event has.
+    pub(super) fn check_goal_page(
+        &self,
+        file: &str,
+        pointer: &str,
+        page: GoalPage<'_>,
+        warnings: &mut Diagnostics,
+    ) {
+        let GoalPage { authored_text, path } = page;
+        let (fixed, is_prefix) = path.strip_suffix('*').map_or((path, false), |prefix| (prefix, true));
+        let recorded = if is_prefix { paths::decode(fixed) } else { decode_path(fixed) };
+        let is_published = if is_prefix { self.contains_prefix(&recorded) } else { self.contains(&recorded) };
+        let title = if is_pattern(fixed) {
             format!("the goal is the pattern {path:?}; choose the path of one page")
-        } else if !self.contains(&recorded) {
+        } else if !is_published && is_prefix {
+            format!("the goal is pages {path:?}, none of which is published")
+        } else if !is_published {
             format!("the goal is the page {path:?}, which is not published")
-        } else if nfc::normalize(path) != recorded {
-            format!("the goal is the page {path:?}, whose events have the path {recorded:?}")
-        } else {
+        } else if nfc::normalize(fixed) == recorded {
             return;
+        } else if is_prefix {
+            format!("the goal is pages {path:?}, whose events have paths that begin with {recorded:?}")
+        } else {
+            format!("the goal is the page {path:?}, whose events have the path {recorded:?}")
         };
-        self.warn(file, pointer, goal, &recorded, title, warnings);
+        self.warn(file, pointer, authored_text, &recorded, title, warnings);
     }
 
     /// Adds a warning if `page_path`, the path in `pages.<path>` at `pointer` in `file`, covers no published page.
