@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX};
+use crate::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX, ROUTE_BYTES_MAX};
 use crate::nfc;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, parse_window_ms};
 use crate::site::goals::{PropertyPath, SiteGoal, SiteGoals};
@@ -88,6 +88,10 @@ fn check_goal(key: &Name, goal: &types::Goal, diagnostics: &mut Diagnostics) {
             "a path without `?` and `#`",
             goal.page.as_deref().unwrap_or_default(),
         );
+    }
+    if let Some(page) = goal.page.as_ref().filter(|page| page.len() > ROUTE_BYTES_MAX) {
+        let expected = format!("a path of at most {ROUTE_BYTES_MAX} bytes");
+        report("page", "invalid page", &expected, &format!("{} bytes", page.len()));
     }
     if goal.currency.is_some() && goal.value.is_none() {
         report(

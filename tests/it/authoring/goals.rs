@@ -1,6 +1,8 @@
 //! The goals of a site: their errors, their limits, and conditions that name one.
 
-use parallax::testing::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX};
+use parallax::testing::limits::{
+    ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX, ROUTE_BYTES_MAX,
+};
 use parallax::testing::site::compile::compile;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 use parallax::testing::site::source::read::read;
@@ -41,6 +43,10 @@ fn each_wrong_goal_is_reported_at_its_place() {
         (json!({ "name": "G" }), "/goals/g | either `event` or `page` | neither"),
         (goal(json!({ "page": "/" })), "/goals/g | either `event` or `page` | both"),
         (json!({ "name": "G", "page": "/a?b" }), "/goals/g/page | a path without `?` and `#` | /a?b"),
+        (
+            json!({ "name": "G", "page": format!("/{}", "a".repeat(ROUTE_BYTES_MAX)) }),
+            "/goals/g/page | a path of at most 2048 bytes | 2049 bytes",
+        ),
         (
             json!({ "name": "G", "page": "a" }),
             "/goals/g/page | a path that begins with `/` | the string \"a\"",
