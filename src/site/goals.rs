@@ -99,12 +99,7 @@ impl SiteGoals {
         value_path: &PropertyPath,
         currency_path: Option<&PropertyPath>,
     ) -> Option<usize> {
-        self.goals.iter().position(|goal| {
-            goal.target == *target
-                && goal.tests.is_empty()
-                && goal.value.as_ref() == Some(value_path)
-                && goal.currency.as_ref() == currency_path
-        })
+        self.goals.iter().position(|goal| goal.has_amount(target, value_path, currency_path))
     }
 }
 
@@ -128,6 +123,19 @@ impl SiteGoal {
             Goal::Page(path) => (event.kind == RecordKind::Page, event.path, path),
         };
         is_kind && text.is_some_and(|text| matches_pattern(text, pattern))
+    }
+
+    /// Returns whether the goal has this amount for each event of the target.
+    pub(crate) fn has_amount(
+        &self,
+        target: &Goal<String>,
+        value_path: &PropertyPath,
+        currency_path: Option<&PropertyPath>,
+    ) -> bool {
+        self.target == *target
+            && self.tests.is_empty()
+            && self.value.as_ref() == Some(value_path)
+            && self.currency.as_ref() == currency_path
     }
 
     /// Returns whether the goal depends on the properties of an event.

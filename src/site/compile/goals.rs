@@ -37,10 +37,10 @@ pub(super) fn compile_goals(
             });
         }
     }
-    let values = experiment_values(experiments);
+    let values = experiment_values(experiments, &goals);
     if values.len() > EXPERIMENT_VALUES_MAX {
         let expected = format!(
-            "at most {EXPERIMENT_VALUES_MAX} different values of experiments other than `properties.revenue`, `properties.value`, `properties.total` and `properties.quantity`"
+            "at most {EXPERIMENT_VALUES_MAX} different values of experiments, without those of goals of the site and without `properties.revenue`, `properties.value`, `properties.total` and `properties.quantity` that have no `currency`"
         );
         diagnostics.add_titled("site.json", "", "too many values of experiments", expected, values.len());
     }
@@ -113,8 +113,8 @@ fn check_goal(key: &Name, goal: &types::Goal, diagnostics: &mut Diagnostics) {
 }
 
 /// Returns a goal without a key for each value of experiments that is none of [`VALUE_PROPERTIES`], or has a currency. Column
-/// files have the amounts of those properties of every event.
-fn experiment_values(experiments: &[Experiment]) -> Vec<SiteGoal> {
+/// files have the amounts of those properties of every event. A goal of the site with the same amounts serves the experiment too.
+fn experiment_values(experiments: &[Experiment], site_goals: &[SiteGoal]) -> Vec<SiteGoal> {
     let mut goals: BTreeMap<(String, PropertyPath, Option<PropertyPath>), SiteGoal> = BTreeMap::new();
     for metrics in experiments.iter().map(|experiment| &experiment.metrics) {
         let Some((text, value)) = metrics.goal.as_ref().zip(metrics.value.as_deref()) else { continue };
@@ -125,10 +125,14 @@ fn experiment_values(experiments: &[Experiment]) -> Vec<SiteGoal> {
             && let Some(value) = value
             && (!is_kept || currency.is_some())
         {
+            let target = Goal::Event(name.to_owned());
+            if site_goals.iter().any(|goal| goal.has_amount(&target, &value, currency.as_ref())) {
+                continue;
+            }
             let goal = SiteGoal {
                 key: String::new(),
                 name: String::new(),
-                target: Goal::Event(name.to_owned()),
+                target,
                 tests: BTreeMap::new(),
                 value: Some(value.clone()),
                 currency: currency.clone(),

@@ -14,9 +14,15 @@ use super::{files, line};
 fn lines(members: &Value, audiences: &Value, experiments: &[Value]) -> Vec<String> {
     let mut site = json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme" });
     site.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
-    let zone = |experiment: &Value| json!({ "default": [], "variants": { "b": [] }, "rules": [{ "experiment": experiment }] });
-    let zones: Map<String, Value> =
-        experiments.iter().enumerate().map(|(n, experiment)| (format!("z{n}"), zone(experiment))).collect();
+    let rule = |experiment: &Value| json!({ "experiment": experiment });
+    let zone = |experiments: &[Value]| {
+        let rules: Vec<Value> = experiments.iter().map(rule).collect();
+        json!({ "default": [], "variants": { "b": [] }, "rules": rules })
+    };
+    // A page cannot have a zone for each of the most experiments.
+    let zones =
+        experiments.chunks(2).enumerate().map(|(n, experiments)| (format!("z{n}"), zone(experiments)));
+    let zones: Map<String, Value> = zones.collect();
     let page = json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": zones } });
     let [site, audiences, page] = [&site, audiences, &page].map(ToString::to_string);
     let files = files(&[("site.json", &site), ("audiences.json", &audiences), ("routes/index.json", &page)]);
@@ -88,16 +94,31 @@ fn a_site_has_so_many_goals_tests_and_values_and_no_more() {
     };
     assert_eq!([goals(GOALS_MAX - 1), goals(GOALS_MAX)], [Vec::<String>::new(), Vec::new()]);
     assert!(goals(GOALS_MAX + 1)[0].contains("at most 64 goals"));
-    let values = |count: usize| {
+    let values_with = |goals: Value, count: usize| {
         let experiment = |n: usize| json!({ "key": format!("e{n}"), "variants": ["default", "b"], "goal": "Order", "value": format!("properties.p{n}") });
-        lines(&json!({}), &json!({}), &(0..count).map(experiment).collect::<Vec<_>>())
+        lines(&json!({ "goals": goals }), &json!({}), &(0..count).map(experiment).collect::<Vec<_>>())
     };
+    let values = |count| values_with(json!({}), count);
     assert_eq!(
         [values(EXPERIMENT_VALUES_MAX - 1), values(EXPERIMENT_VALUES_MAX)],
         [Vec::<String>::new(), Vec::new()]
     );
     let refused = values(EXPERIMENT_VALUES_MAX + 1);
     assert!(refused.iter().any(|line| line.contains("at most 64 different values")), "{refused:?}");
+    // The goal has the amounts of one of them.
+    let order = |more: Value| {
+        let mut order = json!({ "name": "Order", "event": "Order", "value": "properties.p0" });
+        order.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        values_with(json!({ "order": order }), EXPERIMENT_VALUES_MAX + 1)
+    };
+    assert_eq!(order(json!({})), [""; 0]);
+    for more in [
+        json!({ "currency": "properties.c" }),
+        json!({ "event": "Other" }),
+        json!({ "where": { "properties.a": { "$exists": true } } }),
+    ] {
+        assert!(!order(more.clone()).is_empty(), "{more}");
+    }
     let window = |window_ms: i64| {
         lines(&json!({ "attribution": { "window": format!("{}s", window_ms / 1_000) } }), &json!({}), &[])
     };
