@@ -156,8 +156,18 @@ pub fn parse<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOut
 
 /// Returns the received bytes without those of the body.
 fn head_of(bytes: &[u8]) -> &[u8] {
-    let end = memchr::memmem::find(bytes, HEAD_END).map(|begin| begin + HEAD_END.len());
+    let begin = bytes.len() - skip_empty_lines(bytes).len();
+    let end = memchr::memmem::find(&bytes[begin..], HEAD_END).map(|end| begin + end + HEAD_END.len());
     &bytes[..end.unwrap_or(bytes.len())]
+}
+
+/// Skips the empty lines before a request line (RFC 9112 section 2.2).
+fn skip_empty_lines(bytes: &[u8]) -> &[u8] {
+    let mut rest = bytes;
+    while let Some(after) = rest.strip_prefix(b"\r\n") {
+        rest = after;
+    }
+    rest
 }
 
 fn parse_head<'a>(bytes: &'a [u8], country_header_name: Option<&str>) -> ParseOutcome<'a> {
@@ -208,12 +218,13 @@ fn check_partial<'a>(bytes: &'a [u8], target: Option<&'a str>) -> ParseOutcome<'
 
 /// Rejects a head that httparse rejects, as soon as the part of it that the response depends on is received.
 fn check_malformed(bytes: &[u8], error: httparse::Error) -> ParseOutcome<'_> {
+    let head = skip_empty_lines(bytes);
     let problem = match error {
-        httparse::Error::Version => match memchr::memchr(b'\n', bytes) {
-            Some(end) => version_problem(&bytes[..end]),
+        httparse::Error::Version => match memchr::memchr(b'\n', head) {
+            Some(end) => version_problem(&head[..end]),
             None => return check_partial(bytes, None),
         },
-        httparse::Error::TooManyHeaders if memchr::memmem::find(bytes, HEAD_END).is_none() => {
+        httparse::Error::TooManyHeaders if memchr::memmem::find(head, HEAD_END).is_none() => {
             return check_partial(bytes, None);
         }
         error => parse_problem(error),

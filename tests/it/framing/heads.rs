@@ -28,6 +28,24 @@ fn a_head_with_one_bare_lf_is_rejected() {
 }
 
 #[test]
+fn empty_lines_before_a_head_do_not_end_it() {
+    // One field more than the limit.
+    let fields = "A: b\r\n".repeat(65);
+    for (head, is_partial) in [
+        ("GET / HTTP/1.1\nHost: a\r\n".to_owned(), false),
+        ("GET / HTTP/2.0\r\nHost: a\r\n".to_owned(), false),
+        (format!("GET / HTTP/1.1\r\n{fields}"), true),
+        (format!("GET / HTTP/1.1\r\n{fields}\r\n"), false),
+    ] {
+        let outcome = |bytes: &str| format!("{:?}", parse(bytes.as_bytes(), None));
+        assert_eq!(outcome(&head) == "Partial", is_partial, "{head:?}");
+        for lines in ["\r\n", "\r\n\r\n"] {
+            assert_eq!(outcome(&format!("{lines}{head}")), outcome(&head), "{lines:?} before {head:?}");
+        }
+    }
+}
+
+#[test]
 fn no_mutated_head_with_a_bare_lf_is_complete() {
     let has_bare_lf =
         |head: &[u8]| (0..head.len()).any(|at| head[at] == b'\n' && !head[..at].ends_with(b"\r"));
