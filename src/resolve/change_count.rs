@@ -27,7 +27,7 @@ pub(crate) struct ChangeCount<'s> {
 struct CountedVersion<'s> {
     snapshot: &'s Snapshot,
     conditions: OpenConditions<'s>,
-    /// In the order of the comparison. `None` if no rule decides the zone in this version.
+    /// In the order of the comparison. `None` if [`ZoneChange`](crate::site::comparison::zones::ZoneChange) has none.
     zones: Vec<Option<OpenZone<'s>>>,
 }
 
@@ -125,12 +125,16 @@ impl ZoneResults {
         newer_zones: &[Option<OpenZone<'_>>],
     ) {
         for (index, result) in self.0.iter_mut().enumerate() {
-            let zones = [&older_zones[index], &newer_zones[index]].map(Option::as_ref);
-            let without_rules: Vec<_> =
-                zones.iter().flatten().map(|zone| zone.decision_without_rules()).collect();
-            let older = zones[0].map_or_else(|| Some(without_rules.clone()), |zone| older.decide(zone));
-            let newer = zones[1].map_or_else(|| Some(without_rules.clone()), |zone| newer.decide(zone));
-            let change = older.zip(newer).map(|(older, newer)| differ(&older, &newer));
+            let [before, after] = [&older_zones[index], &newer_zones[index]];
+            let older_decisions = match before {
+                Some(zone) => older.decide(zone),
+                None => after.as_ref().map(|zone| vec![zone.decision_without_zone()]),
+            };
+            let newer_decisions = match after {
+                Some(zone) => newer.decide(zone),
+                None => before.as_ref().map(|zone| vec![zone.decision_without_zone()]),
+            };
+            let change = older_decisions.zip(newer_decisions).map(|(older, newer)| differ(&older, &newer));
             let change = change.unwrap_or(OpenResult::Open);
             *result = Some(match *result {
                 Some(earlier) if earlier != change => OpenResult::Open,

@@ -77,9 +77,9 @@ impl<'s> OpenZone<'s> {
         self.zone.variants[usize::from(index)].key.get()
     }
 
-    /// Returns the only decision of a version in which no rule decides the zone. It shows `default`, or is absent like the zone that
-    /// it is in.
-    pub(super) fn decision_without_rules(&self) -> PossibleDecision<'static> {
+    /// Returns the only decision of a version without the zone. It shows `default` there, or is absent if this version has it in
+    /// another zone.
+    pub(super) fn decision_without_zone(&self) -> PossibleDecision<'static> {
         let variant = self.within.is_none().then_some("default");
         PossibleDecision { variant, requirements: Vec::new() }
     }

@@ -53,7 +53,8 @@ pub struct ZoneChange {
     /// The authored paths of the pages whose zone of this name has the same rules in both versions, sorted.
     pub paths: Vec<String>,
     pub kind: ZoneChangeKind,
-    /// The zone of one of the pages in the older site. `None` if the zone has no rules there.
+    /// The zone of one of the pages in the older site. `None` if it shows `default` there without rules, or if the page does not
+    /// have it.
     pub(crate) before: Option<ZonePosition>,
     /// The same in the newer site.
     pub(crate) after: Option<ZonePosition>,
@@ -78,19 +79,25 @@ pub(super) fn find_changes(before: &ArchivedSite, after: &ArchivedSite, now_ms: 
     let mut changes: BTreeMap<ChangeKey<'_>, ZoneChange> = BTreeMap::new();
     for (path, newer_page) in pages_by_path(after) {
         let Some(older_page) = older_pages.get(path) else { continue };
-        let mut zones: BTreeMap<&str, [Option<DecidedZone>; 2]> = BTreeMap::new();
+        let mut zones: BTreeMap<&str, [Option<ComparedZone>; 2]> = BTreeMap::new();
         for (side, (rules, page)) in [(&older, *older_page), (&newer, newer_page)].into_iter().enumerate() {
-            for (zone, name) in rules.decided_zones(page) {
+            for (zone, name) in rules.zones_of(page) {
                 zones.entry(name).or_default()[side] = Some(zone);
             }
         }
-        for (name, [before, after]) in zones {
+        for (name, pair) in zones {
+            let is_any_nested = pair.iter().flatten().any(|zone| zone.is_nested);
+            // Outside of other zones, a zone without rules shows `default` like a zone that the page does not have.
+            let [before, after] = pair.map(|zone| zone.filter(|zone| is_any_nested || zone.has_rules));
             let rules = [&before, &after].map(|zone| zone.as_ref().map(|zone| zone.rules.clone()));
-            let kind = match &rules {
-                [Some(older), Some(newer)] if older == newer => continue,
-                [None, _] => ZoneChangeKind::New,
-                [_, None] => ZoneChangeKind::Removed,
-                _ => ZoneChangeKind::Changed,
+            let is_decided = [&before, &after]
+                .map(|zone| zone.as_ref().is_some_and(|zone| zone.has_rules || zone.is_nested));
+            let kind = match is_decided {
+                [false, false] => continue,
+                [false, true] => ZoneChangeKind::New,
+                [true, false] => ZoneChangeKind::Removed,
+                [true, true] if rules[0] == rules[1] => continue,
+                [true, true] => ZoneChangeKind::Changed,
             };
             let [before, after] = [before, after].map(|zone| zone.map(|zone| zone.position));
             let change = changes.entry(ChangeKey { name, rules }).or_insert_with(|| ZoneChange {
@@ -122,9 +129,12 @@ fn pages_by_path(site: &ArchivedSite) -> BTreeMap<&str, usize> {
     site.pages.iter().enumerate().map(|(index, page)| (page.path.as_str(), index)).collect()
 }
 
-/// A zone that rules decide, or that is in a variant of such a zone.
-struct DecidedZone {
+/// A zone of a page in one of the versions.
+struct ComparedZone {
     position: ZonePosition,
+    has_rules: bool,
+    /// True if it is in a variant of another zone.
+    is_nested: bool,
     /// A text that two zones share only if they show the same variant to each visitor with each request.
     rules: String,
 }
@@ -145,8 +155,8 @@ impl<'s> ZoneRules<'s> {
         Self { site, conditions: ConditionIdentities::new(site), running, now_ms }
     }
 
-    /// Returns the decided zones of a page with their names.
-    fn decided_zones(&self, page_index: usize) -> Vec<(DecidedZone, &'s str)> {
+    /// Returns the zones of a page with their names.
+    fn zones_of(&self, page_index: usize) -> Vec<(ComparedZone, &'s str)> {
         let page = &self.site.pages[page_index];
         let mut rules: Vec<Json> = vec![Json::Null; page.zones.len()];
         let mut zones = Vec::new();
@@ -156,10 +166,13 @@ impl<'s> ZoneRules<'s> {
             let zone = &page.zones[index];
             rules[index] = json!({ "rules": self.rules_json(zone), "within": within_json(page, place.within(), &rules),
                 "holdout": self.holdout_json(zone) });
-            if !zone.rules.is_empty() || place.within().is_some() {
-                let position = ZonePosition { page: page_index, zone: index };
-                zones.push((DecidedZone { position, rules: rules[index].to_string() }, zone.name.as_str()));
-            }
+            let compared = ComparedZone {
+                position: ZonePosition { page: page_index, zone: index },
+                has_rules: !zone.rules.is_empty(),
+                is_nested: place.within().is_some(),
+                rules: rules[index].to_string(),
+            };
+            zones.push((compared, zone.name.as_str()));
         }
         zones
     }

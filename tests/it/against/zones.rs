@@ -204,6 +204,27 @@ fn assert_numbers_of_server(holdout: Value, zones: &[&str]) {
 }
 
 #[test]
+fn a_zone_without_rules_that_moves_between_a_variant_and_the_page_is_counted() {
+    let content = json!([{ "id": "box", "type": "Box", "props": {}, "zones": { "inner": zone(json!([])) } }]);
+    let outer = |content: Value| json!({ "default": [], "variants": { "b": content }, "rules": [when(views(3), "b")] });
+    let nested = Version::of(json!({ "outer": outer(content) }));
+    let beside = Version::of(json!({ "inner": zone(json!([])), "outer": outer(json!([])) }));
+    let without = Version::of(json!({ "outer": outer(json!([])) }));
+    let server = Server::start(&[("acme.snapshot", &nested.snapshot(1))], &[]);
+    for (id, count) in [("v1", 1), ("v2", 2), ("v3", 3)] {
+        record(&server, id, count, None);
+    }
+    let lines = |before: &Version, after: &Version| zone_lines(before, after, &server);
+    // Those who do not get the variant have no such zone before.
+    let line = |kind: &str| format!("inner of /: {kind}; 2 of 3 known visitors get another variant");
+    assert_eq!(lines(&nested, &beside), [line("removed")]);
+    assert_eq!(lines(&beside, &nested), [line("new")]);
+    assert_eq!(lines(&beside, &without), [""; 0]);
+    let absent = "inner of /: removed; 1 of 3 known visitors get another variant";
+    assert_eq!(lines(&nested, &without), [absent]);
+}
+
+#[test]
 fn a_rule_that_reads_the_request_makes_the_number_a_range() {
     let promotion = || when(json!({ "url.query.utm": "sale" }), "c");
     let country = |country: &str| when(json!({ "country": country }), "b");
