@@ -50,12 +50,12 @@ pub(super) fn differ(before: &[PossibleDecision<'_>], after: &[PossibleDecision<
         for newer in after.iter().filter(|newer| !contradict(&older.requirements, &newer.requirements)) {
             may_differ |= older.variant != newer.variant;
             may_be_same |= older.variant == newer.variant;
+            if may_differ && may_be_same {
+                return OpenResult::Open;
+            }
         }
     }
-    match may_differ {
-        true if may_be_same => OpenResult::Open,
-        differs => differs.into(),
-    }
+    may_differ.into()
 }
 
 /// Returns whether no request fulfils both.
