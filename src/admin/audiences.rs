@@ -25,8 +25,6 @@ use crate::visitors::profile::profile::Profile;
 
 pub(super) const PATH: &str = "/insights/audiences";
 
-/// Entries of a slice, about a millisecond of work. A slice ends after the shard with this entry.
-const SLICE_ENTRIES: usize = 1_024;
 /// Time for which sizes are kept, so that a page that polls costs little.
 const SIZES_KEPT: Duration = Duration::from_secs(60);
 
@@ -146,15 +144,11 @@ impl AudienceCount {
     /// Counts the profiles of the next shards. Returns true after the last one.
     fn count_slice(&mut self) -> bool {
         let Self { snapshot, profiles, next_shard, sizes, url, .. } = self;
-        let pinned = profiles.pin();
-        let mut entries = 0;
-        while entries < SLICE_ENTRIES {
-            let mut add = |profile: &Profile<'_>| sizes.add(snapshot, profile, url);
-            let Some(visited) = pinned.visit_shard(*next_shard, &mut add) else { return true };
-            entries += visited;
-            *next_shard += 1;
-        }
-        false
+        let next = profiles.read_slice(*next_shard, &mut |pinned, shard_index| {
+            pinned.visit_shard(shard_index, &mut |profile| sizes.add(snapshot, profile, url))
+        });
+        *next_shard = next.unwrap_or(*next_shard);
+        next.is_none()
     }
 }
 

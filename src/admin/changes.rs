@@ -34,11 +34,9 @@ const FILE: &str = "file";
 /// The time at which the versions are compared.
 const AT: &str = "at";
 
-/// Entries of the table that the job reads at once, about a millisecond of work. Meanwhile the table frees no memory. A slice ends
-/// after the shard with this entry.
-const SLICE_ENTRIES: usize = 1_024;
-/// Time limit of a job. A table of ten million entries needs some seconds. Beyond it the answer is 503.
-const JOB_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit of a job, in seconds. The time depends on the number of entries of the table, and on the changed zones and their
+/// rules. Beyond it the answer is 503.
+pub(crate) const JOB_SECONDS_MAX: u64 = 60;
 /// Time after the last part in which the next one must arrive. Then the server frees the memory of the incomplete file.
 pub const PART_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -261,19 +259,25 @@ impl ComparisonJob {
     /// The server would not serve the snapshot, or the count takes too long.
     pub(super) fn run(self) -> Result<JobOutput, JobError> {
         let Self { site, content, before, other_tracking_ids, rules, now_ms, mut profiles, scope } = self;
-        let began = clock::instant();
+        let deadline = clock::instant() + Duration::from_secs(JOB_SECONDS_MAX);
         let after = content.open(&rules)?;
         check_site(&after, &site, &other_tracking_ids)?;
         let before = before.as_deref();
         let comparison = compare(before.map(Snapshot::site), after.site(), now_ms);
         let mut count = ChangeCount::new(before, &after, comparison);
-        let mut shard_index = 0;
-        while let Some(next) = count_slice(&mut count, &mut profiles, shard_index) {
-            shard_index = next;
-            if clock::instant() - began > JOB_TIMEOUT {
-                let detail = "The comparison takes more than 60 s; retry when the server has less work.";
-                return Err(JobError { kind: problem::OVERLOADED, detail: detail.to_owned() });
-            }
+        let mut is_late = false;
+        let mut next_shard = Some(0);
+        while let Some(first_shard) = next_shard {
+            next_shard = profiles.read_slice(first_shard, &mut |pinned, shard_index| {
+                is_late = clock::instant() > deadline;
+                if is_late { None } else { count.add_shard(pinned, shard_index) }
+            });
+        }
+        if is_late {
+            let detail = format!(
+                "The comparison takes more than {JOB_SECONDS_MAX} s; count with `parallax lint --against --data` instead."
+            );
+            return Err(JobError { kind: problem::OVERLOADED, detail });
         }
         let version = |snapshot: &Snapshot| snapshot.version().to_string();
         let mut document = count.finish().to_json();
@@ -290,22 +294,6 @@ impl ComparisonJob {
             damaged_places: 0,
         })
     }
-}
-
-/// Counts the next shards. Returns the index of the shard after them, or `None` after the last one.
-fn count_slice(
-    count: &mut ChangeCount<'_>,
-    profiles: &mut ProfileReader,
-    first_shard: usize,
-) -> Option<usize> {
-    let pinned = profiles.pin();
-    let mut entries = 0;
-    let mut shard_index = first_shard;
-    while entries < SLICE_ENTRIES {
-        entries += count.add_shard(&pinned, shard_index)?;
-        shard_index += 1;
-    }
-    Some(shard_index)
 }
 
 /// Checks that a snapshot has this site ID, and a tracking ID that no other published site has.

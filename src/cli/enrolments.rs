@@ -10,6 +10,7 @@ use ureq::{Agent, Body};
 
 use super::site_directory::print_warning;
 use super::{CliError, check_has_log, log_read_error};
+use crate::admin::changes::JOB_SECONDS_MAX;
 use crate::limits::BODY_BYTES_MAX;
 use crate::log::LogError;
 use crate::resolve::change_count::ChangeCount;
@@ -20,8 +21,8 @@ use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::backup::is_of_node;
 use crate::visitors::folded_directory::{FoldDirectoryError, FoldedDirectory, fold_directory};
 
-/// Time limit of a request. The server ends a comparison after 60 s.
-const TIMEOUT: Duration = Duration::from_secs(90);
+/// Time limit of a request: that of a comparison on the server, and time to send the file.
+const TIMEOUT: Duration = Duration::from_secs(JOB_SECONDS_MAX + 30);
 
 /// Folds the profiles of a data directory. Prints a warning for each place of it that cannot be used.
 pub(super) fn fold_profiles(directory: &Path) -> Result<FoldedDirectory, CliError> {

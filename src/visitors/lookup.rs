@@ -9,6 +9,10 @@ use super::profile::profile::{Profile, decode_alias, decode_enrolments};
 use super::store::table::{Key, PinnedReader, TableReader};
 use crate::record::IdKind;
 
+/// Entries of the table that a job reads before it unpins the table. Meanwhile the table frees no memory. A slice ends after the
+/// shard with this entry.
+const SLICE_ENTRIES: usize = 1_024;
+
 /// A reader of the table of visitors, for one thread.
 pub struct ProfileReader {
     reader: TableReader,
@@ -31,6 +35,23 @@ impl ProfileReader {
     /// dropped.
     pub fn pin(&mut self) -> PinnedProfiles<'_> {
         PinnedProfiles { table: self.reader.pin(), hasher: &self.hasher }
+    }
+
+    /// Pins the table and reads a slice of it. `read_shard` returns the number of entries of a shard, or `None` after the last
+    /// one. Returns the index of the shard after the slice, or `None` after the last shard.
+    pub(crate) fn read_slice(
+        &mut self,
+        first_shard: usize,
+        read_shard: &mut dyn FnMut(&PinnedProfiles<'_>, usize) -> Option<usize>,
+    ) -> Option<usize> {
+        let pinned = self.pin();
+        let mut entries = 0;
+        let mut shard_index = first_shard;
+        while entries < SLICE_ENTRIES {
+            entries += read_shard(&pinned, shard_index)?;
+            shard_index += 1;
+        }
+        Some(shard_index)
     }
 }
 
