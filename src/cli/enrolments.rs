@@ -105,7 +105,7 @@ pub(super) fn count_on_server(
     };
     let url = address.url;
     Err(CliError::Input(format!(
-        "{url} {served}, from which the changes are others than from that of --against; name the served version with --against"
+        "{url} {served}, but --against names a version with other changes; name the served version with --against"
     )))
 }
 

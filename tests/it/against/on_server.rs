@@ -99,7 +99,7 @@ fn the_server_must_serve_the_version_of_the_comparison() {
     lint(&workspace, ["before", "after"], &server).assert_exit(
         1,
         &[
-            "serves version 1 of site acme, from which the changes are others",
+            "serves version 1 of site acme, but --against names a version with other changes",
             "name the served version with --against",
         ],
     );
