@@ -165,17 +165,14 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
 }
 
 fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
-    let known: &[&str] = match question_name {
-        QuestionName::Funnel => JourneySubject::Funnel.param_names(),
-        QuestionName::Retention => JourneySubject::Retention.param_names(),
-        QuestionName::Paths => JourneySubject::Paths.param_names(),
-        QuestionName::Engagement => JourneySubject::Engagement.param_names(),
-        QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
+    let known: &[&str] = match question_name.topic() {
+        Topic::Journey(subject) => subject.param_names(),
+        Topic::Experiment => &EXPERIMENT_PARAM_NAMES,
         // All but `key`.
-        QuestionName::Holdout => &EXPERIMENT_PARAM_NAMES[1..],
-        QuestionName::Experiments => &EXPERIMENTS_PARAM_NAMES,
-        QuestionName::Zones => &ZONES_PARAM_NAMES,
-        QuestionName::Overview | QuestionName::Top | QuestionName::Live => &PARAM_NAMES,
+        Topic::Holdout => &EXPERIMENT_PARAM_NAMES[1..],
+        Topic::Experiments => &EXPERIMENTS_PARAM_NAMES,
+        Topic::Zones => &ZONES_PARAM_NAMES,
+        Topic::Views(_) => &PARAM_NAMES,
     };
     params.iter().map(|param| parse_pair(param, known)).collect()
 }
