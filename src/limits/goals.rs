@@ -7,6 +7,10 @@ pub const GOALS_MAX: usize = 64;
 pub const EXPERIMENT_VALUES_MAX: usize = 64;
 /// Number of tests of properties of one goal. `compile` rejects more.
 pub const GOAL_TESTS_MAX: usize = 16;
+/// Number of values of one `$in` or `$nin` of a goal. `compile` rejects more.
+pub(crate) const GOAL_TEST_VALUES_MAX: usize = 256;
+/// Length of the display name of a goal, in characters. `compile` rejects a longer one.
+pub(crate) const GOAL_NAME_CHARS_MAX: usize = 128;
 /// Length of a currency, in characters. A code of ISO 4217 has 3. A longer text is no currency.
 pub(crate) const CURRENCY_CHARS_MAX: usize = 16;
 /// Longest window of the attribution, in milliseconds: a year. A question about a goal reads the events of this time before its range.

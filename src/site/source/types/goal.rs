@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Number;
 
-use crate::limits::EVENT_NAME_CHARS_MAX;
+use crate::limits::{EVENT_NAME_CHARS_MAX, GOAL_NAME_CHARS_MAX, GOAL_TEST_VALUES_MAX};
 use crate::site::goals::{PropertyPath, PropertyTest};
 use crate::site::source::pattern::{PROPERTY, ROUTE_PATH};
 
@@ -15,7 +15,7 @@ use crate::site::source::pattern::{PROPERTY, ROUTE_PATH};
 #[serde(deny_unknown_fields)]
 pub struct Goal {
     /// A display name, such as `Purchase`.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = GOAL_NAME_CHARS_MAX))]
     pub name: String,
     /// The name of a track or screen event, such as `Order Placed`. A `*` at the end matches any rest.
     #[schemars(length(min = 1, max = EVENT_NAME_CHARS_MAX))]
@@ -89,10 +89,10 @@ struct PropertyOperators {
     #[schemars(rename = "$ne")]
     ne: Option<PropertyValue>,
     /// The property is one of these.
-    #[schemars(rename = "$in", length(min = 1, max = 256))]
+    #[schemars(rename = "$in", length(min = 1, max = GOAL_TEST_VALUES_MAX))]
     one_of: Option<Vec<PropertyValue>>,
     /// The property is none of these. Holds without the property.
-    #[schemars(rename = "$nin", length(min = 1, max = 256))]
+    #[schemars(rename = "$nin", length(min = 1, max = GOAL_TEST_VALUES_MAX))]
     none_of: Option<Vec<PropertyValue>>,
     /// The property is greater than this number or string.
     #[schemars(rename = "$gt")]
