@@ -80,7 +80,7 @@ impl HoldoutChange {
         (!members.is_empty()).then(|| Self { kind, moved, members, running_count: running.count() })
     }
 
-    /// Returns the members by which a phase of the holdout begins, as changes. Empty if none begins.
+    /// Returns the changes of the members by which a phase of the holdout begins. There are none if no phase begins.
     pub(super) fn phase_changes(&self) -> impl Iterator<Item = &MemberChange> {
         let is_of_phase = |change: &&MemberChange| change.member != "rules";
         self.members
