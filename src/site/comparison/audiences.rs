@@ -3,43 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::conditions::ConditionIdentities;
+use super::known_visitors::{PartChangeKind, VisitorRange};
 use crate::condition::OpenResult;
 use crate::site::snapshot::format::ArchivedSite;
-
-/// A kind of change of an audience.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AudienceChangeKind {
-    New,
-    Removed,
-    /// Its condition changes, or an audience, a group or a goal that the condition names.
-    Changed,
-}
-
-impl AudienceChangeKind {
-    /// Returns the name in texts and in the JSON document.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-        }
-    }
-}
 
 /// The change of one audience.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AudienceChange {
     /// The key of the audience.
     pub key: String,
-    pub kind: AudienceChangeKind,
+    pub kind: PartChangeKind,
     /// The index in the older site.
     before: Option<usize>,
     /// The index in the newer site.
     after: Option<usize>,
-    /// The known visitors who enter or leave it with every request.
-    pub(super) at_least: u64,
-    /// The known visitors who can enter or leave it.
-    pub(super) at_most: u64,
+    /// The known visitors who enter or leave it.
+    pub(super) visitors: VisitorRange,
 }
 
 impl AudienceChange {
@@ -49,9 +28,10 @@ impl AudienceChange {
             index.and_then(|index| results.get(index)).copied().unwrap_or(OpenResult::No)
         };
         let results = [result(self.before, before), result(self.after, after)];
-        let is_open = results.contains(&OpenResult::Open);
-        self.at_least += u64::from(!is_open && results[0] != results[1]);
-        self.at_most += u64::from(is_open || results[0] != results[1]);
+        self.visitors.add(match results.contains(&OpenResult::Open) {
+            true => OpenResult::Open,
+            false => (results[0] != results[1]).into(),
+        });
     }
 }
 
@@ -72,12 +52,18 @@ pub(super) fn find_changes(before: Option<&ArchivedSite>, after: &ArchivedSite) 
             return None;
         }
         let kind = match before_index {
-            None => AudienceChangeKind::New,
-            Some(_) if after_index.is_none() => AudienceChangeKind::Removed,
-            Some(_) => AudienceChangeKind::Changed,
+            None => PartChangeKind::New,
+            Some(_) if after_index.is_none() => PartChangeKind::Removed,
+            Some(_) => PartChangeKind::Changed,
         };
         let key = key.to_owned();
-        Some(AudienceChange { key, kind, before: before_index, after: after_index, at_least: 0, at_most: 0 })
+        Some(AudienceChange {
+            key,
+            kind,
+            before: before_index,
+            after: after_index,
+            visitors: VisitorRange::default(),
+        })
     });
     changes.collect()
 }

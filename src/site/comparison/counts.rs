@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::known_visitors::VisitorRange;
 use super::{Side, SiteComparison};
 
 impl SiteComparison {
@@ -23,13 +24,15 @@ impl SiteComparison {
             set(&mut change.before, "before");
             set(&mut change.after, "after");
         }
-        let range =
-            |change: &Json| ["atLeast", "atMost"].map(|name| change[name].as_u64().unwrap_or_default());
+        let range = |change: &Json| {
+            let number = |name: &str| change[name].as_u64().unwrap_or_default();
+            VisitorRange { at_least: number("atLeast"), at_most: number("atMost") }
+        };
         for (index, change) in self.zones.iter_mut().enumerate() {
-            [change.at_least, change.at_most] = range(&document["zones"][index]);
+            change.visitors = range(&document["zones"][index]);
         }
         for (index, change) in self.audiences.iter_mut().enumerate() {
-            [change.at_least, change.at_most] = range(&document["audiences"][index]);
+            change.visitors = range(&document["audiences"][index]);
         }
         true
     }

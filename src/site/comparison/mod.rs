@@ -9,6 +9,7 @@ pub(crate) mod conditions;
 mod counts;
 mod denied;
 mod holdout;
+mod known_visitors;
 mod members;
 mod render;
 pub(crate) mod zones;
@@ -246,7 +247,7 @@ impl SiteComparison {
     pub(crate) fn add_visitor(&mut self, before: &[OpenResult], after: &[OpenResult], zones: &[OpenResult]) {
         *self.visitor_count.get_or_insert(0) += 1;
         self.audiences.iter_mut().for_each(|change| change.add_visitor(before, after));
-        self.zones.iter_mut().zip(zones).for_each(|(change, result)| change.add_visitor(*result));
+        self.zones.iter_mut().zip(zones).for_each(|(change, result)| change.visitors.add(*result));
     }
 }
 

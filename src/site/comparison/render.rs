@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::audiences::AudienceChange;
 use super::holdout::HoldoutChange;
+use super::known_visitors::VisitorRange;
 use super::members::{METRICS, members_json, value_text};
 use super::zones::ZoneChange;
 use super::{ChangeKind, ExperimentChange, Side, SiteComparison};
@@ -44,13 +45,13 @@ impl SiteComparison {
     }
 
     fn audience_json(&self, change: &AudienceChange) -> Json {
-        json!({ "name": change.key, "change": change.kind.name(), "atLeast": self.counted(change.at_least),
-            "atMost": self.counted(change.at_most) })
+        json!({ "name": change.key, "change": change.kind.name(), "atLeast": self.counted(change.visitors.at_least),
+            "atMost": self.counted(change.visitors.at_most) })
     }
 
     fn zone_json(&self, change: &ZoneChange) -> Json {
         json!({ "name": change.name, "paths": change.paths, "change": change.kind.name(),
-            "atLeast": self.counted(change.at_least), "atMost": self.counted(change.at_most) })
+            "atLeast": self.counted(change.visitors.at_least), "atMost": self.counted(change.visitors.at_most) })
     }
 
     /// Returns a number of known visitors if they were counted.
@@ -61,28 +62,28 @@ impl SiteComparison {
     /// Returns the change of an audience as one line, with the number of known visitors who enter or leave it if they were
     /// counted.
     fn audience_line(&self, change: &AudienceChange) -> String {
-        let AudienceChange { key, at_least, at_most, .. } = change;
-        let visitors = self.visitors_text(*at_least, *at_most, "enter or leave it");
+        let key = &change.key;
+        let visitors = self.visitors_text(change.visitors, "enter or leave it");
         format!("audience {key}: {}{visitors}", change.kind.name())
     }
 
     /// Returns the change of a zone as one line, with the number of known visitors who get another variant if they were counted.
     fn zone_line(&self, change: &ZoneChange) -> String {
-        let ZoneChange { name, paths, at_least, at_most, .. } = change;
+        let ZoneChange { name, paths, visitors, .. } = change;
         let first = paths.first().map(String::as_str).unwrap_or_default();
         let pages = match paths.len() {
             0 | 1 => first.to_owned(),
             2 => format!("{first} and 1 more page"),
             count => format!("{first} and {} more pages", grouped(count as u64 - 1)),
         };
-        let visitors = self.visitors_text(*at_least, *at_most, "get another variant");
+        let visitors = self.visitors_text(*visitors, "get another variant");
         format!("zone {name} of {pages}: {}{visitors}", change.kind.name())
     }
 
     /// Returns the number of known visitors who do something, after a semicolon. The empty text if they were not counted.
-    fn visitors_text(&self, at_least: u64, at_most: u64, verb: &str) -> String {
+    fn visitors_text(&self, visitors: VisitorRange, verb: &str) -> String {
         let Some(visitor_count) = self.visitor_count else { return String::new() };
-        let [at_least, at_most, all] = [at_least, at_most, visitor_count].map(grouped);
+        let [at_least, at_most, all] = [visitors.at_least, visitors.at_most, visitor_count].map(grouped);
         let range = if at_least == at_most { at_least } else { format!("{at_least} to {at_most}") };
         format!("; {range} of {all} known visitors {verb}")
     }

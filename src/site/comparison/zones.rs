@@ -9,32 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value as Json, json};
 
 use super::conditions::ConditionIdentities;
-use crate::condition::OpenResult;
+use super::known_visitors::{PartChangeKind, VisitorRange};
 use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone, Standing,
 };
-
-/// A kind of change of a zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ZoneChangeKind {
-    /// Rules decide it now.
-    New,
-    /// Rules decided it before.
-    Removed,
-    /// Its rules change, or an audience, an experiment or the holdout that they depend on.
-    Changed,
-}
-
-impl ZoneChangeKind {
-    /// Returns the name in texts and in the JSON document.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-        }
-    }
-}
 
 /// The position of a zone in a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,24 +30,14 @@ pub struct ZoneChange {
     pub name: String,
     /// The authored paths of the pages whose zone of this name has the same rules in both versions, sorted.
     pub paths: Vec<String>,
-    pub kind: ZoneChangeKind,
+    pub kind: PartChangeKind,
     /// The zone of one of the pages in the older site. `None` if it shows `default` there without rules, or if the page does not
     /// have it.
     pub(crate) before: Option<ZonePosition>,
     /// The same in the newer site.
     pub(crate) after: Option<ZonePosition>,
-    /// The known visitors who get another variant with every request.
-    pub(super) at_least: u64,
-    /// The known visitors who can get another variant.
-    pub(super) at_most: u64,
-}
-
-impl ZoneChange {
-    /// Counts a known visitor. `result` says whether the visitor gets another variant.
-    pub(super) fn add_visitor(&mut self, result: OpenResult) {
-        self.at_least += u64::from(result == OpenResult::Yes);
-        self.at_most += u64::from(result != OpenResult::No);
-    }
+    /// The known visitors who get another variant.
+    pub(super) visitors: VisitorRange,
 }
 
 /// Returns the zones that differ at a time, sorted by name and path.
@@ -94,10 +62,10 @@ pub(super) fn find_changes(before: &ArchivedSite, after: &ArchivedSite, now_ms: 
                 .map(|zone| zone.as_ref().is_some_and(|zone| zone.has_rules || zone.is_nested));
             let kind = match is_decided {
                 [false, false] => continue,
-                [false, true] => ZoneChangeKind::New,
-                [true, false] => ZoneChangeKind::Removed,
+                [false, true] => PartChangeKind::New,
+                [true, false] => PartChangeKind::Removed,
                 [true, true] if rules[0] == rules[1] => continue,
-                [true, true] => ZoneChangeKind::Changed,
+                [true, true] => PartChangeKind::Changed,
             };
             let [before, after] = [before, after].map(|zone| zone.map(|zone| zone.position));
             let change = changes.entry(ChangeKey { name, rules }).or_insert_with(|| ZoneChange {
@@ -106,8 +74,7 @@ pub(super) fn find_changes(before: &ArchivedSite, after: &ArchivedSite, now_ms: 
                 kind,
                 before,
                 after,
-                at_least: 0,
-                at_most: 0,
+                visitors: VisitorRange::default(),
             });
             change.paths.push(path.to_owned());
         }
