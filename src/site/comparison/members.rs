@@ -6,7 +6,8 @@ use crate::site::compile::time_text;
 use crate::site::snapshot::format::{ArchivedExperiment, ArchivedMetrics, ArchivedSite};
 
 /// The members that the result of an experiment depends on, and no decision.
-pub(super) const METRICS: [&str; 7] = ["goal", "value", "currency", "cap", "guardrails", "planned", "window"];
+pub(super) const METRICS: [&str; 8] =
+    ["goal", "value", "currency", "cap", "guardrails", "planned", "window", "segments"];
 
 /// A member of an experiment, or of the holdout, that differs between two versions of a site.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,12 +83,14 @@ pub(crate) fn metrics_json(metrics: &ArchivedMetrics) -> Json {
     let guardrails = metrics.guardrails.iter().map(|rail| {
         json!({ "goal": rail.goal.as_str(), "margin": rail.margin.to_native(), "lowerIsBetter": rail.lower_is_better })
     });
+    let segments = metrics.segments.iter().map(|name| name.as_str());
     json!({ "goal": metrics.goal.as_ref().map(|goal| goal.as_str()),
         "value": metrics.value.as_ref().map(|value| value.as_str()),
         "currency": metrics.currency.as_ref().map(|currency| currency.as_str()),
         "cap": metrics.cap.as_ref().map(|cap| cap.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
         "planned": metrics.planned.as_ref().map(|planned| planned.to_native()),
-        "window": metrics.window.as_ref().map(|window| window.as_str()) })
+        "window": metrics.window.as_ref().map(|window| window.as_str()),
+        "segments": segments.collect::<Vec<_>>() })
 }
 
 /// Returns the old and the new value of each member.
