@@ -240,6 +240,14 @@ export function percent(share, digits = 1) {
 // Writes an amount with two decimals. A small negative one is "0.00" and not "-0.00".
 export const amount = (value) => (typeof value === 'number' ? value.toFixed(2).replace(/^-(?=0\.00$)/, '') : '–');
 
+const money = ({ currency, sum }) => `${count(sum)}${currency === null ? '' : ` ${currency}`}`;
+
+// Writes the amounts of a goal. Amounts of several currencies are listed.
+export function valueInWords({ value }, { currencies }) {
+  if (value === null) return '–';
+  return currencies.length > 0 ? currencies.map(money).join(', ') : '0';
+}
+
 // Returns a change with its sign, and the direction as 1, 0 or -1.
 export function relativeChange(now, before) {
   if (!before) return { text: now ? 'new' : '–', direction: 0 };
@@ -336,13 +344,15 @@ export function ago(time) {
   return `${counted(Math.max(0, Math.floor(passed / size)), unit)} ago`;
 }
 
-const regions = new Intl.DisplayNames([LOCALE], { type: 'region' });
-const languages = new Intl.DisplayNames([LOCALE], { type: 'language' });
+const names = {
+  country: new Intl.DisplayNames([LOCALE], { type: 'region' }),
+  language: new Intl.DisplayNames([LOCALE], { type: 'language' }),
+};
 
-// Names a country or a language. A code that the browser does not know stays a code.
+// Names a country or a language. A code that the browser does not know, and any other value, stays as it is.
 export function named(kind, code) {
   try {
-    return (kind === 'country' ? regions : languages).of(code) ?? code;
+    return names[kind]?.of(code) ?? code;
   } catch {
     return code;
   }

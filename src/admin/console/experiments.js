@@ -1,7 +1,6 @@
 // Experiments: a list, and one experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
-import { ago, amount, change, clockTime, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, writtenPercent } from './core.js';
-import { valueInWords } from './goals.js';
+import { ago, amount, change, clockTime, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer, valueInWords, writtenPercent } from './core.js';
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {

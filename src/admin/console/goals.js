@@ -1,6 +1,5 @@
 // The goals of a site in words: conversions, rates and amounts.
 import { html } from './vendor/preact-htm.js';
-import { count } from './core.js';
 import { Empty, Select } from './parts.js';
 
 // The largest number of goals in one question, that of the server.
@@ -21,14 +20,6 @@ export const GoalSelect = ({ site, goal, onChange }) =>
 export const NoGoals = () => html`
   <${Empty}>The site has no goals. Write them as <code>goals</code> into <code>site.json</code>, and publish the site again.<//>
 `;
-
-const money = ({ currency, sum }) => `${count(sum)}${currency === null ? '' : ` ${currency}`}`;
-
-// Writes the amounts of a goal. Amounts of several currencies are listed.
-export function valueInWords({ value }, { currencies }) {
-  if (value === null) return '–';
-  return currencies.length > 0 ? currencies.map(money).join(', ') : '0';
-}
 
 // Returns whether the amounts of two periods can be compared: both are in one currency, the same one.
 export function isOneCurrency(now, before) {

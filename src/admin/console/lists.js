@@ -40,8 +40,7 @@ const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)', medium: 
 
 // Returns the text of a value of a list, such as the name of a country. `of` names the list as in the API.
 export function itemInWords(of, value) {
-  if (value === null) return UNKNOWN[of] ?? '(unknown)';
-  return of === 'country' || of === 'language' ? named(of, value) : value;
+  return value === null ? (UNKNOWN[of] ?? '(unknown)') : named(of, value);
 }
 
 const COLUMNS = { views: 'Views', visits: 'Visits', events: 'Count' };

@@ -1,7 +1,7 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html } from './vendor/preact-htm.js';
-import { POLL_MS, change, count, counted, daysBetween, download, percent, relativeChange, toggleFilter, url, useAnswer } from './core.js';
-import { GOALS_ASKED_MAX, chosenGoal, isOneCurrency, valueInWords } from './goals.js';
+import { POLL_MS, change, count, counted, daysBetween, download, percent, relativeChange, toggleFilter, url, useAnswer, valueInWords } from './core.js';
+import { GOALS_ASKED_MAX, chosenGoal, isOneCurrency } from './goals.js';
 import { TOPS, TOP_ROWS, Top, itemInWords, questionOf } from './lists.js';
 import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
 

@@ -1,7 +1,7 @@
 // Sources: the channels, sources, campaigns, countries and devices of visitors, and the conversions of a goal that are credited to them.
 import { html } from './vendor/preact-htm.js';
-import { change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer } from './core.js';
-import { GoalSelect, NoGoals, chosenGoal, valueInWords } from './goals.js';
+import { change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer, valueInWords } from './core.js';
+import { GoalSelect, NoGoals, chosenGoal } from './goals.js';
 import { MOST_LINES, TOPS, itemInWords, questionOf } from './lists.js';
 import { Answer, Card, Change, Empty, Footer, Scroll, Select, Table } from './parts.js';
 

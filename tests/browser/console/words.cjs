@@ -182,7 +182,7 @@ module.exports = async function words(at) {
   await compare('the days of a comparison', 'core', 'daysBetween', DAYS);
   await compare('a number and the period before', 'overview', 'comparedInWords', COMPARED);
   await compare('amounts that can be compared', 'goals', 'isOneCurrency', CURRENCIES);
-  await compare('the value of a goal', 'goals', 'valueInWords', VALUES);
+  await compare('the value of a goal', 'core', 'valueInWords', VALUES);
   await compare('durations', 'steps', 'duration', DURATIONS);
   await compare('the validity of intervals', 'experiments', 'validityInWords', VALIDITIES);
   for (const [retryAfter, least] of WAITS) {
