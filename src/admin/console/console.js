@@ -31,6 +31,7 @@ const PAGES = {
   paths: { title: 'Paths', load: () => import('./paths.js'), component: 'Paths', ...isOfRange },
   pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
   experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
+  experiment: { title: 'Experiments', load: () => import('./experiment.js'), component: 'Experiment', isOfOneLog: true, isLinked: false },
   audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },
   visitors: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors' },
   publishing: { title: 'Publishing', load: () => import('./operations.js'), component: 'Publishing', needsNoSite: true },
@@ -114,7 +115,7 @@ function Header({ page, query, sites, site, range }) {
         ${Object.entries(PAGES)
           .filter(([, { isLinked }]) => isLinked !== false)
           .map(
-            ([key, { title }]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${title}</a>`,
+            ([key, { title }]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${title === PAGES[page].title ? 'page' : undefined}>${title}</a>`,
           )}
       </nav>
       ${hasFilters && html`<${Chips} query=${query} />`}
@@ -148,12 +149,17 @@ function TokenForm({ reason, onSignedIn }) {
 
 const ABSENT = /^No admin token is configured/;
 
-const keyOf = (name) => (Object.hasOwn(PAGES, name) ? name : 'overview');
+// Returns the key of the page that a state shows. The list of experiments and one experiment have the same name in the URL.
+function keyOf({ page, query }) {
+  if (page === 'experiments' && query.has('key')) return 'experiment';
+  return Object.hasOwn(PAGES, page) ? page : 'overview';
+}
 
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
-  const { page: named, query } = useLocation();
-  const page = keyOf(named);
+  const state = useLocation();
+  const { query } = state;
+  const page = keyOf(state);
   const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
   // Only a node of a cluster has this member.
@@ -238,5 +244,5 @@ function App() {
 }
 
 // The module of the first page loads while the server answers for its sites. A failure is shown when the page is.
-loadModule(keyOf(readState().page)).catch(() => {});
+loadModule(keyOf(readState())).catch(() => {});
 render(html`<${App} />`, document.getElementById('console'));

@@ -46,8 +46,10 @@ const VENDORED: &[File] = &[
 const SCRIPTS: &[(&str, &str)] = &[
     ("audiences.js", include_str!("audiences.js")),
     ("changes.js", include_str!("changes.js")),
+    ("comparisons.js", include_str!("comparisons.js")),
     ("console.js", include_str!("console.js")),
     ("core.js", include_str!("core.js")),
+    ("experiment.js", include_str!("experiment.js")),
     ("experiments.js", include_str!("experiments.js")),
     ("explain.js", include_str!("explain.js")),
     ("funnels.js", include_str!("funnels.js")),
@@ -60,6 +62,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("paths.js", include_str!("paths.js")),
     ("retention.js", include_str!("retention.js")),
     ("sources.js", include_str!("sources.js")),
+    ("standing.js", include_str!("standing.js")),
     ("steps.js", include_str!("steps.js")),
     ("visitors.js", include_str!("visitors.js")),
 ];

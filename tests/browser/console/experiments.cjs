@@ -175,6 +175,7 @@ async function holdout(at, page) {
   await page.getByRole('link', { name: 'All experiments together' }).click();
   await page.locator('.plot canvas').waitFor();
   await settled(page);
+  at.check('the navigation marks the page of one', await page.locator('nav a[aria-current=page]').allInnerTexts(), ['Experiments']);
   const { arms } = await at.ask('insights/holdout');
   at.check('the groups of the holdout', arms.map(({ key }) => key), ['~', 'on']);
   const labels = await page.locator('.tile-label').allInnerTexts();

@@ -184,7 +184,7 @@ module.exports = async function words(at) {
   await compare('amounts that can be compared', 'goals', 'isOneCurrency', CURRENCIES);
   await compare('the value of a goal', 'core', 'valueInWords', VALUES);
   await compare('durations', 'steps', 'duration', DURATIONS);
-  await compare('the validity of intervals', 'experiments', 'validityInWords', VALIDITIES);
+  await compare('the validity of intervals', 'experiment', 'validityInWords', VALIDITIES);
   for (const [retryAfter, least] of WAITS) {
     const waits = (await run('core', 'waitMs', Array(200).fill([{ retryAfter }]))).map((wait) => wait / least);
     const bounds = [Math.min(...waits) >= 1, Math.max(...waits) <= 1.25, Math.max(...waits) - Math.min(...waits) > 0.1];
