@@ -42,9 +42,10 @@ async function numberOfNodes(at) {
       });
     }
     await go(page, `#overview?site=${SITE}`);
+    // The page may have the answer from before the route, and does not ask again.
+    await page.reload();
     await settled(page);
     const sentence = `The events are of this node only, ${place}.`;
-    // The page may show the answer from before the route first.
     await page.getByText(sentence).waitFor().catch(() => {});
     const found = await page.getByText('This node only').textContent();
     at.check(`the overview of one of ${nodes} nodes`, found, sentence);
