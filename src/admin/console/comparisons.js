@@ -1,7 +1,7 @@
-// The comparisons of the arms of an experiment: their numbers, intervals and verdicts.
+// The comparisons of the arms of an experiment: their numbers, intervals and verdicts, and those of each segment.
 import { html } from './vendor/preact-htm.js';
-import { amount, percent, signedPercent } from './core.js';
-import { Pill } from './parts.js';
+import { amount, count, counted, named, percent, signedPercent, toggleFilter, writtenPercent } from './core.js';
+import { Card, Pill, Scroll, Stranger, Table } from './parts.js';
 
 const VERDICTS = {
   better: ['good', 'better'],
@@ -104,3 +104,83 @@ export const comparedColumns = (scale) => [
   { name: 'Interval', of: (row) => html`<${Interval} row=${row} scale=${scale} />` },
   { name: 'Verdict', of: (row) => html`<${Verdict} row=${row} />` },
 ];
+
+// The properties of visitors, by their names in the API.
+const TITLES = { device: 'Device', country: 'Country', source: 'Source', language: 'Language', new: 'New or returning' };
+
+// Returns the segments of a dimension with their names. The last one can have all values that are not listed.
+const segmentsOf = ({ segment, values, others }) => [
+  ...values.map((one) => ({ ...one, name: one.value === null ? '(unknown)' : named(segment, one.value) })),
+  ...(others ? [{ ...others, name: counted(others.values, 'other') }] : []),
+];
+
+const isGoal = ({ role }) => role === 'goal';
+
+// One row for each segment and compared arm. The goal of a segment lacks members of the goal of all visitors, such as its kind.
+const rowsOfDimension = (dimension, goal) =>
+  segmentsOf(dimension).flatMap(({ name, exposed, metrics }) =>
+    rowsOf([{ ...goal, ...metrics.find(isGoal) }]).map(({ against, ...row }) => ({
+      ...row,
+      name,
+      exposed,
+      against: { ...against, cuped: null },
+    })),
+  );
+
+export function Segments({ data, choice, query }) {
+  const goal = data.metrics.find(isGoal);
+  if (!goal) return null;
+  const tables = data.segments.map((dimension) => ({ title: TITLES[dimension.segment], rows: rowsOfDimension(dimension, goal) }));
+  const columns = [
+    { name: 'Value', isHead: true, of: ({ name }) => html`<${Stranger} text=${name} />` },
+    { name: 'Visitors', isNumber: true, of: ({ exposed }) => count(exposed) },
+    ...comparedColumns(scaleOf(tables.flatMap(({ rows }) => rows))),
+  ];
+  return html`
+    <${Card} title="By segment" wide>
+      <${Meaning} ...${{ data, goal, choice }} />
+      <${Choice} segments=${data.segments} chosen=${query.getAll('segment')} />
+      ${tables.map(({ title, rows }) => rows.length > 0 && html`<${Scroll} key=${title} isWhole label=${`Segments: ${title}`}><${Table} stacks hasCaption label=${title} columns=${columns} rows=${rows} /><//>`)}
+    <//>
+  `;
+}
+
+function Meaning({ data, goal, choice }) {
+  if (data.segments.length === 0)
+    return html`<p class="dim small">Choose a property. Visitors are divided by its value at their first exposure.</p>`;
+  // The server gives a verdict to each comparison that it adjusts, and to no other.
+  const against = data.segments.flatMap(segmentsOf).flatMap(({ metrics }) => metrics.flatMap((metric) => metric.against));
+  const adjusted = against.filter(({ verdict }) => verdict).length;
+  return html`
+    <p class="small">
+      ${
+        adjusted
+          ? `Comparisons that are adjusted together: ${count(adjusted)}. At most ${writtenPercent(choice.alpha)} of the verdicts “better” and “worse” are expected to be false.`
+          : 'No segment has a verdict.'
+      }
+      ${choice.isFixed && ' With method=fixed, nothing bounds the share of the false ones.'}
+      ${data.decision && ` A verdict in a segment is not the decision of the experiment${data.decision.action === 'go_on' ? ', which is to go on' : ''}.`}
+    </p>
+    <p class="dim small">
+      Visitors are divided by their values at the first exposure. The change is that of the goal <bdi>${goal.goal}</bdi>.
+      Each interval is of its comparison alone, so one without 0 can be “not told apart”.
+      ${data.metrics.length > 1 && ' The CSV has the other metrics.'}
+    </p>
+  `;
+}
+
+// A published dimension is always in the answer.
+const Choice = ({ segments, chosen }) => html`
+  <fieldset>
+    <legend class="field-label">Divide the visitors by</legend>
+    ${Object.entries(TITLES).map(([name, title]) => {
+      const isPublished = segments.some(({ segment, published }) => published && segment === name);
+      return html`
+        <label key=${name}>
+          <input type="checkbox" checked=${isPublished || chosen.includes(name)} disabled=${isPublished} onChange=${() => toggleFilter('segment', name)} />
+          ${title}${isPublished && html` <span class="dim small">published</span>`}
+        </label>
+      `;
+    })}
+  </fieldset>
+`;

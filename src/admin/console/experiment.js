@@ -1,7 +1,7 @@
 // One experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
 import { change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, url, useAnswer, valueInWords, writtenPercent } from './core.js';
-import { comparedColumns, rowsOf, scaleOf } from './comparisons.js';
+import { Segments, comparedColumns, rowsOf, scaleOf } from './comparisons.js';
 import { Answer, Card, Chart, Details, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 import { ALARMS, GROUPS, HOLDOUT, HOLDOUT_TITLE, Schedule, State, armsInWords, isOver, moment, stateOf } from './standing.js';
 
@@ -42,7 +42,8 @@ function experimentQuestion(site, query, key, choice) {
   const params = Object.fromEntries(ASKED.map((param) => [param, query.get(param)]));
   const lists = Object.fromEntries(['more', 'guardrail'].map((param) => [param, query.getAll(param)]));
   const from = choice.since && shiftDate(isoDate(Date.now(), site.timeZone), -choice.since);
-  return { site: site.site, key, ...params, ...lists, from, by: 'day', lift: choice.lift };
+  const by = ['day', ...query.getAll('segment').map((name) => `segment:${name}`)];
+  return { site: site.site, key, ...params, ...lists, from, by, lift: choice.lift };
 }
 
 function One({ site, query, name }) {
@@ -59,7 +60,7 @@ function One({ site, query, name }) {
   const csv = () => download(address, `${topic}-${key ?? site.site}.csv`, 'text/csv');
   return html`
     <h2 class="page-title"><bdi>${title}</bdi></h2>
-    <${Answer} of=${answer}>${(data) => html`<${Result} data=${isHoldout ? withGroups(data) : data} ...${{ isHoldout, site, choice, csv }} />`}<//>
+    <${Answer} of=${answer}>${(data) => html`<${Result} data=${isHoldout ? withGroups(data) : data} ...${{ isHoldout, site, choice, csv, query }} />`}<//>
   `;
 }
 
@@ -71,7 +72,7 @@ function Lead({ data, isHoldout, site }) {
   return html`<p class="lead"><${State} state=${state} /> <${Schedule} of=${schedule} ...${{ standing, site }} />${isOver(standing) && ' Only events before the end count.'}</p>`;
 }
 
-function Result({ data, isHoldout, site, choice, csv }) {
+function Result({ data, isHoldout, site, choice, csv, query }) {
   const isAlarmed = data.alarms.length > 0;
   return html`
     <${DecisionSentence} decision=${data.decision} />
@@ -86,7 +87,10 @@ function Result({ data, isHoldout, site, choice, csv }) {
       ${data.daysLeft !== undefined && html`<${Tile} label="Days left" value=${daysInWords(data.daysLeft)} note=${choice.lift ? `to find a change of ${percent(Number(choice.lift), 0)}` : 'choose a change below'} />`}
     </div>
     ${data.exploratory && html`<p class="gap"><${Pill}>exploratory<//> <span class="dim small">These choices differ from those that were published before the result was known.</span></p>`}
-    <div class=${isAlarmed ? 'greyed' : undefined}><${Metrics} data=${data} choice=${choice} /></div>
+    <div class=${isAlarmed ? 'greyed' : undefined}>
+      <${Metrics} data=${data} choice=${choice} />
+      ${!isEmpty(data) && html`<${Segments} ...${{ data, choice, query }} />`}
+    </div>
     <${Exposures} ...${{ data, isHoldout, site }} />
     <${Card} title="Details" wide><${More} data=${data} site=${site} choice=${choice} /><//>
     <${Footer} data=${data} csv=${csv} />

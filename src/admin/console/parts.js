@@ -64,9 +64,10 @@ export function Change({ now, before }) {
 export const Scroll = ({ label, isWhole, children }) => html`<div class=${isWhole ? 'scroll whole' : 'scroll'} role="region" aria-label=${label} tabindex="0">${children}</div>`;
 
 // A table. A column is { name, of, isNumber }. `of` returns the content of a cell for a row. With `stacks` a phone shows each row as
-// a list. The roles are named, because a row that is displayed as a list loses its own.
-export const Table = ({ label, columns, rows, keyOf, stacks }) => html`
+// a list. The roles are named, because a row that is displayed as a list loses its own. With `hasCaption` the label is visible.
+export const Table = ({ label, columns, rows, keyOf, stacks, hasCaption }) => html`
   <table aria-label=${label} role="table" class=${stacks && 'stacks'}>
+    ${hasCaption && html`<caption>${label}</caption>`}
     <thead role="rowgroup">
       <tr role="row">${columns.map(({ name, isNumber }) => html`<th scope="col" role="columnheader" class=${isNumber && 'number'}>${name}</th>`)}</tr>
     </thead>

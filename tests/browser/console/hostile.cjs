@@ -12,6 +12,7 @@ module.exports = async function hostile(at) {
   const page = {
     anonId: 'hostile',
     type: 'page',
+    experiments: 'slow-front:default',
     properties: {
       path: PATH,
       referrer: 'https://"><script>.example/',
@@ -37,6 +38,7 @@ async function look(at, width) {
     ['funnels', `#funnels?site=${SITE}&days=1&group=source&step=page:/*&step=${encodeURIComponent(`event:${SCRIPT}`)}`],
     ['retention', `#retention?site=${SITE}&days=1`],
     ['paths', `#paths?site=${SITE}&days=1&path=${encodeURIComponent(PATH)}`],
+    ['experiments', `#experiments?site=${SITE}&key=slow-front&since=1&segment=source`],
     ['visitors', `#visitors?${query}`],
   ]) {
     await go(page, hash);
