@@ -45,6 +45,7 @@ fn site_json(published_site: &PublishedSite) -> Json {
         "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
         "version": published_site.version().to_string(), "servedSince": time::to_text(published_site.served_since_ms),
         "versions": versions, "routes": site.routes.len(), "goals": goals_json(site),
+        "segments": segments_json(site),
     })
 }
 
@@ -53,6 +54,19 @@ fn goals_json(site: &ArchivedSite) -> Json {
     let goals = site.site_goals();
     let named = goals.all().iter().filter(|goal| !goal.key.is_empty());
     named.map(|goal| json!({ "key": goal.key, "name": goal.name, "value": goal.value })).collect()
+}
+
+/// Returns the segments of `site.json`, sorted by key.
+fn segments_json(site: &ArchivedSite) -> Json {
+    let segments = site.segments.iter().map(|segment| {
+        let filters = segment.filters.iter();
+        let filters = filters.map(|filter| {
+            let values: Vec<&str> = filter.values.iter().map(|value| value.as_str()).collect();
+            (filter.filter.as_str().to_owned(), json!(values))
+        });
+        json!({ "key": segment.key.as_str(), "name": segment.name.as_str(), "filters": Json::Object(filters.collect()) })
+    });
+    segments.collect()
 }
 
 fn file_json(file: &FileStatus) -> Json {

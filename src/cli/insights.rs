@@ -10,7 +10,7 @@ use super::{CliError, check_has_log, find_scope, log_read_error, output_error, p
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, JourneySubject,
-    KnownSite, Limits, PARAM_NAMES, Query, ScanError, SiteFacts, SitesGoals, Subject, Topic,
+    KnownSite, Limits, PARAM_NAMES, Query, SEGMENT_PARAM, ScanError, SiteFacts, SitesGoals, Subject, Topic,
     ZONES_PARAM_NAMES, answer_over, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
@@ -180,9 +180,10 @@ fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&s
 fn parse_pair<'p>(param: &'p str, names: &[&str]) -> Result<(&'p str, &'p str), CliError> {
     let wrong = || format!("{param:?} is no parameter; write NAME=VALUE, such as from=2026-01-05");
     let (name, value) = param.split_once('=').ok_or_else(|| CliError::Usage(wrong()))?;
-    if name != "site" && !names.contains(&name) {
+    if name != "site" && name != SEGMENT_PARAM && !names.contains(&name) {
         let names = names.join(", ");
-        return Err(CliError::Usage(format!("{name:?} is no parameter; the parameters are site, {names}")));
+        let expected = format!("the parameters are site, {SEGMENT_PARAM}, {names}");
+        return Err(CliError::Usage(format!("{name:?} is no parameter; {expected}")));
     }
     Ok((name, value))
 }

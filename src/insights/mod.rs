@@ -20,6 +20,7 @@ mod experiment;
 mod journeys;
 mod query;
 mod questions;
+mod segment_filters;
 pub mod statistics;
 mod zones;
 
@@ -57,5 +58,6 @@ pub use questions::question::{Filters, Group, LIMIT_MAX, LIST_BYTES_MAX, Questio
 pub use questions::sealed::{AnswerCache, LogColumns};
 pub use questions::site::{Attribution, SiteFacts};
 pub use questions::steps::Step;
+pub(crate) use segment_filters::SEGMENT_PARAM;
 pub(crate) use zones::ZONES_PARAM_NAMES;
 pub use zones::{ZONES_LIMIT_MAX, ZonesQuestion};

@@ -16,6 +16,7 @@ use super::questions::sealed::{AnswerCache, LogColumns};
 use super::questions::site::SiteFacts;
 use super::questions::unknown::{add_unknown, filter_values};
 use super::questions::visit_scan::Source;
+use super::segment_filters::expand_segments;
 use super::zones::{ZonesQuestion, count_zones, write_zones};
 use crate::clock;
 
@@ -42,6 +43,20 @@ pub(crate) enum Topic {
     /// The zones of a page.
     Zones,
     Journey(JourneySubject),
+}
+
+impl Topic {
+    /// Returns whether a question of this topic has the filter with this name.
+    pub(crate) fn takes_filter(self, filter_name: &str) -> bool {
+        match self {
+            Self::Views(_) => true,
+            Self::Experiment | Self::Holdout => !["event", "variant"].contains(&filter_name),
+            Self::Experiments | Self::Zones => false,
+            // Its page is the page itself.
+            Self::Journey(JourneySubject::Paths) => filter_name != "page",
+            Self::Journey(_) => true,
+        }
+    }
 }
 
 impl Query {
@@ -75,8 +90,9 @@ impl Query {
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
         now_ms: i64,
-        site: KnownSite<'_>,
+        site: KnownSite<'p>,
     ) -> Result<Self, QuestionError> {
+        let pairs = expand_segments(pairs, site, |filter| topic.takes_filter(filter))?.into_iter();
         match topic {
             Topic::Views(subject) => {
                 Question::parse_with_goals(subject, pairs, zone, now_ms, &site.goals()).map(Self::Views)

@@ -11,6 +11,7 @@ pub(crate) mod log_lines;
 pub(crate) mod memory_defaults;
 pub(crate) mod memory_sum;
 pub(crate) mod scrub;
+mod segments;
 
 pub(crate) use connections::*;
 pub use connections::{
@@ -28,6 +29,7 @@ pub use identity::{
     IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
 };
 pub(crate) use memory_defaults::*;
+pub use segments::{FILTER_VALUE_CHARS_MAX, FILTER_VALUES_MAX, SEGMENT_NAME_CHARS_MAX, SITE_SEGMENTS_MAX};
 
 /// Size of a request's head, from the method to the empty line. nginx and Apache allow about as much. A
 /// larger head gets 431.

@@ -17,6 +17,7 @@ mod inotify;
 pub mod profile_fields;
 pub mod profile_values;
 pub mod query;
+pub mod segments;
 pub mod snapshot;
 pub mod source;
 pub mod typescript;

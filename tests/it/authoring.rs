@@ -12,6 +12,7 @@ mod properties;
 mod puck;
 mod reading;
 mod schemas;
+mod segments;
 mod silent_mistakes;
 mod warnings;
 

@@ -46,6 +46,8 @@ mod experiments_served;
 mod one_node;
 // Parameters that are refused.
 mod parameters;
+// Questions that name a segment of the site.
+mod segment_filters;
 // The endpoints of a server, and the command.
 mod served;
 // Questions that wait: their order, equal ones, and clients that go.

@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::calendar::{Unit, Zone};
-use crate::events::variants::is_key;
 use crate::insights::columns::format::TextColumn;
 use crate::limits::GOALS_ASKED_MAX;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::site::goals::SiteGoals;
+use crate::site::segments::expected_value;
 
 /// Maximum number of rows in a list if the question has no `limit`.
 pub(crate) const LIMIT_DEFAULT: usize = 10;
@@ -26,8 +26,8 @@ const DAYS_DEFAULT: i64 = 30;
 const LIVE_MINUTES: i64 = 30;
 const MINUTE_MS: i64 = 60_000;
 
-/// Number of goals that the error of an unknown goal names. More would be hard to read.
-const GOALS_NAMED_MAX: usize = 8;
+/// Number of keys that the error of an unknown key names. More would be hard to read.
+const KEYS_NAMED_MAX: usize = 8;
 
 /// All parameters of the questions except `site`.
 pub(crate) const PARAM_NAMES: [&str; 16] = [
@@ -405,13 +405,23 @@ fn parse_goal(key: &str, goals: &SiteGoals) -> Result<usize, QuestionError> {
     let number = goals.by_key(key).map(|(number, _)| number);
     number.ok_or_else(|| {
         let keys = goals.all().iter().map(|goal| goal.key.as_str()).filter(|key| !key.is_empty());
-        let keys: Vec<&str> = keys.take(GOALS_NAMED_MAX).collect();
-        let expected = match keys.is_empty() {
-            true => "the key of a goal, but site.json has no goals".to_owned(),
-            false => format!("the key of a goal in site.json, such as {}", keys.join(", ")),
-        };
-        QuestionError::invalid("goal", &expected, key)
+        unknown_key("goal", keys, key)
     })
+}
+
+/// Returns the error of an unknown key. `param_name` is the kind of its object in `site.json`, such as `goal`. `keys` are those
+/// of the site.
+pub(crate) fn unknown_key<'k>(
+    param_name: &str,
+    keys: impl Iterator<Item = &'k str>,
+    actual: &str,
+) -> QuestionError {
+    let keys: Vec<&str> = keys.take(KEYS_NAMED_MAX).collect();
+    let expected = match keys.is_empty() {
+        true => format!("the key of a {param_name}, but site.json has no {param_name}s"),
+        false => format!("the key of a {param_name} in site.json, such as {}", keys.join(", ")),
+    };
+    QuestionError::invalid(param_name, &expected, actual)
 }
 
 fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionError> {
@@ -441,16 +451,6 @@ pub(crate) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
 }
 
 fn check_filter(name: &str, value: &str) -> Result<(), QuestionError> {
-    let is_variant = |text: &str| {
-        text.split_once(':').is_some_and(|(zone, key)| is_key(zone) && is_key(key) && key != "default")
-    };
-    match name {
-        "variant" if !is_variant(value) => {
-            Err(QuestionError::invalid(name, "'zone:key' with a key other than 'default'", value))
-        }
-        "device" if !["desktop", "mobile", "tablet", "bot"].contains(&value) => {
-            Err(QuestionError::invalid(name, "'desktop', 'mobile', 'tablet' or 'bot'", value))
-        }
-        _ => Ok(()),
-    }
+    let refused = |expected| Err(QuestionError::invalid(name, expected, value));
+    expected_value(name, value).map_or(Ok(()), refused)
 }

@@ -33,6 +33,7 @@ mod piece;
 mod redirects;
 mod routes;
 mod schedule;
+mod segments;
 mod settings;
 mod timezone;
 
@@ -117,7 +118,6 @@ fn compile_site(
     let name = source.site.as_ref().map_or("", |site| &site.site);
     let readable = archived.filter(|_| source.queries.is_some());
     let mut contents = EmbeddedQueries::new(name, readable, patterns);
-
     let experiments = Experiments::collect(source, diagnostics);
     let layouts = PageCompiler::new(&mut conditions, &experiments, &mut contents, &mut pieces);
     let made = routes::compile_routes(source, layouts, &collections, diagnostics, report_progress);
@@ -155,6 +155,7 @@ fn compile_site(
         patterns,
         audiences,
         goals: goals::compile_goals(site, &experiments, diagnostics),
+        segments: segments::compile_segments(site, diagnostics),
         experiments,
         namespaces,
         holdout: experiments::compile_holdout(site),

@@ -1,9 +1,7 @@
 //! The snapshot file: everything that one site published. THE SPEC; there is no other.
 //!
 //! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
-//! the directory unpublishes the site. It is a build product: for an unknown format version the server asks
-//! to compile the site again. From the first release on a server also reads the version before its own.
-//! Versions 1 to 4 were never released.
+//! the directory unpublishes the site. It is a build product: for another format version the server asks to compile the site again.
 //!
 //! **Bounds.** The archive has at most 2^30 bytes (its offsets are signed 32-bit numbers). The piece data has at most
 //! 2^40 bytes. The limit in practice is the memory of the server (`--snapshots-memory`). All numbers are little-endian,
@@ -23,7 +21,7 @@
 //!
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
-//! 8       4     format version  5
+//! 8       4     format version  [`FORMAT_VERSION`]
 //! 12      4     header length   80; the payload begins here: piece data, then archive
 //! 16      8     payload length  bytes after the header; the file ends there
 //! 24      8     site version    as published, at most 2^53
@@ -37,8 +35,7 @@
 //! The piece data is not part of the archive, because it is most of a large site, and the offsets of an archive end at
 //! 2^31. A [`Piece`] refers to it with 64-bit offsets.
 //!
-//! Texts that requests compare are boxed. rkyv stores a `String` of up to 8 bytes in place, and each access searches for
-//! its end.
+//! Texts that requests compare are boxed: rkyv stores a short `String` in place, and each access searches for its end.
 //!
 //! **Checks on reading**, in this order:
 //!
@@ -71,6 +68,7 @@ pub use super::experiment_format::{
     CoverageStep, Experiment, Goals, Guardrail, Metrics, Namespace, NamespaceShare, Range, SiteHoldout,
     phase_hash,
 };
+use super::segment_format::Segment;
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
 };
@@ -81,7 +79,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 9;
+pub(crate) const FORMAT_VERSION: u32 = 10;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -194,6 +192,8 @@ pub struct Site {
     /// The visitors that see no experiment. `None` if there are none.
     pub holdout: Option<SiteHoldout>,
     pub goals: Goals,
+    /// The segments for questions, sorted by key.
+    pub segments: Vec<Segment>,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// The places of all texts of all bodies, in the order in which they were written.

@@ -5,6 +5,7 @@ pub mod format;
 pub mod hash_index;
 pub mod open;
 pub(crate) mod pieces;
+pub mod segment_format;
 mod verify;
 mod zone_format;
 

@@ -12,6 +12,7 @@ use super::format::{
     SiteHoldout, phase_hash,
 };
 use super::hash_index;
+use super::segment_format::verify_segments;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
     ATTRIBUTION_MS_MAX, AUDIENCES_MAX, EXPERIMENT_VALUES_MAX, GOALS_MAX, GUARDRAILS_MAX,
@@ -59,6 +60,7 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
     verify_namespaces(site)?;
     site.holdout.as_ref().map_or(Ok(()), verify_holdout)?;
     verify_goals(site)?;
+    verify_segments(&site.segments)?;
     verify_conditions(site)?;
     verify_tree(site)?;
     for query in site.queries.iter() {

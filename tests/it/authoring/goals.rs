@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{files, line};
 
 /// Compiles a site with these members, audiences and experiments. Returns the lines of a report of its errors.
-fn lines(members: &Value, audiences: &Value, experiments: &[Value]) -> Vec<String> {
+pub(super) fn lines(members: &Value, audiences: &Value, experiments: &[Value]) -> Vec<String> {
     let mut site = json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme" });
     site.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
     let rule = |experiment: &Value| json!({ "experiment": experiment });

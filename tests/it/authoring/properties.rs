@@ -22,6 +22,8 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
             "$schema": "./s.json", "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
             "hosts": ["b.example"], "ignoredReferrers": ["*.c.example"], "ignoreProviders": false, "holdout": {"share": 0.05, "seed": "q", "rules": true},
             "attribution": {"window": "7d", "model": "first"},
+            "segments": {"all": {"name": "All", "filters": {"page": ["/"], "source": ["news"], "campaign": ["spring"],
+                "country": ["NO"], "device": ["mobile"], "language": ["nb"], "event": ["Order Placed"], "variant": ["hero:b"]}}},
             "goals": {"a": {"name": "A", "event": "E*", "page": "/p", "value": "properties.v", "currency": "properties.c", "where": {"properties.p.q": {
                 "$eq": "x", "$ne": 1, "$in": [true], "$nin": ["y"], "$gt": 1, "$gte": "a", "$lt": 2.5, "$lte": "b", "$exists": true}}}},
             "timeZone": "UTC", "cookie": "c", "identity": {"verify": "signed"}, "privacy": {"honorGpc": true, "ip": "full", "consentCategories": {"measure": "a", "personalize": ["b", "c"]}}, "bots": "keep",
@@ -59,7 +61,7 @@ fn page() -> Value {
         "key": "k", "variants": ["default", "b"], "weights": [0.5, 0.5], "seed": "s",
         "namespace": ["n", 0, 0.5], "holdout": 0.05, "from": "2026-03-01T00:00:00Z", "to": "2026-04-01T00:00:00Z", "winner": "b",
         "coverage": [{ "from": "2026-03-02T00:00:00Z", "share": 0.5 }], "goal": "Order Placed", "value": "properties.revenue", "currency": "properties.c", "cap": "p99",
-        "guardrails": [{ "goal": "page:/", "margin": 0.02, "lowerIsBetter": true }], "planned": 20000, "window": "14d",
+        "guardrails": [{ "goal": "page:/", "margin": 0.02, "lowerIsBetter": true }], "planned": 20000, "window": "14d", "segments": ["device", "new"],
     });
     let rules = json!([
         {"audience": "pro", "variant": "b"},

@@ -71,8 +71,9 @@ fn verdicts(answer: &Answer) -> (Vec<Value>, Vec<String>) {
     let verdicts = metrics.iter().flat_map(|metric| metric["against"].as_array().expect("arms"));
     let csv = answer.to_csv();
     let lines = csv.lines().skip(1).filter(|line| line.contains(",b,"));
-    let last_cells = lines.map(|line| line.rsplit(',').next().unwrap_or_default().to_owned());
-    (verdicts.map(|arm| arm["verdict"].clone()).collect(), last_cells.collect())
+    // Behind the verdict are the dimension and the value of a segment.
+    let verdict_cells = lines.map(|line| line.rsplit(',').nth(2).unwrap_or_default().to_owned());
+    (verdicts.map(|arm| arm["verdict"].clone()).collect(), verdict_cells.collect())
 }
 
 #[test]

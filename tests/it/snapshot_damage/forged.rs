@@ -82,6 +82,7 @@ pub(super) fn site() -> Site {
         namespaces: Vec::new(),
         holdout: None,
         goals: Goals { list: "[]".to_owned(), attribution_window_ms: 0, attributes_first: false },
+        segments: Vec::new(),
         sees_url: false,
         pieces: pieces().0,
         queries: vec![query()],

@@ -112,6 +112,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "site/compile/mod.rs",
             "site/snapshot/experiment_format.rs",
             "site/snapshot/format.rs",
+            "site/snapshot/segment_format.rs",
             "site/snapshot/zone_format.rs",
             "site/snapshot/open.rs",
             "site/snapshot/verify.rs",

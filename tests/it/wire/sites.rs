@@ -53,6 +53,7 @@ fn a_published_site_has_its_names_and_versions() {
         "site": "acme", "trackingId": "track_acme", "name": "Acme, \"Oy\"", "timeZone": "Europe/Berlin",
         "preview": null, "version": "42", "servedSince": since, "versions": ["42"], "routes": 1,
         "goals": [],
+        "segments": [],
     }]);
     assert_eq!(first["sites"], expected);
     let file = json!([{
@@ -76,13 +77,14 @@ fn a_published_site_has_its_names_and_versions() {
 }
 
 #[test]
-fn a_site_lists_its_goals_with_their_names_and_values() {
+fn a_site_lists_its_goals_and_segments() {
     let about = json!({
         "site": "acme", "trackingId": "track_acme", "name": "Acme",
         "goals": {
             "purchase": { "name": "Purchase", "event": "Order Placed", "value": "properties.revenue" },
             "pricing": { "name": "Saw pricing", "page": "/pricing*" },
         },
+        "segments": { "north": { "name": "The north", "filters": { "device": ["mobile"], "country": ["NO", "SE"] } } },
     });
     let experiment = json!({
         "key": "tone", "variants": ["default", "red"], "goal": "Lead Sent", "value": "properties.worth",
@@ -97,6 +99,8 @@ fn a_site_lists_its_goals_with_their_names_and_values() {
         { "key": "purchase", "name": "Purchase", "value": "properties.revenue" },
     ]);
     assert_eq!(sites(&server)["sites"][0]["goals"], expected);
+    let expected = json!([{ "key": "north", "name": "The north", "filters": { "country": ["NO", "SE"], "device": ["mobile"] } }]);
+    assert_eq!(sites(&server)["sites"][0]["segments"], expected);
 }
 
 #[test]

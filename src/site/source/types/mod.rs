@@ -11,6 +11,7 @@ mod experiment;
 mod goal;
 mod query;
 mod route;
+mod segment;
 mod site;
 
 use std::borrow::Cow;
@@ -32,6 +33,7 @@ pub(crate) use route::{
     EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
 };
 pub use route::{Route, Rule, Zone};
+pub use segment::Segment;
 pub use site::{Bots, CacheTimes, IpPolicy, Site};
 pub(crate) use site::{ConsentCategories, Verification};
 
@@ -39,6 +41,8 @@ pub(crate) use site::{ConsentCategories, Verification};
 pub type Audiences = BTreeMap<Name, Audience>;
 /// The goals of a site, by key.
 pub type Goals = BTreeMap<Name, Goal>;
+/// The segments of a site, by key.
+pub type Segments = BTreeMap<Name, Segment>;
 /// Named lists of values (`groups.json`).
 pub type Groups = BTreeMap<Name, Vec<Value>>;
 /// The content queries of a site (`queries.json`), by key.

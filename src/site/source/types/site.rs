@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Goals;
 use super::experiment::Share;
 use super::goal::Attribution;
+use super::{Goals, Segments};
 use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
@@ -51,6 +51,9 @@ pub struct Site {
     /// The events and pages that visitors should reach, by key.
     #[serde(default)]
     pub goals: Goals,
+    /// Saved selections of events and visitors for questions, by key.
+    #[serde(default)]
+    pub segments: Segments,
     /// The visit to which conversions are credited if their own visit has no source.
     #[serde(default)]
     pub attribution: Attribution,
