@@ -1,13 +1,15 @@
 //! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/funnel`,
 //! `/insights/retention`, `/insights/paths`, `/insights/engagement`, `/insights/experiments`, `/insights/experiment` and
 //! `/insights/holdout`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes
-//! `/insights/audiences` and `/visitors/records` to their thread, and begins the job of `/insights/changes`.
+//! `/insights/audiences`, `/insights/publications` and `/visitors/records` to their thread, and begins the job of `/insights/changes`.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
 
 use super::audiences::{self, AudienceCount, SizeCache};
 use super::changes::{self, ChangesReceiver, ChangesRequest, ComparedContent, Received, SnapshotRules};
+use super::past_decision::ServedSnapshots;
+use super::publications::{self, ChangesCache, PublicationList};
 use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
@@ -46,6 +48,7 @@ pub(crate) struct InsightsHandler {
     profiles: ProfileReaders,
     sizes: SizeCache,
     changes: ChangesReceiver,
+    publications: ChangesCache,
     /// The snapshot files as of the last scan.
     files: CurrentFiles,
     /// A number of this process, so that an ETag of an earlier one matches nothing.
@@ -80,12 +83,13 @@ impl InsightsHandler {
             profiles,
             sizes: SizeCache::default(),
             changes: ChangesReceiver::new(rules),
+            publications: ChangesCache::default(),
             files: CurrentFiles::default(),
             salt: ids::random_u64(),
         }
     }
 
-    /// Compares these snapshot files too.
+    /// Compares these snapshot files too, also those of publications.
     #[must_use]
     pub(super) fn with_files(self, files: CurrentFiles) -> Self {
         Self { files, ..self }
@@ -149,6 +153,9 @@ impl InsightsHandler {
         }
         if request.path == changes::PATH {
             return self.ask_for_changes(requests, request, scope, catalog);
+        }
+        if request.path == publications::PATH {
+            return self.ask_for_publications(requests, request, catalog);
         }
         let topic = topic_of(request)?;
         check_is_read(request)?;
@@ -231,6 +238,22 @@ impl InsightsHandler {
         let mut count =
             AudienceCount::new(published.snapshot(), profiles, self.sizes.clone(), representation, scope);
         Ok(FirstStep::Waiting(requests.run_steps(move || count.step())?))
+    }
+
+    fn ask_for_publications<'a>(
+        &self,
+        requests: &mut SlowRequests,
+        request: &Request<'a>,
+        catalog: &Catalog,
+    ) -> Result<FirstStep, RequestError<'a>> {
+        check_is_read(request)?;
+        let pairs = parse_pairs(request.query)?;
+        let site = self.find_site(&pairs, catalog)?;
+        let snapshots = ServedSnapshots::of(catalog.by_site_id(&site.site), self.files.load());
+        let cache = self.publications.clone();
+        let list = PublicationList::new(&pairs, site, snapshots, cache, Representation::of(request));
+        let mut list = list.map_err(RequestError::Question)?;
+        Ok(FirstStep::Waiting(requests.run_steps(move || list.step())?))
     }
 
     fn ask_for_changes<'a>(
@@ -404,7 +427,7 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         "paths" => Topic::Journey(JourneySubject::Paths),
         "engagement" => Topic::Journey(JourneySubject::Engagement),
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, audiences, changes, experiments, experiment and holdout.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, audiences, changes, publications, experiments, experiment and holdout.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };

@@ -16,6 +16,7 @@ mod metrics;
 mod metrics_text;
 mod node_readiness;
 mod past_decision;
+mod publications;
 mod query;
 mod records;
 mod representation;
@@ -184,7 +185,7 @@ impl AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/audiences, /insights/changes, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/audiences, /insights/changes, /insights/publications, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
@@ -192,11 +193,11 @@ impl AdminService {
     }
 
     /// Returns the scope of the answer to a request for recorded data. An erasure is one of all nodes, and its answer names
-    /// those that have not confirmed it.
+    /// those that have not confirmed it. The answer about publications has no numbers of events.
     fn scope_of(&self, request: &Request<'_>) -> Scope {
         let log = self.metrics.scope();
         match (request.path, request.method) {
-            (visitors::PATH, Method::Delete) => Scope::All,
+            (visitors::PATH, Method::Delete) | (publications::PATH, _) => Scope::All,
             (visitors::PATH | audiences::PATH | changes::PATH, _) => log.of_profiles(),
             _ => log,
         }

@@ -19,7 +19,7 @@ use crate::resolve::route;
 use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::PublishedSite;
 use crate::site::catalog::files::FileList;
-use crate::site::catalog::versions::Versions;
+use crate::site::catalog::versions::{Serving, Versions};
 use crate::site::snapshot::format::ArchivedPage;
 use crate::site::snapshot::open::Snapshot;
 use crate::url::PageUrl;
@@ -54,13 +54,34 @@ impl ServedSnapshots {
                 format!("It is not known which version was served then: {since}."),
             ));
         };
-        let snapshots = self.present.iter().chain(&self.files.snapshots);
-        let found = snapshots.into_iter().find(|snapshot| snapshot.hash() == serving.hash);
+        self.find(serving)
+    }
+
+    /// Returns the times from which versions were served, oldest first.
+    pub(super) fn servings(&self) -> &[Serving] {
+        self.versions.servings()
+    }
+
+    /// Returns a snapshot that was served.
+    ///
+    /// # Errors
+    /// The server does not have it in memory.
+    pub(super) fn find(&self, serving: &Serving) -> Result<Arc<Snapshot>, Cut> {
+        let mut snapshots = self.present.iter().chain(&self.files.snapshots);
+        let found = snapshots.find(|snapshot| snapshot.hash() == serving.hash);
         found.cloned().ok_or_else(|| {
+            let unreadable = self.files.files.iter().find(|file| file.snapshot.is_none());
+            // The version in a file that cannot be read is not known.
+            let or_unreadable = unreadable.map(|file| {
+                format!(", or it is in a file that the server cannot read, such as {}", file.name)
+            });
             let version = serving.version;
+            let or_unreadable = or_unreadable.unwrap_or_default();
             Cut::new(
                 "snapshot",
-                format!("The snapshot of version {version} is not in the snapshots directory."),
+                format!(
+                    "The snapshot of version {version} is not in the snapshots directory{or_unreadable}."
+                ),
             )
         })
     }
@@ -102,7 +123,8 @@ pub(super) fn explain_lost(seq: u64, cut: &Cut) -> Json {
     json!({ "seq": seq.to_string(), "missing": missing_json(std::slice::from_ref(cut)) })
 }
 
-fn missing_json(cuts: &[Cut]) -> Json {
+/// Returns the reasons why something is not known.
+pub(super) fn missing_json(cuts: &[Cut]) -> Json {
     cuts.iter().map(|cut| json!({ "code": cut.code, "detail": cut.detail })).collect()
 }
 

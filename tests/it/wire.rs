@@ -31,6 +31,7 @@ mod owners;
 mod parsing;
 mod past;
 mod paths;
+mod publications;
 mod query;
 mod records;
 mod redirects;

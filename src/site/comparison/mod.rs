@@ -8,6 +8,7 @@ mod audiences;
 pub(crate) mod conditions;
 mod counts;
 mod denied;
+pub(crate) mod entries;
 mod holdout;
 mod known_visitors;
 mod members;
