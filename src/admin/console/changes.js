@@ -1,6 +1,6 @@
 // The changes that a snapshot would make if the server served it: a file of the snapshots directory, or one of this computer.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { bytes, capital, count, counted, request, url } from './core.js';
+import { capital, count, counted, request, url } from './core.js';
 import { Card, Notice, Scroll, Stranger, Table } from './parts.js';
 
 // The server takes at most this many bytes as the body of a request.
@@ -167,4 +167,12 @@ function Audiences({ rows }) {
       The known visitors who enter or leave it: at least with every request, at most with some request.
     <//>
   `;
+}
+
+const SIZES = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function bytes(value) {
+  const power = Math.min(Math.floor(Math.log2(Math.max(value, 1)) / 10), SIZES.length - 1);
+  const scaled = value / 1024 ** power;
+  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${SIZES[power]}`;
 }

@@ -261,21 +261,6 @@ export const signedPercent = (share) => {
   return share > 0 && text !== '0.0 %' ? `+${text}` : text;
 };
 
-const SIZES = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-
-export function bytes(value) {
-  const power = Math.min(Math.floor(Math.log2(Math.max(value, 1)) / 10), SIZES.length - 1);
-  const scaled = value / 1024 ** power;
-  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${SIZES[power]}`;
-}
-
-export function seconds(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return '–';
-  if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
-  if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
-  return `${value.toFixed(value < 10 ? 1 : 0)} s`;
-}
-
 const formats = new Map();
 
 function formatter(timeZone, options) {

@@ -1,8 +1,9 @@
 // Funnels: the visitors that go through steps one after the other, and the pages of those that leave.
 import { html, useLayoutEffect, useRef, useState } from './vendor/preact-htm.js';
+import { Bars } from './bars.js';
 import { change, count, counted, download, percent, url, useAnswer } from './core.js';
 import { itemInWords, questionOf } from './lists.js';
-import { Answer, Bars, Card, Details, Empty, Field, Footer, Scroll, Select, Table } from './parts.js';
+import { Answer, Card, Details, Empty, Field, Footer, Scroll, Select, Table } from './parts.js';
 import { duration, stepInWords, useSteps } from './steps.js';
 
 // The limits of the API.

@@ -1,7 +1,8 @@
 // Lists of values with their numbers, and the page of one whole list.
 import { html } from './vendor/preact-htm.js';
+import { Bars } from './bars.js';
 import { FILTERS, capital, change, count, download, named, pageUrl, toggleFilter, url, useAnswer } from './core.js';
-import { Answer, Bars, Card, Empty, Footer } from './parts.js';
+import { Answer, Card, Empty, Footer } from './parts.js';
 
 // More rows are slow to draw, and nobody reads them.
 export const MOST_ROWS = 1000;

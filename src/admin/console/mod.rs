@@ -45,6 +45,7 @@ const VENDORED: &[File] = &[
 /// The own modules: name and source.
 const SCRIPTS: &[(&str, &str)] = &[
     ("audiences.js", include_str!("audiences.js")),
+    ("bars.js", include_str!("bars.js")),
     ("changes.js", include_str!("changes.js")),
     ("comparisons.js", include_str!("comparisons.js")),
     ("console.js", include_str!("console.js")),

@@ -1,8 +1,9 @@
 // Publishing: the served versions, the files of the snapshots directory, and what changed between versions.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { CompareButton, Comparison, useComparison } from './changes.js';
-import { POLL_MS, ago, bytes, count, counted, dateTime, seconds, shortCount, url, useAnswer } from './core.js';
-import { Answer, Bars, Card, Code, Empty, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+import { Bars } from './bars.js';
+import { CompareButton, Comparison, bytes, useComparison } from './changes.js';
+import { POLL_MS, ago, count, counted, dateTime, shortCount, url, useAnswer } from './core.js';
+import { Answer, Card, Code, Empty, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 export function Publishing({ site, sites: answer }) {
   return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Published} key=${site?.site} data=${data} site=${site} />`}<//></div>`;
@@ -320,4 +321,11 @@ function Labelled({ samples, label, unit }) {
   const rows = samples.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value);
   if (rows.length === 0) return html`<${Empty}>None since the start.<//>`;
   return html`<${Bars} label=${unit} unit=${unit} columns=${['Count']} rows=${rows.map(({ labels, value }) => ({ value: labels[label] ?? Object.values(labels)[0], numbers: [value] }))} />`;
+}
+
+function seconds(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
+  if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
+  return `${value.toFixed(value < 10 ? 1 : 0)} s`;
 }

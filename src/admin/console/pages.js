@@ -1,8 +1,9 @@
 // Pages: which are seen, where visits begin and end, and which variants of its zones a page showed.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { Bars } from './bars.js';
 import { FILTERS, change, count, download, pageUrl, percent, url, useAnswer } from './core.js';
 import { BOUNDS, MOST_ROWS, TOPS, Top, questionOf } from './lists.js';
-import { Answer, Bars, Card, Code, Details, Empty, Footer, Notice, Pill, Scroll, Stranger, Table } from './parts.js';
+import { Answer, Card, Code, Details, Empty, Footer, Notice, Pill, Scroll, Stranger, Table } from './parts.js';
 
 const FIRST_ROWS = 25;
 const MORE_ROWS = 200;

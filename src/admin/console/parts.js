@@ -93,40 +93,6 @@ export function Details({ summary, children }) {
   `;
 }
 
-// A list of values with bars. A row is { value, numbers, text, note, isPressed }. With `onPick` a row is a button.
-export function Bars({ label, unit, columns, rows, onPick }) {
-  const most = Math.max(1, ...rows.map((row) => row.numbers[0]));
-  return html`
-    <table class="bars" aria-label=${label}>
-      <thead><tr><th scope="col">${unit}</th>${columns.map((name) => html`<th scope="col" class="number">${name}</th>`)}</tr></thead>
-      <tbody>
-        ${rows.map(
-          (row) => html`
-          <tr key=${row.value} class=${row.isPressed && 'pressed'}>
-            <th scope="row">
-              <${Bar} share=${row.numbers[0] / most} />
-              <${BarLabel} row=${row} onPick=${row.isFixed ? undefined : onPick} />
-            </th>
-            ${row.numbers.map((number) => html`<td class="number">${count(number)}</td>`)}
-          </tr>
-        `,
-        )}
-      </tbody>
-    </table>
-  `;
-}
-
-const Bar = ({ share }) => html`
-  <svg class="bar" aria-hidden="true" viewBox="0 0 100 1" preserveAspectRatio="none"><rect width=${100 * share} height="1" /></svg>
-`;
-
-function BarLabel({ row, onPick }) {
-  const text = row.text ?? row.value;
-  const content = html`<bdi>${text}</bdi>${row.note && html` <span class="dim">${row.note}</span>`}`;
-  if (!onPick) return html`<span class="bar-label" title=${text}>${content}</span>`;
-  return html`<button type="button" class="bar-label" title=${text} aria-pressed=${!!row.isPressed} onClick=${() => onPick(row.value)}>${content}</button>`;
-}
-
 export const Select = ({ label, value, options, onChange, isHidden = true }) => html`
   <label class="field">
     <span class=${isHidden ? 'hidden' : 'field-label'}>${label}</span>
@@ -155,22 +121,6 @@ export function Code({ label, text }) {
       <button type="button" class="quiet" onClick=${copy}><span role="status">${done}</span></button>
       <${Scroll} label=${label}><pre ref=${shown}><bdi>${text}</bdi></pre><//>
     </div>
-  `;
-}
-
-// A modal dialog. Escape closes it unless `isBusy`, and the focus returns to the element that opened it.
-export function Dialog({ title, isBusy, onClose, children }) {
-  const dialog = useRef(null);
-  useEffect(() => {
-    const element = dialog.current;
-    element.showModal();
-    return () => element.close();
-  }, []);
-  return html`
-    <dialog ref=${dialog} aria-label=${title} onCancel=${(event) => isBusy && event.preventDefault()} onClose=${onClose}>
-      <h2>${title}</h2>
-      ${children}
-    </dialog>
   `;
 }
 

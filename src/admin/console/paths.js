@@ -1,8 +1,9 @@
 // Paths: the pages and events after a page, or before it, in three levels.
 import { html } from './vendor/preact-htm.js';
+import { Bars } from './bars.js';
 import { change, count, counted, download, percent, url, useAnswer } from './core.js';
 import { itemInWords, questionOf } from './lists.js';
-import { Answer, Bars, Card, Empty, Footer, Select } from './parts.js';
+import { Answer, Card, Empty, Footer, Select } from './parts.js';
 import { usePages } from './steps.js';
 
 const HOME = '/';
