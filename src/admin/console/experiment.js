@@ -2,7 +2,8 @@
 import { html } from './vendor/preact-htm.js';
 import { change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, url, useAnswer, valueInWords, writtenPercent } from './core.js';
 import { Segments, comparedColumns, rowsOf, scaleOf } from './comparisons.js';
-import { Answer, Card, Chart, Details, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+import { Answer, Card, Details, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+import { PublishedChart } from './publications.js';
 import { ALARMS, GROUPS, HOLDOUT, HOLDOUT_TITLE, Schedule, State, armsInWords, isOver, moment, stateOf } from './standing.js';
 
 export const Experiment = ({ site, query }) => html`
@@ -138,10 +139,10 @@ function Exposures({ data, isHoldout, site }) {
   if (isEmpty(data)) return null;
   const title = `New visitors of each ${isHoldout ? 'group' : 'arm'}`;
   const lines = arms.filter(({ key }) => series.exposed[key]).map(({ key }) => ({ name: key, values: series.exposed[key] }));
-  const marks = phases.flatMap(({ coverages }) => coverages.map(({ from }) => Date.parse(from) / 1000));
+  const marks = phases.flatMap(({ coverages }) => coverages.map(({ from }) => ({ t: Date.parse(from) / 1000 })));
   return html`
     <${Card} title=${title} wide>
-      <${Chart} label=${title} t=${series.t} series=${lines} marks=${marks} by="day" timeZone=${site.timeZone} isRunning=${Date.parse(data.to) > Date.now()} />
+      <${PublishedChart} ...${{ site, from: data.from, to: data.to }} label=${title} t=${series.t} series=${lines} marks=${marks} by="day" timeZone=${site.timeZone} isRunning=${Date.parse(data.to) > Date.now()} />
       <p class="dim small">A visitor counts on the day of its first exposure. Dashed lines: a phase begins, or the coverage changes.${lastExposure && lastPage && ` Last exposure: ${moment(lastExposure, site)}. Last page view of the site: ${moment(lastPage, site)}.`}</p>
       ${phases.map((phase) => html`<${Phase} key=${phase.from} ...${{ phase, site }} />`)}
     <//>

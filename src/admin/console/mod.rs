@@ -61,6 +61,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("pages.js", include_str!("pages.js")),
     ("parts.js", include_str!("parts.js")),
     ("paths.js", include_str!("paths.js")),
+    ("publications.js", include_str!("publications.js")),
     ("retention.js", include_str!("retention.js")),
     ("sources.js", include_str!("sources.js")),
     ("standing.js", include_str!("standing.js")),

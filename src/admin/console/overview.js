@@ -3,7 +3,8 @@ import { html } from './vendor/preact-htm.js';
 import { POLL_MS, change, count, counted, daysBetween, download, percent, relativeChange, toggleFilter, url, useAnswer, valueInWords } from './core.js';
 import { GOALS_ASKED_MAX, chosenGoal, isOneCurrency } from './goals.js';
 import { TOPS, TOP_ROWS, Top, itemInWords, questionOf } from './lists.js';
-import { Answer, Card, Change, Chart, Footer, Select, Tile } from './parts.js';
+import { Answer, Card, Change, Footer, Select, Tile } from './parts.js';
+import { PublishedChart } from './publications.js';
 
 const HOUR_MS = 3_600_000;
 const STEPS = [
@@ -80,7 +81,7 @@ function Totals({ data, site, by, csv }) {
     ${comparison && html`<p class="dim small lead">The changes are against ${daysBetween(comparison.before.from, Date.parse(comparison.before.to) - 1, site.timeZone)}.</p>`}
     <${Card} title="Visitors and page views" wide
       actions=${html`<${Select} label="Time step" value=${by} options=${STEPS} onChange=${(step) => change({ by: step })} />`}>
-      <${Chart} key=${by} isFilled label="Visitors and page views" t=${series.t} series=${lines} by=${by} timeZone=${site.timeZone} isRunning=${isRunning} />
+      <${PublishedChart} key=${by} compares ...${{ site, from: data.from, to: data.to, by, isRunning }} isFilled label="Visitors and page views" t=${series.t} series=${lines} timeZone=${site.timeZone} />
     <//>
     <${Footer} data=${data} csv=${csv} />
   `;

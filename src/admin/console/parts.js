@@ -189,22 +189,41 @@ const axis = (extra) => ({
   ...extra,
 });
 
-// Draws a vertical line at each marked instant, such as the begin of a phase.
-const drawMarks = (marks) => (plot) => {
+// Draws a vertical line at each marked instant, such as the begin of a phase. A label that would cover the one before is left out.
+function drawMarks(plot, marks) {
   const { ctx, bbox } = plot;
+  const right = bbox.left + bbox.width;
+  const gap = 4 * devicePixelRatio;
+  let free = Infinity;
   ctx.save();
-  ctx.strokeStyle = token('--bad');
-  ctx.setLineDash([4, 4]);
-  for (const t of marks) {
+  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'top';
+  for (const { t, label = '', isQuiet } of marks) {
     const x = plot.valToPos(t, 'x', true);
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    if (x < bbox.left || x > right) continue;
+    ctx.strokeStyle = ctx.fillStyle = token(isQuiet ? '--dim' : '--bad');
+    ctx.setLineDash(isQuiet ? [2, 3] : [4, 4]);
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
+    const { width } = ctx.measureText(label);
+    const left = x + gap + width > right ? x - gap - width : x + gap;
+    if (left + width + gap > free) continue;
+    ctx.fillText(label, left, bbox.top);
+    free = left;
   }
   ctx.restore();
-};
+}
+
+// Picks a mark that is at most so many pixels from a click.
+const PICK_PX = 12;
+
+function pickMark(plot, marks) {
+  const isNear = ({ t }) => Math.abs(plot.valToPos(t, 'x') - plot.cursor.left) < PICK_PX;
+  marks.find((mark) => mark.pick && isNear(mark))?.pick();
+}
 
 // A single instant is in the middle of a day. The range that uPlot gives for one instant in seconds has 1,000 days.
 const HALF_DAY_S = 43_200;
@@ -213,7 +232,7 @@ const timeRange = (t) => (_, first, last) => (t.length === 1 ? [t[0] - HALF_DAY_
 // Distances of the ticks of a number: 1, 2, 5, 10, 20 and so on. Visitors and views have no fractions.
 const STEPS_OF_COUNTS = Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3));
 
-function options(props, parts, width, setCursor) {
+function options(props, parts, width, setCursor, draw) {
   return {
     width,
     height: HEIGHT_PX,
@@ -226,25 +245,27 @@ function options(props, parts, width, setCursor) {
       axis({ size: 56, incrs: STEPS_OF_COUNTS, values: (_, ticks) => ticks.map(shortCount) }),
     ],
     series: [{}, ...parts.map((part) => part.options)],
-    hooks: { setCursor: [({ cursor }) => setCursor(cursor.idx ?? null)], draw: [drawMarks(props.marks ?? [])] },
+    hooks: { setCursor: [({ cursor }) => setCursor(cursor.idx ?? null)], draw: [draw] },
   };
 }
 
-// Makes the plot again if data, width or colour scheme change.
+// Makes the plot again if data, width or colour scheme change. Other marks are drawn on the same plot.
 function usePlot(box, props, setCursor) {
+  const { current } = useRef({});
+  current.marks = props.marks;
   useEffect(() => {
     const parts = lines(props);
-    let plot;
     const draw = () => {
-      plot?.destroy();
-      plot = new uPlot(
-        options(props, parts, box.current.clientWidth, setCursor),
+      current.plot?.destroy();
+      current.plot = new uPlot(
+        options(props, parts, box.current.clientWidth, setCursor, (plot) => drawMarks(plot, current.marks)),
         [props.t, ...parts.map((part) => part.values)],
         box.current,
       );
+      current.plot.over.addEventListener('click', () => pickMark(current.plot, current.marks));
     };
     const resized = new ResizeObserver(
-      () => plot && plot.width !== box.current.clientWidth && plot.setSize({ width: box.current.clientWidth, height: HEIGHT_PX }),
+      () => current.plot.width !== box.current.clientWidth && current.plot.setSize({ width: box.current.clientWidth, height: HEIGHT_PX }),
     );
     const scheme = matchMedia('(prefers-color-scheme: dark)');
     draw();
@@ -253,12 +274,16 @@ function usePlot(box, props, setCursor) {
     return () => {
       resized.disconnect();
       scheme.removeEventListener('change', draw);
-      plot.destroy();
     };
   }, [props.t, props.series, props.timeZone, props.isRunning]);
+  useEffect(() => () => current.plot.destroy(), []);
+  useEffect(() => {
+    current.plot.redraw(false);
+  }, [props.marks.map(({ t }) => t).join()]);
 }
 
-// `series` is a list of { name, values }. `marks` are instants with a line. A range in the future has no times.
+// `series` is a list of { name, values }. `marks` is a list of { t, label, isQuiet, pick }, newest first: instants with a line. A range in
+// the future has no times.
 export const Chart = (props) =>
   props.t.length > 0 ? html`<${Plot} ...${props} />` : html`<${Empty}>None in this range.<//>`;
 

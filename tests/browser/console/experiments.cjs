@@ -123,7 +123,7 @@ async function open(page, key, params = '') {
 async function ramp(at, page) {
   await open(page, 'slow-front');
   const { phases } = await at.ask('insights/experiment', { key: 'slow-front' });
-  const steps = await page.locator('section[aria-label="New visitors of each arm"] li').allInnerTexts();
+  const steps = await page.locator('section[aria-label="New visitors of each arm"] > ul > li').allInnerTexts();
   const shares = steps.map((step) => step.match(/^[\d.]+ %/)[0]);
   at.check('the steps of the coverage', shares, phases.at(-1).coverages.map(({ share }) => `${share * 100} %`));
   at.check('the steps of the ramp', shares, ['100 %', '10 %', '50 %', '100 %']);

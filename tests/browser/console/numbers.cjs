@@ -39,8 +39,9 @@ const askedPaths = (page) =>
   });
 
 async function overview(at, page) {
-  const asked = ['/insights/overview', '/insights/overview', '/insights/top'];
-  at.check('the overview asks once, and then for the goals', (await askedPaths(page)).sort(), asked);
+  await page.locator('.publications').waitFor();
+  const asked = ['/insights/overview', '/insights/overview', '/insights/publications', '/insights/top'];
+  at.check('the overview asks once, and then for the goals and the publications', (await askedPaths(page)).sort(), asked);
   const range = await rangeOf(page);
   const { totals, series } = await at.ask('insights/overview', range);
   const tiles = await tilesOf(page);
