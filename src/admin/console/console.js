@@ -81,8 +81,16 @@ function RangePicker({ query, range }) {
   `;
 }
 
+// A person can write the key of another segment into the URL. The answers say that it is unknown.
+function SegmentPicker({ query, segments }) {
+  const chosen = query.get('segment') ?? '';
+  const options = [['', 'All visitors'], ...segments.map(({ key, name }) => [key, name])];
+  const known = options.some(([key]) => key === chosen) ? options : [...options, [chosen, chosen]];
+  return html`<${Select} label="Segment" value=${chosen} options=${known} onChange=${(key) => change({ segment: key || null })} />`;
+}
+
 function Chips({ query }) {
-  const set = FILTERS.flatMap((name) => query.getAll(name).map((value) => [name, value]));
+  const set = FILTERS.filter((name) => name !== 'segment').flatMap((name) => query.getAll(name).map((value) => [name, value]));
   if (set.length === 0) return null;
   return html`
     <ul class="chips" aria-label="Filters">
@@ -108,6 +116,7 @@ function Header({ page, query, sites, site, range }) {
         ${sites.length > 0 && html`<${Select} label="Site" value=${site?.site} options=${sites.map((one) => [one.site, one.name ?? one.site])} onChange=${(id) => change({ site: id })} />`}
         ${site?.version && html`<span class="dim small version">version ${site.version}</span>`}
         <span class="spring"></span>
+        ${hasFilters && site && (site.segments.length > 0 || query.has('segment')) && html`<${SegmentPicker} query=${query} segments=${site.segments} />`}
         ${hasRange && site && html`<${RangePicker} query=${query} range=${range} />`}
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>

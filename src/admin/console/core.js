@@ -4,7 +4,7 @@
 // opens or shares leaves no visitor ID in the log of a proxy or in a referrer.
 import { useEffect, useLayoutEffect, useState } from './vendor/preact-htm.js';
 
-export const FILTERS = ['page', 'source', 'campaign', 'country', 'device', 'language', 'event', 'variant'];
+export const FILTERS = ['segment', 'page', 'source', 'campaign', 'country', 'device', 'language', 'event', 'variant'];
 
 // Parameters that stay when the page changes.
 const SHARED = ['site', 'days', 'from', 'to', 'by', 'bots', ...FILTERS];

@@ -7,6 +7,7 @@ const CURRENCIES = 'fjell-currencies';
 module.exports = async function goals(at) {
   const { page, context, messages } = await at.open(`#overview?site=${SITE}&days=7`);
   await overview(at, page);
+  await segment(at, page);
   await sources(at, page);
   await sourcesBefore(at, page);
   await twoCurrencies(at, page);
@@ -56,6 +57,23 @@ async function overview(at, page) {
   at.check('and with the best source', sentence.endsWith(words), true);
   const first = await page.locator('main > *').evaluateAll((all) => all.find((one) => !one.matches('h1'))?.className);
   at.check('the sentence is first', first, 'sentence');
+}
+
+// Chooses the segment of the site, and all visitors again.
+async function segment(at, page) {
+  const picker = page.getByLabel('Segment');
+  const choose = async (key) => {
+    await picker.selectOption(key);
+    await page.waitForFunction((key) => (new URLSearchParams(location.hash.split('?')[1]).get('segment') ?? '') === key, key);
+    await settled(page);
+    return (await sentenceOf(page)).split(' ')[0];
+  };
+  const range = await rangeOf(page, 'insights/overview');
+  const all = await at.ask('insights/overview', range);
+  const mobile = await at.ask('insights/overview', { ...range, device: 'mobile' });
+  at.check('the visitors of a segment', await choose('mobile'), whole.format(mobile.totals.visitors));
+  at.check('each question names the segment', (await askedOf(page, 'insights/top')).segment, 'mobile');
+  at.check('all visitors again', await choose(''), whole.format(all.totals.visitors));
 }
 
 async function sources(at, page) {
