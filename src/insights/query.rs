@@ -106,7 +106,7 @@ impl Query {
                 ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
             }
             Topic::Journey(subject) => {
-                JourneyQuestion::parse(subject, pairs, zone, now_ms, &site.goals()).map(Self::Journey)
+                JourneyQuestion::parse(subject, pairs, zone, now_ms, site).map(Self::Journey)
             }
             Topic::Experiments => {
                 let has_site_holdout = site.holdout().is_known();

@@ -87,13 +87,3 @@ impl Arms {
         ArmNumber(number)
     }
 }
-
-/// Returns the arm of an experiment in a text such as `key:arm,other:b`.
-pub(super) fn arm_in<'t>(experiments_text: &'t str, experiment_key: &str) -> Option<&'t str> {
-    pairs(experiments_text).find(|(other, _)| *other == experiment_key).map(|(_, arm)| arm)
-}
-
-/// Iterates over the experiments in such a text, and their arms.
-pub(super) fn pairs(experiments_text: &str) -> impl Iterator<Item = (&str, &str)> {
-    experiments_text.split(',').filter_map(|pair| pair.split_once(':'))
-}

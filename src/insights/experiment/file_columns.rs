@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::arms::{ArmNumber, Arms, arm_in};
+use super::arms::{ArmNumber, Arms};
 use super::metrics::{ERROR_BIT, Metric, ValueSource};
 use super::question::ExperimentQuestion;
 use super::segment_reader::{FileSegments, PartSegments};
@@ -11,6 +11,7 @@ use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use crate::insights::columns::reader::{AmountEntry, Columns, FilePart};
 use crate::insights::questions::blocks::{Block, PartOfFile};
 use crate::insights::questions::goals::{ChosenGoal, Currencies, GoalColumns, MoneyAmount};
+use crate::insights::questions::pairs::value_in;
 use crate::insights::questions::plan::Plan;
 use crate::insights::questions::row_reader::FileReader;
 use crate::insights::questions::values::Values;
@@ -220,7 +221,7 @@ impl FileColumns {
         let code = self.arms.code(row);
         let arm = &mut self.arms.by_code[code];
         if let ArmCode::Unread = arm {
-            let has_arm = arm_in(&self.experiments[code], experiment_key).is_some();
+            let has_arm = value_in(&self.experiments[code], experiment_key).is_some();
             *arm = if has_arm { ArmCode::Unnumbered } else { ArmCode::Absent };
         }
         !matches!(arm, ArmCode::Absent)
@@ -232,7 +233,7 @@ impl FileColumns {
         if let ArmCode::Number(number) = self.arms.by_code[code] {
             return number;
         }
-        let number = arms.number(arm_in(&self.experiments[code], experiment_key).unwrap_or_default());
+        let number = arms.number(value_in(&self.experiments[code], experiment_key).unwrap_or_default());
         self.arms.by_code[code] = ArmCode::Number(number);
         number
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::arms::{ArmNumber, Arms, pairs};
+use super::arms::{ArmNumber, Arms};
 use super::file_columns::code_in;
 use super::known::{KnownExperiment, Places};
 use crate::insights::columns::format::{CODE_OTHER, TextColumn};
@@ -11,6 +11,7 @@ use crate::insights::columns::reader::{Columns, FilePart};
 use crate::insights::questions::blocks::{Block, PartOfFile};
 use crate::insights::questions::calendar::Zone;
 use crate::insights::questions::limits::{Limits, ScanError};
+use crate::insights::questions::pairs::pairs;
 use crate::insights::questions::part::{PARTS_MAX, Part};
 use crate::insights::questions::plan::Plan;
 use crate::insights::questions::question::{Filters, QuestionError, parse_bots, single_value};

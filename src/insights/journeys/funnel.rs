@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::chain::ChainFinder;
+use super::funnel_group::{FunnelGroup, rows_of_exposed};
 use super::params::parse_step;
 use super::selection::EventSelection;
 use crate::insights::columns::format::TextColumn;
@@ -57,8 +58,8 @@ pub struct FunnelQuestion {
     pub window_ms: Option<i64>,
     /// True if all steps must be in one visit, and visits are counted. Otherwise visitors are counted.
     pub per_visit: bool,
-    /// The value of the first step by which the answer groups.
-    pub by: Option<Group>,
+    /// The kind of value by which the answer groups.
+    pub by: Option<FunnelGroup>,
     /// Maximum number of rows in each list.
     pub limit: usize,
 }
@@ -90,14 +91,17 @@ impl FunnelQuestion {
             steps,
             window_ms: window_ms.transpose()?,
             per_visit: single_value(pairs, "per")?.map_or(Ok(false), parse_per)?,
-            by: single_value(pairs, "by")?.map(parse_by).transpose()?,
+            by: single_value(pairs, "by")?.map(FunnelGroup::parse).transpose()?,
             limit: limit.map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, FUNNEL_LIMIT_MAX))?,
         })
     }
 
-    /// Returns whether the answer depends on the beginnings of visits.
-    fn needs_visit_starts(&self, by: Option<Group>) -> bool {
-        self.per_visit || self.selection.filters.select_visits() || by.is_some_and(Group::is_of_visit)
+    /// Returns whether the scan must find the beginnings of visits.
+    fn needs_visit_starts(&self, by: Option<&FunnelGroup>) -> bool {
+        if by.is_some_and(FunnelGroup::reads_all_rows) {
+            return false;
+        }
+        self.per_visit || self.selection.filters.select_visits() || by.is_some_and(FunnelGroup::is_of_visit)
     }
 }
 
@@ -106,16 +110,6 @@ fn parse_per(text: &str) -> Result<bool, QuestionError> {
         "visitor" => Ok(false),
         "visit" => Ok(true),
         _ => Err(QuestionError::invalid("per", "'visitor' or 'visit'", text)),
-    }
-}
-
-fn parse_by(text: &str) -> Result<Group, QuestionError> {
-    match text {
-        "source" => Ok(Group::Source),
-        "campaign" => Ok(Group::Campaign),
-        "device" => Ok(Group::Device),
-        "country" => Ok(Group::Country),
-        _ => Err(QuestionError::invalid("by", "'source', 'campaign', 'device' or 'country'", text)),
     }
 }
 
@@ -203,6 +197,9 @@ pub(super) fn count(
     columns: &[&Columns],
     limits: &Limits<'_>,
 ) -> Result<FunnelCounts, ScanError> {
+    if let Some(by) = &question.by {
+        by.check(columns, &site.site, limits)?;
+    }
     let parts = each_value_part(|part| {
         let (counts, summary) = count_part(question, None, site, columns, limits, part)?;
         Ok(FunnelCounts::of_steps(counts, &summary, question, part))
@@ -211,16 +208,16 @@ pub(super) fn count(
     for left in &mut counts.left {
         left.more += keep_first(&mut left.next, question.limit, |visitors| *visitors);
     }
-    if question.by.is_some() {
+    if let Some(by) = &question.by {
         let groups = each_value_part(|part| {
-            let (counts, summary) = count_part(question, question.by, site, columns, limits, part)?;
+            let (counts, summary) = count_part(question, Some(by), site, columns, limits, part)?;
             Ok(FunnelCounts::of_groups(counts, &summary, question))
         })?;
-        let FunnelCounts { groups, more, other, .. } = FunnelCounts::joined(groups);
+        let FunnelCounts { groups, more, rows, other, .. } = FunnelCounts::joined(groups);
         counts.groups = groups;
         counts.more = more + keep_first(&mut counts.groups, question.limit, reached_first);
-        // Both scans read the texts of the steps, and each reads the texts of its values.
-        counts.other.iter_mut().zip(other).for_each(|(count, other)| *count = (*count).max(other));
+        counts.rows = counts.rows.max(rows);
+        by.join_other(&mut counts.other, &other);
     }
     Ok(counts)
 }
@@ -242,7 +239,7 @@ fn keep_first<T>(rows: &mut Vec<(Option<String>, T)>, limit: usize, number: impl
 
 fn count_part(
     question: &FunnelQuestion,
-    by: Option<Group>,
+    by: Option<&FunnelGroup>,
     site: &SiteFacts,
     columns: &[&Columns],
     limits: &Limits<'_>,
@@ -251,8 +248,11 @@ fn count_part(
     if value_part.count > PARTS_MAX {
         return Err(ScanError::TooLarge);
     }
-    let value = RowValue::Of(by.unwrap_or(Group::Page));
-    let plan = Plan { value, value_part, steps: &question.steps, ..question.selection.plan(site) };
+    let plan = Plan { value_part, steps: &question.steps, ..question.selection.plan(site) };
+    let plan = match by {
+        Some(by) => by.plan(plan),
+        None => Plan { value: RowValue::Of(Group::Page), ..plan },
+    };
     let needs_start = question.needs_visit_starts(by);
     let (summary, part) = count_since_visit_starts(columns, plan, needs_start, |plan, is_cut| {
         let mut counter = FunnelCounter::new(question, by, value_part, limits);
@@ -298,7 +298,7 @@ struct PartCount {
 /// A counter of the chains of visitors or visits.
 struct FunnelCounter<'q> {
     question: &'q FunnelQuestion,
-    by: Option<Group>,
+    by: Option<&'q FunnelGroup>,
     value_part: Part,
     finder: ChainFinder,
     bytes_max: u64,
@@ -306,7 +306,12 @@ struct FunnelCounter<'q> {
 }
 
 impl<'q> FunnelCounter<'q> {
-    fn new(question: &'q FunnelQuestion, by: Option<Group>, value_part: Part, limits: &Limits<'_>) -> Self {
+    fn new(
+        question: &'q FunnelQuestion,
+        by: Option<&'q FunnelGroup>,
+        value_part: Part,
+        limits: &Limits<'_>,
+    ) -> Self {
         Self {
             question,
             by,
@@ -318,6 +323,17 @@ impl<'q> FunnelCounter<'q> {
     }
 
     fn add_visitor(&mut self, rows: &[Row]) {
+        let start_ms = self.question.selection.range.start;
+        if let Some(FunnelGroup::Experiment { .. }) = self.by {
+            let exposed = rows_of_exposed(rows, start_ms);
+            exposed.into_iter().for_each(|rows| self.add_rows(&rows));
+        } else {
+            self.add_rows(rows);
+        }
+    }
+
+    /// Adds the chains of a visitor.
+    fn add_rows(&mut self, rows: &[Row]) {
         let question = self.question;
         let Some(range) = question.selection.rows_in_range(rows) else { return };
         if question.per_visit {
@@ -347,7 +363,7 @@ impl<'q> FunnelCounter<'q> {
         }
         let value = match by {
             None => NO_VALUE,
-            Some(group) if group.is_of_visit() => visit.first_page_value(),
+            Some(by) if by.is_of_visit() => visit.first_page_value(),
             Some(_) => rows[*first].value,
         };
         // The first part counts the journeys without a value.
@@ -415,7 +431,7 @@ impl FunnelCounts {
         let groups = part.groups.into_iter();
         let mut groups = groups.map(|(value, counts)| (text_of(value, summary), counts.into())).collect();
         let more = keep_first(&mut groups, question.limit, reached_first);
-        Self { groups, more, other: summary.other, ..Self::default() }
+        Self { groups, more, rows: summary.rows, other: summary.other, ..Self::default() }
     }
 
     /// Joins the counts of all parts of the values. Each part has the same counts of all visitors.

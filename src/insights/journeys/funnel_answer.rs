@@ -26,9 +26,9 @@ pub(super) fn write(
         step["left"] = left_json(left);
     }
     document.insert("steps".to_owned(), json!(steps));
-    if let Some(by) = question.by {
+    if let Some(by) = &question.by {
         let row = |(value, numbers): &(Option<String>, StepNumbers)| json!({ "value": value, "steps": steps_json(question, numbers) });
-        document.insert("by".to_owned(), json!(by.name()));
+        document.insert("by".to_owned(), json!(by.text()));
         document.insert("rows".to_owned(), counts.groups.iter().map(row).collect());
         document.insert("more".to_owned(), json!(counts.more));
     }

@@ -3,9 +3,11 @@
 use std::fmt::Write;
 
 use super::funnel::FunnelQuestion;
+use super::funnel_group::FunnelGroup;
 use super::selection::step_condition;
 use crate::insights::questions::question::Group;
 use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::sql_parts::{instant, text};
 
 /// Returns the query.
 ///
@@ -19,11 +21,11 @@ pub(super) fn funnel_query(question: &FunnelQuestion, site: &SiteFacts) -> Strin
         .map(|(index, step)| format!("coalesce({}, false) as is_{}", step_condition(step, site), index + 1))
         .collect::<Vec<_>>()
         .join(",\n    ");
-    let by = match question.by {
-        None => "null",
-        Some(Group::Source) => "visit_source",
-        Some(Group::Campaign) => "visit_campaign",
-        Some(group) => group.name(),
+    let by = match &question.by {
+        None | Some(FunnelGroup::Experiment { .. }) => "null",
+        Some(FunnelGroup::FirstStep(Group::Source)) => "visit_source",
+        Some(FunnelGroup::FirstStep(Group::Campaign)) => "visit_campaign",
+        Some(FunnelGroup::FirstStep(group)) => group.name(),
     };
     let _ = write!(
         sql,
@@ -33,13 +35,41 @@ start_0 as (
     {conditions}
   from journeys where in_range{is_counted})"
     );
-    add_starts(&mut sql, question);
-    add_chains(&mut sql, question);
-    add_numbers(&mut sql, question);
+    add_starts(&mut sql, question, "");
+    add_chains(&mut sql, question, "");
+    let mut values_prefix = "";
+    if let Some(FunnelGroup::Experiment { key, .. }) = &question.by {
+        values_prefix = "exposed_";
+        add_exposed(&mut sql, question, key);
+        add_starts(&mut sql, question, values_prefix);
+        add_chains(&mut sql, question, values_prefix);
+    }
+    add_numbers(&mut sql, question, values_prefix);
     sql
 }
 
-fn add_starts(sql: &mut String, question: &FunnelQuestion) {
+/// Adds the table `exposed_start_0`. It has the events of each visitor with exactly one arm since its first exposure. The value of the
+/// events is the arm.
+fn add_exposed(sql: &mut String, question: &FunnelQuestion, experiment_key: &str) {
+    let pattern = text(&format!("(^|,){experiment_key}:([A-Za-z0-9_-]+|~)"));
+    let range = &question.selection.range;
+    let from = instant(range.start);
+    let to = instant(range.end);
+    let _ = write!(
+        sql,
+        ",
+exposures as (
+  select visitor, min(arm) as arm, count(distinct arm) as arms, min({{'t': ts, 'seq': seq}}) as exposed
+  from (select visitor, ts, seq, regexp_extract(experiments, {pattern}, 2) as arm from events
+    where type in ('page', 'track') and ts < {to}) where arm <> '' and visitor is not null group by 1),
+exposed_start_0 as (
+  select s.* replace (e.arm as value) from start_0 s join exposures e using (visitor)
+  where e.arms = 1 and e.exposed.t >= {from} and s.moment >= e.exposed)"
+    );
+}
+
+/// Adds the tables `PREFIXstart_NUMBER`. The first of them must exist.
+fn add_starts(sql: &mut String, question: &FunnelQuestion, prefix: &str) {
     let in_window = question
         .window_ms
         .map(|window_ms| format!(" and epoch_ms(ts) - epoch_ms(before.t) <= {window_ms}"))
@@ -55,15 +85,16 @@ fn add_starts(sql: &mut String, question: &FunnelQuestion) {
         let _ = write!(
             sql,
             ",
-start_{step} as (
+{prefix}start_{step} as (
   select * exclude (before), if(is_{step}{in_window}, before, null) as start_{step}
-  from (select *, {before} as before from start_{}))",
+  from (select *, {before} as before from {prefix}start_{}))",
             step - 1
         );
     }
 }
 
-fn add_chains(sql: &mut String, question: &FunnelQuestion) {
+/// Adds the tables `PREFIXchain_NUMBER`.
+fn add_chains(sql: &mut String, question: &FunnelQuestion, prefix: &str) {
     let count = question.steps.len();
     let starts = (1..=count).map(|step| format!("max(start_{step}) as start_{step}")).collect::<Vec<_>>();
     let deepest = (1..=count).rev().map(|step| format!("start_{step}")).collect::<Vec<_>>().join(", ");
@@ -72,11 +103,11 @@ fn add_chains(sql: &mut String, question: &FunnelQuestion) {
     let _ = write!(
         sql,
         ",
-units as (select visitor, unit, {} from start_{count} group by 1, 2),
-chain_1 as (
+{prefix}units as (select visitor, unit, {} from {prefix}start_{count} group by 1, 2),
+{prefix}chain_1 as (
   select u.visitor, u.unit, u.reached, u.moment as at_1, s.value
-  from (select visitor, unit, coalesce({deepest}) as moment, case {reached} end as reached from units where start_1 is not null) u
-  join start_0 s on s.visitor = u.visitor and s.unit = u.unit and s.moment = u.moment where s.passes)",
+  from (select visitor, unit, coalesce({deepest}) as moment, case {reached} end as reached from {prefix}units where start_1 is not null) u
+  join {prefix}start_0 s on s.visitor = u.visitor and s.unit = u.unit and s.moment = u.moment where s.passes)",
         starts.join(", ")
     );
     for step in 2..=count {
@@ -84,16 +115,17 @@ chain_1 as (
         let _ = write!(
             sql,
             ",
-chain_{step} as (
-  select c.*, s.at_{step} from chain_{before} c left join (
-    select c.visitor, c.unit, min(s.moment) as at_{step} from chain_{before} c
-    join start_0 s on s.visitor = c.visitor and s.unit = c.unit and s.moment > c.at_{before} and s.is_{step}
+{prefix}chain_{step} as (
+  select c.*, s.at_{step} from {prefix}chain_{before} c left join (
+    select c.visitor, c.unit, min(s.moment) as at_{step} from {prefix}chain_{before} c
+    join {prefix}start_0 s on s.visitor = c.visitor and s.unit = c.unit and s.moment > c.at_{before} and s.is_{step}
     where c.reached >= {step} group by 1, 2) s using (visitor, unit))"
         );
     }
 }
 
-fn add_numbers(sql: &mut String, question: &FunnelQuestion) {
+/// Adds the numbers. The numbers of values are those of the tables `PREFIXchain_NUMBER`.
+fn add_numbers(sql: &mut String, question: &FunnelQuestion, values_prefix: &str) {
     let count = question.steps.len();
     let last = (1..count).map(|step| format!("when {step} then at_{step}")).collect::<Vec<_>>().join(" ");
     let _ = write!(
@@ -110,10 +142,11 @@ left_after as (
             1 => "null::double".to_owned(),
             step => format!("median(epoch_ms(at_{step}.t) - epoch_ms(at_{}.t))", step - 1),
         };
-        let numbers = format!("count(*), {median} from chain_{count} where reached >= {step}");
-        parts.push(format!("select 'steps' as part, {step} as step, null as value, {numbers}"));
+        let numbers =
+            |prefix: &str| format!("count(*), {median} from {prefix}chain_{count} where reached >= {step}");
+        parts.push(format!("select 'steps' as part, {step} as step, null as value, {}", numbers("")));
         if question.by.is_some() {
-            parts.push(format!("select 'rows', {step}, value, {numbers} group by value"));
+            parts.push(format!("select 'rows', {step}, value, {} group by value", numbers(values_prefix)));
         }
     }
     parts.push(

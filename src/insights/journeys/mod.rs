@@ -9,6 +9,7 @@ mod engagement;
 mod engagement_answer;
 mod funnel;
 mod funnel_answer;
+mod funnel_group;
 mod funnel_sql;
 mod params;
 mod paths;
@@ -19,13 +20,13 @@ mod selection;
 
 use std::ops::Range;
 
+use super::experiment::KnownSite;
 use super::questions::answer::{Answer, AnsweredLog};
 use super::questions::calendar::Zone;
 use super::questions::limits::{Limits, ScanError};
 use super::questions::question::{NamedValue, QuestionError};
 use super::questions::site::SiteFacts;
 use super::questions::visit_scan::Source;
-use crate::site::goals::SiteGoals;
 pub use engagement::EngagementQuestion;
 pub use funnel::{FUNNEL_LIMIT_MAX, FUNNEL_STEPS_MAX, FUNNEL_STEPS_MIN, FunnelQuestion};
 pub use paths::{PATHS_LEVELS, PATHS_LIMIT_MAX, PathsQuestion};
@@ -72,12 +73,17 @@ impl JourneyQuestion {
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
         now_ms: i64,
-        goals: &SiteGoals,
+        site: KnownSite<'_>,
     ) -> Result<Self, QuestionError> {
+        let goals = &site.goals();
         let names = subject.param_names();
         let pairs: Vec<_> = pairs.filter(|(name, value)| names.contains(name) && !value.is_empty()).collect();
         match subject {
-            JourneySubject::Funnel => FunnelQuestion::parse(&pairs, zone, now_ms, goals).map(Self::Funnel),
+            JourneySubject::Funnel => {
+                let question = FunnelQuestion::parse(&pairs, zone, now_ms, goals)?;
+                let by = question.by.map(|by| by.with_site(site));
+                Ok(Self::Funnel(FunnelQuestion { by, ..question }))
+            }
             JourneySubject::Retention => {
                 RetentionQuestion::parse(&pairs, zone, now_ms, goals).map(Self::Retention)
             }

@@ -24,6 +24,7 @@ pub(crate) mod goal_sql;
 pub(crate) mod goals;
 pub(crate) mod limits;
 pub(crate) mod money;
+pub(crate) mod pairs;
 pub(crate) mod part;
 pub(crate) mod plan;
 pub(crate) mod question;

@@ -9,13 +9,15 @@ use super::steps::Step;
 
 /// The kind of value that each row of a question gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowValue {
+pub(crate) enum RowValue<'q> {
     Nothing,
     Of(Group),
     /// The variants of a page event, and the name of any other event.
     Shown,
     /// The path of a page event, and the name of any other event.
     Visited,
+    /// The arm that an exposure to the experiment with this key names. Other events have no value.
+    Arm(&'q str),
 }
 
 /// The rows that a question needs.
@@ -29,7 +31,7 @@ pub(crate) struct Plan<'q> {
     /// True if the records of crawlers are included.
     pub bots: bool,
     pub filters: &'q Filters,
-    pub value: RowValue,
+    pub value: RowValue<'q>,
     /// The part of the values that this scan counts.
     pub value_part: Part,
     /// True if the question counts personalized visitors.

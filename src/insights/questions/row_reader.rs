@@ -3,6 +3,7 @@
 use super::blocks::{Block, PartOfFile, TextBlock};
 use super::channel_rule::{ChannelColumns, ChannelRule};
 use super::goals::{ConversionHits, Currencies, GoalColumns};
+use super::pairs::arm_numbers;
 use super::plan::{Plan, RowValue};
 use super::question::Group;
 use super::row::{
@@ -32,6 +33,8 @@ enum ValueRule {
     Agent(Vec<u32>),
     Source,
     Channel(ChannelRule),
+    /// The value of an exposure is its arm. The fields are the index of a text column, and the value of each code.
+    Arm(usize, Vec<u32>),
     /// The rule of [`RowValue::Shown`] and [`RowValue::Visited`].
     Numbered {
         pages: NumberedColumn,
@@ -288,6 +291,10 @@ impl FileReader {
             RowValue::Nothing => return Ok(ValueRule::Nothing),
             RowValue::Shown => return self.numbered_rule(part_of_file, TextColumn::Variants),
             RowValue::Visited => return self.numbered_rule(part_of_file, TextColumn::Path),
+            RowValue::Arm(experiment_key) => {
+                let index = self.text_column(part_of_file, TextColumn::Experiments)?;
+                return Ok(ValueRule::Arm(index, arm_numbers(&self.texts[index], experiment_key, values)));
+            }
             RowValue::Of(group) => group,
         };
         let column = match group {
@@ -384,6 +391,11 @@ impl FileReader {
         self.kinds.numbers[row] & !KIND_FLAGS == kind as i64
     }
 
+    /// Returns true if an exposure can be a record of the kind of a row.
+    fn can_expose(&self, row: usize) -> bool {
+        self.is_kind(row, RecordKind::Page) || self.is_kind(row, RecordKind::Track)
+    }
+
     /// Returns the time of a row, in milliseconds.
     pub(crate) fn time_ms(&self, row: usize) -> i64 {
         self.times.numbers[row]
@@ -421,6 +433,8 @@ impl FileReader {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
             }
             ValueRule::Source => source.value,
+            ValueRule::Arm(column, values) if self.can_expose(row) => values[self.texts[*column].code(row)],
+            ValueRule::Arm(..) => NO_VALUE,
             ValueRule::Channel(rule) => rule.value(row, &self.texts),
         };
         let order = if plan.steps.is_empty() { 0 } else { self.step_mask(row, flags, plan) };

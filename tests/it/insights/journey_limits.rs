@@ -53,6 +53,8 @@ fn wrong_parameters_of_journeys_are_refused_by_name() {
         ("window", "0s"),
         ("per", "week"),
         ("by", "day"),
+        ("by", "experiment:"),
+        ("by", "experiment:not a key"),
         ("device", "phone"),
         ("from", "yesterday"),
         ("bots", "yes"),

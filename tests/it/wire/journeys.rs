@@ -51,6 +51,40 @@ fn a_funnel_has_its_steps_and_the_next_pages_of_those_that_left() {
 }
 
 #[test]
+fn a_funnel_by_experiment_has_the_arms_of_exposed_visitors() {
+    let server = Server::demo();
+    let page = |visitor: &str, path: &str, experiments: Option<&str>| {
+        let mut page = json!({ "type": "page", "anonId": visitor, "properties": { "path": path } });
+        page["experiments"] = json!(experiments);
+        page
+    };
+    let arms = [("a", "default"), ("b", "slow"), ("c", "slow"), ("d", "slow"), ("d", "default"), ("e", "~")];
+    let mut events: Vec<Value> = arms
+        .into_iter()
+        .map(|(visitor, arm)| page(visitor, "/", Some(&format!("slow-front:{arm}"))))
+        .collect();
+    // The step of `f` is before its exposure, and `b` is the only one that reaches the second step after it.
+    events.push(page("f", "/", None));
+    events.push(page("f", "/kontakt", Some("slow-front:default")));
+    events.push(page("b", "/kontakt", None));
+    events.push(page("d", "/kontakt", None));
+    let body = json!({ "batch": events }).to_string();
+    assert_eq!(server.post("/v1/batch?site=fjell", &[], body.as_bytes()).json()["accepted"], 10);
+    let target = "funnel?site=fjell&step=page:/&step=page:/kontakt&by=experiment:slow-front";
+    let answer = server.admin_get(&format!("/insights/{target}")).json();
+    assert_eq!(answer["by"], "experiment:slow-front");
+    let reached = |steps: &Value| [steps[0]["reached"].clone(), steps[1]["reached"].clone()];
+    assert_eq!(reached(&answer["steps"]), [6, 3]);
+    let rows = answer["rows"].as_array().expect("rows").iter();
+    let rows: Vec<_> = rows.map(|row| (row["value"].as_str(), reached(&row["steps"]))).collect();
+    let numbers = |first: u64, second: u64| [json!(first), json!(second)];
+    let expected =
+        [(Some("slow"), numbers(2, 1)), (Some("default"), numbers(1, 0)), (Some("~"), numbers(1, 0))];
+    assert_eq!(rows, expected);
+    assert_eq!(csv(&server, target)[1], "slow,1,page:/,2,1,,");
+}
+
+#[test]
 fn retention_paths_and_engagement_answer_as_json_and_csv() {
     let server = server();
     let retention = ask(&server, "retention?site=fjell&by=day&return=page:/k*");
@@ -87,6 +121,7 @@ fn wrong_questions_about_journeys_are_refused() {
     let server = Server::demo();
     for (target, expected, param) in [
         ("funnel?site=fjell&step=page:/", (400, "invalid_param"), Some("step")),
+        ("funnel?site=fjell&step=a&step=b&by=experiment:none", (400, "invalid_param"), Some("by")),
         ("funnel?site=fjell&step=a&step=b&limit=101", (400, "invalid_limit"), Some("limit")),
         ("retention?site=fjell&by=month", (400, "invalid_param"), Some("by")),
         ("paths?site=fjell", (400, "invalid_param"), Some("page")),
