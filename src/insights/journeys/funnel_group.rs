@@ -5,18 +5,22 @@ use crate::insights::columns::format::{CODE_FIRST, TextColumn};
 use crate::insights::columns::reader::{Columns, FilePart};
 use crate::insights::experiment::KnownSite;
 use crate::insights::questions::blocks::Block;
+use crate::insights::questions::goals::ChosenGoal;
 use crate::insights::questions::limits::{Limits, ScanError};
-use crate::insights::questions::pairs::value_in;
+use crate::insights::questions::pairs::{PairedValue, value_in};
 use crate::insights::questions::plan::{Plan, RowValue};
 use crate::insights::questions::question::{Group, QuestionError};
 use crate::insights::questions::row::Row;
+use crate::insights::questions::steps::Step;
 use crate::insights::questions::values::{ELSEWHERE, NO_VALUE};
+use crate::site::experiment_metrics::Goal;
 
 /// The beginning of a value of `by` that names an experiment.
 const EXPERIMENT_PREFIX: &str = "experiment:";
+/// The beginning of a value of `by` that names a zone.
+const VARIANT_PREFIX: &str = "variant:";
 /// The allowed values of `by`.
-const EXPECTED: &str =
-    "'source', 'campaign', 'device', 'country', or 'experiment:' and the key of an experiment";
+const EXPECTED: &str = "'source', 'campaign', 'device', 'country', 'experiment:' and the key of an experiment, or 'variant:' and a zone";
 
 /// The kind of value by which the answer about a funnel groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub enum FunnelGroup {
         /// True if the experiment is published or has a phase. Any other experiment must be in an event.
         is_known: bool,
     },
+    /// The variant of this zone that the page event of the first step showed.
+    Variant { zone: String },
 }
 
 impl FunnelGroup {
@@ -36,6 +42,9 @@ impl FunnelGroup {
     pub(super) fn parse(text: &str) -> Result<Self, QuestionError> {
         if let Some(key) = text.strip_prefix(EXPERIMENT_PREFIX).filter(|key| is_key(key)) {
             return Ok(Self::Experiment { key: key.to_owned(), is_known: false });
+        }
+        if let Some(zone) = text.strip_prefix(VARIANT_PREFIX).filter(|zone| is_key(zone)) {
+            return Ok(Self::Variant { zone: zone.to_owned() });
         }
         match text {
             "source" => Ok(Self::FirstStep(Group::Source)),
@@ -47,12 +56,21 @@ impl FunnelGroup {
     }
 
     /// Returns the group with the facts about the experiment that the site has.
-    pub(super) fn with_site(self, site: KnownSite<'_>) -> Self {
-        match self {
+    ///
+    /// # Errors
+    /// Returns an error if the group is a zone whose variants cannot be compared at the first step.
+    pub(super) fn with_site(self, site: KnownSite<'_>, first_step: &Step) -> Result<Self, QuestionError> {
+        match &self {
             Self::Experiment { key, .. } => {
-                Self::Experiment { is_known: site.experiment(&key).is_known(), key }
+                Ok(Self::Experiment { is_known: site.experiment(key).is_known(), key: key.clone() })
             }
-            Self::FirstStep(_) => self,
+            Self::FirstStep(_) => Ok(self),
+            Self::Variant { zone } => {
+                let expected = expected_zone(zone, site, first_step);
+                expected
+                    .map_or(Ok(()), |expected| Err(QuestionError::invalid("by", &expected, &self.text())))?;
+                Ok(self)
+            }
         }
     }
 
@@ -61,6 +79,7 @@ impl FunnelGroup {
         match self {
             Self::FirstStep(group) => group.name().to_owned(),
             Self::Experiment { key, .. } => format!("{EXPERIMENT_PREFIX}{key}"),
+            Self::Variant { zone } => format!("{VARIANT_PREFIX}{zone}"),
         }
     }
 
@@ -78,9 +97,11 @@ impl FunnelGroup {
     pub(super) fn plan<'q>(&'q self, plan: Plan<'q>) -> Plan<'q> {
         match self {
             Self::FirstStep(group) => Plan { value: RowValue::Of(*group), ..plan },
+            Self::Variant { zone } => Plan { value: RowValue::Paired(PairedValue::Variant(zone)), ..plan },
             Self::Experiment { key, .. } => {
                 let window = i64::MIN..plan.window.end;
-                Plan { value: RowValue::Arm(key), range: window.clone(), window, ..plan }
+                let value = RowValue::Paired(PairedValue::Arm(key));
+                Plan { value, range: window.clone(), window, ..plan }
             }
         }
     }
@@ -94,7 +115,7 @@ impl FunnelGroup {
     ) {
         let experiments = TextColumn::Experiments as usize;
         match self {
-            Self::FirstStep(_) => {
+            Self::FirstStep(_) | Self::Variant { .. } => {
                 counts.iter_mut().zip(value_counts).for_each(|(count, other)| *count = (*count).max(*other));
             }
             // Of the rows before the range, only the exposures matter.
@@ -122,6 +143,29 @@ impl FunnelGroup {
         let expected = "the key of an experiment that is published, was served, or is in an event";
         Err(ScanError::Refused(QuestionError::invalid("by", expected, &self.text())))
     }
+}
+
+/// Returns the question that would be right. `None` if each view of the page of the first step shows a variant of the zone that
+/// chance alone chose.
+fn expected_zone(zone_name: &str, site: KnownSite<'_>, first_step: &Step) -> Option<String> {
+    let path = match &first_step.goal {
+        ChosenGoal::Target(Goal::Page(path)) if !path.ends_with('*') => path,
+        _ => return Some("a first step that is 'page:' and the path of a page with this zone".to_owned()),
+    };
+    let zones = site.zones(path);
+    let Some(zone) = zones.iter().find(|zone| zone.zone == zone_name) else {
+        return Some(format!("a published zone of the page '{path}' of the first step"));
+    };
+    if zone.nested {
+        return Some(format!(
+            "a zone that is in no variant of another zone, because no event says that '{zone_name}' showed its default; use '{EXPERIMENT_PREFIX}' and the key of its experiment"
+        ));
+    }
+    (!zone.comparable).then(|| {
+        format!(
+            "a zone whose rules are all experiments without 'when', because the visitors of the variants of '{zone_name}' differed before; write its rule as {{ \"experiment\": {{ \"key\": ..., \"variants\": [\"default\", ...] }} }} and use '{EXPERIMENT_PREFIX}' and its key"
+        )
+    })
 }
 
 /// Returns whether an event of a site names the experiment with this key.

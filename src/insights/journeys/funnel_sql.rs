@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::funnel::FunnelQuestion;
 use super::funnel_group::FunnelGroup;
 use super::selection::step_condition;
+use crate::insights::questions::pairs::DEFAULT_VARIANT;
 use crate::insights::questions::question::Group;
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::sql_parts::{instant, text};
@@ -26,6 +27,7 @@ pub(super) fn funnel_query(question: &FunnelQuestion, site: &SiteFacts) -> Strin
         Some(FunnelGroup::FirstStep(Group::Source)) => "visit_source",
         Some(FunnelGroup::FirstStep(Group::Campaign)) => "visit_campaign",
         Some(FunnelGroup::FirstStep(group)) => group.name(),
+        Some(FunnelGroup::Variant { zone }) => &variant(zone),
     };
     let _ = write!(
         sql,
@@ -46,6 +48,15 @@ start_0 as (
     }
     add_numbers(&mut sql, question, values_prefix);
     sql
+}
+
+/// Returns the expression of the variant of a zone that a page event showed.
+fn variant(zone_name: &str) -> String {
+    let pattern = text(&format!("(^|,){zone_name}:([A-Za-z0-9_-]+)"));
+    let default = text(DEFAULT_VARIANT);
+    format!(
+        "if(variants is null, null, coalesce(nullif(regexp_extract(variants, {pattern}, 2), ''), {default}))"
+    )
 }
 
 /// Adds the table `exposed_start_0`. It has the events of each visitor with exactly one arm since its first exposure. The value of the

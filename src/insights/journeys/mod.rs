@@ -81,7 +81,7 @@ impl JourneyQuestion {
         match subject {
             JourneySubject::Funnel => {
                 let question = FunnelQuestion::parse(&pairs, zone, now_ms, goals)?;
-                let by = question.by.map(|by| by.with_site(site));
+                let by = question.by.map(|by| by.with_site(site, &question.steps[0])).transpose()?;
                 Ok(Self::Funnel(FunnelQuestion { by, ..question }))
             }
             JourneySubject::Retention => {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::pairs::PairedValue;
 use super::part::Part;
 use super::question::{Filters, Group};
 use super::site::SiteFacts;
@@ -16,8 +17,8 @@ pub(crate) enum RowValue<'q> {
     Shown,
     /// The path of a page event, and the name of any other event.
     Visited,
-    /// The arm that an exposure to the experiment with this key names. Other events have no value.
-    Arm(&'q str),
+    /// A value in one of the lists of pairs that page and track events have. Other events have no value.
+    Paired(PairedValue<'q>),
 }
 
 /// The rows that a question needs.

@@ -3,7 +3,6 @@
 use super::blocks::{Block, PartOfFile, TextBlock};
 use super::channel_rule::{ChannelColumns, ChannelRule};
 use super::goals::{ConversionHits, Currencies, GoalColumns};
-use super::pairs::arm_numbers;
 use super::plan::{Plan, RowValue};
 use super::question::Group;
 use super::row::{
@@ -33,8 +32,8 @@ enum ValueRule {
     Agent(Vec<u32>),
     Source,
     Channel(ChannelRule),
-    /// The value of an exposure is its arm. The fields are the index of a text column, and the value of each code.
-    Arm(usize, Vec<u32>),
+    /// The value of a page or track event is in a list. The fields are those of `Text`.
+    Paired(usize, Vec<u32>),
     /// The rule of [`RowValue::Shown`] and [`RowValue::Visited`].
     Numbered {
         pages: NumberedColumn,
@@ -291,9 +290,9 @@ impl FileReader {
             RowValue::Nothing => return Ok(ValueRule::Nothing),
             RowValue::Shown => return self.numbered_rule(part_of_file, TextColumn::Variants),
             RowValue::Visited => return self.numbered_rule(part_of_file, TextColumn::Path),
-            RowValue::Arm(experiment_key) => {
-                let index = self.text_column(part_of_file, TextColumn::Experiments)?;
-                return Ok(ValueRule::Arm(index, arm_numbers(&self.texts[index], experiment_key, values)));
+            RowValue::Paired(paired) => {
+                let index = self.text_column(part_of_file, paired.column())?;
+                return Ok(ValueRule::Paired(index, paired.numbers(&self.texts[index], values)));
             }
             RowValue::Of(group) => group,
         };
@@ -391,8 +390,8 @@ impl FileReader {
         self.kinds.numbers[row] & !KIND_FLAGS == kind as i64
     }
 
-    /// Returns true if an exposure can be a record of the kind of a row.
-    fn can_expose(&self, row: usize) -> bool {
+    /// Returns true if the lists of pairs of a row count.
+    fn has_lists(&self, row: usize) -> bool {
         self.is_kind(row, RecordKind::Page) || self.is_kind(row, RecordKind::Track)
     }
 
@@ -433,8 +432,8 @@ impl FileReader {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
             }
             ValueRule::Source => source.value,
-            ValueRule::Arm(column, values) if self.can_expose(row) => values[self.texts[*column].code(row)],
-            ValueRule::Arm(..) => NO_VALUE,
+            ValueRule::Paired(column, values) if self.has_lists(row) => values[self.texts[*column].code(row)],
+            ValueRule::Paired(..) => NO_VALUE,
             ValueRule::Channel(rule) => rule.value(row, &self.texts),
         };
         let order = if plan.steps.is_empty() { 0 } else { self.step_mask(row, flags, plan) };

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use crate::insights::questions::limits::{Limits, VALUES_SHARE};
+use crate::insights::questions::pairs::{DEFAULT_VARIANT, pairs};
 use crate::insights::questions::values::Values;
 
 /// The variant of a zone if the page event does not name the zone.
-pub(super) const DEFAULT: &str = "default";
+pub(super) const DEFAULT: &str = DEFAULT_VARIANT;
 /// Minimum memory for the texts of a question, in bytes. The texts can always take this memory, even if the memory of
 /// Insights is small.
 pub(super) const TEXTS_BYTES_MIN: u64 = 1 << 20;
@@ -84,7 +85,7 @@ impl Texts {
 
     fn parse(&mut self, text: &str) -> Vec<Variant> {
         let mut variants: Vec<Variant> = Vec::new();
-        for (zone, key) in text.split(',').filter_map(|variant| variant.split_once(':')) {
+        for (zone, key) in pairs(text) {
             let zone = self.zones.number(zone);
             let key = if key == DEFAULT { DEFAULT_KEY } else { self.keys.number(key) };
             // Only the first variant of a zone counts.

@@ -54,6 +54,8 @@ fn wrong_parameters_of_journeys_are_refused_by_name() {
         ("per", "week"),
         ("by", "day"),
         ("by", "experiment:"),
+        ("by", "variant:"),
+        ("by", "variant:hero:x"),
         ("by", "experiment:not a key"),
         ("device", "phone"),
         ("from", "yesterday"),

@@ -56,6 +56,10 @@ impl<'e> NaiveVisitor<'e> {
             "campaign" => self.campaign(moment.visit),
             "device" => device_of(moment.event),
             "country" => moment.event.country,
+            "variant:hero" => {
+                let hero = |shown: &'e str| shown.split(',').find_map(|pair| pair.strip_prefix("hero:"));
+                moment.event.variants.map(|shown| hero(shown).unwrap_or("default"))
+            }
             _ => None,
         }
     }
@@ -352,7 +356,7 @@ proptest! {
         lengths in proptest::collection::vec(0..60_usize, 0..4),
         steps in proptest::collection::vec(select(STEPS.to_vec()), 2..5),
         per in select(vec!["visitor", "visit"]),
-        by in select(vec!["source", "campaign", "device", "country", "experiment:cta", "experiment:cta"]),
+        by in select(vec!["source", "campaign", "device", "country", "experiment:cta", "experiment:cta", "variant:hero"]),
         window in select(vec![None, Some("1h"), Some("2d")]),
         page in select(vec![None, Some("/")]),
         selection in any_selection(),
@@ -361,6 +365,10 @@ proptest! {
         // An experiment that no event names is refused. This exposure is before the range.
         let exposure = Event { anon_id: Some("9"), experiments: Some("cta:b"), ..Event::page(START_MS - 10 * DAY_MS) };
         events.extend((by == "experiment:cta").then_some(exposure));
+        let mut steps = steps;
+        if by == "variant:hero" {
+            steps[0] = "page:/";
+        }
         let mut params = selection;
         params.extend([("per", per.to_owned()), ("by", by.to_owned()), ("limit", "100".to_owned())]);
         params.extend(steps.iter().map(|step| ("step", (*step).to_owned())));

@@ -153,3 +153,45 @@ fn an_unchanged_answer_is_304_and_wrong_requests_are_refused() {
     assert_eq!(problem(&refused), (404, "unknown_endpoint".into()));
     assert!(refused.text().contains("--insights-memory"), "{}", refused.text());
 }
+
+#[test]
+fn a_funnel_by_variant_is_refused_unless_chance_alone_chose_at_the_page_of_the_first_step() {
+    let server = Server::start(&[("acme.snapshot", &site())], &[]);
+    send(
+        &server,
+        &[
+            view("a", "/", "chance:b"),
+            view("b", "/", "hero:b"),
+            view("b", "/p/x", ""),
+            view("c", "/", "both:b,chance:b"),
+            view("c", "/p/x", "chance:default"),
+            view("d", "/", ""),
+        ],
+    );
+    let ask = |steps: &str, by: &str| {
+        server.admin_get(&format!("/insights/funnel?site=acme&{steps}&step=page:/p/x&by={by}"))
+    };
+    let answer = ask("step=page:/", "variant:chance").json();
+    let rows = answer["rows"].as_array().expect("rows").iter();
+    let reached = |row: &Value, step: usize| row["steps"][step]["reached"].clone();
+    let rows: Vec<_> = rows.map(|row| (row["value"].as_str(), reached(row, 0), reached(row, 1))).collect();
+    assert_eq!(rows, [(Some("b"), json!(2), json!(1)), (Some("default"), json!(2), json!(1))]);
+    assert_eq!((&answer["by"], &answer["more"]), (&json!("variant:chance"), &json!(0)));
+    assert_eq!(ask("step=page:/p/y", "variant:chance").status, 200);
+    for (steps, zone, expected) in [
+        ("step=page:/*", "chance", "a first step that is 'page:'"),
+        ("step=Order", "chance", "a first step that is 'page:'"),
+        ("step=page:/none", "chance", "a published zone of the page '/none'"),
+        ("step=page:/", "none", "a published zone of the page '/'"),
+        ("step=page:/", "inner", "use 'experiment:' and the key"),
+        ("step=page:/", "hero", "write its rule as { \"experiment\":"),
+        ("step=page:/", "both", "experiments without 'when'"),
+        ("step=page:/", "open", "experiments without 'when'"),
+        ("step=page:/", "plain", "write its rule as"),
+    ] {
+        let response = ask(steps, &format!("variant:{zone}"));
+        assert_eq!(problem(&response), (400, "invalid_param".into()), "{steps} {zone}");
+        assert_eq!(response.json()["param"], "by");
+        assert!(response.text().replace("\\\"", "\"").contains(expected), "{zone}: {}", response.text());
+    }
+}
