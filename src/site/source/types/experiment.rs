@@ -74,7 +74,7 @@ pub struct Experiment {
     /// `new`, which tells visitors without an earlier event from the others.
     #[schemars(
         with = "Option<Vec<String>>",
-        extend("maxItems" = 4, "items" = { "enum": ["device", "country", "source", "language", "new"] })
+        extend("maxItems" = 4, "items" = { "type": "string", "enum": ["device", "country", "source", "language", "new"] })
     )]
     pub segments: Option<Vec<Dimension>>,
 }
