@@ -268,8 +268,9 @@ impl SiteTable<'_> {
         // An alias without a profile would be a bug of ours. The ID then starts with a new profile.
         let user = own.and_then(decode_alias).and_then(|key| Some((key, self.table.get(key)?)));
         let (key, standing) = user.map_or((own_key, own), |(key, value)| (key, Some(value)));
-        let standing = standing.and_then(ProfileBuilder::decode);
-        let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_anonymous(self.site, anon_id));
+        let mut standing = standing.and_then(ProfileBuilder::decode);
+        // A reference, because a copy of the whole profile would take more instructions.
+        let draft = standing.get_or_insert_with(|| ProfileBuilder::for_anonymous(self.site, anon_id));
         draft.fold(event, counts);
         let rank = draft.write(self.buffer);
         self.table.put(key, self.buffer, rank);
@@ -277,8 +278,8 @@ impl SiteTable<'_> {
 
     fn fold_user(&mut self, user_id: &str, event: &Event<'_>, counts: &mut FoldCounts) {
         let key = self.hasher.key(self.site, IdKind::User, user_id);
-        let standing = self.table.get(key).and_then(ProfileBuilder::decode);
-        let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_user(self.site, user_id));
+        let mut standing = self.table.get(key).and_then(ProfileBuilder::decode);
+        let draft = standing.get_or_insert_with(|| ProfileBuilder::for_user(self.site, user_id));
         draft.fold(event, counts);
         let rank = draft.write(self.buffer);
         self.table.put(key, self.buffer, rank);
