@@ -132,6 +132,18 @@ impl<'a> Value<'a> {
         Decoder(bytes).value()
     }
 
+    /// Returns whether the value at the start of `bytes` is equal to this one. The bytes of a text are not decoded.
+    pub fn is_encoded_as(self, bytes: &[u8]) -> bool {
+        match (self, bytes) {
+            (Value::String(text), [STRING, encoded @ ..]) => {
+                let mut decoder = Decoder(encoded);
+                let length = decoder.u32().map(|length| length as usize);
+                length == Some(text.len()) && decoder.take(text.len()) == Some(text.as_bytes())
+            }
+            _ => Value::decode(bytes) == Some(self),
+        }
+    }
+
     /// Returns the value at a dotted path: members of objects by key, items of arrays by index.
     pub fn get_path(self, path: &str) -> Option<Self> {
         path.split('.').try_fold(self, |value, part| match value {

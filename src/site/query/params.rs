@@ -55,7 +55,7 @@ pub(crate) fn apply_defaults<'v>(
 /// Returns whether the parameter accepts this value.
 pub(crate) fn accepts(param: &ArchivedParam, value: Value<'_>) -> bool {
     let is_listed =
-        || param.values.is_empty() || param.values.iter().any(|listed| Value::decode(listed) == Some(value));
+        || param.values.is_empty() || param.values.iter().any(|listed| value.is_encoded_as(listed));
     match (&param.kind, value) {
         (ArchivedParamKind::Number, Value::Number(number)) => {
             let above = param.minimum.as_ref().is_none_or(|minimum| number >= minimum.to_native());

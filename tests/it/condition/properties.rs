@@ -245,6 +245,7 @@ proptest! {
     fn values_are_equal_exactly_if_their_json_is(a in small_value(), b in small_value()) {
         let (first, second) = (encoded(&a), encoded(&b));
         prop_assert_eq!(Value::decode(&first) == Value::decode(&second), a == b);
+        prop_assert_eq!(Value::decode(&first).unwrap().is_encoded_as(&second), a == b);
     }
 
     #[test]
@@ -283,6 +284,10 @@ proptest! {
         if let Some(value) = Value::decode(&bytes) {
             value.to_json();
             value.get_path("a.0.b");
+            let whole = encoded(&json);
+            prop_assert_eq!(Value::decode(&whole).unwrap().is_encoded_as(&bytes), Value::decode(&whole) == Some(value));
+        } else {
+            prop_assert!(!Value::decode(&encoded(&json)).unwrap().is_encoded_as(&bytes));
         }
     }
 }
