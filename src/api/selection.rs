@@ -139,9 +139,11 @@ fn with_visitor<'a, R>(
             "This node lacks events of the visitor, and the request prefers no answer to a stale one.";
         return Err(Problem::new(problem::JOINING, sentence));
     }
-    // A crawler gets the baseline, also with the ID of a visitor.
-    if !visitor.gets_baseline() {
-        visitor.profile = lookup.and_then(|(pinned, key)| pinned.profile(key));
+    // A crawler gets the baseline, also with the ID of a visitor. Without a closure, the profile is decoded in its place.
+    if let Some((pinned, key)) = lookup
+        && !visitor.gets_baseline()
+    {
+        visitor.profile = pinned.profile(key);
     }
     Ok(callback(&visitor, origin, decision_buffers))
 }
