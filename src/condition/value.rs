@@ -134,14 +134,11 @@ impl<'a> Value<'a> {
 
     /// Returns whether the value at the start of `bytes` is equal to this one. The bytes of a text are not decoded.
     pub fn is_encoded_as(self, bytes: &[u8]) -> bool {
-        match (self, bytes) {
-            (Value::String(text), [STRING, encoded @ ..]) => {
-                let mut decoder = Decoder(encoded);
-                let length = decoder.u32().map(|length| length as usize);
-                length == Some(text.len()) && decoder.take(text.len()) == Some(text.as_bytes())
-            }
-            _ => Value::decode(bytes) == Some(self),
-        }
+        let Value::String(text) = self else { return Value::decode(bytes) == Some(self) };
+        let mut decoder = Decoder(bytes);
+        let is_text = decoder.u8() == Some(STRING);
+        let length = decoder.u32().map(|length| length as usize);
+        is_text && length == Some(text.len()) && decoder.take(text.len()) == Some(text.as_bytes())
     }
 
     /// Returns the value at a dotted path: members of objects by key, items of arrays by index.
