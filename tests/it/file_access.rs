@@ -7,7 +7,7 @@ use std::process::Command;
 
 use parallax::testing::cli::demo::compile_demo;
 
-use crate::harness::{Server, eventually, temporary_directory};
+use crate::harness::{Server, copy_program, eventually, temporary_directory};
 
 /// Starts a server with this umask.
 fn start(umask: &str, flags: &[&str]) -> Server {
@@ -128,7 +128,7 @@ fn access_that_cannot_be_changed_is_a_warning() {
     fs::create_dir(&data).expect("created");
     set_mode(&data, 0o777);
     let program = parent.path().join("parallax");
-    fs::copy(env!("CARGO_BIN_EXE_parallax"), &program).expect("copied");
+    copy_program(&program);
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     let output = Command::new("timeout")
         .args(["--signal=TERM", "2", "setpriv", "--reuid=64008", "--regid=64008", "--clear-groups"])

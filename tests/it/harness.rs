@@ -426,6 +426,13 @@ pub fn temporary_directory() -> TempDir {
     directory.expect("a temporary directory")
 }
 
+/// Copies the program in another process. A copy in this one could not be started while a child of another test still has the
+/// descriptor that wrote it.
+pub fn copy_program(target: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_parallax")).arg(target).status();
+    assert!(copied.expect("cp runs").success());
+}
+
 /// Returns the directory of the public cases. Prints a note and returns `None` if `PARALLAX_CASES` is not
 /// set.
 pub fn cases() -> Option<PathBuf> {

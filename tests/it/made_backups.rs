@@ -14,7 +14,7 @@ use parallax::testing::cli::demo::compile_demo;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-use crate::harness::{Client, Server, eventually, temporary_directory, under_load};
+use crate::harness::{Client, Server, copy_program, eventually, temporary_directory, under_load};
 
 /// Small, so that a log has several segments and checkpoints.
 const FLAGS: [&str; 6] =
@@ -292,7 +292,7 @@ fn a_member_of_the_data_group_makes_whole_backups_and_others_learn_the_remedy() 
     let parent = temporary_directory();
     fs::set_permissions(parent.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("ours");
     let program = parent.path().join("parallax");
-    fs::copy(env!("CARGO_BIN_EXE_parallax"), &program).expect("copied");
+    copy_program(&program);
     let home = parent.path().join("home");
     fs::create_dir(&home).expect("created");
     std::os::unix::fs::chown(&home, Some(64_011), None).expect("root may do that");

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::eventually;
+use crate::harness::{copy_program, eventually};
 
 /// A user without other processes, so that a limit on processes counts those of the test only.
 const USER: &str = "64009";
@@ -40,7 +40,7 @@ fn start(limits: &[&str], directory: &Path) -> (i32, String) {
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("permissions are set");
-    fs::copy(env!("CARGO_BIN_EXE_parallax"), directory.path().join("parallax")).expect("copied");
+    copy_program(&directory.path().join("parallax"));
     fs::create_dir(directory.path().join("snapshots")).expect("created");
     directory
 }
