@@ -1,8 +1,8 @@
 //! Divides the visitors of an experiment into segments, by their values of a dimension at their first exposure.
 //!
 //! The visitors are counted twice. The first count finds the values with the most visitors. The second one adds up the
-//! metrics of these values, and of all others together. So the memory does not depend on the number of values, and the
-//! choice of the values does not depend on the metrics.
+//! metrics of these values, and of all others together. So the sums take memory for the listed values only, and the choice of
+//! the values does not depend on the metrics.
 
 use std::collections::HashMap;
 use std::sync::Arc;
