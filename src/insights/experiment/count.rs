@@ -321,7 +321,7 @@ impl<'q> Counter<'q> {
                 visitor.each_amount(index, &mut |amount| self.count.money.add(Some(amount)));
                 self.search.add(arm_number, value, limits)?;
             }
-            // The cap of amounts can be still unknown.
+            // The cap of amounts can still be unknown.
             let cap_units = match self.search {
                 _ if !metric.is_amount() => Some(None),
                 CapSearch::Known(cap_units) => Some(*cap_units),

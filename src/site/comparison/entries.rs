@@ -2,32 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::known_visitors::PartChangeKind;
 use crate::site::goals::{SiteGoal, SiteGoals};
 use crate::site::snapshot::format::ArchivedSite;
-
-/// A kind of change of a goal or a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum EntryChangeKind {
-    New,
-    Removed,
-    Changed,
-}
-
-impl EntryChangeKind {
-    /// Returns the name in the JSON document.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Removed => "removed",
-            Self::Changed => "changed",
-        }
-    }
-}
 
 /// The change of one goal or one route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EntryChange {
-    pub(crate) kind: EntryChangeKind,
+    pub(crate) kind: PartChangeKind,
     /// The key of the goal, or the authored path of the route.
     pub(crate) key: String,
 }
@@ -55,10 +37,10 @@ pub(crate) fn find_route_changes(before: &ArchivedSite, after: &ArchivedSite) ->
 fn find_changes<V: PartialEq>(older: &BTreeMap<&str, V>, newer: &BTreeMap<&str, V>) -> Vec<EntryChange> {
     let change = |kind, key: &str| EntryChange { kind, key: key.to_owned() };
     let removed = older.keys().filter(|key| !newer.contains_key(*key));
-    let removed = removed.map(|key| change(EntryChangeKind::Removed, key));
+    let removed = removed.map(|key| change(PartChangeKind::Removed, key));
     let others = newer.iter().filter_map(|(key, value)| match older.get(key) {
-        None => Some(change(EntryChangeKind::New, key)),
-        Some(old) => (old != value).then(|| change(EntryChangeKind::Changed, key)),
+        None => Some(change(PartChangeKind::New, key)),
+        Some(old) => (old != value).then(|| change(PartChangeKind::Changed, key)),
     });
     let mut changes: Vec<EntryChange> = removed.chain(others).collect();
     changes.sort();

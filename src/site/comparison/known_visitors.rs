@@ -1,15 +1,15 @@
-//! The parts that the changes of audiences and of zones share: the kind of change, and the number of known visitors.
+//! The types that the changes of several parts of a site share: the kind of change, and the number of known visitors.
 
 use crate::condition::OpenResult;
 
-/// A kind of change of an audience or a zone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A kind of change of an audience, a zone, a goal or a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PartChangeKind {
-    /// Only the newer version has the audience, or decides the zone.
+    /// Only the newer version has the part, or decides the zone.
     New,
-    /// Only the older version has the audience, or decides the zone.
+    /// Only the older version has the part, or decides the zone.
     Removed,
-    /// The condition or the rules change, or something that they name.
+    /// The content, the condition or the rules change, or something that they name.
     Changed,
 }
 

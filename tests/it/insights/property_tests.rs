@@ -26,29 +26,33 @@ fn holds(test: &str, property: Option<&str>) -> bool {
     *conversions == json!(1)
 }
 
+const SEVENS: [&str; 3] = ["7", "7.0", "7e0"];
+
+/// The values of a property, as JSON. `missing` is no property.
+const VALUES: [&str; 19] = [
+    "7",
+    "7.0",
+    "7e0",
+    "6.9",
+    "8",
+    "-1e300",
+    r#""7""#,
+    r#""""#,
+    r#""a""#,
+    r#""B""#,
+    r#""b""#,
+    r#""ba""#,
+    r#""\u0062""#,
+    "true",
+    "false",
+    "null",
+    "[7]",
+    r#"{"a":7}"#,
+    "missing",
+];
+
 /// Checks that of all values exactly the listed ones pass the test.
 fn assert_passing(test: &str, passing: &[&str]) {
-    const VALUES: [&str; 19] = [
-        "7",
-        "7.0",
-        "7e0",
-        "6.9",
-        "8",
-        "-1e300",
-        r#""7""#,
-        r#""""#,
-        r#""a""#,
-        r#""B""#,
-        r#""b""#,
-        r#""ba""#,
-        r#""\u0062""#,
-        "true",
-        "false",
-        "null",
-        "[7]",
-        r#"{"a":7}"#,
-        "missing",
-    ];
     assert!(passing.iter().all(|value| VALUES.contains(value)), "{test}");
     for value in VALUES {
         let property = Some(value).filter(|value| *value != "missing");
@@ -58,53 +62,34 @@ fn assert_passing(test: &str, passing: &[&str]) {
 
 #[test]
 fn eq_and_in_hold_for_the_same_value_of_the_same_type() {
-    let sevens = ["7", "7.0", "7e0"];
-    assert_passing(r#"{"$eq":7}"#, &sevens);
+    assert_passing(r#"{"$eq":7}"#, &SEVENS);
     assert_passing(r#"{"$eq":"7"}"#, &[r#""7""#]);
     assert_passing(r#"{"$eq":""}"#, &[r#""""#]);
     assert_passing(r#"{"$eq":"b"}"#, &[r#""b""#, r#""\u0062""#]);
     assert_passing(r#"{"$eq":true}"#, &["true"]);
     assert_passing(r#"{"$eq":false}"#, &["false"]);
-    assert_passing(r#"{"$in":[7,"a",true]}"#, &[&sevens[..], &[r#""a""#, "true"]].concat());
+    assert_passing(r#"{"$in":[7,"a",true]}"#, &[&SEVENS[..], &[r#""a""#, "true"]].concat());
     assert_passing(r#"{"$in":[]}"#, &[]);
 }
 
 #[test]
 fn ne_and_nin_hold_for_all_other_values_and_without_the_property() {
-    let all = [
-        "6.9",
-        "8",
-        "-1e300",
-        r#""7""#,
-        r#""""#,
-        r#""a""#,
-        r#""B""#,
-        r#""b""#,
-        r#""ba""#,
-        r#""\u0062""#,
-        "true",
-        "false",
-        "null",
-        "[7]",
-        r#"{"a":7}"#,
-        "missing",
-    ];
+    let all: Vec<&str> = VALUES.into_iter().filter(|text| !SEVENS.contains(text)).collect();
     assert_passing(r#"{"$ne":7}"#, &all);
-    let without = |texts: &[&str]| all.into_iter().filter(|text| !texts.contains(text)).collect::<Vec<_>>();
+    let without =
+        |texts: &[&str]| all.iter().copied().filter(|text| !texts.contains(text)).collect::<Vec<_>>();
     assert_passing(r#"{"$nin":[7,"b",false]}"#, &without(&[r#""b""#, r#""\u0062""#, "false"]));
-    let sevens = ["7", "7.0", "7e0"];
-    assert_passing(r#"{"$ne":"a"}"#, &[&sevens[..], &without(&[r#""a""#])].concat());
-    assert_passing(r#"{"$ne":true}"#, &[&sevens[..], &without(&["true"])].concat());
-    assert_passing(r#"{"$nin":[]}"#, &[&sevens[..], &all].concat());
+    assert_passing(r#"{"$ne":"a"}"#, &[&SEVENS[..], &without(&[r#""a""#])].concat());
+    assert_passing(r#"{"$ne":true}"#, &[&SEVENS[..], &without(&["true"])].concat());
+    assert_passing(r#"{"$nin":[]}"#, &[&SEVENS[..], &all].concat());
 }
 
 #[test]
 fn bounds_order_numbers_by_size_and_strings_by_their_bytes() {
-    let sevens = ["7", "7.0", "7e0"];
     assert_passing(r#"{"$gt":7}"#, &["8"]);
-    assert_passing(r#"{"$gte":7}"#, &[&sevens[..], &["8"]].concat());
+    assert_passing(r#"{"$gte":7}"#, &[&SEVENS[..], &["8"]].concat());
     assert_passing(r#"{"$lt":7}"#, &["6.9", "-1e300"]);
-    assert_passing(r#"{"$lte":7}"#, &[&sevens[..], &["6.9", "-1e300"]].concat());
+    assert_passing(r#"{"$lte":7}"#, &[&SEVENS[..], &["6.9", "-1e300"]].concat());
     let b = [r#""b""#, r#""\u0062""#];
     assert_passing(r#"{"$gt":"b"}"#, &[r#""ba""#]);
     assert_passing(r#"{"$gte":"b"}"#, &[&b[..], &[r#""ba""#]].concat());
