@@ -3,13 +3,13 @@
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::events::decode::EventValidator;
 use parallax::testing::events::document::JsonParser;
 use parallax::testing::events::endpoint::EventEndpoint;
 use parallax::testing::events::receipt::EventResults;
 use parallax::testing::events::request::{Environment, Policy, RequestFacts};
 use parallax::testing::events::submission::Submission;
+use parallax::testing::identity_keys::UserRule;
 use parallax::testing::record::{Record, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;
 use parallax::testing::url::is_ignored_referrer;

@@ -23,7 +23,8 @@ use crate::site::catalog::accepted::AcceptedTrackingIds;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::FileList;
 use crate::site::comparison::compare;
-use crate::site::snapshot::open::{Reservation, Snapshot, SnapshotBudget, SnapshotError, announced_bytes};
+use crate::site::snapshot::open::{Reservation, Snapshot, SnapshotBudget, SnapshotError};
+use crate::site::snapshot::sealed::announced_bytes;
 use crate::visitors::lookup::ProfileReader;
 
 pub(super) const PATH: &str = "/insights/changes";

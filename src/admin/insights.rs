@@ -14,15 +14,19 @@ use super::query::{RequestError, check_is_read, parse_pairs, single_site};
 use super::records::{self, RecordsRequest};
 use super::representation::Representation;
 use super::slow_requests::SlowRequests;
+use super::visitor_header;
+use super::visitor_list;
 use super::visitors::write_job_output;
+use crate::acknowledgement::Ack;
 use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
-use crate::config::Ack;
 use crate::http::etag::Etag;
 use crate::http::request::{Method, Request};
 use crate::ids;
 use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
-use crate::insights::{Answer, JourneySubject, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic};
+use crate::insights::{
+    Answer, AskedQuery, JourneySubject, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic,
+};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::log::Queue;
 use crate::problem::{self, Problem};
@@ -169,30 +173,34 @@ impl InsightsHandler {
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
         let known = KnownSite { id: &site.site, published, phases: catalog.phases() };
         let parse = |topic, pairs: &[(&str, &str)]| {
-            Query::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known)
+            AskedQuery::parse(topic, pairs.iter().copied(), &site.zone, now_ms, known)
                 .map_err(RequestError::Question)
         };
         let representation = Representation::of(request);
-        let questions = questions_of(topic, &pairs, representation, parse)?;
+        let search = if topic == Topic::Visitors { visitor_header::searched_trait(request)? } else { None };
+        let questions = match search {
+            Some(search) => vec![visitor_list::search_query(search, &pairs, known, &site.zone, now_ms)?],
+            None => questions_of(topic, &pairs, representation, parse)?,
+        };
         let questions: Vec<_> =
             questions.into_iter().map(|question| self.key(question, &site, scope, now_ms)).collect();
         let keys: String = questions.iter().map(|(key, _)| &**key).collect();
         let etag_input = format!("{} {representation:?} {keys}", self.salt);
         let seq = self.last_seq();
         let etag = etag_of(&etag_input, seq);
-        if etag.is_matched_by(&request.headers) {
+        if topic != Topic::Visitors && etag.is_matched_by(&request.headers) {
             return Ok(FirstStep::Unchanged(etag));
         }
         Ok(FirstStep::Waiting(requests.ask(questions, etag_input, seq)?))
     }
 
     /// Returns a question after a text with everything that changes its answer, beside the seq.
-    fn key(&self, query: Query, site: &SiteFacts, scope: Scope, now_ms: i64) -> (String, SiteQuestion) {
-        let comparison = site.zone.comparison(query.range(), now_ms);
+    fn key(&self, query: AskedQuery, site: &SiteFacts, scope: Scope, now_ms: i64) -> (String, SiteQuestion) {
+        let comparison = site.zone.comparison(query.query.range(), now_ms);
         let metrics = self.log.metrics();
         let deleted = metrics.deleted_segments();
         let generation = metrics.generation().now();
-        let key = format!("{site:?} {scope:?} {deleted} {generation} {query:?} {comparison:?} ");
+        let key = format!("{site:?} {scope:?} {deleted} {generation} {} {comparison:?} ", query.key());
         (key, SiteQuestion { query, site: site.clone(), now_ms, scope })
     }
 
@@ -380,8 +388,8 @@ fn questions_of<'a>(
     topic: Topic,
     pairs: &[(String, String)],
     representation: Representation,
-    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<Query, RequestError<'a>>,
-) -> Result<Vec<Query>, RequestError<'a>> {
+    parse: impl Fn(Topic, &[(&str, &str)]) -> Result<AskedQuery, RequestError<'a>>,
+) -> Result<Vec<AskedQuery>, RequestError<'a>> {
     let mut pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
     let mut lists: Vec<(&str, &str)> = Vec::new();
     if topic == Topic::Views(Subject::Overview) {
@@ -396,7 +404,7 @@ fn questions_of<'a>(
             return Err(RequestError::Question(QuestionError::repeated(LIST)));
         }
         let question = parse(Topic::Views(Subject::Top), &[&pairs[..], &[*list]].concat())?;
-        if let Query::Views(list) = &question
+        if let Query::Views(list) = &question.query
             && list.limit > LIST_ROWS_MAX
         {
             let expected = "a number from 1 to 100 beside 'of'";
@@ -408,8 +416,11 @@ fn questions_of<'a>(
         }
         questions.push(question);
     }
-    // A table has the series alone.
-    questions.truncate(if representation == Representation::Csv { 1 } else { questions.len() });
+    if representation == Representation::Csv {
+        // A table has the series alone.
+        questions.truncate(1);
+        questions = questions.into_iter().map(AskedQuery::for_table).collect();
+    }
     Ok(questions)
 }
 
@@ -426,8 +437,9 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         "retention" => Topic::Journey(JourneySubject::Retention),
         "paths" => Topic::Journey(JourneySubject::Paths),
         "engagement" => Topic::Journey(JourneySubject::Engagement),
+        "visitors" => Topic::Visitors,
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, audiences, changes, publications, experiments, experiment and holdout.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, funnel, retention, paths, engagement, visitors, audiences, changes, publications, experiments, experiment and holdout.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };

@@ -26,6 +26,7 @@ mod sites;
 pub(crate) mod slow_requests;
 pub(crate) mod startup;
 mod visitor_header;
+mod visitor_list;
 mod visitor_profile;
 mod visitors;
 pub mod waiting;
@@ -35,6 +36,7 @@ pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
 pub(crate) use slow_requests::SlowRequests;
+pub(crate) use visitor_list::ProfileFinder;
 pub(crate) use visitors::VisitorHandler;
 
 use self::access::AccessRules;
@@ -43,6 +45,7 @@ use self::startup::{DeferredParts, Startup};
 use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
+use crate::insights::engine::Output;
 use crate::problem::{self, Problem};
 use crate::scope::Scope;
 use crate::site::catalog::files::CurrentFiles;
@@ -142,7 +145,8 @@ impl AdminService {
         if let Err(problem) = self.access.check(request, meta) {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
-        let is_loading = self.metrics.is_loading() && VisitorHandler::matches_path(request.path);
+        let needs_profiles = VisitorHandler::matches_path(request.path) || request.path == visitor_list::PATH;
+        let is_loading = self.metrics.is_loading() && needs_profiles;
         if self.startup.is_some() || is_loading {
             let sentence = match self.startup {
                 Some(_) => "The server is starting; /readyz shows the progress.",
@@ -185,7 +189,7 @@ impl AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/audiences, /insights/changes, /insights/publications, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/visitors, /insights/audiences, /insights/changes, /insights/publications, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
@@ -235,7 +239,13 @@ impl Service for AdminService {
             return Outcome::default();
         };
         let begin = out.len();
-        let outcome = insights::write_results(&mut self.handler, &request, &etag_input, results, out);
+        let outcome = if let Some(data) = &mut self.data
+            && let Ok([Output::Visitors(answer)]) = results.as_deref()
+        {
+            visitor_list::write(&mut self.handler, &request, answer, data.visitors.profiles(), out)
+        } else {
+            insights::write_results(&mut self.handler, &request, &etag_input, results, out)
+        };
         scope_header::insert(out, begin, self.scope_of(&request));
         security_headers::insert(out, begin);
         outcome

@@ -45,7 +45,8 @@ fn site_json(published_site: &PublishedSite) -> Json {
         "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
         "version": published_site.version().to_string(), "servedSince": time::to_text(published_site.served_since_ms),
         "versions": versions, "routes": site.routes.len(), "goals": goals_json(site),
-        "segments": segments_json(site),
+        "segments": segments_json(site), "properties": site.goals.properties.iter().map(|name| name.as_str()).collect::<Json>(),
+        "searchable": site.searchable.iter().map(|name| name.as_str()).collect::<Json>(),
     })
 }
 

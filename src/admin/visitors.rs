@@ -128,6 +128,11 @@ impl VisitorHandler {
         Self { cluster, ..self }
     }
 
+    /// Returns the reader of the profiles.
+    pub(super) fn profiles(&mut self) -> &mut ProfileReader {
+        &mut self.lookup
+    }
+
     /// Returns whether the path is one of the visitor endpoints.
     pub(super) fn matches_path(path: &str) -> bool {
         matches!(path, PATH | EXPORT_PATH | EXPLAIN_PATH)

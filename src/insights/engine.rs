@@ -4,13 +4,14 @@
 //! their names. Further questions wait on the thread that asks them. The thread `columns` builds the column files of
 //! sealed segments. It has the lowest priority, and no other thread waits for it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
@@ -19,16 +20,18 @@ use super::columns::installer::{ColumnInstaller, ColumnSource};
 use super::columns::key::VisitorKey;
 use super::columns::missing::MissingFiles;
 use super::columns::store::{ColumnStore, StoreError};
+use super::compare::AskedQuery;
+pub(crate) use super::engine_metrics::InsightsMetrics;
 use super::query::{Query, answer_cached};
 use super::questions::answer::{Answer, CountedLog};
 use super::questions::limits::{Limits, ScanError};
 use super::questions::question::QuestionError;
 use super::questions::sealed::{AnswerCache, LogColumns};
 use super::questions::site::SiteFacts;
+use super::visitor_list::{ListSource, SegmentFiles, VisitorFinder, answer_found, answer_visitors};
+use crate::acknowledgement::Ack;
 use crate::clock;
-use crate::config::Ack;
 use crate::log::Queue;
-use crate::metrics::LatencyHistogram;
 use crate::problem::ProblemKind;
 use crate::scope::Scope;
 use crate::site::catalog::catalog::CurrentCatalog;
@@ -36,8 +39,8 @@ use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
 use crate::threads;
 
-/// The maximum time of one question. The time begins when the thread takes the question, and includes the building of
-/// missing columns. A question that takes longer is refused.
+/// The maximum time of one range of a question. The time begins when the thread takes the question, or ends the range before it. It
+/// includes the building of missing columns. A question that takes longer is refused.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of attempts to answer a question. An attempt is repeated if an erasure changes the log meanwhile,
 /// or if columns cannot be read.
@@ -102,6 +105,8 @@ pub struct JobError {
 pub enum Output {
     /// The answer to a question.
     Answer(Arc<Answer>),
+    /// A list of visitors. No cache may store it.
+    Visitors(Arc<Answer>),
     /// A text that a client may keep. The ETag is computed from the text.
     ValidatedText(String),
     /// A text that no cache may store.
@@ -174,7 +179,7 @@ pub(crate) enum Work {
 /// A question about a site.
 #[derive(Debug)]
 pub(crate) struct SiteQuestion {
-    pub query: Query,
+    pub query: AskedQuery,
     pub site: SiteFacts,
     pub now_ms: i64,
     /// The part of all events that the log has.
@@ -227,31 +232,6 @@ impl InsightsClient {
     }
 }
 
-/// The metrics of Insights.
-#[derive(Debug, Default)]
-pub(crate) struct InsightsMetrics {
-    segments_behind: AtomicU64,
-    abandoned: AtomicU64,
-    query_latency: LatencyHistogram,
-}
-
-impl InsightsMetrics {
-    /// Returns the number of sealed segments that had no column file at the last search, less those built since then.
-    pub(crate) fn segments_behind(&self) -> u64 {
-        self.segments_behind.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of tasks, questions included, that were dropped because no client waited for them any more.
-    pub(crate) fn abandoned(&self) -> u64 {
-        self.abandoned.load(Ordering::Relaxed)
-    }
-
-    /// Returns the durations of questions and of other tasks, from the request to the reply.
-    pub(crate) fn query_latency(&self) -> &LatencyHistogram {
-        &self.query_latency
-    }
-}
-
 /// The parts of a server that Insights uses.
 pub(crate) struct Resources {
     pub disk: Arc<dyn Disk>,
@@ -266,6 +246,7 @@ pub(crate) struct Resources {
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
     pub replies: ReplySender,
+    pub finder: Box<dyn VisitorFinder>,
 }
 
 /// Starts the thread `insights`. If Insights is on, starts the thread `columns` too. Both threads end when the client
@@ -354,7 +335,9 @@ impl InsightsThread {
                     self.clear();
                     Err(panicked())
                 });
-                self.reply(&task, answer.map(|answer| Output::Answer(Arc::new(answer))));
+                let is_list = matches!(question.query.query, Query::Visitors(_));
+                let output = if is_list { Output::Visitors } else { Output::Answer };
+                self.reply(&task, answer.map(|answer| output(Arc::new(answer))));
             }
             Message::Built(source, result_tx) => {
                 // A send fails only when the server is stopping.
@@ -426,9 +409,11 @@ impl InsightsThread {
             Ack::Disk => metrics.durable_seq(),
             Ack::Written => metrics.last_seq(),
         };
+        let started_at = Cell::new(started_at);
         let is_over =
-            || abandonment.is_set() || clock::instant().duration_since(started_at) > QUESTION_TIMEOUT;
-        let SiteQuestion { query, site, now_ms, scope } = question;
+            || abandonment.is_set() || clock::instant().duration_since(started_at.get()) > QUESTION_TIMEOUT;
+        let SiteQuestion { query: asked, site, now_ms, scope } = question;
+        let query = &asked.query;
         let goals = self.goals.get();
         if query.needs_goals() && goals.of_site(&site.site) != Some(&site.goals) {
             return Err(AnswerError::Republished);
@@ -437,10 +422,29 @@ impl InsightsThread {
         let needed = query.needs_goals().then_some((&*site.site, &site.goals));
         self.store.refresh_with_goals(last_seq, needed, &is_over)?;
         let limits = Limits { memory_bytes: self.resources.memory_bytes, is_over: &is_over };
-        let Self { store, cache, .. } = self;
+        let Self { store, cache, resources, installer, .. } = self;
         let columns = LogColumns { sealed: &store.sealed(), tail: store.tail() };
         let log = CountedLog { last_seq: store.last_seq(), scope: *scope };
-        Ok(answer_cached(columns, cache, log, query, site, *now_ms, &limits)?)
+        asked.answer(|query| {
+            let answer = match query {
+                Query::Visitors(question) => {
+                    let Resources { disk, directory, finder, key, .. } = &mut *resources;
+                    let segments = SegmentFiles { disk, directory, damage: installer.known_damage() };
+                    let source = ListSource { columns, log, segments };
+                    match &question.search {
+                        None => answer_visitors(source, question, site, &limits)?,
+                        Some(search) => {
+                            let found = finder.find(&site.site, search, &is_over);
+                            let found = found.ok_or(AnswerError::TooExpensive)?;
+                            answer_found(source, question, &found, *key, site, &limits)?
+                        }
+                    }
+                }
+                query => answer_cached(columns, cache, log, query, site, *now_ms, &limits)?,
+            };
+            started_at.set(clock::instant());
+            Ok(answer)
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use super::questions::site::SiteFacts;
 use super::questions::unknown::{add_unknown, filter_values};
 use super::questions::visit_scan::Source;
 use super::segment_filters::expand_segments;
+use super::visitor_list::{VisitorsQuestion, list_visitors};
 use super::zones::{ZonesQuestion, count_zones, write_zones};
 use crate::clock;
 
@@ -28,6 +29,7 @@ pub enum Query {
     Zones(ZonesQuestion),
     Experiments(ExperimentsQuestion),
     Journey(JourneyQuestion),
+    Visitors(VisitorsQuestion),
 }
 
 /// The endpoint to which a question is sent.
@@ -43,13 +45,15 @@ pub(crate) enum Topic {
     /// The zones of a page.
     Zones,
     Journey(JourneySubject),
+    /// The list of visitors.
+    Visitors,
 }
 
 impl Topic {
     /// Returns whether a question of this topic has the filter with this name.
     pub(crate) fn takes_filter(self, filter_name: &str) -> bool {
         match self {
-            Self::Views(_) => true,
+            Self::Views(_) | Self::Visitors => true,
             Self::Experiment | Self::Holdout => !["event", "variant"].contains(&filter_name),
             Self::Experiments | Self::Zones => false,
             // Its page is the page itself.
@@ -68,15 +72,17 @@ impl Query {
             Self::Experiments(question) => &question.range,
             Self::Zones(question) => &question.range,
             Self::Journey(question) => question.range(),
+            Self::Visitors(question) => &question.selection.range,
         }
     }
 
-    /// Returns whether the question counts goals of the site. Then the columns must note them.
+    /// Returns whether the question needs goals or properties of the site. Then the columns must note them.
     pub(crate) fn needs_goals(&self) -> bool {
         match self {
             Self::Experiment(question) => question.needs_goals(),
-            Self::Views(question) => !question.goals.is_empty(),
+            Self::Views(question) => !question.goals.is_empty() || question.of.property().is_some(),
             Self::Journey(question) => question.needs_goals(),
+            Self::Visitors(question) => question.goal_number().is_some(),
             Self::Zones(_) | Self::Experiments(_) => false,
         }
     }
@@ -108,6 +114,9 @@ impl Query {
             Topic::Journey(subject) => {
                 JourneyQuestion::parse(subject, pairs, zone, now_ms, site).map(Self::Journey)
             }
+            Topic::Visitors => {
+                VisitorsQuestion::parse(pairs, zone, now_ms, &site.goals()).map(Self::Visitors)
+            }
             Topic::Experiments => {
                 let has_site_holdout = site.holdout().is_known();
                 ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments(), has_site_holdout)
@@ -118,7 +127,7 @@ impl Query {
 }
 
 /// Answers a question over the columns of all segments, in the order of their seqs. `log` has the last seq of
-/// the columns.
+/// the columns. A list of visitors has no IDs.
 ///
 /// # Errors
 /// Returns an error if a column file is damaged, or if the question takes too much time or memory.
@@ -168,8 +177,8 @@ fn answer_from(
     };
     let mut answer = match query {
         Query::Views(question) => {
-            let counted = ask(question, site, &mut source, now_ms, limits)?;
-            answer::write(question, site, &counted, make_answered_log(), now_ms)
+            let counted = ask(question, site, &mut source, limits)?;
+            answer::write(question, site, &counted, make_answered_log())
         }
         Query::Experiment(question) => {
             answer_experiment(&files, question, site, now_ms, &limits.for_rows(), &make_answered_log)?
@@ -182,12 +191,16 @@ fn answer_from(
             write_zones(question, site, &counts, make_answered_log())
         }
         Query::Journey(question) => answer_journey(question, site, &mut source, limits, &make_answered_log)?,
+        // The callers that have the segments of the log call `answer_visitors`.
+        Query::Visitors(question) => {
+            return Ok(list_visitors(source.files, log, None, question, site, limits)?.without_records());
+        }
     };
     let values = match query {
         Query::Views(question) => filter_values(&question.filters),
         Query::Experiment(question) => question.named_values(),
         Query::Journey(question) => question.named_values(),
-        Query::Experiments(_) | Query::Zones(_) => Vec::new(),
+        Query::Experiments(_) | Query::Zones(_) | Query::Visitors(_) => Vec::new(),
     };
     add_unknown(&mut answer, &files, values, limits)?;
     Ok(answer)

@@ -20,6 +20,11 @@ mod journey_limits;
 mod journeys;
 mod paths;
 mod retention;
+// Answers that are compared with another range.
+mod compared;
+// The list of visitors, and the search for a visitor.
+mod visitor_list;
+mod visitor_list_served;
 // Counts over sealed segments that are kept for the next answer, against a naive count.
 mod kept;
 // Hours, days, weeks and months in time zones.
@@ -31,6 +36,8 @@ mod experiments;
 mod experiment_oracle;
 // Goals of a site: conversions, their credit and amounts, and columns that lack them.
 mod goals;
+// Breakdowns by properties of events.
+mod properties;
 // The tests of properties that goals have.
 mod property_tests;
 // Experiments: phases, weights, the split among the arms, and published metrics.

@@ -1,13 +1,15 @@
 // The lists of values with bars. A page without one does not load this module.
 import { html } from './vendor/preact-htm.js';
 import { count } from './core.js';
+import { Change } from './parts.js';
 
-// A list of values with bars. A row is { value, numbers, text, note, isPressed }. With `onPick` a row is a button.
-export function Bars({ label, unit, columns, rows, onPick }) {
+// A list of values with bars. A row is { value, numbers, pair, text, note, isPressed }. With `onPick` a row is a button. With
+// `isCompared` each row has the change between the numbers of its `pair`.
+export function Bars({ label, unit, columns, rows, isCompared, onPick }) {
   const most = Math.max(1, ...rows.map((row) => row.numbers[0]));
   return html`
     <table class="bars" aria-label=${label}>
-      <thead><tr><th scope="col">${unit}</th>${columns.map((name) => html`<th scope="col" class="number">${name}</th>`)}</tr></thead>
+      <thead><tr><th scope="col">${unit}</th>${columns.map((name) => html`<th scope="col" class="number">${name}</th>`)}${isCompared && html`<th scope="col" class="number">Change</th>`}</tr></thead>
       <tbody>
         ${rows.map(
           (row) => html`
@@ -17,6 +19,7 @@ export function Bars({ label, unit, columns, rows, onPick }) {
               <${BarLabel} row=${row} onPick=${row.isFixed ? undefined : onPick} />
             </th>
             ${row.numbers.map((number) => html`<td class="number">${count(number)}</td>`)}
+            ${isCompared && html`<td class="number">${row.pair ? html`<${Change} ...${row.pair} />` : '–'}</td>`}
           </tr>
         `,
         )}

@@ -6,6 +6,7 @@ import {
   Problem,
   change,
   hasToken,
+  isoDate,
   onTokenNeeded,
   pageUrl,
   readState,
@@ -33,7 +34,8 @@ const PAGES = {
   experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
   experiment: { title: 'Experiments', load: () => import('./experiment.js'), component: 'Experiment', isOfOneLog: true, isLinked: false },
   audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },
-  visitors: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors' },
+  visitors: { title: 'Visitors', load: () => import('./people.js'), component: 'People', ...isOfRange },
+  visitor: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors', isLinked: false },
   publishing: { title: 'Publishing', load: () => import('./operations.js'), component: 'Publishing', needsNoSite: true },
   health: { title: 'Health', load: () => import('./operations.js'), component: 'Health', needsNoSite: true },
 };
@@ -60,24 +62,52 @@ function rangeOf(query, timeZone) {
   return { from: shiftDate(to, -daysOf(query)), to };
 }
 
-// A date field is closed at both ends for a person, and `to` is not part of the range of the API.
-function RangePicker({ query, range }) {
+// Two date fields. They are closed at both ends for a person, and `to` is not part of the range of the API. A time shows its day.
+function Dates({ names, from, to, timeZone, onChange }) {
+  const isTime = (text) => text?.includes('T') && !Number.isNaN(Date.parse(text));
+  const first = isTime(from) ? isoDate(from, timeZone) : from;
+  const last = isTime(to) ? isoDate(Date.parse(to) - 1, timeZone) : shiftDate(to, -1);
+  const set = (of) => (event) => event.currentTarget.value && onChange(...of(event.currentTarget.value));
+  const field = (name, value, of) =>
+    html`<label class="field"><span class="hidden">${name}</span><input type="date" value=${value} onChange=${set(of)} /></label>`;
+  return html`
+    ${field(names[0], first, (value) => [value, to])}
+    ${field(names[1], last, (value) => [from, shiftDate(value, 1)])}
+  `;
+}
+
+function RangePicker({ query, range, timeZone }) {
   const isOpen = query.has('from') || query.has('to');
   const days = daysOf(query);
   const ranges = RANGES.some(([key]) => key === days) ? RANGES : [...RANGES, [days, `Last ${days} days`]];
   const pick = (days) =>
     change(days === 'dates' ? { ...range, days: null } : { from: null, to: null, days: days === DEFAULT_DAYS ? null : days });
-  const set = (name, days) => (event) =>
-    event.currentTarget.value && change({ ...range, [name]: shiftDate(event.currentTarget.value, days) });
   return html`
     <${Select} label="Range" value=${isOpen ? 'dates' : days} options=${ranges} onChange=${pick} />
-    ${
-      isOpen &&
-      html`
-      <label class="field"><span class="hidden">First day</span><input type="date" value=${range.from?.slice(0, 10)} onChange=${set('from', 0)} /></label>
-      <label class="field"><span class="hidden">Last day</span><input type="date" value=${shiftDate(range.to?.slice(0, 10), -1)} onChange=${set('to', 1)} /></label>
-    `
-    }
+    ${isOpen && html`<${Dates} names=${['First day', 'Last day']} ...${range} timeZone=${timeZone} onChange=${(from, to) => change({ from, to })} />`}
+  `;
+}
+
+const COMPARISONS = [
+  ['none', 'Compare with nothing'],
+  ['previous', 'With the period before'],
+  ['dates', 'With dates …'],
+];
+
+// Returns as many days directly before the range, for a person to change. A range without dates in the URL is compared as the API does.
+function daysBefore({ from, to }) {
+  const days = Math.ceil((Date.parse(to) - Date.parse(from)) / 86_400_000);
+  return days > 0 ? `${shiftDate(from, -days)}..${from.slice(0, 10)}` : 'previous';
+}
+
+// The API compares the overview with the period before, and the other pages with nothing.
+function ComparePicker({ page, query, range, timeZone }) {
+  const value = query.get('compare') ?? (page === 'overview' ? 'previous' : 'none');
+  const [from, to] = value.split('..');
+  const set = (from, to) => change({ compare: `${from}..${to}` });
+  return html`
+    <${Select} label="Compare with" value=${to ? 'dates' : value} options=${COMPARISONS} onChange=${(key) => change({ compare: key === 'dates' ? daysBefore(range) : key })} />
+    ${to && html`<${Dates} names=${['First day compared', 'Last day compared']} ...${{ from, to, timeZone }} onChange=${set} />`}
   `;
 }
 
@@ -117,7 +147,7 @@ function Header({ page, query, sites, site, range }) {
         ${site?.version && html`<span class="dim small version">version ${site.version}</span>`}
         <span class="spring"></span>
         ${hasFilters && site && (site.segments.length > 0 || query.has('segment')) && html`<${SegmentPicker} query=${query} segments=${site.segments} />`}
-        ${hasRange && site && html`<${RangePicker} query=${query} range=${range} />`}
+        ${hasRange && site && html`<${RangePicker} query=${query} range=${range} timeZone=${site.timeZone} /><${ComparePicker} ...${{ page, query, range }} timeZone=${site.timeZone} />`}
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>
       <nav aria-label="Pages">
@@ -158,9 +188,10 @@ function TokenForm({ reason, onSignedIn }) {
 
 const ABSENT = /^No admin token is configured/;
 
-// Returns the key of the page that a state shows. The list of experiments and one experiment have the same name in the URL.
+// Returns the key of the page that a state shows. A list and one of its experiments or visitors have the same name in the URL.
 function keyOf({ page, query }) {
   if (page === 'experiments' && query.has('key')) return 'experiment';
+  if (page === 'visitors' && (query.has('anonId') || query.has('userId'))) return 'visitor';
   return Object.hasOwn(PAGES, page) ? page : 'overview';
 }
 

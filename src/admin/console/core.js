@@ -7,7 +7,7 @@ import { useEffect, useLayoutEffect, useState } from './vendor/preact-htm.js';
 export const FILTERS = ['segment', 'page', 'source', 'campaign', 'country', 'device', 'language', 'event', 'variant'];
 
 // Parameters that stay when the page changes.
-const SHARED = ['site', 'days', 'from', 'to', 'by', 'bots', ...FILTERS];
+const SHARED = ['site', 'days', 'from', 'to', 'compare', 'by', 'bots', ...FILTERS];
 
 function parse(fragment) {
   const [page, query] = fragment.replace(/^#/, '').split(/\?(.*)/s);

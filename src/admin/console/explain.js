@@ -1,7 +1,8 @@
 // Resolves a route as one visitor, and shows the decision zone by zone and the page as an outline. Explains pages of the past.
 import { html, useState } from './vendor/preact-htm.js';
 import { capital, change, dateTime, url, useAnswer } from './core.js';
-import { Answer, Card, Details, Field, Json, Notice, Pill, Scroll, Select, Stranger } from './parts.js';
+import { caseFile } from './case.js';
+import { Answer, Card, Code, Details, Field, Json, Notice, Pill, Scroll, Select, Stranger } from './parts.js';
 
 // The browser of the operator is not the one of the visitor, so a request names a user agent, unless one is recorded.
 const AGENTS = {
@@ -75,8 +76,20 @@ function Explanation({ site, visitor, query, recorded }) {
     url: query.get('url') ?? query.get('route'),
   };
   const answer = useAnswer(url('v1/resolve', { site: site.site, route: query.get('route'), ...context, explain: '1' }, visitor));
-  return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Decisions} data=${data} />`}<//></div>`;
+  return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`
+    <${Decisions} data=${data} />
+    ${data.type !== 'redirect' && data.decisions.length > 0 && html`<${TestCase} data=${data} page=${context.url} />`}
+  `}<//></div>`;
 }
+
+// The decision as a file of the directory `tests` of the site.
+const TestCase = ({ data, page }) => html`
+  <${Details} summary="Copy as test">${() => html`
+    <p class="dim small">A file for the directory tests of the site, for parallax test. It has the IDs and the traits of this visitor. Of each event and page it has
+      the number, the first time and the last time.</p>
+    <${Code} label="The test" text=${JSON.stringify(caseFile(data, page, AGENTS), null, 2)} />
+  `}<//>
+`;
 
 // The page of a record, as the server decided it then.
 export function Past({ site, visitor, seq }) {

@@ -1,9 +1,10 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html } from './vendor/preact-htm.js';
-import { POLL_MS, change, count, counted, daysBetween, download, percent, relativeChange, toggleFilter, url, useAnswer, valueInWords } from './core.js';
+import { Against, changeInWords, pairOf, withChange } from './compare.js';
+import { POLL_MS, change, count, counted, download, percent, toggleFilter, url, useAnswer, valueInWords } from './core.js';
 import { GOALS_ASKED_MAX, chosenGoal, isOneCurrency } from './goals.js';
 import { TOPS, TOP_ROWS, Top, itemInWords, questionOf } from './lists.js';
-import { Answer, Card, Change, Footer, Select, Tile } from './parts.js';
+import { Answer, Card, Footer, Select, Tile } from './parts.js';
 import { PublishedChart } from './publications.js';
 
 const HOUR_MS = 3_600_000;
@@ -22,10 +23,11 @@ function bucketOf(query, range) {
   return hours <= 24 * 100 ? 'day' : 'week';
 }
 
-// One request asks for all numbers of the range without goals. Further ones ask for the goals, so that the page has numbers while
+// Without a choice, the overview is compared with the period before. One request asks for all numbers of the range without goals. Further ones ask for the goals, so that the page has numbers while
 // the server prepares its log for new goals.
 export function Overview({ site, query, range }) {
-  const question = questionOf(site, query, range);
+  const chosen = questionOf(site, query, range);
+  const question = { ...chosen, compare: chosen.compare ?? 'previous' };
   const by = bucketOf(query, range);
   const address = url('insights/overview', { ...question, by, of: TOPS.map(({ of }) => of), limit: TOP_ROWS });
   const answer = useAnswer(address);
@@ -59,26 +61,34 @@ function pastOf(series) {
   return Object.fromEntries(Object.entries(series).map(([name, values]) => [name, values.slice(0, past)]));
 }
 
+const LINES = [
+  ['visitors', 'Visitors'],
+  ['views', 'Page views'],
+];
+
+// Returns the lines of the chart. The first bucket of a compared line is drawn at the first one of the range.
+function linesOf({ compared }, series) {
+  const lines = LINES.map(([key, name]) => ({ name, values: series[key] }));
+  const before = LINES.map(([key, name], like) => ({ name: `${name}, compared`, values: series.t.map((_, at) => compared?.series[key][at] ?? null), like }));
+  return compared ? [...lines, ...before] : lines;
+}
+
 function Totals({ data, site, by, csv }) {
-  const { totals, comparison } = data;
+  const { totals } = data;
   const series = pastOf(data.series);
   const isRunning = Date.parse(data.to) > Date.now();
-  const lines = [
-    { name: 'Visitors', values: series.visitors },
-    { name: 'Page views', values: series.views },
-  ];
+  const lines = linesOf(data, series);
   const shareOf = (key) =>
     key === 'personalized' && totals.visitors > 0 ? `${percent(totals.personalized / totals.visitors)} of visitors` : undefined;
   return html`
     <div class="tiles">
       ${TILES.map(
         ([key, label]) => html`
-        <${Tile} key=${key} label=${label} value=${totals[key]} note=${shareOf(key)}
-          change=${comparison && { now: comparison.totals[key], before: comparison.before.totals[key] }} />
+        <${Tile} key=${key} label=${label} value=${totals[key]} note=${shareOf(key)} change=${pairOf(data, ({ totals }) => totals[key])} />
       `,
       )}
     </div>
-    ${comparison && html`<p class="dim small lead">The changes are against ${daysBetween(comparison.before.from, Date.parse(comparison.before.to) - 1, site.timeZone)}.</p>`}
+    <${Against} data=${data} timeZone=${site.timeZone} />
     <${Card} title="Visitors and page views" wide
       actions=${html`<${Select} label="Time step" value=${by} options=${STEPS} onChange=${(step) => change({ by: step })} />`}>
       <${PublishedChart} key=${by} compares ...${{ site, from: data.from, to: data.to, by, isRunning }} isFilled label="Visitors and page views" t=${series.t} series=${lines} timeZone=${site.timeZone} />
@@ -87,23 +97,16 @@ function Totals({ data, site, by, csv }) {
   `;
 }
 
-// Compares a number with that of the period before, such as "3.0 % more than in the period before".
-export function comparedInWords(now, before) {
-  if (!before) return now ? 'none in the period before' : 'as in the period before';
-  const { text, direction } = relativeChange(now, before);
-  if (direction === 0) return 'as many as in the period before';
-  return `${text.slice(1)} ${direction > 0 ? 'more' : 'fewer'} than in the period before`;
-}
-
-function Sentence({ data: { totals, comparison }, site, question }) {
+function Sentence({ data, site, question }) {
   const goal = chosenGoal(site, new URLSearchParams());
-  const compared = comparison && `, ${comparedInWords(comparison.totals.visitors, comparison.before.totals.visitors)}`;
-  return html`${counted(totals.visitors, 'visitor')}${compared}.${goal && totals.visitors > 0 && html` <${BestSource} question=${question} goal=${goal} />`}`;
+  const { visitors } = data.totals;
+  const compared = changeInWords(data, ({ totals }) => totals.visitors);
+  return html`${counted(visitors, 'visitor')}${compared}.${goal && visitors > 0 && html` <${BestSource} question=${question} goal=${goal} />`}`;
 }
 
 // Names the source with the most converted visitors, and its share of the conversions.
 function BestSource({ question, goal }) {
-  const { data, error } = useAnswer(url('insights/top', { ...question, of: 'source', goal, limit: 1 }));
+  const { data, error } = useAnswer(url('insights/top', { ...question, compare: null, of: 'source', goal, limit: 1 }));
   if (!data || error) return null;
   const [all] = data.total.goals;
   const name = html`“<bdi>${data.goals[0].name}</bdi>”`;
@@ -132,32 +135,30 @@ function Goals({ site, question }) {
   `;
 }
 
-function GoalTile({ goal, data: { totals, comparison }, at }) {
-  const reached = totals.goals[at];
-  const now = comparison?.totals.goals[at];
-  const before = comparison?.before.totals.goals[at];
-  const changeOf = (name) =>
-    comparison && now[name] !== null && before[name] !== null && html`<${Change} now=${now[name]} before=${before[name]} />`;
+function GoalTile({ goal, data, at }) {
+  const reached = data.totals.goals[at];
+  const pair = (name) => pairOf(data, ({ totals }) => totals.goals[at][name]);
+  const sums = pairOf(data, ({ totals }) => totals.goals[at]);
   const facts = [
-    ['Converted visitors', count(reached.converted), changeOf('converted')],
-    ['Rate', percent(reached.rate), changeOf('rate')],
+    ['Converted visitors', withChange(count(reached.converted), pair('converted'))],
+    ['Rate', withChange(percent(reached.rate), pair('rate'), percent)],
     ...(goal.value === null
       ? []
-      : [['Value', valueInWords(goal, reached), comparison && isOneCurrency(now, before) && changeOf('amount')]]),
+      : [['Value', withChange(valueInWords(goal, reached), sums && isOneCurrency(sums.now, sums.before) ? pair('amount') : undefined)]]),
   ];
   return html`
     <div class="tile">
       <div class="tile-label"><bdi>${goal.name}</bdi></div>
       <div class="tile-value">${count(reached.conversions)}</div>
-      ${changeOf('conversions')}
-      <dl class="facts">${facts.map(([name, text, trend]) => html`<dt>${name}</dt><dd>${text}${trend}</dd>`)}</dl>
+      ${withChange('', pair('conversions'))}
+      <dl class="facts">${facts.map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>
       ${reached.ignoredAmounts > 0 && html`<div class="dim small">${counted(reached.ignoredAmounts, 'conversion')} without an amount</div>`}
     </div>
   `;
 }
 
 function Live({ question }) {
-  const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: POLL_MS });
+  const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, compare: null, limit: 3 }), { every: POLL_MS });
   const live = answer.data;
   const words = answer.error?.message;
   if (!live) return html`<div class="live dim">${words ? html`<span class="dot" aria-hidden="true"></span> ${words}` : 'Loading …'}</div>`;

@@ -1,6 +1,7 @@
 // Pages: which are seen, where visits begin and end, and which variants of its zones a page showed.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
 import { Bars } from './bars.js';
+import { Against, numberIn, pairOf, withChange } from './compare.js';
 import { FILTERS, change, count, download, pageUrl, percent, url, useAnswer } from './core.js';
 import { BOUNDS, MOST_ROWS, TOPS, Top, questionOf } from './lists.js';
 import { Answer, Card, Code, Details, Empty, Footer, Notice, Pill, Scroll, Stranger, Table } from './parts.js';
@@ -39,26 +40,33 @@ function PageList({ question, pick, ...list }) {
 const pressed = (query, path) => ({ getAll: (name) => (name === 'path' ? [path] : query.getAll(name)) });
 
 function PageZones({ site, path, range, query }) {
-  const address = url('insights/zones', { site: site.site, page: path, ...range, bots: query.get('bots') });
+  const address = url('insights/zones', { site: site.site, page: path, ...range, compare: query.get('compare'), bots: query.get('bots') });
   const answer = useAnswer(address);
   return html`
     <${Answer} of=${answer}>
       ${(data) => html`
         ${data.zones.length === 0 && html`<${Empty}>This page has no zone with variants.<//>`}
-        <div class="cards two">${data.zones.map((zone) => html`<${Zone} key=${zone.zone} zone=${zone} />`)}</div>
+        <${Against} data=${data} timeZone=${site.timeZone} />
+        <div class="cards two">${data.zones.map((zone) => html`<${Zone} key=${zone.zone} zone=${zone} data=${data} />`)}</div>
         <${Footer} data=${data} csv=${() => download(address, 'zones.csv', 'text/csv')} />
       `}
     <//>
   `;
 }
 
-function Zone({ zone: { zone, nested, rules, comparable, variants } }) {
-  const known = variants.filter(({ visitors }) => visitors !== null);
-  const all = known.reduce((total, { visitors }) => total + visitors, 0);
+// Returns a number of a variant in one range of the answer. Variants that only events name can be beyond the end of a list.
+const inVariant = (zone, key, of) => ({ zones, more }) =>
+  numberIn(zones, more, (one) => one.zone === zone, ({ variants, more }) => numberIn(variants, more, (one) => one.key === key, of));
+
+const visitorsOf = (variants) => variants.reduce((total, { visitors }) => total + (visitors ?? 0), 0);
+
+function Zone({ data, zone: { zone, nested, rules, comparable, variants } }) {
+  const all = visitorsOf(variants);
+  const change = (key, text, of) => withChange(text, pairOf(data, inVariant(zone, key, of)));
   const columns = [
     { name: 'Variant', isHead: true, of: ({ key }) => html`<${Stranger} text=${key} />` },
-    { name: 'Visitors', isNumber: true, of: ({ visitors }) => count(visitors) },
-    { name: 'Views', isNumber: true, of: ({ views }) => count(views) },
+    { name: 'Visitors', isNumber: true, of: ({ key, visitors }) => change(key, count(visitors), (one) => one.visitors) },
+    { name: 'Views', isNumber: true, of: ({ key, views }) => change(key, count(views), (one) => one.views) },
     { name: 'Share', isNumber: true, of: ({ visitors }) => percent(all > 0 && visitors !== null ? visitors / all : null) },
   ];
   return html`
@@ -66,7 +74,7 @@ function Zone({ zone: { zone, nested, rules, comparable, variants } }) {
       actions=${html`<${Pill} tone=${comparable ? 'good' : 'neutral'}>${comparable ? 'an experiment' : 'not comparable'}<//>`}>
       ${nested && html`<p class="dim small">This zone is part of a variant. An event does not say whether its default was shown.</p>`}
       <${Scroll} label=${`Variants of ${zone}`}><${Table} label=${`Variants of ${zone}`} columns=${columns} rows=${variants} keyOf=${({ key }) => key} /><//>
-      <${Details} summary="What visitors did afterwards">${() => variants.map((variant) => html`<${Followed} key=${variant.key} variant=${variant} />`)}<//>
+      <${Details} summary="What visitors did afterwards">${() => variants.map((variant) => html`<${Followed} key=${variant.key} ...${{ data, zone, variant }} />`)}<//>
       ${!comparable && html`<${Experiment} zone=${zone} rules=${rules} variants=${variants} />`}
       ${keysOf(rules).map((key) => html`<p key=${key} class="small gap-top"><a href=${pageUrl('experiments', { key })}>Result of the experiment <bdi>${key}</bdi></a></p>`)}
     <//>
@@ -77,11 +85,13 @@ function Zone({ zone: { zone, nested, rules, comparable, variants } }) {
 const keysOf = (rules) => [...new Set((rules ?? []).flatMap(({ experiment }) => experiment?.key ?? []))];
 
 // The default of a nested zone has no numbers.
-function Followed({ variant: { key, followed, more } }) {
-  const rows = (followed ?? []).map(({ event, visitors }) => ({ value: event, numbers: [visitors] }));
+function Followed({ data, zone, variant: { key, followed, more } }) {
+  const ofEvent = (event) => ({ followed, more }) => numberIn(followed, more, (one) => one.event === event, ({ visitors }) => visitors);
+  const pair = (event) => pairOf(data, inVariant(zone, key, ofEvent(event)));
+  const rows = (followed ?? []).map(({ event, visitors }) => ({ value: event, numbers: [visitors], pair: pair(event) }));
   return html`
     <h3 class="gap-top">After <bdi>${key}</bdi></h3>
-    ${rows.length > 0 && html`<${Bars} label=${`Events after ${key}`} unit="Event" columns=${['Visitors']} rows=${rows} />`}
+    ${rows.length > 0 && html`<${Bars} label=${`Events after ${key}`} unit="Event" columns=${['Visitors']} rows=${rows} isCompared=${!!data.compared} />`}
     ${rows.length === 0 && html`<p class="dim small">${followed ? 'No event.' : 'Not known.'}</p>`}
     ${more > 0 && html`<p class="dim small more">and ${count(more)} more events</p>`}
   `;

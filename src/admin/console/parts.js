@@ -51,11 +51,12 @@ export const Tile = ({ label, value, note, change }) => html`
 
 const ARROWS = { 1: '▲', 0: '', '-1': '▼' };
 
-export function Change({ now, before }) {
+// `words` writes the numbers. If `now` is of a part of the range, it is written too. A plain change has no colour, because more of the number is not better.
+export function Change({ now, before, isPart, isPlain, words = count }) {
   const { text, direction } = relativeChange(now, before);
-  const tone = direction > 0 ? 'up' : direction < 0 ? 'down' : 'dim';
-  return html`<div class=${`small ${tone}`} title=${`${count(before)} before`}>
-    <span aria-hidden="true">${ARROWS[direction]} </span>${text}
+  const tone = isPlain ? 'dim' : direction > 0 ? 'up' : direction < 0 ? 'down' : 'dim';
+  return html`<div class="small change">
+    <span class=${tone}><span aria-hidden="true">${ARROWS[direction]} </span>${text}</span>${!!before && html` <span class="dim">from ${words(before)}${isPart && ` to ${words(now)}`}</span>`}
   </div>`;
 }
 
@@ -157,6 +158,8 @@ const HEIGHT_PX = 240;
 const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const color = (at) => token(`--series-${(at % 6) + 1}`);
 const DASHES = [[], [], [6, 3], [2, 3], [8, 3, 2, 3], [1, 2]];
+const COMPARED_DASH = [3, 3];
+const dashOf = (at, like) => (like === undefined ? DASHES[at % DASHES.length] : COMPARED_DASH);
 
 // The last bucket of a running day is not complete, and its line would look like a drop. It is drawn as dots.
 function splitRunning(values, isRunning) {
@@ -166,15 +169,15 @@ function splitRunning(values, isRunning) {
 }
 
 function lines({ series, isRunning, isFilled }) {
-  return series.flatMap(({ name, values }, at) =>
+  return series.flatMap(({ name, values, like }, at) =>
     splitRunning(values, isRunning).map((part, isLast) => ({
       values: part,
       options: {
         label: name,
-        stroke: color(at),
+        stroke: color(like ?? at),
         width: 2,
         fill: at === 0 && isFilled && !isLast ? token('--fill-1') : undefined,
-        dash: isLast ? [2, 4] : DASHES[at % DASHES.length],
+        dash: isLast ? [2, 4] : dashOf(at, like),
         points: { show: values.length < 3 },
       },
     })),
@@ -282,7 +285,7 @@ function usePlot(box, props, setCursor) {
   }, [props.marks.map(({ t }) => t).join()]);
 }
 
-// `series` is a list of { name, values }. `marks` is a list of { t, label, isQuiet, pick }, newest first: instants with a line. A range in
+// `series` is a list of { name, values, like }. A compared series has the colour of the one with the index `like`. `marks` is a list of { t, label, isQuiet, pick }, newest first: instants with a line. A range in
 // the future has no times.
 export const Chart = (props) =>
   props.t.length > 0 ? html`<${Plot} ...${props} />` : html`<${Empty}>None in this range.<//>`;
@@ -300,7 +303,7 @@ function Plot(props) {
   ];
   return html`
     <div class="legend">
-      ${series.map((one, index) => html`<span><${Swatch} at=${index} /><bdi>${one.name}</bdi> <b>${count(one.values[shown])}</b></span>`)}
+      ${series.map((one, index) => html`<span><${Swatch} at=${index} like=${one.like} /><bdi>${one.name}</bdi> <b>${count(one.values[shown])}</b></span>`)}
       <span class="dim">${name(shown)}</span>
     </div>
     <div class="plot" ref=${box} aria-hidden="true"></div>
@@ -310,8 +313,8 @@ function Plot(props) {
   `;
 }
 
-const Swatch = ({ at }) => html`
-  <svg class=${`swatch series-${(at % 6) + 1}`} viewBox="0 0 18 8" aria-hidden="true">
-    <line x1="0" x2="18" y1="4" y2="4" stroke-width="2.5" stroke-dasharray=${DASHES[at % DASHES.length].join(' ')} />
+const Swatch = ({ at, like }) => html`
+  <svg class=${`swatch series-${((like ?? at) % 6) + 1}`} viewBox="0 0 18 8" aria-hidden="true">
+    <line x1="0" x2="18" y1="4" y2="4" stroke-width="2.5" stroke-dasharray=${dashOf(at, like).join(' ')} />
   </svg>
 `;

@@ -1,5 +1,6 @@
 // Retention: the visitors that return in the days or weeks after their first event.
 import { html } from './vendor/preact-htm.js';
+import { Against, changeInWords, pairOf, shareInWords, withChange } from './compare.js';
 import { change, count, counted, day, download, percent, url, useAnswer } from './core.js';
 import { questionOf } from './lists.js';
 import { Answer, Card, Empty, Footer, Scroll, Select } from './parts.js';
@@ -35,6 +36,7 @@ export function Retention({ site, query, range }) {
     <${Card} title="New visitors who returned" wide>
       <${Answer} of=${answer}>
         ${(data) => html`
+          <${Against} data=${data} timeZone=${site.timeZone} />
           ${data.cohorts.every(({ visitors }) => visitors === 0) ? html`<${Empty}>No new visitors in this range.<//>` : html`<${HeatMap} data=${data} timeZone=${site.timeZone} />`}
           <${Footer} data=${data} csv=${() => download(address, `retention-${site.site}.csv`, 'text/csv')} />
         `}
@@ -60,12 +62,17 @@ function StepSelect({ name, label, groups, site, value }) {
 }
 
 // Names the share of the first period after the first one that is over.
-function Sentence({ data: { curve, cohorts, by } }) {
-  const visitors = cohorts.reduce((total, cohort) => total + cohort.visitors, 0);
-  const next = curve.find(({ period }) => period === 1);
+const newVisitors = ({ cohorts }) => cohorts.reduce((total, { visitors }) => total + visitors, 0);
+const pointOf = ({ curve }, period) => curve.find((one) => one.period === period);
+
+function Sentence({ data }) {
+  const { by } = data;
+  const visitors = newVisitors(data);
+  const next = pointOf(data, 1);
+  const begin = `${counted(visitors, 'new visitor')}${changeInWords(data, newVisitors)}.`;
   if (visitors === 0) return 'No new visitors in this range.';
-  if (!next) return `${counted(visitors, 'new visitor')}. No ${by} after their first one is over.`;
-  return `${counted(visitors, 'new visitor')}. ${percent(next.share)} returned in the ${by} after their first one.`;
+  if (!next) return `${begin} No ${by} after their first one is over.`;
+  return `${begin} Of the ${count(next.visitors)} whose ${by} after their first one is over, ${percent(next.share)} returned in it${shareInWords(data, (one) => pointOf(one, 1)?.share, percent)}.`;
 }
 
 const heat = (share) => `heat-${Math.min(HEATS - 1, Math.floor((share / HOTTEST) * HEATS))}`;
@@ -83,13 +90,15 @@ function HeatMap({ data, timeZone }) {
     return html`<td class=${heat(returned / visitors)}><div>${percent(returned / visitors, 0)}${isOpen && html`<span aria-hidden="true"> *</span><span class="hidden"> so far</span>`}</div><div class="small">${count(returned)}</div></td>`;
   };
   const cells = (of) => names.map((_, period) => of(period));
-  const all = (period) => data.curve.find((one) => one.period === period);
+  const all = (period) => pointOf(data, period);
+  const { compared } = data;
   return html`
     <${Scroll} label="New visitors who returned, table">
       <table class="heat" aria-label="New visitors who returned">
         <thead><tr><th scope="col">First ${by}</th><th scope="col" class="number">New visitors</th>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>
-          <tr><th scope="row"><b>All</b></th><td class="number">${count(data.cohorts.reduce((total, { visitors }) => total + visitors, 0))}</td>${cells((period) => cell(all(period)?.visitors ?? 0, all(period)?.returned))}</tr>
+          <tr><th scope="row"><b>All</b></th><td class="number">${withChange(count(newVisitors(data)), pairOf(data, newVisitors))}</td>${cells((period) => cell(all(period)?.visitors ?? 0, all(period)?.returned))}</tr>
+          ${compared && html`<tr><th scope="row"><b>All, compared</b></th><td class="number">${count(newVisitors(compared))}</td>${cells((period) => cell(pointOf(compared, period)?.visitors ?? 0, pointOf(compared, period)?.returned))}</tr>`}
           ${data.cohorts.map(
             ({ t, visitors, returned }, cohort) => html`
             <tr key=${t}><th scope="row">${day(t * 1000, timeZone)}</th><td class="number">${count(visitors)}</td>${cells((period) => cell(visitors, returned[period], isRunning(cohort, period)))}</tr>

@@ -1,20 +1,13 @@
 // Sources: the channels, sources, campaigns, countries and devices of visitors, and the conversions of a goal that are credited to them.
 import { html } from './vendor/preact-htm.js';
-import { change, count, counted, daysBetween, download, percent, toggleFilter, url, useAnswer, valueInWords } from './core.js';
-import { GoalSelect, NoGoals, chosenGoal } from './goals.js';
-import { MOST_LINES, TOPS, itemInWords, questionOf } from './lists.js';
-import { Answer, Card, Change, Empty, Footer, Scroll, Select, Table } from './parts.js';
+import { Against, changeInWords, mostLines, pairOf, withChange } from './compare.js';
+import { change, count, counted, download, percent, toggleFilter, url, useAnswer, valueInWords } from './core.js';
+import { GoalSelect, NoGoals, chosenGoal, isOneCurrency } from './goals.js';
+import { TOPS, itemInWords, questionOf } from './lists.js';
+import { Answer, Card, Empty, Footer, Scroll, Select, Table } from './parts.js';
 
 // Rows of a table.
 const ROWS = 20;
-// Rows of the period before, in which the rows of a table are looked up.
-const ROWS_BEFORE = 1000;
-
-const COMPARISONS = [
-  ['', 'Nothing'],
-  ['before', 'The period before'],
-];
-
 const TABLES = [
   { of: 'channel', title: 'Channels', unit: 'Channel' },
   ...['source', 'campaign', 'country', 'device'].map((name) => TOPS.find(({ of }) => of === name)),
@@ -25,42 +18,34 @@ export function Sources({ site, query, range }) {
   const goal = chosenGoal(site, query);
   const question = { ...questionOf(site, query, range), goal };
   const answers = TABLES.map(({ of }) => useAnswer(url('insights/top', { ...question, of, limit: ROWS })));
-  const [period, rowsBefore] = useBefore(question, query.get('compare') === 'before');
+  const property = site.properties.includes(query.get('property')) ? query.get('property') : site.properties[0];
+  const ofProperty = { of: `property:${property}`, title: 'Properties', unit: property };
+  const byProperty = useAnswer(property === undefined ? null : url('insights/top', { ...question, of: ofProperty.of, limit: ROWS }));
   const { data, error } = answers[SOURCES];
   return html`
     ${data && !error && html`<p class="sentence"><${Sentence} data=${data} /></p>`}
     ${!goal && html`<${NoGoals} />`}
     <div class="row bottom">
       ${goal && html`<${GoalSelect} site=${site} goal=${goal} onChange=${(key) => change({ goal: key })} />`}
-      <${Select} label="Compare with" isHidden=${false} value=${query.get('compare') ?? ''} options=${COMPARISONS} onChange=${(value) => change({ compare: value || null })} />
-      ${period && html`<p class="dim small">The changes are against ${daysBetween(period.from, Date.parse(period.to) - 1, site.timeZone)}.</p>`}
+      ${data && !error && html`<${Against} data=${data} timeZone=${site.timeZone} />`}
     </div>
-    ${TABLES.map((table, at) => html`<${Origins} key=${table.of} ...${table} ...${{ site, question, query }} answer=${answers[at]} before=${rowsBefore[at]} />`)}
-    <p class="dim small">A conversion counts for the visit that it is credited to. The rate is the share of the visitors who are credited to the row.</p>
+    ${TABLES.map((table, at) => html`<${Origins} key=${table.of} ...${table} ...${{ site, question, query }} answer=${answers[at]} />`)}
+    ${property !== undefined && html`
+      <${Origins} ...${ofProperty} ...${{ site, question, query }} answer=${byProperty}>
+        <${Select} label="Property" isHidden=${false} value=${property} options=${site.properties.map((name) => [name, name])} onChange=${(name) => change({ property: name })} />
+      <//>
+    `}
+    <p class="dim small">A conversion counts for the visit that it is credited to. “Converted” counts visitors. The rate is their share of all visitors with an event that is credited to the row.</p>
   `;
 }
 
-// Returns the data of an answer, but not those of an earlier question.
-const presentData = ({ data, error, isLoading }) => (error || isLoading ? undefined : data);
-
-// Returns the period before with the rows of each table in it. The overview knows which part of it to compare with a running day. Its
-// numbers are not used, so it counts no goal and few buckets.
-function useBefore(question, isCompared) {
-  const overview = url('insights/overview', { ...question, goal: null, by: 'month' });
-  const period = presentData(useAnswer(isCompared ? overview : null))?.comparison?.before;
-  const rows = TABLES.map(({ of }) => {
-    const address = period ? url('insights/top', { ...question, from: period.from, to: period.to, of, limit: ROWS_BEFORE }) : null;
-    return presentData(useAnswer(address));
-  });
-  return [period, rows];
-}
-
 // Names the source with the most converted visitors. A list without a goal has the most visited source first.
-function Sentence({ data: { rows, total, goals } }) {
+function Sentence({ data }) {
+  const { rows, total, goals } = data;
   if (rows.length === 0) return 'No visits in this range.';
   const [first] = rows;
   const source = html`<bdi>${itemInWords('source', first.value)}</bdi>`;
-  const visits = `${counted(total.visits, 'visit')} by ${counted(total.visitors, 'visitor')}.`;
+  const visits = `${counted(total.visits, 'visit')} by ${counted(total.visitors, 'visitor')}${changeInWords(data, ({ total }) => total.visitors)}.`;
   if (!goals?.length) return html`${visits} ${source} brought ${percent(first.visits / total.visits)} of the visits.`;
   const [all] = total.goals;
   if (all.conversions === 0) return html`${visits} No conversions of “<bdi>${goals[0].name}</bdi>”.`;
@@ -70,14 +55,15 @@ function Sentence({ data: { rows, total, goals } }) {
   `;
 }
 
-function Origins({ of, title, unit, filter, site, question, query, answer, before }) {
-  const csv = () => download(url('insights/top', { ...question, of, limit: MOST_LINES }), `${of}-${site.site}.csv`, 'text/csv');
+function Origins({ of, title, unit, filter, site, question, query, answer, children }) {
+  const csv = () => download(url('insights/top', { ...question, of, limit: mostLines(question) }), `${of.replace(':', '-')}-${site.site}.csv`, 'text/csv');
   return html`
     <${Card} title=${title} wide>
+      ${children}
       <${Answer} of=${answer}>
         ${(data) => html`
           ${data.rows.length === 0 && html`<${Empty}>None in this range.<//>`}
-          ${data.rows.length > 0 && html`<${Scroll} label=${`${title}, table`} isWhole><${Table} label=${title} stacks rows=${data.rows} keyOf=${({ value }) => value ?? ''} columns=${columnsOf({ data, before, of, unit, filter, query })} /><//>`}
+          ${data.rows.length > 0 && html`<${Scroll} label=${`${title}, table`} isWhole><${Table} label=${title} stacks rows=${data.rows} keyOf=${({ value }) => value ?? ''} columns=${columnsOf({ data, of, unit, filter, query })} /><//>`}
           ${data.more > 0 && html`<p class="dim small more">${count(data.more)} more in the CSV.</p>`}
           <${Footer} data=${data} csv=${csv} />
         `}
@@ -86,15 +72,9 @@ function Origins({ of, title, unit, filter, site, question, query, answer, befor
   `;
 }
 
-// Shows a number with its change. A value that the looked-up rows before lack had none, unless there were more of them.
-function compared(before, value, numberOf, now) {
-  if (!before) return count(now);
-  const row = before.rows.find((one) => one.value === value);
-  if (!row && before.more > 0) return count(now);
-  return html`${count(now)}<${Change} now=${now} before=${row ? numberOf(row) : 0} />`;
-}
-
-function columnsOf({ data, before, of, unit, filter, query }) {
+// The rows of all ranges have the same values, so a row is found by its place.
+function columnsOf({ data, of, unit, filter, query }) {
+  const change = (row, text, numberOf, words) => withChange(text, pairOf(data, ({ rows }) => numberOf(rows[data.rows.indexOf(row)])), words);
   const name = ({ value }) => {
     const text = html`<bdi>${itemInWords(of, value)}</bdi>`;
     if (!filter || value === null || value === '(other)') return text;
@@ -103,15 +83,25 @@ function columnsOf({ data, before, of, unit, filter, query }) {
   const number = (name, of) => ({ name, isNumber: true, of });
   const visits = [
     { name: unit, isHead: true, of: name },
-    number('Visitors', (row) => compared(before, row.value, ({ visitors }) => visitors, row.visitors)),
-    number('Visits', (row) => count(row.visits)),
+    number('Visitors', (row) => change(row, count(row.visitors), ({ visitors }) => visitors)),
+    number('Visits', (row) => change(row, count(row.visits), ({ visits }) => visits)),
   ];
+  // Most properties are of events without a page view.
+  if (of.startsWith('property:')) visits.push(number('Events', ({ events }) => count(events)));
   if (!data.goals?.length) return visits;
+  const ofGoal = (row, text, key, words) => change(row, text(row.goals[0][key]), ({ goals }) => goals[0][key], words);
   return [
     ...visits,
-    number('Conversions', ({ goals }) => count(goals[0].conversions)),
-    number('Converted', (row) => compared(before, row.value, ({ goals }) => goals[0].converted, row.goals[0].converted)),
-    number('Rate', ({ goals }) => percent(goals[0].rate)),
-    number('Value', ({ goals }) => valueInWords(data.goals[0], goals[0])),
+    number('Conversions', (row) => ofGoal(row, count, 'conversions')),
+    number('Converted', (row) => ofGoal(row, count, 'converted')),
+    number('Rate', (row) => ofGoal(row, percent, 'rate', percent)),
+    number('Value', (row) => change(row, valueInWords(data.goals[0], row.goals[0]), amountIn(data, row))),
   ];
+}
+
+// Returns a function that reads the amount of a row. It gives null if the ranges have several currencies.
+function amountIn(data, row) {
+  const sums = pairOf(data, ({ rows }) => rows[data.rows.indexOf(row)].goals[0]);
+  const isComparable = sums && data.goals[0].value !== null && isOneCurrency(sums.now, sums.before);
+  return ({ goals }) => (isComparable ? goals[0].amount : null);
 }

@@ -1,14 +1,14 @@
-// Visitors: one visitor's profile, records, explained pages, export and erasure.
+// One visitor: its profile, records, explained pages, export and erasure.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { ago, change, count, counted, dateTime, named, request, saveAs, url, useAnswer } from './core.js';
+import { ago, change, count, counted, dateTime, named, pageUrl, request, saveAs, url, useAnswer } from './core.js';
 import { Explain, Past } from './explain.js';
-import { Answer, Card, Details, Empty, Field, Json, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+import { FindById, KINDS } from './find.js';
+import { Answer, Card, Details, Empty, Field, Json, Notice, Pill, Scroll, Stranger, Table, Tile } from './parts.js';
 
-const KINDS = [
-  ['anonId', 'Anonymous ID'],
-  ['userId', 'User ID'],
-];
 const RECORDS_PER_PAGE = 50;
+
+// The parameters of this page that the list of visitors does not have.
+const NO_VISITOR = { anonId: null, userId: null, seq: null, route: null, url: null, locale: null, country: null, device: null };
 
 // Returns the parameters that name the visitor of the state, or null.
 const visitorOf = (query) => KINDS.map(([kind]) => query.get(kind) && { [kind]: query.get(kind) }).find(Boolean) ?? null;
@@ -17,26 +17,9 @@ export function Visitors({ site, query, isNode }) {
   const visitor = visitorOf(query);
   const key = JSON.stringify(visitor);
   return html`
-    <${Find} key=${`find ${key}`} visitor=${visitor} />
+    <p class="crumb"><a href=${pageUrl('visitors', NO_VISITOR)}>All visitors</a></p>
+    <${FindById} key=${`find ${key}`} visitor=${visitor} />
     ${visitor ? html`<${Visitor} key=${key} ...${{ site, visitor, query, isNode }} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
-  `;
-}
-
-function Find({ visitor }) {
-  const [present] = Object.keys(visitor ?? {});
-  const [kind, setKind] = useState(present ?? 'anonId');
-  const submit = (event) => {
-    event.preventDefault();
-    const id = new FormData(event.currentTarget).get('id').trim();
-    // The context and the record are those of the visitor before.
-    change({ anonId: null, userId: null, seq: null, device: null, locale: null, country: null, [kind]: id });
-  };
-  return html`
-    <form class="row find" role="search" onSubmit=${submit}>
-      <${Select} label="Kind of ID" isHidden=${false} value=${kind} options=${KINDS} onChange=${setKind} />
-      <div class="grow"><${Field} label="ID" name="id" type="search" required autocomplete="off" spellcheck="false" defaultValue=${visitor?.[present]} /></div>
-      <button type="submit" class="primary">Find</button>
-    </form>
   `;
 }
 

@@ -64,7 +64,7 @@ fn has_name(payload: &str, name: &str) -> bool {
 }
 
 /// Parses an amount from the JSON text of a value.
-pub(super) fn parse_amount(json: &str) -> Amount {
+pub(crate) fn parse_amount(json: &str) -> Amount {
     let units = match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str::<String>(json).ok().filter(|text| is_plain_decimal(text)),
         Some(b'-' | b'0'..=b'9') => number_text(json),

@@ -1,6 +1,7 @@
 //! Builds a column file from the records of one segment. The caller adds the records in the order of their seqs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::iter;
 use std::sync::Arc;
 
 use super::amounts::{Amount, amounts_of};
@@ -12,7 +13,8 @@ use super::format::{
 };
 use super::goals::{GoalWriter, SitesGoals};
 use super::key::VisitorKey;
-use super::packing::PackedWriter;
+use super::packing::{PackedWriter, write_zeros};
+use super::properties::PropertyWriter;
 use super::texts::{TextBudget, TextWriter};
 use crate::checksum::crc32c;
 use crate::events::identity;
@@ -20,6 +22,7 @@ use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::little_endian::u32_at;
 use crate::record::fold_input::FoldParts;
 use crate::record::{Record, RecordKind};
+use crate::site::goals::Properties;
 use crate::url::normal_host;
 
 /// A builder of a column file, or of the columns of the active segment.
@@ -39,10 +42,11 @@ pub struct ColumnBuilder {
     agents: PackedWriter,
     /// For each row, the number of the visitor in `visitors` plus 1. It is 0 for a record without an ID.
     row_visitors: Vec<u32>,
-    texts: [TextWriter; TextColumn::COUNT],
+    texts: [TextWriter; TextColumn::SHARED_COUNT],
     text_budget: TextBudget,
     amounts: Vec<u8>,
     goals: GoalWriter,
+    properties: PropertyWriter,
     ties: Vec<TieEntry>,
     /// The number of each visitor that has an event without an anonymous ID.
     users_alone: BTreeSet<u32>,
@@ -79,16 +83,18 @@ impl ColumnBuilder {
             text_budget: TextBudget::new(COLUMN_TEXT_BYTES_MAX),
             amounts: Vec::new(),
             goals: GoalWriter::default(),
+            properties: PropertyWriter::default(),
             ties: Vec::new(),
             users_alone: BTreeSet::new(),
             content: Vec::new(),
         }
     }
 
-    /// Returns the builder with the goals of the sites that it notes for each record. It has no records yet.
+    /// Returns the builder with the goals and properties of the sites that it notes for each record. It has no records yet.
     #[must_use]
     pub fn with_goals(self, goals: Arc<SitesGoals>) -> Self {
-        Self { goals: GoalWriter::new(goals), ..self }
+        let properties = PropertyWriter::new(&goals);
+        Self { goals: GoalWriter::new(goals), properties, ..self }
     }
 
     /// Returns the goals of the sites that the builder notes.
@@ -103,8 +109,7 @@ impl ColumnBuilder {
 
     /// Adds the next record. A void record or a tombstone gets no row.
     pub fn add(&mut self, record: &Record<'_>) {
-        let has_row = !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone);
-        if !has_row || u64::from(self.rows) >= SEGMENT_RECORDS_MAX {
+        if !has_row(record.kind) || u64::from(self.rows) >= SEGMENT_RECORDS_MAX {
             return;
         }
         let min = |oldest: Option<i64>, time_ms: i64| Some(oldest.unwrap_or(time_ms).min(time_ms));
@@ -129,9 +134,18 @@ impl ColumnBuilder {
         if matches!(record.kind, RecordKind::Track | RecordKind::Screen) {
             self.add_amounts(record.payload);
         }
-        self.goals.add(self.rows, record);
+        self.add_goals(record);
         self.add_tie(record);
         self.rows += 1;
+    }
+
+    fn add_goals(&mut self, record: &Record<'_>) {
+        let sites = Arc::clone(self.goals.sites());
+        let site = record.site.and_then(|site| sites.of_site(site));
+        let properties = Properties::new(record.payload);
+        self.goals.add(self.rows, record, site, &properties);
+        let has_properties = matches!(record.kind, RecordKind::Page | RecordKind::Track | RecordKind::Screen);
+        self.properties.add(site.filter(|_| has_properties), &properties);
     }
 
     fn add_tie(&mut self, record: &Record<'_>) {
@@ -307,16 +321,26 @@ impl ColumnBuilder {
             GOAL_AMOUNTS => self.goals.write_amounts(|row| row_order.position(row), out),
             CURRENCIES => self.goals.write_currencies(out),
             _ => {
-                for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
-                    if section_index == column.codes_section() {
-                        row_order.write(texts.codes(), out);
-                    } else if section_index == column.texts_section() {
-                        out.extend_from_slice(texts.texts());
+                let none = TextWriter::default();
+                let writers = self.texts.iter().chain(self.properties.columns()).chain(iter::repeat(&none));
+                for (column, writer) in TextColumn::all().zip(writers) {
+                    if section_index == column.texts_section() {
+                        out.extend_from_slice(writer.texts());
+                    } else if section_index == column.codes_section() {
+                        match writer.codes().is_empty() {
+                            true => write_zeros(self.rows as usize, out),
+                            false => row_order.write(writer.codes(), out),
+                        }
                     }
                 }
             }
         }
     }
+}
+
+/// Returns whether a record of this kind has a row.
+pub(in crate::insights) fn has_row(kind: RecordKind) -> bool {
+    !matches!(kind, RecordKind::Void | RecordKind::Tombstone)
 }
 
 /// The visitors of a file in the order of their hashes.

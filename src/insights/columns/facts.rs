@@ -16,7 +16,7 @@ pub struct RowFacts {
     pub kind: i64,
     /// The agent number: device, operating system and browser.
     pub agent: i64,
-    /// The text in each text column, in the order of `TextColumn::ALL`.
+    /// The text in each text column, in the order of `TextColumn::all`.
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts, in the order of [`VALUE_PROPERTIES`].
     pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
@@ -45,7 +45,7 @@ impl Columns {
             self.positions(whole)?,
         ];
         columns.into_iter().try_for_each(PackedColumn::check)?;
-        for column in TextColumn::ALL {
+        for column in TextColumn::all() {
             let texts = self.texts(column)?.len();
             self.codes(column, texts, whole)?.check()?;
         }
@@ -83,12 +83,12 @@ impl Columns {
                 tie: None,
             })
             .collect();
-        for column in TextColumn::ALL {
+        for column in TextColumn::all() {
             let texts = self.texts(column)?;
             let codes = self.codes(column, texts.len(), whole)?.into_numbers()?;
             for (row, code) in rows.iter_mut().zip(codes) {
                 let is_present = code != i64::from(CODE_ABSENT);
-                row.texts[column as usize] = is_present.then(|| texts[code as usize].clone());
+                row.texts[column.index()] = is_present.then(|| texts[code as usize].clone());
             }
         }
         for entry in self.amounts()? {

@@ -8,8 +8,8 @@
 //! 0` deletes all column files.
 //!
 //! **Bounds.** All numbers are little-endian on every machine. A file has at most `SEGMENT_RECORDS_MAX` rows. A text
-//! column has at most `COLUMN_TEXTS_MAX` texts, and all columns together have at most `COLUMN_TEXT_BYTES_MAX` bytes of
-//! text. Any further text becomes `(other)`.
+//! column has at most `COLUMN_TEXTS_MAX` texts. The columns 5..18 together have at most `COLUMN_TEXT_BYTES_MAX` bytes of
+//! text, and each property column has at most `PROPERTY_TEXT_BYTES_MAX`. Any further text becomes `(other)`.
 //!
 //! # Directory
 //!
@@ -25,15 +25,15 @@
 //!
 //! ```text
 //! +--------+---------+---------+-- - - --+---------+
-//! | header | section | section |         | section |    41 sections without gaps, in the order of their numbers
-//! | (392)  |         |         |         |         |
+//! | header | section | section |         | section |    61 sections without gaps, in the order of their numbers
+//! | (552)  |         |         |         |         |
 //! +--------+---------+---------+-- - - --+---------+
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD            MEANING
 //! 0       8     magic            FF 50 4C 58 43 4F 4C 53 ("\xFFPLXCOLS")
-//! 8       4     format version   5
-//! 12      4     header length    392; the first section begins here
+//! 8       4     format version   6
+//! 12      4     header length    552; the first section begins here
 //! 16      8     first seq        of the segment
 //! 24      8     last seq         the seq before the next segment; a file with another last seq is built again
 //! 32      4     rows
@@ -41,8 +41,8 @@
 //! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 if there are no rows
 //! 48      8     newest time      largest timestamp of a row, Unix milliseconds; 0 if there are no rows
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
-//! 60      328   sections         for each of the 41 sections: its length (4), CRC-32C of its bytes (4)
-//! 388     4     crc              CRC-32C of bytes 0..388
+//! 60      488   sections         for each of the 61 sections: its length (4), CRC-32C of its bytes (4)
+//! 548     4     crc              CRC-32C of bytes 0..548
 //!
 //! SECTIONS
 //! NUMBER  CONTENT
@@ -54,20 +54,21 @@
 //! 4       packed column: device + 5 * (operating system + 7 * browser), with the numbers of the segment
 //! 5..18   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
 //!         campaign, term, content, country, language
-//! 18..31  the texts of columns 5..18: for each text its length (2) and its bytes in UTF-8
-//! 31      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
+//! 18..28  property columns: packed columns of codes, one for each property of the site of the row
+//! 28..51  the texts of columns 5..28: for each text its length (2) and its bytes in UTF-8
+//! 51      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
 //!         or the smallest i64 if the value of the property is no amount
-//! 32      ties, in the order of their seqs: position of the record (4); anonymous ID and user as indices into section 0
+//! 52      ties, in the order of their seqs: position of the record (4); anonymous ID and user as indices into section 0
 //!         (4 each); 1 for an alias, 2 for the end of a tie, or else 0 (1). The end of a tie has the anonymous ID twice
-//! 33      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty if there are no rows
-//! 34      packed column: the position of the row in the order of the seqs, from 0
-//! 35      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
+//! 53      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty if there are no rows
+//! 54      packed column: the position of the row in the order of the seqs, from 0
+//! 55      users alone: the visitors of page, track and screen events without an anonymous ID, as indices into section 0
 //!         (4 each), ascending
-//! 36      goal IDs: for each site with goals, the ID of its goals (16)
-//! 37      packed column: code of the set of goals of the row; 0 for a row without a goal
-//! 38      goal sets: for each code from 1 on, the set (16): bit n is set if the row reaches goal n of its site
-//! 39      goal amounts, by row and goal: row (4), goal (1), code of the currency (4), amount (8) as in section 31
-//! 40      the texts of the currencies, as in a text column
+//! 56      goal IDs: for each site with goals, the ID of its goals (16)
+//! 57      packed column: code of the set of goals of the row; 0 for a row without a goal
+//! 58      goal sets: for each code from 1 on, the set (16): bit n is set if the row reaches goal n of its site
+//! 59      goal amounts, by row and goal: row (4), goal (1), code of the currency (4), amount (8) as in section 51
+//! 60      the texts of the currencies, as in a text column
 //!
 //! PACKED COLUMN, in blocks of 1,024 rows, the last block with the rest
 //! SIZE    FIELD            MEANING
@@ -84,11 +85,14 @@
 //! * A *code* is 0 for an absent text, and 1 for `(other)`. The code of any other text is 2 plus the index of the text.
 //!   Texts are numbered in the order of their first rows. A screen record has the text `screen` in the column `event`.
 //!
-//! * A *goal ID* is an XXH3-128 hash of the site ID, a byte 00 and the goals of the site in the form of a snapshot. The goals have
-//!   the order of the snapshot. If the published goals of a site have another ID, the server builds the file again.
+//! * A *property column* has the values of the property with its number among the properties of the site of the row, as
+//!   the snapshot lists them. `Properties::breakdown` gives the text of a value.
+//! * A *goal ID* is an XXH3-128 hash of the site ID, a byte 00, the goals of the site in the form of a snapshot, and for each
+//!   property a byte 00 and its path. The goals have the order of the snapshot. If the published goals or properties of a
+//!   site have another ID, the server builds the file again.
 //!
-//! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header length,
-//! length of the file, first and last seq against the segment, key ID. The reader checks each section before its first
+//! **Order of checks on reading.** Format version, if the magic and the checksum of the header are right. Length of the header, magic,
+//! checksum of the header, header length, length of the file, first and last seq against the segment, key ID. The reader checks each section before its first
 //! use: first the checksum, then the range of the numbers. If a check fails, the server builds the file again.
 //!
 //! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename happens
@@ -104,31 +108,36 @@
 //! version again. Version 2 had neither `term` nor `content`. `tests/golden/columns-2/` is a log with such a file.
 //! Version 3 had no aliases, no flag for visits and no users alone. `tests/golden/log-2/` has a file of version 3.
 //! Version 4 had no goals. `tests/golden/columns-4/` is a log with such a file.
+//! Version 5 had no properties. `tests/golden/columns-5/` is a log with such a file.
 //!
 //! # The smallest file
 //!
 //! `tests/golden/smallest.columns.hex` is the file of a segment with one page event.
 
 use crate::checksum::crc32c;
-use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::limits::{PROPERTIES_MAX, SEGMENT_RECORDS_MAX};
 use crate::little_endian::{u32_at, u64_at};
 use crate::log::format::header_version;
 use crate::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
-const FORMAT_VERSION: u32 = 5;
+const FORMAT_VERSION: u32 = 6;
 /// Length of the header, in bytes.
-pub(crate) const HEADER_BYTES: usize = 392;
+pub(crate) const HEADER_BYTES: usize = 552;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(crate) const SECTIONS: usize = 41;
+pub(crate) const SECTIONS: usize = 61;
 
 /// Maximum number of texts in one column of a file. Any further text becomes `(other)`. So the memory of a question has
 /// a bound.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
-/// Maximum number of bytes of the texts in all columns of a file together. Any further text becomes `(other)`.
+/// Maximum number of bytes of the texts in all columns of a file together, without those of properties. Any further text becomes
+/// `(other)`.
 pub const COLUMN_TEXT_BYTES_MAX: usize = 4 << 20;
+/// Maximum number of bytes of the texts of one property in a file. Any further text becomes `(other)`. The limit is that of one
+/// property, so that no property displaces the texts of another one.
+pub const PROPERTY_TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// The code of an absent text.
 pub(crate) const CODE_ABSENT: u32 = 0;
@@ -196,12 +205,16 @@ pub(crate) enum TextColumn {
     Content,
     Country,
     Language,
+    /// The property with this number among the properties of the site.
+    Property(u8),
 }
 
 impl TextColumn {
-    pub(crate) const COUNT: usize = 13;
-    /// All columns, in the order of their sections.
-    pub(crate) const ALL: [Self; Self::COUNT] = [
+    /// Number of the columns that every event has. Their texts have one limit together.
+    pub(crate) const SHARED_COUNT: usize = 13;
+    pub(crate) const COUNT: usize = Self::SHARED_COUNT + PROPERTIES_MAX;
+    /// The columns that every event has, in the order of their sections.
+    pub(crate) const SHARED: [Self; Self::SHARED_COUNT] = [
         Self::Site,
         Self::Event,
         Self::Path,
@@ -217,24 +230,50 @@ impl TextColumn {
         Self::Language,
     ];
 
-    /// The names of the columns in the export, in the order of their sections.
+    /// The names of the shared columns in the export, in the order of their sections.
     #[rustfmt::skip]
-    const NAMES: [&'static str; Self::COUNT] = [
+    const NAMES: [&'static str; Self::SHARED_COUNT] = [
         "site", "event", "path", "variants", "experiments", "referrerHost", "source", "medium", "campaign", "term", "content",
         "country", "language",
     ];
 
-    /// Returns the name of the column in the export.
+    /// Iterates over all columns, in the order of their sections.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let properties = (0..PROPERTIES_MAX as u8).map(Self::Property);
+        Self::SHARED.into_iter().chain(properties)
+    }
+
+    /// Returns the index of the column in [`all`](Self::all).
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Property(number) => Self::SHARED_COUNT + usize::from(number),
+            Self::Site => 0,
+            Self::Event => 1,
+            Self::Path => 2,
+            Self::Variants => 3,
+            Self::Experiments => 4,
+            Self::ReferrerHost => 5,
+            Self::Source => 6,
+            Self::Medium => 7,
+            Self::Campaign => 8,
+            Self::Term => 9,
+            Self::Content => 10,
+            Self::Country => 11,
+            Self::Language => 12,
+        }
+    }
+
+    /// Returns the name of the column in the export. A property has the name `property`.
     pub(crate) fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
+        Self::NAMES.get(self.index()).copied().unwrap_or("property")
     }
 
     pub(crate) fn codes_section(self) -> usize {
-        CODES + self as usize
+        CODES + self.index()
     }
 
     pub(crate) fn texts_section(self) -> usize {
-        CODES + Self::COUNT + self as usize
+        CODES + Self::COUNT + self.index()
     }
 }
 
@@ -294,17 +333,19 @@ impl Header {
     /// # Errors
     /// Returns the error of the first check that fails.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
+        // The header of another version has another length.
+        let version = header_version(bytes, MAGIC);
+        if let Some(version) = version.filter(|version| *version != FORMAT_VERSION) {
+            return Err(ColumnFileError::UnsupportedVersion(version));
+        }
         let bytes = bytes
             .get(..HEADER_BYTES)
             .ok_or(ColumnFileError::Damaged("the file is shorter than its header"))?;
         if bytes[..8] != MAGIC {
             return Err(ColumnFileError::Damaged("the magic number is wrong"));
         }
-        // The header of another version has another length.
-        match header_version(bytes, MAGIC) {
-            Some(FORMAT_VERSION) => {}
-            Some(version) => return Err(ColumnFileError::UnsupportedVersion(version)),
-            None => return Err(ColumnFileError::Damaged("the checksum of the header is wrong")),
+        if version.is_none() {
+            return Err(ColumnFileError::Damaged("the checksum of the header is wrong"));
         }
         if u32_at(bytes, 12) as usize != HEADER_BYTES {
             return Err(ColumnFileError::Damaged("the header has another length"));

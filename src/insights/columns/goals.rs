@@ -104,23 +104,31 @@ impl GoalWriter {
     }
 
     /// Adds the next row.
-    pub(super) fn add(&mut self, row: u32, record: &Record<'_>) {
-        let sites = Arc::clone(&self.sites);
-        let goals = record.site.and_then(|site| sites.of_site(site));
-        let set = goals.map_or(0, |goals| self.set_of(row, record, goals));
+    pub(super) fn add(
+        &mut self,
+        row: u32,
+        record: &Record<'_>,
+        site_goals: Option<&SiteGoals>,
+        properties: &Properties<'_>,
+    ) {
+        let set = site_goals.map_or(0, |goals| self.set_of(row, record, goals, properties));
         let code = self.code_of(set);
         self.codes.push(i64::from(code));
     }
 
     /// Returns the set of the goals that a record reaches, one bit for each goal. Adds their amounts.
-    fn set_of(&mut self, row: u32, record: &Record<'_>, goals: &SiteGoals) -> u128 {
+    fn set_of(
+        &mut self,
+        row: u32,
+        record: &Record<'_>,
+        goals: &SiteGoals,
+        properties: &Properties<'_>,
+    ) -> u128 {
         let event = if record.kind == RecordKind::Screen { Some(SCREEN) } else { record.event };
         let event = GoalEvent { kind: record.kind, event, path: record.path };
         let mut set = 0;
-        let mut properties = None;
         for (number, goal) in goals.all().iter().enumerate().filter(|(_, goal)| goal.has_target(event)) {
             if goal.reads_properties() {
-                let properties = properties.get_or_insert_with(|| Properties::parse(record.payload));
                 if !goal.accepts(properties) {
                     continue;
                 }

@@ -29,7 +29,7 @@ impl VisitorKey {
     }
 
     /// Returns the hash of an anonymous ID, or of a user ID.
-    pub(super) fn hash(&self, site: &str, kind_byte: u8, id: &str) -> u64 {
+    pub(in crate::insights) fn hash(&self, site: &str, kind_byte: u8, id: &str) -> u64 {
         hash128_parts([&self.0, site.as_bytes(), &[0, kind_byte], id.as_bytes()]) as u64
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod installer;
 pub(crate) mod key;
 pub(crate) mod missing;
 pub(crate) mod packing;
+mod properties;
 pub(crate) mod reader;
 pub(crate) mod store;
 mod texts;

@@ -46,6 +46,10 @@ impl PackedWriter {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
     /// Returns all numbers.
     pub(crate) fn numbers(&self) -> Vec<i64> {
         let mut numbers = Vec::with_capacity(self.rows);
@@ -59,6 +63,11 @@ impl PackedWriter {
         numbers.extend_from_slice(&self.pending);
         numbers
     }
+}
+
+/// Appends a packed column in which each row has the number 0.
+pub(crate) fn write_zeros(rows: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + BlockHeaders::bytes(rows), 0);
 }
 
 /// Appends a block to `headers` and `out`. `numbers` is not empty.

@@ -187,18 +187,18 @@ impl Columns {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
-    /// Returns whether a row may have this text. The text of a row with `(other)` is unknown.
+    /// Returns whether a row may have this text in a shared column. The text of a row with `(other)` is unknown.
     pub(crate) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
         let texts = self.texts(column)?;
         Ok(self.may_have_other(texts.len())
             || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
     }
 
-    /// Returns whether a row may have `(other)` in a column with this many codes. If the file still has space for one
+    /// Returns whether a row may have `(other)` in a shared column with this many codes. If the file still has space for one
     /// more text of any length, no row has `(other)`.
     fn may_have_other(&self, code_count: usize) -> bool {
         let bytes = |column: TextColumn| self.header.sections[column.texts_section()].length as usize;
-        let text_bytes: usize = TextColumn::ALL.into_iter().map(bytes).sum();
+        let text_bytes: usize = TextColumn::SHARED.into_iter().map(bytes).sum();
         code_count >= CODE_FIRST as usize + COLUMN_TEXTS_MAX
             || text_bytes + usize::from(u16::MAX) > COLUMN_TEXT_BYTES_MAX
     }
@@ -227,6 +227,17 @@ impl Columns {
     pub(crate) fn may_have_rows_in(&self, window: &Range<i64>) -> bool {
         let Header { rows, oldest_ms, newest_ms, .. } = self.header;
         rows > 0 && oldest_ms < window.end && newest_ms >= window.start
+    }
+
+    /// Returns the number in the log of the row at a position. Rows have the order of their numbers. The number is the seq, unless
+    /// records of the segment are void, erasures or lost.
+    pub(crate) fn row_number(&self, position: u32) -> u64 {
+        self.header.first_seq + u64::from(position)
+    }
+
+    /// Returns true if each record of the segment has a row. Then the number of a row is its seq.
+    pub(crate) fn has_all_rows(&self) -> bool {
+        self.header.first_seq + u64::from(self.header.rows) == self.header.last_seq + 1
     }
 
     /// Returns the number of rows.
@@ -329,12 +340,19 @@ impl Columns {
         Ok(FilePart { blocks: Some(blocks), is_checked })
     }
 
-    /// Returns the part of the file with the rows of these visitors. `visitor_indexes` is sorted. All sections were
-    /// checked before.
-    pub(crate) fn part_of_some(&self, visitor_indexes: &[usize]) -> Result<FilePart, ColumnFileError> {
+    /// Returns the part of the file with the rows of these visitors. `visitor_indexes` is sorted. `is_checked` is true if the caller
+    /// has already checked all sections.
+    pub(crate) fn part_of_some(
+        &self,
+        visitor_indexes: &[usize],
+        is_checked: bool,
+    ) -> Result<FilePart, ColumnFileError> {
         let numbers: Vec<i64> = visitor_indexes.iter().map(|visitor| *visitor as i64 + 1).collect();
-        let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
-        Ok(FilePart { blocks: Some(blocks), is_checked: true })
+        let blocks = match is_checked {
+            true => self.headers(ROW_VISITORS)?.blocks_with(&numbers),
+            false => self.row_visitors(&FilePart::WHOLE)?.headers().blocks_with(&numbers),
+        };
+        Ok(FilePart { blocks: Some(blocks), is_checked })
     }
 
     /// Returns the timestamps.

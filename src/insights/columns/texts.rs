@@ -48,6 +48,11 @@ impl TextWriter {
         self.codes.push(i64::from(code));
     }
 
+    /// Adds a row with a text that counts as `(other)`.
+    pub(super) fn push_other(&mut self) {
+        self.codes.push(i64::from(CODE_OTHER));
+    }
+
     /// Returns the code of a text. A text beyond [`COLUMN_TEXTS_MAX`] or beyond the budget has the code of `(other)`.
     pub(super) fn code_of(&mut self, text: &str, budget: &mut TextBudget) -> u32 {
         if let Some(last) = &self.last

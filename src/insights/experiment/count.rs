@@ -153,7 +153,6 @@ fn count_in_parts(
             check_key(question, &site.site, reader.has_key)?;
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
-        reader.rows.take_ordered();
         counter.compared = reader.arms.compared();
         counter.currencies = reader.currencies.clone();
         let mut result = Ok(());

@@ -221,7 +221,7 @@ impl<'q> ListReader<'q> {
         let mut exposures = Exposures::new();
         for file in columns {
             if part.is_first() {
-                self.list.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.plan.range)?;
+                self.list.other[TextColumn::Site.index()] += file.rows_of_other_sites(&self.plan.range)?;
                 self.list.rows += file.rows() as u64;
             }
             if !self.read_file(file, part, limits, &mut exposures)? {
@@ -270,7 +270,7 @@ impl<'q> ListReader<'q> {
                 let Some(time_ms) = self.counted_ms(&reader, row).filter(|_| is_kind && code != 0) else {
                     continue;
                 };
-                self.list.other[TextColumn::Experiments as usize] +=
+                self.list.other[TextColumn::Experiments.index()] +=
                     u64::from(code == CODE_OTHER as usize && part.is_first());
                 let arms = arms_by_code[code].get_or_insert_with(|| self.arms(&texts[code]));
                 let visitor = hashes[visitor];

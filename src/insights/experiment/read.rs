@@ -14,8 +14,8 @@ use crate::insights::questions::part::Part;
 use crate::insights::questions::plan::Plan;
 use crate::insights::questions::question::Filters;
 use crate::insights::questions::row::Row;
-use crate::insights::questions::scan::VisitorRows;
 use crate::insights::questions::site::SiteFacts;
+use crate::insights::questions::visitor_rows::VisitorRows;
 use crate::record::RecordKind;
 use crate::site::experiment_metrics::Dimension;
 
@@ -127,6 +127,7 @@ impl<'q> PartReader<'q> {
     pub(super) fn add_file(&mut self, file: &Columns, limits: &Limits<'_>) -> Result<(), ScanError> {
         let needs_positions =
             self.activity_from_ms.is_some() || !self.segments.is_empty() || !self.credits.are_empty();
+        self.rows.begin_file();
         let mut columns =
             FileColumns::open(file, self.question, &self.plan, &mut self.currencies, needs_positions)?;
         columns.open_segments(file, &mut self.segments, &self.segment_plan)?;
@@ -273,15 +274,13 @@ impl<'q> PartReader<'q> {
         let order =
             u32::try_from(self.rows_before + u64::from(visitor.location.position)).unwrap_or(u32::MAX);
         let row = Row::new(value, time_ms, flags).with_order(order);
-        match self.credits.concern(visitor.owner) {
-            true => self.rows.push_at(visitor.owner, visitor.location, row),
-            false => self.rows.push(visitor.owner, row),
-        }
+        let position = (!self.credits.are_empty()).then_some(visitor.location.position);
+        self.rows.push(visitor.owner, row, position);
         true
     }
 
     fn count_other(&mut self, column: TextColumn, is_other: bool) {
-        self.other[column as usize] += u64::from(is_other);
+        self.other[column.index()] += u64::from(is_other);
     }
 
     /// Returns, for each text column that the question needs, the number of rows in the range whose text is `(other)`.

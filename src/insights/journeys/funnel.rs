@@ -16,7 +16,7 @@ use crate::insights::questions::plan::{Plan, RowValue};
 use crate::insights::questions::question::{Group, LIMIT_DEFAULT, QuestionError, parse_limit, single_value};
 use crate::insights::questions::row::{PAGE, Row};
 use crate::insights::questions::scan::{ScanSummary, scan};
-use crate::insights::questions::sealed::CountResult;
+use crate::insights::questions::sealed::{CountResult, CutVisitors, IsCut};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::steps::{PLAN_STEPS_MAX, Step};
 use crate::insights::questions::values::{ELSEWHERE, NO_VALUE};
@@ -254,15 +254,19 @@ fn count_part(
         None => Plan { value: RowValue::Of(Group::Page), ..plan },
     };
     let needs_start = question.needs_visit_starts(by);
-    let (summary, part) = count_since_visit_starts(columns, plan, needs_start, |plan, is_cut| {
+    let count = |plan: &Plan<'_>, is_cut: IsCut<'_>| {
         let mut counter = FunnelCounter::new(question, by, value_part, limits);
-        let mut has_cut = false;
-        let summary = scan(columns, plan, limits, &mut |_, rows| {
-            has_cut = has_cut || is_cut(rows);
-            counter.add_visitor(rows);
+        let mut cut = CutVisitors::default();
+        let summary = scan(columns, plan, limits, &mut |visitor, rows| match is_cut(rows) {
+            true => cut.add(visitor),
+            false => counter.add_visitor(rows),
         })?;
-        Ok(CountResult { summary, counts: counter.count, is_cut: has_cut })
-    })?;
+        Ok(CountResult { summary, counts: counter, cut })
+    };
+    let mut add =
+        |counter: &mut FunnelCounter<'_>, _, rows: &[Row], _: &ScanSummary| counter.add_visitor(rows);
+    let (summary, counter) = count_since_visit_starts(columns, plan, needs_start, limits, count, &mut add)?;
+    let part = counter.count;
     let bytes_max = counts_bytes_max(limits);
     if !part.is_full(bytes_max) {
         Ok((part, summary))

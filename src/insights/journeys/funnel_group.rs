@@ -113,7 +113,7 @@ impl FunnelGroup {
         counts: &mut [u64; TextColumn::COUNT],
         value_counts: &[u64; TextColumn::COUNT],
     ) {
-        let experiments = TextColumn::Experiments as usize;
+        let experiments = TextColumn::Experiments.index();
         match self {
             Self::FirstStep(_) | Self::Variant { .. } => {
                 counts.iter_mut().zip(value_counts).for_each(|(count, other)| *count = (*count).max(*other));

@@ -18,7 +18,7 @@ use crate::insights::questions::question::{
 };
 use crate::insights::questions::row::{PAGE, Row};
 use crate::insights::questions::scan::{ScanSummary, scan_into};
-use crate::insights::questions::sealed::CountResult;
+use crate::insights::questions::sealed::{CountResult, CutVisitors, IsCut};
 use crate::insights::questions::site::SiteFacts;
 use crate::insights::questions::steps::Step;
 use crate::insights::questions::values::Values;
@@ -222,22 +222,25 @@ fn count_part(
     let steps = std::slice::from_ref(&question.page);
     let plan = Plan { value: RowValue::Visited, steps, ..question.selection.plan(site) };
     let bytes_max = (limits.memory_bytes / VALUES_SHARE).max(PATHS_BYTES_MIN);
-    let (summary, count) = count_since_visit_starts(columns, plan, true, |plan, is_cut| {
+    let count = |plan: &Plan<'_>, is_cut: IsCut<'_>| {
         let mut count = PartCount { part, paths: HashMap::new(), bytes_max };
-        let mut has_cut = false;
+        let mut cut = CutVisitors::default();
         let values = Values::undivided(PATHS_BYTES_MIN);
         let mut summary = ScanSummary { values, ..ScanSummary::default() };
-        scan_into(ScannedFiles::all(columns), plan, limits, &mut summary, &mut |_, rows| {
-            has_cut = has_cut || is_cut(rows);
-            count.add_visitor(rows, question);
+        let files = ScannedFiles::all(columns);
+        scan_into(files, plan, limits, &mut summary, &mut |visitor, rows| match is_cut(rows) {
+            true => cut.add(visitor),
+            false => count.add_visitor(rows, question),
         })
         .map_err(|error| match error {
             // More parts of the first events would not help, because each pass has all texts.
             ScanError::TooManyValues => ScanError::TooLarge,
             error => error,
         })?;
-        Ok(CountResult { summary, counts: count, is_cut: has_cut })
-    })?;
+        Ok(CountResult { summary, counts: count, cut })
+    };
+    let mut add = |count: &mut PartCount, _, rows: &[Row], _: &ScanSummary| count.add_visitor(rows, question);
+    let (summary, count) = count_since_visit_starts(columns, plan, true, limits, count, &mut add)?;
     if !count.is_full() {
         Ok((count, summary))
     } else if count.has_one_first() {

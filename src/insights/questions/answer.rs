@@ -66,13 +66,12 @@ pub(crate) fn write(
     site: &SiteFacts,
     counted_answer: &CountedAnswer,
     answered_log: AnsweredLog,
-    now_ms: i64,
 ) -> Answer {
     let mut document = begin_document(&question.range, site, answered_log);
     let currencies = &counted_answer.currencies;
     let conversions = ConversionWriter { question, site, currencies };
     let (header, lines) = add_numbers(&mut document, &counted_answer.numbers, &site.zone, conversions);
-    let sql = sql::query(question, site, now_ms);
+    let sql = sql::query(question, site);
     end_document(&mut document, &counted_answer.other, counted_answer.rows, answered_log, sql);
     Answer { document: Json::Object(document), header, lines, notes: Vec::new(), seq: answered_log.seq }
 }
@@ -102,7 +101,7 @@ pub(crate) fn end_document(
     answered_log: AnsweredLog,
     sql: String,
 ) {
-    let columns = TextColumn::ALL.into_iter().zip(other_row_counts).filter(|(_, count)| **count > 0);
+    let columns = TextColumn::all().zip(other_row_counts).filter(|(_, count)| **count > 0);
     let columns: Map<_, _> =
         columns.map(|(column, count)| (column.name().to_owned(), json!(count))).collect();
     if !columns.is_empty() {
@@ -122,22 +121,11 @@ fn add_numbers(
     conversion_writer: ConversionWriter<'_>,
 ) -> Lines {
     match numbers {
-        Numbers::Overview { totals, series, comparison, compared, conversions } => {
-            let of = |totals: &Totals, sums: Option<&ConversionSums>| {
-                let mut members = totals_json(totals);
-                sums.into_iter().for_each(|sums| conversion_writer.add(&mut members, sums));
-                Json::Object(members)
-            };
+        Numbers::Overview { totals, series, conversions } => {
+            let mut members = totals_json(totals);
             let sums = conversions.as_deref();
-            document.insert("totals".to_owned(), of(totals, sums.map(|sums| &sums.totals)));
-            let before = json!({
-                "from": time_json(comparison.before.start), "to": time_json(comparison.before.end),
-                "totals": of(&compared[1], sums.map(|sums| &sums.compared[1])),
-            });
-            let compared = of(&compared[0], sums.map(|sums| &sums.compared[0]));
-            let to = time_json(comparison.range.end);
-            document
-                .insert("comparison".to_owned(), json!({ "to": to, "totals": compared, "before": before }));
+            sums.into_iter().for_each(|sums| conversion_writer.add(&mut members, &sums.totals));
+            document.insert("totals".to_owned(), Json::Object(members));
             let lines = add_series(document, series, zone, &[VISITORS, VISITS, VIEWS, EVENTS]);
             match sums {
                 Some(sums) => add_conversion_series(document, lines, &sums.series, conversion_writer),
@@ -308,8 +296,13 @@ impl Answer {
 
 /// Returns a header and lines as CSV (RFC 4180).
 pub(crate) fn write_csv(header: &[&str], lines: &[Vec<Cell>]) -> String {
-    let mut out = header.join(",");
-    out.push_str("\r\n");
+    let header = header.iter().map(|name| Cell::Text(Some((*name).to_owned()))).collect();
+    write_csv_lines(&[&[header], lines].concat())
+}
+
+/// Returns lines as CSV (RFC 4180). The first one is the header.
+pub(crate) fn write_csv_lines(lines: &[Vec<Cell>]) -> String {
+    let mut out = String::new();
     for line in lines {
         out.push_str(&line.iter().map(csv_cell).collect::<Vec<_>>().join(","));
         out.push_str("\r\n");

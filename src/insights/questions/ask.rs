@@ -1,17 +1,17 @@
 //! Answers a question about page views. Chooses the window of times, scans the rows in the window, and returns the
 //! numbers.
 
-use std::ops::Range;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::calendar::{Comparison, Unit};
+use super::calendar::Unit;
 use super::conversions::{ConversionCount, ConversionSums};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
 use super::goals::Currencies;
 use super::limits::{Limits, ScanError};
 use super::part::Part;
 use super::plan::{Plan, RowValue};
-use super::question::{Group, LIST_BYTES_MAX, Question, Subject, fold_case};
+use super::question::{Group, Question, Subject, fold_case};
 use super::row::Row;
 use super::scan::ScanSummary;
 use super::sealed::{Count, LogColumns};
@@ -28,24 +28,9 @@ pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 /// The numbers that answer a question.
 #[derive(Debug)]
 pub(crate) enum Numbers {
-    Overview {
-        totals: Totals,
-        series: Series,
-        comparison: Comparison,
-        compared: [Totals; 2],
-        conversions: Option<Box<OverviewConversions>>,
-    },
-    Top {
-        rows: Vec<TopRow>,
-        total: TopTotals,
-        more: usize,
-    },
-    Live {
-        visitors: u64,
-        series: Series,
-        pages: Vec<LivePage>,
-        more: usize,
-    },
+    Overview { totals: Totals, series: Series, conversions: Option<Box<OverviewConversions>> },
+    Top { rows: Vec<TopRow>, total: TopTotals, more: usize },
+    Live { visitors: u64, series: Series, pages: Vec<LivePage>, more: usize },
 }
 
 /// A row of a list.
@@ -68,8 +53,6 @@ pub(crate) struct TopTotals {
 pub(crate) struct OverviewConversions {
     pub totals: ConversionSums,
     pub series: Vec<ConversionSums>,
-    /// The sums of the compared range, and of the period before.
-    pub compared: [ConversionSums; 2],
 }
 
 /// A page of a live answer.
@@ -106,11 +89,10 @@ pub(crate) fn ask(
     question: &Question,
     site: &SiteFacts,
     source: &mut Source<'_>,
-    now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<CountedAnswer, ScanError> {
     let (numbers, summary) = match question.subject {
-        Subject::Overview => overview(question, site, source, now_ms, limits)?,
+        Subject::Overview => overview(question, site, source, limits)?,
         Subject::Top => top(question, site, source, limits)?,
         Subject::Live => live(question, site, source.files, limits)?,
     };
@@ -123,96 +105,46 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
     Plan { window, ..Plan::new(site, &question.range, question.bots, &question.filters) }
 }
 
-/// The counts of an overview.
-struct OverviewCount {
-    counted: RangeCount,
-    /// The count of the compared range. `None` if the compared range is the range of the question.
-    cut: Option<RangeCount>,
-    /// The count of the period before the range.
-    before: RangeCount,
-}
-
-impl Count for OverviewCount {
-    fn add_visitor(&mut self, rows: &[Row]) {
-        match &mut self.cut {
-            Some(cut) => self.counted.add_visitor_and_cut(rows, cut),
-            None => self.counted.add_visitor(rows),
-        }
-        self.before.add_visitor(rows);
-    }
-
-    fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
-        self.counted.combine(&other.counted, operation);
-        self.before.combine(&other.before, operation);
-        self.cut.iter_mut().zip(&other.cut).for_each(|(cut, other)| cut.combine(other, operation));
-    }
-
-    fn bytes(&self) -> u64 {
-        self.counted.bytes() + self.before.bytes() + self.cut.as_ref().map_or(0, Count::bytes)
-    }
-}
-
 fn overview(
     question: &Question,
     site: &SiteFacts,
     source: &mut Source<'_>,
-    now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
-    let comparison = site.zone.comparison(&question.range, now_ms);
-    let mut plan = Plan { needs_variants: true, ..plan(question, site) };
-    plan.window.start = plan.window.start.min(comparison.before.start - VISIT_TIMEOUT_MS);
+    let plan = Plan { needs_variants: true, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
-    let is_cut = comparison.range != question.range;
-    let make = || {
-        let count =
-            |range: &Range<i64>, buckets: &[i64]| RangeCount::new(range.clone(), selection, buckets.to_vec());
-        OverviewCount {
-            counted: count(&question.range, &buckets),
-            cut: is_cut.then(|| count(&comparison.range, &[])),
-            before: count(&comparison.before, &[]),
-        }
-    };
-    let key = format!("{question:?} {site:?} {comparison:?}");
-    let (mut summary, OverviewCount { counted, cut, before }) =
-        scan_visits(source, &key, plan, limits, &make)?;
-    let compared = [cut.map_or(counted.totals, |cut| cut.totals), before.totals];
+    let make = || RangeCount::new(question.range.clone(), selection, buckets.clone());
+    let key = format!("{question:?} {site:?}");
+    let (mut summary, counted) = scan_visits(source, &key, plan, limits, &make)?;
     let conversions = match question.goals.is_empty() {
         true => None,
         false => {
-            let scanned = overview_conversions(question, site, source, &comparison, limits)?;
-            summary.currencies = scanned.0.currencies;
-            Some(Box::new(scanned.1))
+            let (scanned, conversions) = overview_conversions(question, site, source, &buckets, limits)?;
+            summary.currencies = scanned.currencies;
+            Some(Box::new(conversions))
         }
     };
     let series = Series { buckets: counted.buckets, totals: counted.series };
-    Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared, conversions }, summary))
+    Ok((Numbers::Overview { totals: counted.totals, series, conversions }, summary))
 }
 
-/// Counts the conversions of an overview, in the range and in the ranges that it is compared with.
+/// Counts the conversions of an overview.
 fn overview_conversions(
     question: &Question,
     site: &SiteFacts,
     source: &Source<'_>,
-    comparison: &Comparison,
+    bucket_starts_ms: &[i64],
     limits: &Limits<'_>,
 ) -> Result<(ScanSummary, OverviewConversions), ScanError> {
-    let mut plan = plan(question, site);
-    plan.window.start = plan.window.start.min(comparison.before.start - VISIT_TIMEOUT_MS);
-    let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
-    let count = |range: &Range<i64>, buckets: &[i64]| {
-        ConversionCount::new(range, question, site.attribution, None, buckets.to_vec())
-    };
     let make =
-        || [count(&question.range, &buckets), count(&comparison.range, &[]), count(&comparison.before, &[])];
-    let add = |counts: &mut [ConversionCount<'_>; 3], rows: &[Row], scanned: &ScannedConversions<'_>| {
-        counts.iter_mut().for_each(|count| count.add_visitor(rows, scanned));
+        || ConversionCount::new(&question.range, question, site.attribution, None, bucket_starts_ms.to_vec());
+    let add = |count: &mut ConversionCount<'_>, rows: &[Row], scanned: &ScannedConversions<'_>| {
+        count.add_visitor(rows, scanned);
     };
-    let (summary, [counted, compared, before]) =
-        scan_conversions(question, source, plan, site, limits, &make, &add)?;
-    let compared = [compared.total, before.total];
-    Ok((summary, OverviewConversions { totals: counted.total, series: counted.series, compared }))
+    let plan = plan(question, site);
+    let (summary, counted) = scan_conversions(question, source, plan, site, limits, &make, &add)?;
+    Ok((summary, OverviewConversions { totals: counted.total, series: counted.series }))
 }
 
 /// The first rows of a list, counted in one part of the values.
@@ -232,7 +164,10 @@ fn top(
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
     let count = |part| top_part(question, site, source, limits, part);
-    let list = count_list(count, |rows| keep_first(rows, question))?;
+    let mut list = count_list(count, |rows| keep_first(rows, question))?;
+    if let Some(listed) = &question.listed {
+        list.rows = in_order_of(listed, list.rows);
+    }
     Ok((Numbers::Top { rows: list.rows, total: list.counted, more: list.more }, list.summary))
 }
 
@@ -249,8 +184,8 @@ fn top_part(
     // If the values are divided into parts, the counts are not kept.
     let cache = source.cache.as_deref_mut().filter(|_| value_part.count == 1);
     let mut source = Source { files: source.files, cache };
-    // `contains` selects rows after the count. So two questions that differ only in `contains` share the cached counts.
-    let whole = Question { contains: None, ..question.clone() };
+    // These three members select rows after the count. So two questions that differ only in them share the cached counts.
+    let whole = Question { contains: None, listed: None, list_bytes_max: 0, ..question.clone() };
     let key = format!("{whole:?} {site:?}");
     let (mut summary, counted) = match question.goals.is_empty() {
         true => {
@@ -277,7 +212,14 @@ fn top_part(
     if let Some(text) = &question.contains {
         rows.retain(|row| row.value.as_ref().is_some_and(|value| fold_case(value).contains(text)));
     }
-    let more = keep_first(&mut rows, question);
+    let mut more = 0;
+    if let Some(listed) = &question.listed {
+        let listed: HashSet<_> = listed.iter().collect();
+        let row_count = rows.len();
+        rows.retain(|row| listed.contains(&row.value));
+        more = row_count - rows.len();
+    }
+    more += keep_first(&mut rows, question);
     let counted = TopTotals { group: top.total, conversions: total_conversions };
     Ok(ListPart { rows, more, counted, summary })
 }
@@ -328,18 +270,32 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
         let by_rank = b.rank(question).cmp(&a.rank(question));
         by_rank.then_with(|| (a.value.is_none(), &a.value).cmp(&(b.value.is_none(), &b.value)))
     });
-    truncate(rows, question.limit, |row| row.value.as_ref().map_or(0, String::len))
+    truncate(rows, question, |row| row.value.as_ref().map_or(0, String::len))
+}
+
+/// Returns a row for each of the values, in their order. A value without a row gets one without numbers.
+fn in_order_of(row_values: &[Option<String>], rows: Vec<TopRow>) -> Vec<TopRow> {
+    let mut rows: HashMap<_, _> = rows.into_iter().map(|row| (row.value.clone(), row)).collect();
+    let row = |value: &Option<String>| {
+        let empty = || TopRow {
+            value: value.clone(),
+            totals: GroupTotals::default(),
+            conversions: ConversionSums::default(),
+        };
+        rows.remove(value).unwrap_or_else(empty)
+    };
+    row_values.iter().map(row).collect()
 }
 
 /// Drops the rows of a sorted list beyond the limit. Drops more rows if the values of the list would exceed
-/// [`LIST_BYTES_MAX`]. Returns the number of dropped rows.
-fn truncate<T>(rows: &mut Vec<T>, limit: usize, bytes_of: impl Fn(&T) -> usize) -> usize {
+/// [`Question::list_bytes_max`]. Returns the number of dropped rows.
+fn truncate<T>(rows: &mut Vec<T>, question: &Question, bytes_of: impl Fn(&T) -> usize) -> usize {
     let mut bytes = 0;
     let fits = |row: &&T| {
         bytes += bytes_of(row);
-        bytes <= LIST_BYTES_MAX
+        bytes <= question.list_bytes_max
     };
-    let kept = rows.iter().take(limit).take_while(fits).count();
+    let kept = rows.iter().take(question.limit).take_while(fits).count();
     let more = rows.len() - kept;
     rows.truncate(kept);
     more
@@ -437,5 +393,5 @@ fn live_part(
 /// Sorts the pages of a live answer, and drops the pages beyond the limit. Returns the number of dropped pages.
 fn keep_first_pages(pages: &mut Vec<LivePage>, question: &Question) -> usize {
     pages.sort_by(|a, b| b.visitors.cmp(&a.visitors).then_with(|| a.path.cmp(&b.path)));
-    truncate(pages, question.limit, |page| page.path.len())
+    truncate(pages, question, |page| page.path.len())
 }

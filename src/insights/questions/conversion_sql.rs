@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::channels::channel_sql;
-use super::goal_sql::{amount, currency, exists, goal_condition};
+use super::goal_sql::{amount, breakdown, currency, exists, goal_condition};
 use super::question::{Group, Question};
 use super::site::SiteFacts;
 use super::sql_parts::{event_conditions, instant, visitor_conditions};
 use crate::site::goals::SiteGoal;
 
 /// The source of a credited visit. A visit without a page event is direct.
-const CREDITED_SOURCE: &str = "coalesce(v.visit_source, '(direct)')";
+pub(crate) const CREDITED_SOURCE: &str = "coalesce(v.visit_source, '(direct)')";
 
 /// A table of credited events.
 #[derive(Clone, Copy)]
@@ -39,13 +39,13 @@ pub(crate) fn add_credited(
             format!("if(any_value({own}), any_value(t.visit), coalesce(max(c.visit), any_value(t.visit)))")
         }
     };
-    let column = own_column(question.of);
+    let own_value = own_value(question.of, site, "");
     let _ = write!(
         sql,
         ",
 touches_{name} as (
   select *, max(visit) over (partition by visitor order by ts, seq rows between unbounded preceding and current row) as begun,
-    last_value(if(type = 'page' and visit > 0, {column}, null) ignore nulls)
+    last_value(if(type = 'page' and visit > 0, {own_value}, null) ignore nulls)
       over (partition by visitor, visit order by ts, seq rows between unbounded preceding and current row) as page_value
   from numbered_{name} where visitor is not null),
 credits_{name} as (
@@ -58,7 +58,7 @@ credited_{name} as (
   select n.*, {} as value
   from touches_{name} n join credits_{name} using (seq) left join visits_{name} v on v.visitor = n.visitor and v.visit = credit
   where n.ts >= {from}",
-        credited_value(question.of),
+        credited_value(question.of, site),
     );
     let of_event = event_conditions(&question.filters, CREDITED_SOURCE);
     for condition in of_event.into_iter().chain(visitor_conditions(&question.filters, range)) {
@@ -67,17 +67,16 @@ credited_{name} as (
     sql.push(')');
 }
 
-/// Returns the column with the own value of an event. For a group of visits it is not used.
-fn own_column(group: Group) -> &'static str {
+/// Returns the own value of an event. `prefix` is before each column. For a group of visits it is not used.
+fn own_value(group: Group, site: &SiteFacts, prefix: &str) -> String {
     match group {
-        Group::Page => "path",
-        group if group.is_of_visit() => "null",
-        group => group.name(),
+        group if group.is_of_visit() => "null".to_owned(),
+        group => event_value(group, site, prefix),
     }
 }
 
 /// Returns the value to which an event is credited.
-fn credited_value(group: Group) -> String {
+fn credited_value(group: Group, site: &SiteFacts) -> String {
     match group {
         Group::Source => CREDITED_SOURCE.to_owned(),
         Group::Channel => {
@@ -85,7 +84,16 @@ fn credited_value(group: Group) -> String {
         }
         Group::Entry | Group::Exit => format!("v.{}", group.name()),
         group if group.is_of_visit() => format!("v.visit_{}", group.name()),
-        group => format!("coalesce(n.{}, n.page_value)", own_column(group)),
+        group => format!("coalesce({}, n.page_value)", event_value(group, site, "n.")),
+    }
+}
+
+/// Returns the value of an event in a list whose values belong to events. `prefix` is before each column.
+pub(crate) fn event_value(group: Group, site: &SiteFacts, prefix: &str) -> String {
+    match group {
+        Group::Page => format!("{prefix}path"),
+        Group::Property(number) => breakdown(&site.goals.properties()[usize::from(number)], prefix),
+        group => format!("{prefix}{}", group.name()),
     }
 }
 

@@ -76,11 +76,11 @@ impl ConversionSums {
 }
 
 /// A visit of a visitor, or a group of events that belong to no visit.
-struct VisitSpan {
+pub(crate) struct VisitSpan {
     rows: Range<usize>,
     /// The time of the first event. `None` for a group that is no visit.
     began_ms: Option<i64>,
-    first_page: Option<Row>,
+    pub first_page: Option<Row>,
     last_page: Option<Row>,
 }
 
@@ -101,12 +101,88 @@ impl VisitSpan {
     }
 }
 
+/// The rule that credits the events of a range to visits, and the filters that select them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CreditRule<'q> {
+    pub filters: &'q Filters,
+    pub attribution: Attribution,
+}
+
+/// An event that the filters select, with its credit.
+pub(crate) struct CreditedEvent<'v> {
+    pub row: Row,
+    /// The visit to which the event is credited.
+    pub credited: &'v VisitSpan,
+    /// The value of the event. If it has none, the latest value of a page event before it in its visit.
+    pub own_value: u32,
+}
+
+impl CreditRule<'_> {
+    /// Passes the events of a range to `take_event`. `rows` are the events of one visitor.
+    pub(crate) fn each_event(
+        &self,
+        rows: &[Row],
+        range: &Range<i64>,
+        mut take_event: impl FnMut(CreditedEvent<'_>),
+    ) {
+        let rows = &rows[..rows.partition_point(|row| row.time_ms() < range.end)];
+        let first = rows.partition_point(|row| row.time_ms() < range.start);
+        if first == rows.len() || !Selection::new(self.filters).selects_visitor(&rows[first..]) {
+            return;
+        }
+        let spans: Vec<VisitSpan> =
+            spans_of_visits(rows).map(|(span, is_visit)| VisitSpan::of(rows, span, is_visit)).collect();
+        let with_source: Vec<usize> = (0..spans.len()).filter(|index| spans[*index].has_source()).collect();
+        for (index, span) in spans.iter().enumerate().filter(|(_, span)| span.rows.end > first) {
+            // The latest value of a page event of the visit.
+            let mut page_value = NO_VALUE;
+            let earlier = &with_source[..with_source.partition_point(|other| *other < index)];
+            for row_index in span.rows.clone() {
+                let row = rows[row_index];
+                if row.has(PAGE) && row.value != NO_VALUE && span.began_ms.is_some() {
+                    page_value = row.value;
+                }
+                if row_index < first || row.has(REJECTED) {
+                    continue;
+                }
+                let credited = self.credited_visit(&spans, earlier, row.time_ms()).unwrap_or(index);
+                let credited = if self.stays(span) { span } else { &spans[credited] };
+                if self.selects_credit(credited) {
+                    let own_value = if row.value == NO_VALUE { page_value } else { row.value };
+                    take_event(CreditedEvent { row, credited, own_value });
+                }
+            }
+        }
+    }
+
+    /// Returns whether the events of a visit are credited to the visit itself, also if other visits are before it.
+    fn stays(&self, span: &VisitSpan) -> bool {
+        !self.attribution.is_first && span.has_source()
+    }
+
+    /// Returns the index of the visit within the window to which an event is credited. `earlier` are the indices of the visits with
+    /// a source before the visit of the event.
+    fn credited_visit(&self, spans: &[VisitSpan], earlier: &[usize], time_ms: i64) -> Option<usize> {
+        let since_ms = time_ms.saturating_sub(self.attribution.window_ms);
+        let began_ms = |index: usize| spans[index].began_ms.unwrap_or(i64::MIN);
+        let in_window = &earlier[earlier.partition_point(|index| began_ms(*index) < since_ms)..];
+        if self.attribution.is_first { in_window.first() } else { in_window.last() }.copied()
+    }
+
+    /// Returns whether the filters `source` and `campaign` accept a credited visit.
+    fn selects_credit(&self, credited: &VisitSpan) -> bool {
+        let Filters { source, campaign, .. } = self.filters;
+        let has = |flag| credited.first_page.is_some_and(|page| page.has(flag));
+        let is_direct = credited.first_page.is_none() && source.iter().any(|name| name == DIRECT);
+        (source.is_empty() || is_direct || has(SOURCE_HIT)) && (campaign.is_empty() || has(CAMPAIGN_HIT))
+    }
+}
+
 /// A count of the conversions in a range.
 #[derive(Debug)]
 pub(crate) struct ConversionCount<'q> {
     range: Range<i64>,
-    filters: &'q Filters,
-    attribution: Attribution,
+    rule: CreditRule<'q>,
     group: Option<Group>,
     goal_count: usize,
     /// The first instant of each bucket, in milliseconds.
@@ -135,8 +211,7 @@ impl<'q> ConversionCount<'q> {
         let sums = ConversionSums::of_goals(goal_count);
         Self {
             range: range.clone(),
-            filters: &question.filters,
-            attribution,
+            rule: CreditRule { filters: &question.filters, attribution },
             group,
             goal_count,
             series: vec![sums.clone(); bucket_starts_ms.len()],
@@ -151,57 +226,12 @@ impl<'q> ConversionCount<'q> {
     /// Counts the events of a visitor.
     pub(crate) fn add_visitor(&mut self, rows: &[Row], scanned: &ScannedConversions<'_>) {
         self.visitor += 1;
-        let rows = &rows[..rows.partition_point(|row| row.time_ms() < self.range.end)];
-        let first = rows.partition_point(|row| row.time_ms() < self.range.start);
-        if first == rows.len() || !Selection::new(self.filters).selects_visitor(&rows[first..]) {
-            return;
-        }
-        let spans: Vec<VisitSpan> =
-            spans_of_visits(rows).map(|(span, is_visit)| VisitSpan::of(rows, span, is_visit)).collect();
-        let with_source: Vec<usize> = (0..spans.len()).filter(|index| spans[*index].has_source()).collect();
-        for (index, span) in spans.iter().enumerate().filter(|(_, span)| span.rows.end > first) {
-            // The latest value of a page event of the visit.
-            let mut page_value = NO_VALUE;
-            let earlier = &with_source[..with_source.partition_point(|other| *other < index)];
-            for row_index in span.rows.clone() {
-                let row = rows[row_index];
-                if row.has(PAGE) && row.value != NO_VALUE && span.began_ms.is_some() {
-                    page_value = row.value;
-                }
-                if row_index < first || row.has(REJECTED) {
-                    continue;
-                }
-                let credited = self.credited_visit(&spans, earlier, row.time_ms()).unwrap_or(index);
-                let credited = if self.stays(span) { span } else { &spans[credited] };
-                if self.selects_credit(credited) {
-                    let own = if row.value == NO_VALUE { page_value } else { row.value };
-                    let value = self.value_of(credited, own, scanned.direct_value);
-                    self.add_event(row, value, scanned);
-                }
-            }
-        }
-    }
-
-    /// Returns whether the events of a visit are credited to the visit itself, also if other visits are before it.
-    fn stays(&self, span: &VisitSpan) -> bool {
-        !self.attribution.is_first && span.has_source()
-    }
-
-    /// Returns the index of the visit within the window to which an event is credited. `earlier` are the indices of the visits with
-    /// a source before the visit of the event.
-    fn credited_visit(&self, spans: &[VisitSpan], earlier: &[usize], time_ms: i64) -> Option<usize> {
-        let since_ms = time_ms.saturating_sub(self.attribution.window_ms);
-        let began_ms = |index: usize| spans[index].began_ms.unwrap_or(i64::MIN);
-        let in_window = &earlier[earlier.partition_point(|index| began_ms(*index) < since_ms)..];
-        if self.attribution.is_first { in_window.first() } else { in_window.last() }.copied()
-    }
-
-    /// Returns whether the filters `source` and `campaign` accept a credited visit.
-    fn selects_credit(&self, credited: &VisitSpan) -> bool {
-        let Filters { source, campaign, .. } = self.filters;
-        let has = |flag| credited.first_page.is_some_and(|page| page.has(flag));
-        let is_direct = credited.first_page.is_none() && source.iter().any(|name| name == DIRECT);
-        (source.is_empty() || is_direct || has(SOURCE_HIT)) && (campaign.is_empty() || has(CAMPAIGN_HIT))
+        let range = self.range.clone();
+        let rule = self.rule;
+        rule.each_event(rows, &range, |CreditedEvent { row, credited, own_value }| {
+            let value = self.value_of(credited, own_value, scanned.direct_value);
+            self.add_event(row, value, scanned);
+        });
     }
 
     /// Returns the number of the value to which an event is credited, or [`NO_VALUE`]. `own_value` is that of the event itself.

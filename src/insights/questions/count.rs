@@ -20,12 +20,6 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds the numbers by which `totals_after` has grown since `totals_before`.
-    fn add_growth(&mut self, totals_after: &Self, totals_before: &Self) {
-        self.combine(totals_after, u64::wrapping_add);
-        self.combine(totals_before, u64::wrapping_sub);
-    }
-
     fn combine(&mut self, other: &Self, operation: fn(u64, u64) -> u64) {
         let Self { visitors, visits, views, events, personalized } = self;
         *visitors = operation(*visitors, other.visitors);
@@ -51,18 +45,6 @@ impl RangeCount {
     pub(crate) fn new(range: Range<i64>, selection: Selection, bucket_starts_ms: Vec<i64>) -> Self {
         let series = vec![Totals::default(); bucket_starts_ms.len()];
         Self { range, selection, buckets: bucket_starts_ms, totals: Totals::default(), series }
-    }
-
-    /// Counts the events of a visitor in this range and in `cut_count`. `cut_count` has the same start and no buckets. Its
-    /// end is not later.
-    pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut_count: &mut Self) {
-        let totals_before = self.totals;
-        self.add_visitor(rows);
-        // If all events are in `cut_count`, both ranges get the same numbers.
-        match rows.last().is_some_and(|last| last.time_ms() < cut_count.range.end) {
-            true => cut_count.totals.add_growth(&self.totals, &totals_before),
-            false => cut_count.add_visitor(rows),
-        }
     }
 }
 
@@ -180,10 +162,11 @@ impl GroupTotals {
     }
 
     /// Returns the number by which the values of a group are sorted. Depending on the group, this is the number of
-    /// events, visits or page views.
+    /// events, visitors, visits or page views.
     pub(crate) fn rank(&self, group: Group) -> u64 {
         match group {
             Group::Event => self.events,
+            Group::Property(_) => self.visitors,
             group if group.is_of_visit() => self.visits,
             _ => self.views,
         }
@@ -240,7 +223,8 @@ impl Count for TopCount {
                 if is_action && !row.has(ACTION) {
                     continue;
                 }
-                let visitor = (is_action || row.has(PAGE)).then_some(*visitor);
+                let is_of_visitor = row.has(PAGE) || matches!(group, Group::Event | Group::Property(_));
+                let visitor = is_of_visitor.then_some(*visitor);
                 total.add(row, visitor, visit_id);
                 let group = match visit_value.unwrap_or(row.value) {
                     NO_VALUE => &mut *absent,

@@ -9,20 +9,24 @@
 //! such an event of the user. If the question counts only some visitors, the credits of a user are read only if these
 //! visitors need them.
 
-use std::collections::{HashMap, HashSet};
-
 use super::limits::{Limits, ScanError};
 use super::part::{PARTS_MAX, Part};
 use super::plan::Plan;
+use super::row::Row;
+use super::visitor_tables::{VisitorTable, Visitors};
 use crate::events::identity;
 use crate::insights::columns::format::ColumnFileError;
 use crate::insights::columns::reader::{Columns, TieRow};
 
-/// Memory of a tie while ties are read, in bytes. It includes the credits of the user of the tie. The factor 2 is for
-/// the free places of the tables.
-const TIE_BYTES: u64 = 2 * (16 + 24 + 40);
+/// Memory of an entry of a list of credits or ties, in bytes. The factor 2 is for the free places of the list.
+const ENTRY_BYTES: u64 = 2 * 16;
+/// Memory of the valid tie of an anonymous ID, in bytes. The factor 2 is for the free places of the table.
+const TIE_BYTES: u64 = 2 * (8 + 16 + 1);
+/// Memory of an empty list of a user, in bytes. The factor 2 is for the free places of the table.
+const USER_LIST_BYTES: u64 = 2 * (8 + 24 + 1);
 /// Memory of a user in a set of users, in bytes. The factor 2 is for the free places of the set.
 const USER_BYTES: u64 = 2 * 9;
+const _: () = assert!(size_of::<Credit>() == 16 && size_of::<(u64, u64)>() == 16 && size_of::<Tie>() == 16);
 /// Number of ended ties that the tables can always keep. So small tables are not compacted again and again.
 const ENDED_TIES_MAX: usize = 1_024;
 
@@ -56,8 +60,17 @@ pub(crate) struct RowLocation {
     pub position: u32,
 }
 
+impl RowLocation {
+    /// Returns the row with this location as its value and its order.
+    pub(super) fn of_row(self, mut row: Row) -> Row {
+        row.value = self.file;
+        row.order = self.position;
+        row
+    }
+}
+
 /// A change of the visitor to whom the events of a user are credited.
-struct Credit {
+pub(super) struct Credit {
     /// The first location at which events are credited to `owner`.
     from: RowLocation,
     /// The credited visitor. If the user has no valid tie, this is the user.
@@ -68,9 +81,7 @@ struct Credit {
 #[derive(Default)]
 pub(crate) struct Credits {
     /// The credits of each user, in the order of their locations.
-    by_user: HashMap<u64, Vec<Credit>>,
-    /// The owners of all credits.
-    owners: HashSet<u64>,
+    by_user: VisitorTable<Vec<Credit>>,
     /// The number of credits in `by_user`.
     count: usize,
 }
@@ -142,7 +153,6 @@ impl Credits {
         if credits.last().map_or(user_hash, |last| last.owner) != owner {
             credits.push(Credit { from: location, owner });
             self.count += 1;
-            self.owners.insert(owner);
         }
     }
 
@@ -151,16 +161,14 @@ impl Credits {
         self.by_user.is_empty()
     }
 
-    /// Returns whether a row of this visitor can be credited to another visitor, or the other way round.
-    pub(crate) fn concern(&self, visitor_hash: u64) -> bool {
-        self.by_user.contains_key(&visitor_hash) || self.owners.contains(&visitor_hash)
+    /// Returns the credits of a user, in the order of their locations. A visitor whose events are not credited to others has none.
+    pub(super) fn of_user(&self, user_hash: u64) -> &[Credit] {
+        self.by_user.get(&user_hash).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the visitor to whom an event of `visitor_hash` at a location is credited.
     pub(crate) fn owner(&self, visitor_hash: u64, location: RowLocation) -> u64 {
-        let Some(credits) = self.by_user.get(&visitor_hash) else { return visitor_hash };
-        let passed = credits.partition_point(|credit| credit.from <= location);
-        passed.checked_sub(1).map_or(visitor_hash, |last| credits[last].owner)
+        owner_at(self.of_user(visitor_hash), location).unwrap_or(visitor_hash)
     }
 
     /// Returns each user that is not in `visitors` and whose events can be credited to a visitor in `visitors`. The
@@ -179,7 +187,40 @@ impl Credits {
     }
 
     fn memory_bytes(&self) -> u64 {
-        (self.count + self.owners.len()) as u64 * TIE_BYTES
+        self.count as u64 * ENTRY_BYTES + self.by_user.len() as u64 * USER_LIST_BYTES
+    }
+}
+
+/// Returns the visitor to whom an event at a location is credited. `None` if it is the user of the credits.
+pub(super) fn owner_at(credits: &[Credit], location: RowLocation) -> Option<u64> {
+    let passed = credits.partition_point(|credit| credit.from <= location);
+    passed.checked_sub(1).map(|last| credits[last].owner)
+}
+
+/// The credits of a scan that counts the visitors in parts.
+pub(crate) struct CreditsInParts {
+    pub part_count: u64,
+    /// True if `present` has the credits of all parts.
+    has_all: bool,
+    /// The credits of the last part that was asked for, at first those of the first part.
+    present: Credits,
+}
+
+impl CreditsInParts {
+    /// Returns the credits of a part. Parts are asked for in their order.
+    pub(crate) fn of_part(
+        &mut self,
+        part: Part,
+        files: ScannedFiles<'_>,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+    ) -> Result<&Credits, ScanError> {
+        if !self.has_all && !part.is_first() {
+            self.present = Credits::default();
+            let credits = files.credits(VisitorSet::Part(part), plan, &limits.for_credits())?;
+            self.present = credits.ok_or(ScanError::TooLarge)?;
+        }
+        Ok(&self.present)
     }
 }
 
@@ -209,21 +250,28 @@ impl<'f> ScannedFiles<'f> {
         Credits::read(&files, &counted.collect::<Vec<_>>(), visitors, limits)
     }
 
-    /// Doubles `part_count` until the credits of the first part fit in half of their memory. Returns the number of
-    /// parts and the credits of the first part. Hashes divide the users evenly. So the credits of each other part fit
-    /// in the whole memory.
-    pub(crate) fn parts_with_credits(
+    /// Returns the credits of all parts, if they fit in their memory. Otherwise returns the number of parts, and the credits of
+    /// the first part: doubles `part_count` until they fit in half of the memory. Hashes divide the users evenly. So the
+    /// credits of each other part fit in the whole memory.
+    pub(crate) fn credits_in_parts(
         self,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
         mut part_count: u64,
-    ) -> Result<(u64, Credits), ScanError> {
+    ) -> Result<CreditsInParts, ScanError> {
+        // The ties are dropped before the rows are read, so they can take the memory of the rows.
+        let with_ties = limits.for_credits().memory_bytes + limits.for_rows().memory_bytes;
+        let with_ties = Limits { memory_bytes: with_ties, is_over: limits.is_over };
         let limits = limits.for_credits();
         let half = Limits { memory_bytes: limits.memory_bytes / 2, is_over: limits.is_over };
+        let all = self.credits(VisitorSet::Part(Part::WHOLE), plan, &with_ties)?;
+        if let Some(all) = all.filter(|all| all.memory_bytes() <= limits.memory_bytes) {
+            return Ok(CreditsInParts { part_count, has_all: true, present: all });
+        }
         loop {
             let first_part = VisitorSet::Part(Part { number: 0, count: part_count });
-            if let Some(credits) = self.credits(first_part, plan, &half)? {
-                return Ok((part_count, credits));
+            if let Some(first) = self.credits(first_part, plan, &half)? {
+                return Ok(CreditsInParts { part_count, has_all: false, present: first });
             }
             if part_count >= PARTS_MAX {
                 return Err(ScanError::TooLarge);
@@ -258,10 +306,10 @@ fn users_alone(
     counted_columns: &[&Columns],
     visitors: VisitorSet<'_>,
     limits: &Limits<'_>,
-) -> Result<Option<HashSet<u64>>, ScanError> {
-    let mut users = HashSet::new();
+) -> Result<Option<Visitors>, ScanError> {
+    let mut users = Visitors::default();
     let mut tied = None;
-    let are_too_many = |users: &HashSet<u64>| users.len() as u64 * USER_BYTES > limits.memory_bytes;
+    let are_too_many = |users: &Visitors| users.len() as u64 * USER_BYTES > limits.memory_bytes;
     for file in counted_columns {
         let file = &*file.opened()?;
         let alone = file.users_alone()?;
@@ -289,8 +337,8 @@ fn users_tied(
     columns: &[&Columns],
     visitors: VisitorSet<'_>,
     limits: &Limits<'_>,
-) -> Result<HashSet<u64>, ScanError> {
-    let mut users = HashSet::new();
+) -> Result<Visitors, ScanError> {
+    let mut users = Visitors::default();
     if visitors.has_all() {
         return Ok(users);
     }
@@ -312,10 +360,10 @@ fn users_tied(
 /// Returns each anonymous ID that an alias names together with one of these users.
 fn aliased_ids(
     columns: &[&Columns],
-    user_hashes: &HashSet<u64>,
+    user_hashes: &Visitors,
     limits: &Limits<'_>,
-) -> Result<HashSet<u64>, ScanError> {
-    let mut aliased = HashSet::new();
+) -> Result<Visitors, ScanError> {
+    let mut aliased = Visitors::default();
     for file in columns {
         limits.check_time()?;
         let file = &*file.opened()?;
@@ -340,15 +388,15 @@ struct Tie {
 #[derive(Default)]
 struct Ties {
     /// The users whose ties are kept.
-    users: HashSet<u64>,
+    users: Visitors,
     /// Each anonymous ID that an alias names together with one of `users`. Ties between such an ID and other users are
     /// kept too.
-    aliased: HashSet<u64>,
+    aliased: Visitors,
     /// The valid tie of each anonymous ID.
-    current: HashMap<u64, Tie>,
+    current: VisitorTable<Tie>,
     /// The ties of each user, in the order of their numbers. An entry is the number and the anonymous ID of a tie. Some
     /// of these ties have ended.
-    by_user: HashMap<u64, Vec<(u64, u64)>>,
+    by_user: VisitorTable<Vec<(u64, u64)>>,
     /// The number of ties in `by_user`.
     kept: usize,
     /// The number of the latest tie.
@@ -357,7 +405,7 @@ struct Ties {
 
 impl Ties {
     /// Creates an empty set of ties. The set keeps the ties of these users.
-    fn of_users(user_hashes: HashSet<u64>, aliased_hashes: HashSet<u64>) -> Self {
+    fn of_users(user_hashes: Visitors, aliased_hashes: Visitors) -> Self {
         Self { users: user_hashes, aliased: aliased_hashes, ..Self::default() }
     }
 
@@ -426,6 +474,11 @@ impl Ties {
 
     fn memory_bytes(&self) -> u64 {
         let users = (self.users.len() + self.aliased.len()) as u64;
-        self.kept.max(self.current.len()) as u64 * TIE_BYTES + users * USER_BYTES
+        // A list that was compacted keeps its places. It had at most twice as many entries as there are valid ties.
+        let entries = self.kept.max(2 * self.current.len()) as u64;
+        entries * ENTRY_BYTES
+            + self.current.len() as u64 * TIE_BYTES
+            + self.by_user.len() as u64 * USER_LIST_BYTES
+            + users * USER_BYTES
     }
 }

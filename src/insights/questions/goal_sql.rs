@@ -3,7 +3,7 @@
 use super::goals::ChosenGoal;
 use super::site::SiteFacts;
 use super::sql_parts::text;
-use crate::limits::CURRENCY_CHARS_MAX;
+use crate::limits::{CURRENCY_CHARS_MAX, PROPERTY_VALUE_BYTES_MAX};
 use crate::site::experiment_metrics::Goal;
 use crate::site::goals::{PropertyBound, PropertyPath, PropertyTest, PropertyValue, SiteGoal};
 
@@ -46,6 +46,18 @@ pub(crate) fn amount(path: &PropertyPath, prefix: &str) -> String {
     format!(
         "try_cast(if({kind} in ('BIGINT', 'UBIGINT', 'DOUBLE')
       or regexp_full_match({value}, '-?[0-9]+([.][0-9]+)?'), {value}, null) as decimal(15,4))"
+    )
+}
+
+/// Returns the value of a property in a breakdown. It is null if the property has none.
+pub(crate) fn breakdown(path: &PropertyPath, prefix: &str) -> String {
+    let property = EventProperty { prefix, path };
+    let kind = property.kind();
+    let value = property.value();
+    format!(
+        "if(strlen({value}) > {PROPERTY_VALUE_BYTES_MAX}, '(other)', if({kind} in ('VARCHAR', 'BOOLEAN', 'BIGINT', 'UBIGINT')
+      or {kind} = 'DOUBLE' and (try_cast({value} as double) = 0 or abs(try_cast({value} as double)) >= 0.0001
+      and abs(try_cast({value} as double)) < 1e15), {value}, null))"
     )
 }
 

@@ -42,6 +42,10 @@ pub(crate) struct Plan<'q> {
     /// The steps of the question. `order` of a row is the mask of the steps that accept the event. If there are no steps,
     /// the scan does not set `order`.
     pub steps: &'q [Step],
+    /// True if each row gets its location: the number of its file as its value, and its position as its order.
+    pub locates: bool,
+    /// The number in the log of the first row that does not count any more. `None` if all rows count.
+    pub end_row: Option<u64>,
 }
 
 impl<'q> Plan<'q> {
@@ -63,6 +67,8 @@ impl<'q> Plan<'q> {
             needs_variants: false,
             goals: &[],
             steps: &[],
+            locates: false,
+            end_row: None,
         }
     }
 

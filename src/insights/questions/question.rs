@@ -7,7 +7,7 @@ use crate::insights::columns::format::TextColumn;
 use crate::limits::GOALS_ASKED_MAX;
 use crate::nfc;
 use crate::problem::{self, Problem, ProblemKind};
-use crate::site::goals::SiteGoals;
+use crate::site::goals::{PropertyPath, SiteGoals};
 use crate::site::segments::expected_value;
 
 /// Maximum number of rows in a list if the question has no `limit`.
@@ -62,10 +62,15 @@ pub enum Group {
     Os,
     Browser,
     Event,
+    /// The property with this number among the properties of the site.
+    Property(u8),
 }
 
+/// The prefix of the name of a property in `of`.
+const PROPERTY_PREFIX: &str = "property:";
+
 impl Group {
-    /// The names, in the order of the groups.
+    /// The names of all groups but properties.
     const NAMES: [(&'static str, Self); 16] = [
         ("page", Self::Page),
         ("entry", Self::Entry),
@@ -85,9 +90,18 @@ impl Group {
         ("event", Self::Event),
     ];
 
-    /// Returns the name of the group in a question.
+    /// Returns the name of the group in a question, and of the column that SQL has for it. That of a property is `property`.
     pub(crate) fn name(self) -> &'static str {
-        Self::NAMES[self as usize].0
+        let named = Self::NAMES.iter().find(|(_, group)| *group == self);
+        named.map_or("property", |(name, _)| name)
+    }
+
+    /// Returns the number of the property.
+    pub(crate) fn property(self) -> Option<u8> {
+        match self {
+            Self::Property(number) => Some(number),
+            _ => None,
+        }
     }
 
     /// Returns true if the values belong to visits. Returns false if the values belong to events.
@@ -205,6 +219,10 @@ pub struct Question {
     pub by: Unit,
     pub of: Group,
     pub limit: usize,
+    /// Maximum size of the values of a list together, in bytes. At most [`LIST_BYTES_MAX`].
+    pub list_bytes_max: usize,
+    /// The question `top` lists exactly these values, in their order. `None` if it lists the values with the highest numbers.
+    pub listed: Option<Vec<Option<String>>>,
     /// The question `top` lists only values that contain this text. The text is a result of [`fold_case`]. `None` if
     /// the question lists all values.
     pub contains: Option<String>,
@@ -304,8 +322,10 @@ impl Question {
             subject,
             range: 0..0,
             by: value("by").map_or(Ok(Unit::Day), parse_unit)?,
-            of: parse_group(subject, value("of"))?,
+            of: parse_group(subject, value("of"), site_goals)?,
             limit: value("limit").map_or(Ok(LIMIT_DEFAULT), |text| parse_limit(text, LIMIT_MAX))?,
+            list_bytes_max: LIST_BYTES_MAX,
+            listed: None,
             contains: value("contains").map(|text| fold_case(&nfc::normalize(text))),
             bots: value("bots").map_or(Ok(false), parse_bots)?,
             filters,
@@ -424,14 +444,27 @@ pub(crate) fn unknown_key<'k>(
     QuestionError::invalid(param_name, &expected, actual)
 }
 
-fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionError> {
+fn parse_group(subject: Subject, text: Option<&str>, site_goals: &SiteGoals) -> Result<Group, QuestionError> {
     if subject != Subject::Top {
         return Ok(Group::Page);
+    }
+    if let Some(name) = text.and_then(|text| text.strip_prefix(PROPERTY_PREFIX)) {
+        let properties = site_goals.properties();
+        let number = properties.iter().position(|path| path.name() == name);
+        let unknown = || {
+            let names: Vec<&str> = properties.iter().map(PropertyPath::name).collect();
+            let expected = match names.is_empty() {
+                true => "'property:' and a property, but site.json has no properties".to_owned(),
+                false => format!("'property:' and a property in site.json: {}", names.join(", ")),
+            };
+            QuestionError::invalid("of", &expected, name)
+        };
+        return number.map(|number| Group::Property(number as u8)).ok_or_else(unknown);
     }
     let named = Group::NAMES.into_iter().find(|(name, _)| Some(*name) == text);
     named.map(|(_, group)| group).ok_or_else(|| {
         let names = Group::NAMES.map(|(name, _)| name).join(", ");
-        QuestionError::invalid("of", &format!("one of {names}"), text.unwrap_or_default())
+        QuestionError::invalid("of", &format!("one of {names}, property:NAME"), text.unwrap_or_default())
     })
 }
 

@@ -305,6 +305,7 @@ impl FileReader {
             Group::Country => TextColumn::Country,
             Group::Language => TextColumn::Language,
             Group::Event => TextColumn::Event,
+            Group::Property(number) => TextColumn::Property(number),
             Group::Source => return Ok(ValueRule::Source),
             Group::Channel => return self.channel_rule(part_of_file, plan.site, values),
             Group::Referrer => {
@@ -417,7 +418,7 @@ impl FileReader {
             let code = text.code(row);
             flags |= text.flags[code];
             if code == CODE_OTHER as usize && plan.range.contains(&time) {
-                other_row_counts[text.column as usize] += 1;
+                other_row_counts[text.column.index()] += 1;
             }
         }
         if let Some((agents, agent_flags)) = &self.agents {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::blocks::PartOfFile;
-use super::credits::{Credits, RowLocation, ScannedFiles, VisitorSet};
+use super::credits::{Credit, Credits, RowLocation, ScannedFiles, VisitorSet, owner_at};
 use super::goals::{ConversionHits, Currencies};
 use super::limits::{Limits, ROWS_SHARE, ScanError, VALUES_SHARE};
 use super::part::Part;
@@ -16,14 +16,9 @@ use super::plan::Plan;
 use super::row::Row;
 use super::row_reader::FileReader;
 use super::values::Values;
+use super::visitor_rows::{ROW_BYTES, RUN_BYTES, TakeVisitor, VisitorRows};
 use crate::insights::columns::format::{CODE_FIRST, ColumnFileError, TextColumn};
-use crate::insights::columns::packing::BLOCK_ROWS;
 use crate::insights::columns::reader::{Columns, FilePart};
-
-/// Memory of a row while the part of its visitor is counted, in bytes.
-const ROW_BYTES: u64 = size_of::<Row>() as u64;
-/// Memory of a run, in bytes. It includes the share of the run in the buffer that sorts the runs.
-const RUN_BYTES: u64 = size_of::<Run>() as u64 * 3 / 2;
 
 /// The results of a scan that are the same for all kinds of questions.
 #[derive(Debug, Default)]
@@ -37,10 +32,6 @@ pub(crate) struct ScanSummary {
     pub hits: ConversionHits,
     pub currencies: Currencies,
 }
-
-/// A function that takes the hash and the rows of one visitor. The rows are in the order of their times. Rows with
-/// equal times are in the order of their seqs.
-pub(crate) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
 
 /// Passes the rows of each visitor to `take_visitor`.
 ///
@@ -78,38 +69,44 @@ pub(crate) fn scan_with_summary(
 ) -> Result<(), ScanError> {
     let mut file_parts = files_in_window(files, plan);
     let part_count = part_count(file_parts.iter().map(|file| file.file), plan, limits);
-    let (part_count, first_credits) = files.parts_with_credits(plan, limits, part_count)?;
-    let mut first_credits = Some(first_credits);
+    let mut credits_in_parts = files.credits_in_parts(plan, limits, part_count)?;
+    let part_count = credits_in_parts.part_count;
     let mut visitor_rows = VisitorRows::default();
     let row_count: u64 = file_parts.iter().map(|file| u64::from(file.file.header().rows)).sum();
     for part in Part::all(part_count) {
         visitor_rows.clear();
         summary.hits.clear();
         let visitors = VisitorSet::Part(part);
-        let credits = match first_credits.take() {
-            Some(credits) => Some(credits),
-            None => files.credits(visitors, plan, &limits.for_credits())?,
-        };
-        let credits = credits.ok_or(ScanError::TooLarge)?;
+        let credits = credits_in_parts.of_part(part, files, plan, limits)?;
         let users = credits.users_of_others(visitors);
-        let pass = ScanPass { plan, limits, credits: &credits, visitors };
+        let pass = ScanPass { plan, limits, credits, visitors };
         // A vector that grows needs up to three times its memory while it copies its entries.
-        visitor_rows.rows.reserve(row_count.div_ceil(part_count) as usize);
+        visitor_rows.reserve(row_count.div_ceil(part_count) as usize);
         for file in &mut file_parts {
+            visitor_rows.begin_file();
             visitor_rows.add_file(file, part, &users, &pass, summary)?;
             if summary.values.exceed(limits.memory_bytes / VALUES_SHARE) {
                 return Err(ScanError::TooManyValues);
             }
         }
-        visitor_rows.take_ordered();
         visitor_rows.each_visitor(limits, &mut |visitor, rows| take_visitor(visitor, rows, summary))?;
     }
     Ok(())
 }
 
-/// Passes the rows of the visitors with these hashes to `take_visitor`. The hashes are sorted, and [`scan`] has read the
-/// files with the same plan before. Returns false, without any call of `take_visitor`, if there are more than `rows_max`
-/// rows, or if the credits do not fit in the memory.
+/// Visitors whose rows are read again.
+pub(crate) struct VisitorsAgain<'v> {
+    /// The hashes of the visitors, in ascending order.
+    pub hashes: &'v [u64],
+    /// Maximum number of their rows.
+    pub rows_max: usize,
+    /// True if an earlier scan has read the same files with the same plan. Then their sections are checked.
+    pub are_files_checked: bool,
+}
+
+/// Passes the rows of some visitors to `take_visitor`. Adds only the values and the conversions to `summary`, because an
+/// earlier scan has counted the rows and the texts `(other)`. Returns false, without any call of `take_visitor`, if there are
+/// too many rows, or if the credits do not fit in the memory.
 ///
 /// # Errors
 /// Returns the same errors as [`scan`].
@@ -117,11 +114,11 @@ pub(crate) fn scan_visitors(
     columns: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
-    hashes: &[u64],
-    rows_max: usize,
-    values: &mut Values,
-    take_visitor: TakeVisitor<'_>,
+    again: &VisitorsAgain<'_>,
+    summary: &mut ScanSummary,
+    take_visitor: &mut dyn FnMut(u64, &[Row], &ScanSummary),
 ) -> Result<bool, ScanError> {
+    let VisitorsAgain { hashes, rows_max, are_files_checked } = *again;
     if hashes.is_empty() {
         return Ok(true);
     }
@@ -132,19 +129,23 @@ pub(crate) fn scan_visitors(
     read_hashes.sort_unstable();
     let pass = ScanPass { plan, limits, credits: &credits, visitors };
     let mut visitor_rows = VisitorRows::default();
-    // The earlier scan has already counted the rows and the texts `(other)`.
-    let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
-    let read = files_in_window(files, plan).iter_mut().try_for_each(|file| {
-        let is_full = visitor_rows.len() > rows_max;
-        if is_full { Ok(()) } else { visitor_rows.add_visitors(file, &read_hashes, &pass, &mut summary) }
-    });
-    *values = summary.values;
-    read?;
+    let rows = summary.rows;
+    let other = summary.other;
+    summary.hits.clear();
+    for file in &mut files_in_window(files, plan) {
+        visitor_rows.begin_file();
+        visitor_rows.add_visitors(file, &read_hashes, are_files_checked, &pass, summary)?;
+        if visitor_rows.len() > rows_max {
+            break;
+        }
+    }
+    summary.rows = rows;
+    summary.other = other;
     if visitor_rows.len() > rows_max {
         return Ok(false);
     }
-    visitor_rows.take_ordered();
-    visitor_rows.each_visitor(limits, take_visitor).map(|()| true)
+    visitor_rows.each_visitor(limits, &mut |visitor, rows| take_visitor(visitor, rows, summary))?;
+    Ok(true)
 }
 
 /// Returns the number of parts into which the scan divides the visitors of these files.
@@ -163,7 +164,8 @@ fn memory_bytes(columns: &Columns) -> u64 {
 /// Returns each file that can have rows in the window of a plan.
 fn files_in_window<'f>(files: ScannedFiles<'f>, plan: &Plan<'_>) -> Vec<FileParts<'f>> {
     let numbered = (files.earlier.len() as u32..).zip(files.files.iter().copied());
-    let in_window = numbered.filter(|(_, file)| file.may_have_rows_in(&plan.window));
+    let counts = |file: &Columns| plan.end_row.is_none_or(|end_row| file.header().first_seq < end_row);
+    let in_window = numbered.filter(|(_, file)| file.may_have_rows_in(&plan.window) && counts(file));
     in_window.map(|(number, file)| FileParts { file, number, site: None, bounds: Vec::new() }).collect()
 }
 
@@ -233,23 +235,6 @@ impl FileParts<'_> {
     }
 }
 
-/// Rows, grouped by visitor.
-#[derive(Default)]
-pub(crate) struct VisitorRows {
-    rows: Vec<Row>,
-    runs: Vec<Run>,
-    /// The rows of visitors with credited events, in the order in which they are read.
-    ordered: Vec<(u64, RowLocation, Row)>,
-}
-
-/// Consecutive rows of one visitor. The rows of a file are sorted by visitor. So a visitor has one run for each file.
-#[derive(Clone, Copy)]
-struct Run {
-    visitor: u64,
-    start: u32,
-    end: u32,
-}
-
 /// Consecutive visitors of a file, with a flag for each visitor whose rows are read.
 struct FileVisitors {
     /// The index of the first visitor.
@@ -259,57 +244,41 @@ struct FileVisitors {
     are_read: Vec<bool>,
 }
 
+/// The visitor to whom the rows of one visitor of a file belong. Consecutive rows have the same visitor, so it is found once
+/// for all of them.
+struct RowOwner<'c> {
+    /// The index of the visitor in the file.
+    visitor: usize,
+    hash: u64,
+    /// True if the rows of the visitor are read.
+    is_read: bool,
+    /// The credits of the visitor. Empty unless it is a user whose events are credited to other visitors.
+    credits: &'c [Credit],
+}
+
+impl<'c> RowOwner<'c> {
+    /// No visitor has this index.
+    const NONE: Self = Self { visitor: usize::MAX, hash: 0, is_read: false, credits: &[] };
+
+    fn new(visitor: usize, visitors: &FileVisitors, credits: &'c Credits) -> Self {
+        let index =
+            visitor.checked_sub(visitors.start).filter(|index| visitors.are_read.get(*index) == Some(&true));
+        let Some(index) = index else { return Self { visitor, ..Self::NONE } };
+        let hash = visitors.hashes[index];
+        Self { visitor, hash, is_read: true, credits: credits.of_user(hash) }
+    }
+
+    /// Returns the visitor to whom an event is credited. `None` if it is not in `counted_visitors`.
+    fn of_event(&self, location: RowLocation, counted_visitors: VisitorSet<'_>) -> Option<u64> {
+        if self.credits.is_empty() {
+            return Some(self.hash);
+        }
+        Some(owner_at(self.credits, location).unwrap_or(self.hash))
+            .filter(|owner| counted_visitors.has(*owner))
+    }
+}
+
 impl VisitorRows {
-    fn clear(&mut self) {
-        self.rows.clear();
-        self.runs.clear();
-        self.ordered.clear();
-    }
-
-    fn len(&self) -> usize {
-        self.rows.len() + self.ordered.len()
-    }
-
-    /// Moves the rows of visitors with credited events to the other rows, in the order of their seqs.
-    pub(crate) fn take_ordered(&mut self) {
-        let mut ordered = std::mem::take(&mut self.ordered);
-        ordered.sort_unstable_by_key(|(visitor, location, _)| (*visitor, *location));
-        ordered.drain(..).for_each(|(visitor, _, row)| self.push(visitor, row));
-        self.ordered = ordered;
-    }
-
-    /// Adds a row of the visitor with this hash.
-    pub(crate) fn push(&mut self, visitor_hash: u64, row: Row) {
-        let index = self.rows.len() as u32;
-        match self.runs.last_mut() {
-            Some(run) if run.visitor == visitor_hash => run.end += 1,
-            _ => self.runs.push(Run { visitor: visitor_hash, start: index, end: index + 1 }),
-        }
-        self.rows.push(row);
-    }
-
-    /// Adds a row for the visitor to whom it is credited.
-    fn push_credited(&mut self, visitor_hash: u64, row: Row, location: RowLocation, pass: &ScanPass<'_>) {
-        if !pass.credits.concern(visitor_hash) {
-            return self.push(visitor_hash, row);
-        }
-        let owner = pass.credits.owner(visitor_hash, location);
-        if pass.visitors.has(owner) {
-            self.push_at(owner, location, row);
-        }
-    }
-
-    /// Adds a row of a visitor with credited events.
-    pub(crate) fn push_at(&mut self, visitor_hash: u64, location: RowLocation, row: Row) {
-        self.ordered.push((visitor_hash, location, row));
-    }
-
-    /// Returns the memory for the rows and visitors while they are counted, in bytes.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let ordered = size_of_val(&*self.ordered) as u64 + self.ordered.len() as u64 * ROW_BYTES;
-        self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES + ordered
-    }
-
     /// Adds the rows of a part of the visitors, and the events of `user_hashes` that are credited to the part.
     fn add_file(
         &mut self,
@@ -325,7 +294,7 @@ impl VisitorRows {
         if part.is_first() {
             hashes = Some(file.read_first_part(&columns, &pass.plan.site.site, part.count)?);
             summary.rows += columns.rows() as u64;
-            summary.other[TextColumn::Site as usize] += columns.rows_of_other_sites(&pass.plan.range)?;
+            summary.other[TextColumn::Site.index()] += columns.rows_of_other_sites(&pass.plan.range)?;
         }
         if file.site.is_none() {
             return Ok(());
@@ -345,17 +314,19 @@ impl VisitorRows {
         // The rows and the texts `(other)` of these users are counted with their own part.
         let rows = summary.rows;
         let other = summary.other;
-        let added = self.add_visitors(file, user_hashes, pass, summary);
+        let added = self.add_visitors(file, user_hashes, true, pass, summary);
         summary.rows = rows;
         summary.other = other;
         added
     }
 
-    /// Adds the rows of the visitors with these hashes. The hashes are sorted.
+    /// Adds the rows of the visitors with these hashes. The hashes are sorted. `is_checked` is true if all sections of the file
+    /// are checked.
     fn add_visitors(
         &mut self,
         file: &mut FileParts<'_>,
         read_hashes: &[u64],
+        is_checked: bool,
         pass: &ScanPass<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
@@ -368,7 +339,7 @@ impl VisitorRows {
         }
         let mut are_read = vec![false; hashes.len()];
         indices.iter().for_each(|visitor| are_read[*visitor] = true);
-        let file_part = columns.part_of_some(&indices)?;
+        let file_part = columns.part_of_some(&indices, is_checked)?;
         let visitors = FileVisitors { start: 0, hashes, are_read };
         self.add_rows(file, PartOfFile { columns: &columns, part: &file_part }, visitors, pass, summary)
     }
@@ -384,63 +355,38 @@ impl VisitorRows {
         let Some(site) = file.site else { return Ok(()) };
         let plan = pass.plan;
         let mut reader = FileReader::new(part, site.codes, plan, &mut summary.values)?;
-        if !pass.credits.are_empty() {
+        if !pass.credits.are_empty() || plan.locates || plan.end_row.is_some() {
             reader.open_positions(part)?;
         }
         if plan.needs_goals() {
             reader.open_goals(part, &mut summary.currencies)?;
         }
+        let has_credits = !pass.credits.are_empty();
+        let mut owner = RowOwner::NONE;
         while reader.next_block()? {
             pass.limits.check_time()?;
             for row in 0..reader.len() {
-                let index = reader.visitor(row).and_then(|index| index.checked_sub(visitors.start));
-                let Some(visitor) = index else { continue };
+                let Some(visitor) = reader.visitor(row) else { continue };
+                if owner.visitor != visitor {
+                    owner = RowOwner::new(visitor, &visitors, pass.credits);
+                }
                 // The row belongs to another visitor or to another site.
-                if visitors.are_read.get(visitor) != Some(&true) || reader.site(row) != site.code {
+                if !owner.is_read || reader.site(row) != site.code {
+                    continue;
+                }
+                let location = RowLocation { file: file.number, position: reader.position(row) };
+                if plan.end_row.is_some_and(|end| part.columns.row_number(location.position) >= end) {
                     continue;
                 }
                 let event = reader.read_row(row, plan, &mut summary.other);
                 let event = event.and_then(|event| reader.with_number(row, event, &mut summary.values));
-                if let Some(event) = event {
-                    let event = reader.with_goals(row, event, plan, &mut summary.hits);
-                    let location = RowLocation { file: file.number, position: reader.position(row) };
-                    self.push_credited(visitors.hashes[visitor], event, location, pass);
+                let Some(event) = event else { continue };
+                let event = reader.with_goals(row, event, plan, &mut summary.hits);
+                let event = if plan.locates { location.of_row(event) } else { event };
+                if let Some(owner) = owner.of_event(location, pass.visitors) {
+                    self.push(owner, event, has_credits.then_some(location.position));
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Passes the rows of each visitor to `take_visitor`.
-    ///
-    /// # Errors
-    /// Returns an error if the time is over.
-    pub(crate) fn each_visitor(
-        &mut self,
-        limits: &Limits<'_>,
-        take_visitor: TakeVisitor<'_>,
-    ) -> Result<(), ScanError> {
-        // The runs of each file are already sorted. A stable sort merges the runs, and keeps the order of the files for
-        // each visitor.
-        self.runs.sort_by_key(|run| run.visitor);
-        let mut rows = Vec::new();
-        let mut unchecked_rows = 0;
-        for runs in self.runs.chunk_by(|a, b| a.visitor == b.visitor) {
-            rows.clear();
-            let spans = runs.iter().map(|run| &self.rows[run.start as usize..run.end as usize]);
-            for chunk in spans.flat_map(|span| span.chunks(BLOCK_ROWS)) {
-                rows.extend_from_slice(chunk);
-                unchecked_rows += chunk.len();
-                if unchecked_rows >= BLOCK_ROWS {
-                    unchecked_rows = 0;
-                    limits.check_time()?;
-                }
-            }
-            // The sort is stable. So rows with equal times keep the order of their seqs.
-            if !rows.is_sorted_by_key(|row| row.time_ms()) {
-                rows.sort_by_key(|row| row.time_ms());
-            }
-            take_visitor(runs[0].visitor, &rows);
         }
         Ok(())
     }

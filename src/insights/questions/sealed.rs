@@ -8,15 +8,15 @@
 //! subtracted from the cached counts.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 
 use super::credits::ScannedFiles;
 use super::limits::{Limits, ScanError};
 use super::plan::Plan;
 use super::row::Row;
-use super::scan::{ScanSummary, scan, scan_into, scan_visitors};
+use super::scan::{ScanSummary, VisitorsAgain, scan, scan_into, scan_visitors};
 use super::values::Values;
+use super::visitor_tables::{VisitorTable, Visitors};
 use crate::checksum::hash128;
 use crate::insights::columns::format::TextColumn;
 use crate::insights::columns::reader::Columns;
@@ -76,40 +76,62 @@ impl<'f> LogColumns<'f> {
     }
 }
 
-/// A hasher for keys that are hashes already. The visitors of a part have the same upper bits, and a table compares the
-/// upper bits first. So the hasher swaps the upper and the lower half.
+/// The rows of some visitors.
 #[derive(Default)]
-struct IdentityHasher(u64);
-
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0.rotate_left(32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
+struct KeptRows {
+    rows: Vec<Row>,
+    /// For each visitor, the range of its rows.
+    ranges: VisitorTable<(u32, u32)>,
 }
 
-type VisitorHashes = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
-type RowsByVisitor = HashMap<u64, Vec<Row>, BuildHasherDefault<IdentityHasher>>;
+impl KeptRows {
+    /// Adds a visitor, and its rows.
+    fn insert(&mut self, visitor_hash: u64, rows: &[Row]) {
+        let start = self.rows.len() as u32;
+        self.rows.extend_from_slice(rows);
+        self.ranges.insert(visitor_hash, (start, self.rows.len() as u32));
+    }
+
+    /// Adds those of the visitors that have no rows.
+    fn insert_others<'v>(&mut self, visitors: impl IntoIterator<Item = &'v u64>) {
+        visitors.into_iter().for_each(|visitor| {
+            self.ranges.entry(*visitor).or_default();
+        });
+        self.rows.shrink_to_fit();
+    }
+
+    /// Returns the rows of a visitor. `None` if it was not added.
+    fn get(&self, visitor_hash: u64) -> Option<&[Row]> {
+        self.ranges.get(&visitor_hash).map(|(start, end)| &self.rows[*start as usize..*end as usize])
+    }
+
+    /// Iterates over the visitors with rows, and their rows.
+    fn iter(&self) -> impl Iterator<Item = (u64, &[Row])> {
+        let ranges = self.ranges.iter().filter(|(_, (start, end))| start < end);
+        ranges.map(|(visitor, (start, end))| (*visitor, &self.rows[*start as usize..*end as usize]))
+    }
+
+    /// Returns the memory of this number of rows, in bytes.
+    fn bytes_of(row_count: usize) -> u64 {
+        row_count as u64 * ROW_BYTES
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ranges.len() as u64 * KEPT_VISITOR_BYTES + Self::bytes_of(self.rows.len())
+    }
+}
 
 /// The counts of a question over the sealed segments.
 struct SealedCount<C> {
     /// The counts of all visitors that are not in `kept`, together.
     counts: C,
     /// For each visitor of the tail, the rows of this visitor in the sealed segments.
-    kept: RowsByVisitor,
-    kept_rows: u64,
+    kept: KeptRows,
     values: Values,
     rows: u64,
     other: [u64; TextColumn::COUNT],
-    /// True if a visit in the sealed segments may have begun before the window of the scan.
-    is_cut: bool,
+    /// The visitors with a cut visit in the sealed segments. They are in neither `counts` nor `kept`.
+    cut: CutVisitors,
 }
 
 /// The counts over the sealed segments, one entry for each recent question.
@@ -158,16 +180,47 @@ impl AnswerCache {
     }
 }
 
-/// A function that takes the rows of a visitor. It returns whether a visit in these rows may begin before the rows that
-/// were read.
+/// A function that takes the rows of a visitor. It returns whether a visit in these rows is cut: it may begin before the rows
+/// that were read.
 pub(crate) type IsCut<'c> = &'c dyn Fn(&[Row]) -> bool;
+
+/// Maximum number of visitors with a cut visit whose rows are read again. If there are more, all rows are read again.
+const CUT_VISITORS_MAX: usize = 4_096;
+
+/// The visitors with a cut visit. A scan does not count them.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct CutVisitors {
+    /// The hashes of the visitors. Beyond [`CUT_VISITORS_MAX`], further visitors are missing.
+    hashes: Vec<u64>,
+    are_too_many: bool,
+}
+
+impl CutVisitors {
+    pub(crate) fn add(&mut self, visitor_hash: u64) {
+        self.are_too_many |= self.hashes.len() >= CUT_VISITORS_MAX;
+        if !self.are_too_many {
+            self.hashes.push(visitor_hash);
+        }
+    }
+
+    /// Removes a visitor.
+    fn remove(&mut self, visitor_hash: u64) {
+        self.hashes.retain(|other| *other != visitor_hash);
+    }
+
+    /// Returns the visitors in the order of their hashes. `None` if they are too many.
+    pub(crate) fn into_sorted(mut self) -> Option<Vec<u64>> {
+        self.hashes.sort_unstable();
+        (!self.are_too_many).then_some(self.hashes)
+    }
+}
 
 /// The result of a count.
 pub(crate) struct CountResult<C> {
     pub summary: ScanSummary,
     pub counts: C,
-    /// True if a visit may have begun before the window of the scan.
-    pub is_cut: bool,
+    /// The visitors that are not in `counts`, because their first visit may have begun before the window of the scan.
+    pub cut: CutVisitors,
 }
 
 /// Counts the rows of all files.
@@ -181,12 +234,12 @@ pub(crate) fn count_all<C: Count>(
     mut counts: C,
     is_cut: IsCut<'_>,
 ) -> Result<CountResult<C>, ScanError> {
-    let mut has_cut = false;
-    let summary = scan(columns, plan, limits, &mut |_, rows| {
-        has_cut = has_cut || is_cut(rows);
-        counts.add_visitor(rows);
+    let mut cut = CutVisitors::default();
+    let summary = scan(columns, plan, limits, &mut |visitor, rows| match is_cut(rows) {
+        true => cut.add(visitor),
+        false => counts.add_visitor(rows),
     })?;
-    Ok(CountResult { summary, counts, is_cut: has_cut })
+    Ok(CountResult { summary, counts, cut })
 }
 
 /// Counts the rows of all files. If `cache` has counts over the sealed segments for `key`, uses them. Keeps the new
@@ -212,7 +265,7 @@ pub(crate) fn count_cached<C: Count>(
     let scan = SealedScan { files: columns.sealed, plan, limits };
     let mut kept = cache.take::<C>(&key);
     if let Some(count) = &mut kept
-        && !count.keep_visitors(&tail_visitors, &scan, make_counts)?
+        && !count.keep_visitors(&tail_visitors, &scan, make_counts, is_cut)?
     {
         kept = None;
     }
@@ -238,7 +291,7 @@ struct SealedScan<'s> {
 impl<C: Count> SealedCount<C> {
     /// Counts the sealed segments. Returns `None` if the kept rows would take too much memory.
     fn read(
-        tail_hashes: &VisitorHashes,
+        tail_hashes: &Visitors,
         sealed_scan: &SealedScan<'_>,
         mut counts: C,
         is_cut: IsCut<'_>,
@@ -247,58 +300,63 @@ impl<C: Count> SealedCount<C> {
         if tail_hashes.len() as u64 * KEPT_VISITOR_BYTES > bytes_max {
             return Ok(None);
         }
-        let mut kept = RowsByVisitor::default();
-        let mut kept_rows = 0;
-        let mut has_cut = false;
+        let mut kept = KeptRows::default();
+        let mut are_too_many = false;
+        let mut cut = CutVisitors::default();
         let summary = scan(sealed_scan.files, sealed_scan.plan, sealed_scan.limits, &mut |visitor, rows| {
-            has_cut = has_cut || is_cut(rows);
             if !tail_hashes.contains(&visitor) {
-                return counts.add_visitor(rows);
+                return if is_cut(rows) { cut.add(visitor) } else { counts.add_visitor(rows) };
             }
-            kept_rows += rows.len() as u64;
-            if kept_rows * ROW_BYTES <= bytes_max {
-                kept.insert(visitor, rows.to_vec());
+            are_too_many |= KeptRows::bytes_of(kept.rows.len() + rows.len()) > bytes_max;
+            if !are_too_many {
+                kept.insert(visitor, rows);
             }
         })?;
-        if kept_rows * ROW_BYTES > bytes_max {
+        if are_too_many {
             return Ok(None);
         }
-        for visitor in tail_hashes {
-            kept.entry(*visitor).or_default();
-        }
+        kept.insert_others(tail_hashes);
         let ScanSummary { values, rows, other, .. } = summary;
-        Ok(Some(Self { counts, kept, kept_rows, values, rows, other, is_cut: has_cut }))
+        Ok(Some(Self { counts, kept, values, rows, other, cut }))
     }
 
     /// Keeps the rows of the new visitors of the tail. Returns false if there are too many such visitors or rows.
     fn keep_visitors(
         &mut self,
-        tail_hashes: &VisitorHashes,
+        tail_hashes: &Visitors,
         sealed_scan: &SealedScan<'_>,
         make_counts: &dyn Fn() -> C,
+        is_cut: IsCut<'_>,
     ) -> Result<bool, ScanError> {
-        let new = tail_hashes.iter().copied().filter(|visitor| !self.kept.contains_key(visitor));
+        let new = tail_hashes.iter().copied().filter(|visitor| self.kept.get(*visitor).is_none());
         let mut new: Vec<u64> = new.collect();
         if new.len() > NEW_VISITORS_MAX {
             return Ok(false);
         }
         new.sort_unstable();
-        let Self { counts, kept, kept_rows, values, .. } = self;
+        let Self { counts, kept, values, cut, .. } = self;
         let SealedScan { files, plan, limits } = sealed_scan;
         let mut new_counts = make_counts();
         let rows_max = (limits.memory_bytes / CACHE_SHARE / ROW_BYTES) as usize;
-        let are_read = scan_visitors(files, plan, limits, &new, rows_max, values, &mut |visitor, rows| {
-            new_counts.add_visitor(rows);
-            *kept_rows += rows.len() as u64;
-            kept.insert(visitor, rows.to_vec());
-        })?;
+        let again = VisitorsAgain { hashes: &new, rows_max, are_files_checked: true };
+        let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
+        let mut keep = |visitor: u64, rows: &[Row]| {
+            match is_cut(rows) {
+                true => cut.remove(visitor),
+                false => new_counts.add_visitor(rows),
+            }
+            kept.insert(visitor, rows);
+        };
+        let are_read = scan_visitors(files, plan, limits, &again, &mut summary, &mut |visitor, rows, _| {
+            keep(visitor, rows);
+        });
+        *values = summary.values;
+        let are_read = are_read?;
         if !are_read {
             return Ok(false);
         }
         counts.subtract(&new_counts);
-        for visitor in new {
-            kept.entry(visitor).or_default();
-        }
+        kept.insert_others(&new);
         Ok(true)
     }
 
@@ -312,34 +370,46 @@ impl<C: Count> SealedCount<C> {
         is_cut: IsCut<'_>,
     ) -> Result<CountResult<C>, ScanError> {
         counts.add(&self.counts);
-        let mut has_cut = self.is_cut;
+        let mut cut = self.cut.clone();
         let values = std::mem::take(&mut self.values);
         let mut summary =
             ScanSummary { values, rows: self.rows, other: self.other, ..ScanSummary::default() };
-        let mut counted = VisitorHashes::default();
+        let mut counted = Visitors::default();
         let mut all_rows = Vec::new();
         let kept = &self.kept;
         scan_into(tail, plan, limits, &mut summary, &mut |visitor, rows| {
             counted.insert(visitor);
-            all_rows.clear();
-            all_rows.extend_from_slice(kept.get(&visitor).map_or(&[], Vec::as_slice));
-            all_rows.extend_from_slice(rows);
-            // The sort is stable, and the rows of the tail have later seqs. So rows with equal times stay in the order
-            // of their seqs.
-            all_rows.sort_by_key(|row| row.time_ms());
-            has_cut = has_cut || is_cut(&all_rows);
-            counts.add_visitor(&all_rows);
+            let kept_rows = kept.get(visitor).unwrap_or_default();
+            let rows = if kept_rows.is_empty() {
+                rows
+            } else {
+                all_rows.clear();
+                all_rows.extend_from_slice(kept_rows);
+                all_rows.extend_from_slice(rows);
+                // The sort is stable, and the rows of the tail have later seqs. So rows with equal times stay in the
+                // order of their seqs.
+                all_rows.sort_by_key(|row| row.time_ms());
+                &all_rows
+            };
+            match is_cut(rows) {
+                true => cut.add(visitor),
+                false => counts.add_visitor(rows),
+            }
         })?;
-        let others = kept.iter().filter(|(visitor, rows)| !rows.is_empty() && !counted.contains(visitor));
-        others.for_each(|(_, rows)| counts.add_visitor(rows));
-        let texts = summary.values.copy_texts();
-        self.values = std::mem::replace(&mut summary.values, texts);
-        Ok(CountResult { summary, counts, is_cut: has_cut })
+        let others = kept.iter().filter(|(visitor, _)| !counted.contains(visitor));
+        others.for_each(|(visitor, rows)| match is_cut(rows) {
+            true => cut.add(visitor),
+            false => counts.add_visitor(rows),
+        });
+        // The rows of cut visitors are read again, and need the numbers of the texts.
+        let values = if cut.hashes.is_empty() { summary.values.copy_texts() } else { summary.values.clone() };
+        self.values = std::mem::replace(&mut summary.values, values);
+        Ok(CountResult { summary, counts, cut })
     }
 
     fn bytes(&self) -> u64 {
-        let kept = self.kept.len() as u64 * KEPT_VISITOR_BYTES + self.kept_rows * ROW_BYTES;
-        self.counts.bytes() + kept + self.values.bytes()
+        let kept = self.kept.bytes();
+        self.counts.bytes() + kept + self.values.bytes() + size_of_val(&*self.cut.hashes) as u64
     }
 }
 

@@ -5,9 +5,8 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use super::ask::RECENT_MS;
-use super::calendar::Comparison;
 use super::channels::channel_sql;
-use super::conversion_sql::{CreditedTable, add_credited, conversion_queries};
+use super::conversion_sql::{CreditedTable, add_credited, conversion_queries, event_value};
 use super::question::{Filters, Group, Question, Subject};
 use super::site::SiteFacts;
 use super::sql_parts::{
@@ -16,7 +15,7 @@ use super::sql_parts::{
 };
 use crate::site::goals::SiteGoal;
 
-/// The columns with the totals of a table `counted_NAME`. `:from` is replaced with the start of the range.
+/// The columns with the totals of the table `counted_range`. `:from` is replaced with the start of the range.
 const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as visitors,
   count(distinct (visitor, visit)) filter (where began >= :from) as visits,
   count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events,
@@ -24,31 +23,17 @@ const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as vi
     and regexp_replace(variants, '[A-Za-z0-9_-]+:default(,|$)', '', 'g') <> '') as personalized";
 
 /// Returns the query of a question about page views.
-pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> String {
+pub(crate) fn query(question: &Question, site: &SiteFacts) -> String {
     let mut sql = begin_events(&site.site, question.bots);
     add_referrers(&mut sql, site);
-    let add =
-        |sql: &mut String, name: &str, range: &Range<i64>| add_range(sql, name, range, &question.filters);
-    add(&mut sql, "range", &question.range);
+    add_range(&mut sql, &question.range, &question.filters);
     match question.subject {
         Subject::Overview => {
-            let comparison = site.zone.comparison(&question.range, now_ms);
-            add(&mut sql, "compared", &comparison.range);
-            add(&mut sql, "before", &comparison.before);
             add_series(&mut sql, question, site);
-            let conversions = overview_conversions(&mut sql, question, site, &comparison);
-            let ranges = [
-                ("totals", "range", &question.range),
-                ("comparison", "compared", &comparison.range),
-                ("before", "before", &comparison.before),
-            ];
-            for (part, name, range) in ranges {
-                let totals = TOTALS.replace(":from", &instant(range.start));
-                let _ = write!(
-                    sql,
-                    "\nselect '{part}' as part, null as t, {totals}\n  from counted_{name} union all"
-                );
-            }
+            let conversions = overview_conversions(&mut sql, question, site);
+            let totals = TOTALS.replace(":from", &instant(question.range.start));
+            let _ =
+                write!(sql, "\nselect 'totals' as part, null as t, {totals}\n  from counted_range union all");
             sql.push_str("\nselect 'series', t, visitors, visits, views, events, null from series");
             sql.push_str(&conversions);
             sql.push_str(" order by part, t");
@@ -62,18 +47,18 @@ pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> Strin
     sql
 }
 
-/// Adds the table `counted_NAME`. It has the events in a range that the filters select. Each event has the facts about
+/// Adds the table `counted_range`. It has the events in the range that the filters select. Each event has the facts about
 /// its visit.
-fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters) {
-    add_visits(sql, name, range.end);
+fn add_range(sql: &mut String, range: &Range<i64>, filters: &Filters) {
+    add_visits(sql, "range", range.end);
     let from = instant(range.start);
     let _ = write!(
         sql,
         ",
-counted_{name} as (
+counted_range as (
   select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_medium, v.visit_is_tagged, v.visit_campaign, v.visit_term,
     v.visit_content
-  from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
+  from numbered_range n join visits_range v using (visitor, visit) where n.ts >= {from}"
     );
     for condition in event_conditions(filters, VISIT_SOURCE) {
         let _ = write!(sql, "\n    and {condition}");
@@ -109,14 +94,14 @@ series as (
 
 fn add_top(sql: &mut String, question: &Question, site: &SiteFacts) {
     let value = match question.of {
-        Group::Page => "path".to_owned(),
         Group::Entry | Group::Exit => question.of.name().to_owned(),
         Group::Channel => channel_sql("visit_source", "visit_medium", "visit_is_tagged"),
         group if group.is_of_visit() => format!("visit_{}", group.name()),
-        group => group.name().to_owned(),
+        group => event_value(group, site, ""),
     };
     let (visitors, events, rank) = match question.of {
         Group::Event => ("count(distinct visitor)", " where type in ('track', 'screen')", "events"),
+        Group::Property(_) => ("count(distinct visitor)", "", "visitors"),
         group => {
             let rank = if group.is_of_visit() { "visits" } else { "views" };
             ("count(distinct visitor) filter (where type = 'page')", "", rank)
@@ -146,24 +131,13 @@ fn goals_of<'s>(question: &Question, site: &'s SiteFacts) -> Vec<&'s SiteGoal> {
 }
 
 /// Adds the tables of the conversions of an overview, and returns the queries that count them. Empty if the question names no goal.
-fn overview_conversions(
-    sql: &mut String,
-    question: &Question,
-    site: &SiteFacts,
-    comparison: &Comparison,
-) -> String {
+fn overview_conversions(sql: &mut String, question: &Question, site: &SiteFacts) -> String {
     let goals = goals_of(question, site);
     if goals.is_empty() {
         return String::new();
     }
-    let ranges =
-        [("range", &question.range), ("compared", &comparison.range), ("before", &comparison.before)];
-    let mut queries = Vec::new();
-    for (name, range) in ranges {
-        add_credited(sql, CreditedTable { name, range }, question, site);
-        let part = if name == "range" { "totals" } else { name };
-        queries.extend(conversion_queries(&format!("credited_{name}"), part, None, &goals));
-    }
+    add_credited(sql, CreditedTable { name: "range", range: &question.range }, question, site);
+    let mut queries = conversion_queries("credited_range", "totals", None, &goals);
     let buckets = "(select r.*, cast(epoch(b.t) as bigint) as t from credited_range r asof join buckets b on r.ts >= b.t)";
     queries.extend(conversion_queries(buckets, "series", Some("t"), &goals));
     queries.iter().map(|query| format!(" union all\n{query}")).collect()

@@ -43,7 +43,15 @@ events as (
 
 /// Returns the first tables of a query. The table `events` has the events of a site, with their visitors.
 pub(crate) fn begin_events(site: &str, includes_bots: bool) -> String {
-    format!("{RECORDED}{}){EVENTS}{})", text(site), if includes_bots { "" } else { " where not bot" })
+    begin_events_until(site, includes_bots, None)
+}
+
+/// Does the same as [`begin_events`] for the records up to a seq. `None` is the whole log.
+pub(crate) fn begin_events_until(site: &str, includes_bots: bool, last_seq: Option<u64>) -> String {
+    let until =
+        last_seq.map_or_else(String::new, |last_seq| format!(" and cast(seq as bigint) <= {last_seq}"));
+    let bots = if includes_bots { "" } else { " where not bot" };
+    format!("{RECORDED}{}{until}){EVENTS}{bots})", text(site))
 }
 
 /// Returns a text literal.

@@ -29,7 +29,7 @@ pub(crate) fn add_unknown(
         }
         limits.check_time()?;
         let file = &*file.opened()?;
-        for column in TextColumn::ALL {
+        for column in TextColumn::SHARED {
             if values.iter().any(|value| value.columns.contains(&column)) {
                 let texts = file.texts(column)?;
                 let texts = texts.get(CODE_FIRST as usize..).unwrap_or_default();

@@ -16,7 +16,7 @@ const VALUE_BYTES: u64 = 160;
 
 /// The values of a question, or one part of the values. Values are numbered in the order in which the scan finds their
 /// texts.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Values {
     numbers: HashMap<Arc<str>, u32>,
     pub texts: Vec<Arc<str>>,

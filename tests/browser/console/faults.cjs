@@ -17,7 +17,6 @@ module.exports = async function faults(at) {
   await startingServer(at);
   await preparingServer(at);
   await oneAlert(at);
-  await failedComparison(at);
   await newVersion(at);
   await filtersOfZones(at);
   await lostModule(at);
@@ -155,27 +154,6 @@ async function oneAlert(at) {
     at.check(`a failed answer has one alert, ${name}`, await settled(page), [`No answer. ${detail}`]);
     await page.unroute(`**/${question}`);
   }
-  await context.close();
-}
-
-// The period before of another question would belong to no number of the page.
-async function failedComparison(at) {
-  const { page, context } = await at.open(`#sources?site=${SITE}&compare=before`);
-  const period = page.getByText('The changes are against');
-  await period.waitFor();
-  await page.locator('table[aria-label=Sources] td div div').first().waitFor();
-  await page.route('**/insights/overview?*', (route) => route.fulfill({ status: 422, json: { code: 'query_too_expensive', detail: 'x' } }));
-  const answer = page.waitForResponse('**/insights/overview?*');
-  await go(page, `#sources?site=${SITE}&compare=before&device=mobile`);
-  await (await answer).finished();
-  await settled(page);
-  at.check('a failed comparison shows no other period', [await period.count(), await page.locator('table[aria-label=Sources] td div div').count()], [0, 0]);
-  await page.unroute('**/insights/overview?*');
-  await go(page, `#sources?site=${SITE}&compare=before`);
-  await period.waitFor();
-  await page.getByLabel('Compare with').selectOption('');
-  await period.waitFor({ state: 'detached' });
-  at.check('a comparison can be ended', await settled(page), []);
   await context.close();
 }
 

@@ -39,6 +39,7 @@ async function look(at, width) {
     ['retention', `#retention?site=${SITE}&days=1`],
     ['paths', `#paths?site=${SITE}&days=1&path=${encodeURIComponent(PATH)}`],
     ['experiments', `#experiments?site=${SITE}&key=slow-front&since=1&segment=source`],
+    ['people', `#visitors?site=${SITE}&days=1`],
     ['visitors', `#visitors?${query}`],
   ]) {
     await go(page, hash);

@@ -7,6 +7,7 @@ module.exports = async function journeys(at) {
   await funnel(at, page);
   await funnelByKeyboard(at, page);
   await focusInFunnel(at, page);
+  await quickClicks(at, page);
   await pageWithoutPath(at, page);
   await funnelByCountry(at, page);
   await retention(at, page);
@@ -129,6 +130,32 @@ async function focusInFunnel(at, page) {
   for (const text of ['  ', ' /tents ']) await other.fill(text).then(() => page.keyboard.press('Enter'));
   await page.getByRole('button', { name: 'Remove step 1: /tents' }).waitFor();
   at.check('a step has no blanks around it, and an empty one is ignored', await stepsOf(page), ['page:/tents']);
+}
+
+// Clicks several times before the page is drawn again. Each click changes the steps that the one before it left.
+async function quickClicks(at, page) {
+  const click = async (...locators) => {
+    const buttons = await Promise.all(locators.map((locator) => locator.elementHandle()));
+    await page.evaluate((buttons) => buttons.map((button) => button.click()), buttons);
+  };
+  const goal = (name) => page.getByRole('group', { name: 'Add a step: Goals' }).getByRole('button', { name: `+ ${name}`, exact: true });
+  const button = (name) => page.getByRole('button', { name });
+  await click(goal('Purchase'), goal('Saw a product'));
+  await button('Remove step 3: Saw a product').waitFor();
+  const [tents, purchase, seen] = await stepsOf(page);
+  at.check('two steps are added at once', [tents, purchase], ['page:/tents', 'purchase']);
+  await click(button('Move step 3 up'), button('Move step 3 up'));
+  await button('Remove step 1: Saw a product').waitFor();
+  at.check('a step moves up twice at once', await stepsOf(page), [seen, tents, purchase]);
+  await click(button('Remove step 1'), button('Remove step 1'), button('Remove step 3'));
+  await button('Remove step 1: /tents').waitFor();
+  at.check('a step that is removed twice takes no other one', await stepsOf(page), [tents]);
+  await click(goal('Purchase'));
+  const up = await button('Move step 2 up: Purchase').elementHandle();
+  const field = await page.getByLabel('Another path or event').elementHandle();
+  await page.evaluate(([up, field]) => [up.click(), field.focus()], [up, field]);
+  await button('Remove step 1: Purchase').waitFor();
+  at.check('a field that has the focus by then keeps it', await field.evaluate((field) => document.activeElement === field), true);
 }
 
 // A page event can have no path.

@@ -22,7 +22,6 @@ function pagesOf(anonId) {
     ['overview', '', 'Visitors and page views'],
     ['list', '&of=page', 'Path contains'],
     ['sources', '', 'Campaigns'],
-    ['sources', '&compare=before', 'The changes are against'],
     ['funnels', '', 'No step is chosen'],
     ['funnels', '&step=page:/&step=product&step=purchase&group=source', 'By source'],
     ['retention', '', 'Same week'],
@@ -30,10 +29,14 @@ function pagesOf(anonId) {
     ['paths', '', 'Choose a row to see the level after it'],
     ['pages', '', 'Entry pages'],
     ['pages', '&path=%2F', 'Zone hero'],
+    ['funnels', '&step=page:/&step=purchase&group=source&compare=previous', 'The changes are against'],
+    ['paths', '&compare=previous', 'The changes are against'],
+    ['pages', '&path=%2F&compare=previous', 'The changes are against'],
     ['experiments', '', 'slow-front'],
     ['experiments', '&key=slow-front', 'New visitors of each arm'],
     ['audiences', '', 'german-speaking'],
-    ['visitors', '', 'Enter the ID'],
+    ['visitors', '', 'Newest activity first'],
+    ['visitors', '&goal=purchase&days=7', 'reached “Purchase”'],
     ['visitors', `&anonId=${anonId}&route=%2F&country=NO`, 'Outline of the page'],
     ['publishing', '', 'Changed routes'],
     ['health', '', 'Memory limits'],
@@ -124,6 +127,8 @@ async function checkStates(at, [look, options], anonId) {
     ['dates', `overview?site=${SITE}&from=2026-01-01&to=2026-01-03`, () => page.getByLabel('Last day').waitFor()],
     ['an experiment that is not known', `experiments?site=${SITE}&key=nobody`, () => page.getByRole('alert').waitFor()],
     ['no new visitors', `retention?site=${SITE}&from=2020-01-01&to=2020-01-08`, () => page.getByText('No new visitors').first().waitFor()],
+    ['no visitor', `visitors?site=${SITE}&goal=purchase&from=2020-01-01&to=2020-01-08`, () => page.getByText('No visitor reached').waitFor()],
+    ['a search without a result', `visitors?site=${SITE}`, () => search(page)],
     ['no source', `sources?site=${SITE}&from=2020-01-01&to=2020-01-08`, () => page.getByText('No visits in this range').waitFor()],
     [
       'an empty funnel',
@@ -144,6 +149,12 @@ async function checkStates(at, [look, options], anonId) {
     if (label === 'a dialog') await page.keyboard.press('Escape');
   }
   await context.close();
+}
+
+async function search(page) {
+  await page.getByLabel('Whole text').fill('nobody@fjell.example');
+  await page.getByText('Search', { exact: true }).click();
+  await page.getByText('0 visitors have this text').waitFor();
 }
 
 // Opens the tables, so that they are checked too.

@@ -1,5 +1,9 @@
 // Every task by keyboard alone: sign in, choose a page, filter, read the table of a chart, find a visitor, explain a page, also one of the past, erase.
 'use strict';
+const { spawnSync } = require('node:child_process');
+const { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
 const { SITE, settled } = require('./bench.cjs');
 
 const IPHONE =
@@ -102,6 +106,21 @@ async function explain(at, page) {
   at.check('the explained variants are those of the server', shown, decided);
   const outlined = await page.$$eval('.outline .zone-name .pill', (pills) => pills.length);
   at.check('the outline names the variant of each zone', outlined, Object.keys(decided).length);
+  await copyAsTest(at, page);
+}
+
+// The copied case passes on the site.
+async function copyAsTest(at, page) {
+  await page.getByText('Copy as test').click();
+  const copied = await page.getByRole('region', { name: 'The test' }).textContent();
+  const directory = mkdtempSync(path.join(tmpdir(), 'parallax-console-case-'));
+  cpSync(path.join(__dirname, '../../../snapshots/demo'), directory, { recursive: true });
+  rmSync(path.join(directory, 'tests'), { recursive: true, force: true });
+  mkdirSync(path.join(directory, 'tests'));
+  writeFileSync(path.join(directory, 'tests/copied.json'), copied);
+  const { status, stdout, stderr } = spawnSync(at.bench.places.parallax, ['test', directory], { encoding: 'utf8' });
+  rmSync(directory, { recursive: true });
+  at.check('the copied test passes', status === 0 ? '' : copied + stdout + stderr, '');
 }
 
 async function explainPast(at, page) {

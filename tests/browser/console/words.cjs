@@ -98,11 +98,24 @@ const WRITTEN_PERCENTS = [
 ];
 
 const COMPARED = [
-  [[103, 100], '3.0 % more than in the period before'],
-  [[90, 100], '10.0 % fewer than in the period before'],
-  [[100_001, 100_000], 'as many as in the period before'],
-  [[5, 0], 'none in the period before'],
-  [[0, 0], 'as in the period before'],
+  [{ now: 103, before: 100 }, '3.0 % more than in the period before'],
+  [{ now: 90, before: 100 }, '10.0 % fewer than in the period before'],
+  [{ now: 100_001, before: 100_000 }, 'as many as in the period before'],
+  [{ now: 5, before: 0 }, 'none in the period before'],
+  [{ now: 0, before: 0 }, 'as in the period before'],
+  [[{ now: 90, before: 100 }, 'the range compared'], '10.0 % fewer than in the range compared'],
+];
+
+const PUBLISHED = '2026-05-04T12:20:33.512Z';
+const beforeAndAfter = (from, to, compare) => ({ from, to, compare, days: null, by: null });
+
+// Up to the next version, the end of the chart or the last full hour. More than a day is cut to full days.
+const BEFORE_AND_AFTER = [
+  [[PUBLISHED, '2026-05-04T13:20:33.512Z', '2026-05-06', Date.parse('2026-05-05T10:00Z')], beforeAndAfter(PUBLISHED, '2026-05-04T13:20:33.512Z', `2026-05-04T11:20:33.512Z..${PUBLISHED}`)],
+  [[PUBLISHED, undefined, '2026-06-01', Date.parse('2026-05-04T15:59Z')], beforeAndAfter(PUBLISHED, '2026-05-04T15:00:00.000Z', `2026-05-04T09:41:07.024Z..${PUBLISHED}`)],
+  [[PUBLISHED, undefined, '2026-06-01', Date.parse('2026-05-07T11:00Z')], beforeAndAfter(PUBLISHED, '2026-05-06T12:20:33.512Z', `2026-05-02T12:20:33.512Z..${PUBLISHED}`)],
+  [[PUBLISHED, undefined, '2026-05-05', Date.parse('2026-05-07T11:00Z')], beforeAndAfter(PUBLISHED, '2026-05-05T00:00:00.000Z', `2026-05-04T00:41:07.024Z..${PUBLISHED}`)],
+  [[PUBLISHED, undefined, '2026-06-01', Date.parse('2026-05-04T12:59Z')], undefined],
 ];
 
 const DURATIONS = [
@@ -180,7 +193,8 @@ module.exports = async function words(at) {
   await compare('the date of tomorrow', 'core', 'tomorrow', TOMORROWS);
   await compare('the times of an axis', 'core', 'axisTime', AXIS_TIMES);
   await compare('the days of a comparison', 'core', 'daysBetween', DAYS);
-  await compare('a number and the period before', 'overview', 'comparedInWords', COMPARED);
+  await compare('a number and the period before', 'compare', 'comparedInWords', COMPARED);
+  await compare('the ranges before and after a publication', 'publications', 'beforeAndAfter', BEFORE_AND_AFTER);
   await compare('amounts that can be compared', 'goals', 'isOneCurrency', CURRENCIES);
   await compare('the value of a goal', 'core', 'valueInWords', VALUES);
   await compare('durations', 'steps', 'duration', DURATIONS);

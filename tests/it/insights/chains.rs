@@ -84,7 +84,7 @@ fn reached_goals(events: &[Event], texts: &[&str]) -> Vec<u64> {
         { "key": "pro", "name": "Pro", "target": { "event": "Order*" }, "tests": { "properties.plan": { "$eq": "pro" } },
           "value": null, "currency": null },
     ]);
-    let goals = SiteGoals::parse("acme", &list.to_string()).expect("goals");
+    let goals = SiteGoals::parse("acme", &list.to_string(), [].into_iter()).expect("goals");
     let params: Vec<(&str, &str)> = texts.iter().map(|text| ("step", *text)).collect();
     let question = FunnelQuestion::parse(&params, &site().zone, NOW_MS, &goals).expect("valid parameters");
     let site = SiteFacts { goals, ..site() };

@@ -15,13 +15,13 @@ use super::{Event, columns_with_goals};
 use crate::harness::{Client, Server, eventually, snapshot};
 
 /// Returns a site with the goals `order`, which has an amount and a currency, and `offers`, a group of pages.
-fn site(attribution: Attribution) -> SiteFacts {
+pub(super) fn site(attribution: Attribution) -> SiteFacts {
     let list = json!([
         { "key": "order", "name": "Order", "target": { "event": "Order Placed" }, "tests": { "properties.test": { "$ne": true } },
           "value": "properties.revenue", "currency": "properties.currency" },
         { "key": "offers", "name": "Offers", "target": { "page": "/offers*" }, "tests": {}, "value": null, "currency": null },
     ]);
-    let goals = SiteGoals::parse("acme", &list.to_string()).expect("goals");
+    let goals = SiteGoals::parse("acme", &list.to_string(), [].into_iter()).expect("goals");
     SiteFacts { goals, attribution, ..oslo() }
 }
 
@@ -191,7 +191,10 @@ fn a_currency_has_16_characters_at_most_and_an_answer_tells_62_apart() {
 fn with_goals(count: usize) -> SiteFacts {
     let goal = |n: usize| json!({ "key": format!("g{n}"), "name": "G", "target": { "event": "E" }, "tests": {}, "value": null, "currency": null });
     let list: Vec<Value> = (0..count).map(goal).collect();
-    SiteFacts { goals: SiteGoals::parse("acme", &json!(list).to_string()).expect("goals"), ..oslo() }
+    SiteFacts {
+        goals: SiteGoals::parse("acme", &json!(list).to_string(), [].into_iter()).expect("goals"),
+        ..oslo()
+    }
 }
 
 #[test]

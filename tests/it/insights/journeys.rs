@@ -88,8 +88,26 @@ impl<'e> NaiveVisitor<'e> {
         units.into_values().collect()
     }
 
+    /// Returns the source or the campaign of a visit.
+    pub(super) fn value_of_visit(&self, visit: usize, by: &str) -> Option<&'e str> {
+        if by == "source" { self.source(visit) } else { self.campaign(visit) }
+    }
+
     /// Returns whether the filters of these parameters select a journey by this event.
     pub(super) fn passes(&self, moment: Moment<'e>, params: &Params, from_ms: i64) -> bool {
+        self.passes_in(moment, moment.visit, false, params, from_ms)
+    }
+
+    /// Returns whether the filters of these parameters select an event that belongs to this visit. With `is_credited`, a visit
+    /// without a page is direct.
+    pub(super) fn passes_in(
+        &self,
+        moment: Moment<'e>,
+        visit: usize,
+        is_credited: bool,
+        params: &Params,
+        from_ms: i64,
+    ) -> bool {
         let accepts = |name: &str, value: Option<&str>| {
             let mut wanted = params.iter().filter(|(other, _)| *other == name).peekable();
             wanted.peek().is_none() || wanted.any(|(_, text)| Some(text.as_str()) == value)
@@ -105,8 +123,8 @@ impl<'e> NaiveVisitor<'e> {
                 && shown.into_iter().any(|pair| !pair.is_empty() && accepts("variant", Some(pair)))
         };
         accepts("page", moment.event.path)
-            && accepts("source", self.source(moment.visit))
-            && accepts("campaign", self.campaign(moment.visit))
+            && accepts("source", self.source(visit).or(is_credited.then_some("(direct)")))
+            && accepts("campaign", self.campaign(visit))
             && accepts("country", moment.event.country)
             && accepts("device", device_of(moment.event))
             && (!wants("event")

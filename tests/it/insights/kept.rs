@@ -7,7 +7,7 @@ use parallax::testing::insights::{
     AnswerCache, Columns, CountedLog, Limits, LogColumns, Query, Question, Subject, answer_cached,
 };
 
-use super::oracle::{MINUTE_MS, NOW_MS, START_MS, any_event, any_params, check, site};
+use super::oracle::{HOUR_MS, MINUTE_MS, NOW_MS, START_MS, any_event, any_params, check, site};
 use super::{Event, columns};
 
 #[test]
@@ -32,6 +32,29 @@ fn counts_over_sealed_segments_are_used_again_until_a_segment_is_sealed() {
     assert_eq!(ask(&sealed[..2], &events[20..30]), (Some(30), 1));
     assert_eq!(ask(&sealed, &[]), (Some(40), 1));
     assert_eq!(ask(&sealed, &events[..1]), (Some(41), 2));
+}
+
+#[test]
+fn a_late_event_before_all_others_changes_no_count_twice() {
+    let of_user =
+        |hour: i64| Event { anon_id: None, user_id: Some("1"), ..Event::page(START_MS + hour * HOUR_MS) };
+    let events = [of_user(38), Event::page(START_MS + 38 * HOUR_MS), Event::page(START_MS), of_user(38)];
+    let (site, sealed) = (site(), columns(&events[..1], &[]));
+    let sealed: Vec<&Columns> = sealed.iter().collect();
+    let mut cache = AnswerCache::default();
+    let params = [("from", "2026-01-06T02:00"), ("to", "2026-01-07"), ("of", "source")];
+    let question = Question::parse(Subject::Top, params.into_iter(), &site.zone, NOW_MS).expect("valid");
+    let query = Query::Views(question);
+    let limits = Limits { memory_bytes: 1 << 30, is_over: &|| false };
+    let mut views = |tail: &[Event]| {
+        let tail = columns(tail, &[]);
+        let files = LogColumns { sealed: &sealed, tail: tail.last() };
+        let answer = answer_cached(files, &mut cache, CountedLog::alone(9), &query, &site, NOW_MS, &limits)
+            .expect("an answer");
+        answer.document["total"]["views"].as_u64()
+    };
+    assert_eq!(views(&events[1..2]), Some(2));
+    assert_eq!(views(&events[1..]), Some(3));
 }
 
 proptest! {

@@ -16,7 +16,7 @@ fn holds(test: &str, property: Option<&str>) -> bool {
     let list = format!(
         r#"[{{"key":"g","name":"G","target":{{"event":"E"}},"tests":{{"properties.p":{test}}},"value":null,"currency":null}}]"#
     );
-    let site = SiteFacts { goals: SiteGoals::parse("acme", &list).expect("goals"), ..oslo() };
+    let site = SiteFacts { goals: SiteGoals::parse("acme", &list, [].into_iter()).expect("goals"), ..oslo() };
     let properties = property.map_or_else(String::new, |property| format!(r#""p":{property}"#));
     let payload = format!(r#"{{"properties":{{{properties}}}}}"#);
     let event = Event { kind: RecordKind::Track, event: Some("E"), payload, ..Event::page(START_MS) };

@@ -120,9 +120,9 @@ fn an_event_is_in_the_last_visit_for_thirty_days() {
     }
 }
 
-/// Counts the orders of users of a server by campaign, with this memory. Sealed files have all events but those of the last
-/// users, which are in the tail.
-fn orders_by_campaign(users: usize, memory_bytes: u64) -> Vec<(Value, [u64; 4])> {
+/// Counts the orders of users of a server by campaign, with this memory. Each order comes some days after the visit of its user.
+/// Sealed files have all events but those of the last users, which are in the tail.
+fn orders_by_campaign(users: usize, order_day: i64, from: &str, memory_bytes: u64) -> Vec<(Value, [u64; 4])> {
     let leak = |text: String| -> &'static str { text.leak() };
     let mut events = Vec::new();
     for number in 0..users {
@@ -136,11 +136,11 @@ fn orders_by_campaign(users: usize, memory_bytes: u64) -> Vec<(Value, [u64; 4])>
             anon_id: None,
             user_id,
             event,
-            ..Event::page(START_MS + DAY_MS)
+            ..Event::page(START_MS + order_day * DAY_MS)
         };
         events.extend([visit, identify, order]);
     }
-    let pairs = [("of", "campaign"), ("from", "2026-01-01"), ("to", "2026-02-01")];
+    let pairs = [("of", "campaign"), ("from", from), ("to", "2026-02-01")];
     let question = Question::parse(Subject::Top, pairs.into_iter(), &site().zone, NOW_MS + 60 * DAY_MS);
     let query = Query::Views(question.expect("valid parameters"));
     let files = columns(&events, &[users, users]);
@@ -165,7 +165,55 @@ fn more_users_of_a_server_than_fit_the_memory_are_counted_in_several_passes() {
     let numbers = [users / 2; 4].map(|number| number as u64);
     let expected = [(json!("autumn"), numbers), (json!("spring"), numbers)];
     for memory_bytes in [2_000, 1 << 20, 1 << 30] {
-        assert_eq!(orders_by_campaign(users, memory_bytes), expected, "{memory_bytes}");
+        assert_eq!(orders_by_campaign(users, 1, "2026-01-01", memory_bytes), expected, "{memory_bytes}");
+    }
+}
+
+/// More passes do not divide the devices of one user. The credits of a question take up to an eighth of its memory. The ties also take
+/// up to half of it, before the rows are read.
+#[test]
+fn a_user_of_many_devices_is_counted_if_its_credits_fit_an_eighth_of_the_memory() {
+    const MEMORY_BYTES: u64 = 1 << 20;
+    for (devices, is_answered) in [(2_000, true), (5_000, false)] {
+        let leak = |text: String| -> &'static str { text.leak() };
+        let ids = (0..devices).map(|number| Some(leak(format!("a{number}"))));
+        let identify = |anon_id| Event {
+            kind: RecordKind::Identify,
+            anon_id,
+            user_id: Some("u"),
+            ..Event::page(START_MS)
+        };
+        let order = Event {
+            kind: RecordKind::Track,
+            anon_id: None,
+            user_id: Some("u"),
+            event: Some("Order Placed"),
+            ..Event::page(START_MS + DAY_MS)
+        };
+        let events: Vec<Event> = ids.map(identify).chain([order]).collect();
+        let pairs = [("from", "2026-01-01"), ("to", "2026-02-01")];
+        let question =
+            Question::parse(Subject::Overview, pairs.into_iter(), &site().zone, NOW_MS + 60 * DAY_MS);
+        let query = Query::Views(question.expect("valid parameters"));
+        let files = columns(&events, &[]);
+        let files: Vec<&Columns> = files.iter().collect();
+        let limits = Limits { memory_bytes: MEMORY_BYTES, is_over: &|| false };
+        let answer = answer_over(&files, CountedLog::alone(9), &query, &site(), NOW_MS, &limits);
+        assert_eq!(answer.is_ok(), is_answered, "{devices}");
+        answer.into_iter().for_each(|answer| assert_eq!(answer.document["totals"]["events"], 1));
+    }
+}
+
+/// The visits began too long before the range for the first scan. Up to 4,096 such visitors are read again, and with more of them,
+/// or with too little memory for their rows, all rows.
+#[test]
+fn visits_that_began_long_before_the_range_are_found_for_few_and_for_many_visitors() {
+    for (users, memory_bytes) in [(4_095, 1 << 30), (4_096, 1 << 30), (4_097, 1 << 30), (100, 2_000)] {
+        let orders = |first: usize| [0, (users - first).div_ceil(2) as u64, 0, 0];
+        let expected = [(json!("spring"), orders(0)), (json!("autumn"), orders(1))];
+        let mut found = orders_by_campaign(users, 20, "2026-01-20", memory_bytes);
+        found.sort_by_key(|(campaign, _)| *campaign == json!("autumn"));
+        assert_eq!(found, expected, "{users} {memory_bytes}");
     }
 }
 
@@ -192,5 +240,5 @@ fn files_of_earlier_formats_are_folded_and_built_again() {
         |source: &str| orders.iter().find(|(value, _)| value == source).map(|(_, [_, events, ..])| *events);
     // One follows an identify event, the other one an alias.
     assert_eq!([events("news"), events("www.google.com")], [Some(1), Some(1)]);
-    eventually("the column file is built again", || (version(&columns) == 5).then_some(()));
+    eventually("the column file is built again", || (version(&columns) == 6).then_some(()));
 }
