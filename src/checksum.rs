@@ -1,6 +1,6 @@
 //! Checksums and hashes, and the arithmetic that combines CRCs.
 //!
-//! * [`digest`] (BLAKE3, 256 bits) verifies a whole snapshot.
+//! * [`digest`] (BLAKE3, 256 bits) verifies a whole snapshot. [`derive_key`] makes the keys of visitor tokens.
 //! * [`sha256_prefix`] names the bytes of a file in a URL.
 //! * [`hmac_sha256`] gives a name to a text that only holders of the key can compute. An [`HmacKey`] checks such a name.
 //! * [`hash128`] and [`hash64`] (XXH3 without a seed) compute ETags and find routes. The values are the same
@@ -19,6 +19,16 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
+        hasher.update(part);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// Derives a key from secret parts, each with its length. `purpose` separates it from keys for other uses.
+pub(crate) fn derive_key(purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key(purpose);
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
     *hasher.finalize().as_bytes()
@@ -156,6 +166,7 @@ pub fn hash64(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
+#[cfg(feature = "server")]
 /// Returns the CRC-32C of the concatenation of `parts`.
 pub fn crc32c(parts: &[&[u8]]) -> u32 {
     parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part))

@@ -1,6 +1,7 @@
 //! The only module that reads the clock. Times are Unix milliseconds; durations are monotonic.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+pub(crate) use std::time::Instant;
 
 use nix::sys::time::TimeSpec;
 use nix::time::ClockId;

@@ -6,13 +6,13 @@
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
-pub mod identity_keys;
+pub mod key_file;
 mod memory_size;
 mod secret_file;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,15 +23,18 @@ use ipnet::IpNet;
 use ureq::http::Uri;
 use ureq::http::uri::Authority;
 
-use self::identity_keys::IdentityKeys;
 pub use self::memory_size::MemorySize;
 use self::memory_size::memory_size_parser;
-use crate::ids::is_tracking_id;
+use crate::acknowledgement::Ack;
+use crate::addresses::parse_address;
+use crate::identity_keys::IdentityKeys;
+use crate::ids::parse_tracking_id;
 use crate::limits::scrub::{SCRUB_RATE_BYTES_DEFAULT, SCRUB_RATE_BYTES_MIN};
 use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN,
     PROFILES_SHARE_DEFAULT, SEGMENT_BYTES_DEFAULT, WORKERS_MAX,
 };
+use crate::visitor_keys::VisitorKeys;
 
 /// The snapshots directory if none is set.
 pub(crate) const SNAPSHOTS_DIRECTORY_DEFAULT: &str = "snapshots";
@@ -45,15 +48,6 @@ pub enum DriverChoice {
     Uring,
     /// epoll.
     Epoll,
-}
-
-/// The point at which an event is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Ack {
-    /// After the sync to disk: the event survives a power failure.
-    Disk,
-    /// After the write: the event survives a killed process, and is synced within 100 ms.
-    Written,
 }
 
 /// The format of log lines.
@@ -214,6 +208,10 @@ pub struct Config {
     /// a key of 32 to 256 characters. Without a key of its site, no user ID counts. SIGHUP reads the file again.
     #[arg(long, value_name = "FILE", help_heading = EVENTS)]
     pub identity_keys: Option<PathBuf>,
+    /// A file with the keys that seal visitor tokens: in each line an ID of 1 to 8 letters or digits, a blank, and a key of 32 to
+    /// 256 characters, at most 4 lines. The first key seals. Without this file there are no tokens. SIGHUP reads it again.
+    #[arg(long, value_name = "FILE", help_heading = EVENTS)]
+    pub visitor_keys: Option<PathBuf>,
     /// Worker threads [default: one for each CPU that this process may use].
     #[arg(long, value_name = "N", help_heading = WORKERS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=WORKERS_MAX as u64))]
     pub workers: Option<usize>,
@@ -326,6 +324,7 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_tokens()?;
         self.read_identity_keys()?;
+        self.read_visitor_keys()?;
         #[cfg(feature = "cluster")]
         self.cluster.check(self.ack)?;
         Ok(())
@@ -352,7 +351,17 @@ impl Config {
     /// # Errors
     /// The flag, the file, and its fault.
     pub(crate) fn read_identity_keys(&self) -> Result<IdentityKeys, String> {
-        self.identity_keys.as_deref().map_or_else(|| Ok(IdentityKeys::default()), IdentityKeys::read)
+        self.identity_keys
+            .as_deref()
+            .map_or_else(|| Ok(IdentityKeys::default()), key_file::read_identity_keys)
+    }
+
+    /// Reads the file of `visitor_keys`. Without it there are no keys.
+    ///
+    /// # Errors
+    /// The flag, the file, and its fault.
+    pub(crate) fn read_visitor_keys(&self) -> Result<VisitorKeys, String> {
+        self.visitor_keys.as_deref().map_or_else(|| Ok(VisitorKeys::default()), key_file::read_visitor_keys)
     }
 
     /// Returns whether the snapshots directory is filled by this server.
@@ -404,24 +413,6 @@ fn zero_or_size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Valu
             Err(format!("expected 0, or a size from {least} to {most}"))
         }
     }
-}
-
-/// Parses an address with a port. Without a host it is 127.0.0.1, as is `localhost`.
-pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
-    match (host, port.parse()) {
-        ("" | "localhost", Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        _ => text.parse().map_err(|_| {
-            "expected an address and a port, such as 127.0.0.1:8080, [::]:8080, localhost:8080 or 8080"
-                .to_owned()
-        }),
-    }
-}
-
-/// Accepts a tracking ID.
-pub(crate) fn parse_tracking_id(text: &str) -> Result<String, String> {
-    let expected = "expected `track_` and 1 to 64 of A-Z a-z 0-9 _ -, such as track_shop";
-    is_tracking_id(text).then(|| text.to_owned()).ok_or_else(|| expected.to_owned())
 }
 
 /// Parses a network or a single address.

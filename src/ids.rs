@@ -1,15 +1,9 @@
-//! The only module that draws random bits, and the IDs made from them.
+//! Random IDs and keys.
 
-/// Returns 64 random bits from the kernel.
-///
-/// # Panics
-/// Panics if the kernel has no `getrandom`. Every Linux with io_uring or memfd has it.
-pub(crate) fn random_u64() -> u64 {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
-        .expect("getrandom(2) is there since Linux 3.17");
-    u64::from_le_bytes(bytes)
-}
+#[cfg_attr(not(feature = "server"), path = "hosted/random.rs")]
+pub(crate) mod random;
+
+pub(crate) use self::random::random_u64;
 
 /// Returns a random secret key.
 pub(crate) fn random_key() -> [u8; 32] {
@@ -68,6 +62,12 @@ fn hex_u32(value: u64) -> [u8; 8] {
     let halves = (bytes << 4 | bytes) & (0x0F * ONES);
     let is_letter = (halves + 6 * ONES) >> 4 & ONES;
     (halves + u64::from(b'0') * ONES + u64::from(b'a' - b'0' - 10) * is_letter).to_be_bytes()
+}
+
+/// Accepts a tracking ID.
+pub(crate) fn parse_tracking_id(text: &str) -> Result<String, String> {
+    let expected = "expected `track_` and 1 to 64 of A-Z a-z 0-9 _ -, such as track_shop";
+    is_tracking_id(text).then(|| text.to_owned()).ok_or_else(|| expected.to_owned())
 }
 
 /// Returns whether a text is a tracking ID: `track_` and 1 to 64 letters, digits, `_` or `-`.

@@ -6,13 +6,16 @@
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
-pub(crate) mod node_gate;
+mod event_counters;
+mod readings;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use event_counters::EventCounters;
 pub(crate) use hdrhistogram::Histogram;
+pub(crate) use readings::readings;
 
 use crate::problem::{self, ProblemKind};
 
@@ -30,17 +33,6 @@ const LATENCY_MIN_NS: u64 = 64;
 /// Upper bound of the histograms, in nanoseconds: 60 s. A longer response counts as 60 s. No request waits
 /// longer: the bound covers the longest wait of an event for its disk.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-
-/// Declares the methods that read the counters and gauges of these names.
-macro_rules! readings {
-    ($($(#[$doc:meta])* $name:ident,)*) => {$(
-        $(#[$doc])*
-        pub fn $name(&self) -> u64 {
-            self.$name.load(std::sync::atomic::Ordering::Relaxed)
-        }
-    )*};
-}
-pub(crate) use readings;
 
 /// An event in the life of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,78 +198,6 @@ impl LatencyHistogram {
     /// Returns a copy of the histogram.
     pub fn snapshot(&self) -> Histogram<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Counters of events that did not reach the log, and of replaced and ignored values. Clones share them: an event
-/// costs more than an atomic addition.
-#[derive(Debug, Clone)]
-pub struct EventCounters(Arc<EventCounts>);
-
-#[derive(Debug)]
-struct EventCounts {
-    /// Dropped events by reason: preview, no consent, bot.
-    dropped: [AtomicU64; 3],
-    /// Rejected events, in the order of `problem::ALL`.
-    rejected: Vec<AtomicU64>,
-    replaced_surrogates: AtomicU64,
-    ignored_values: AtomicU64,
-}
-
-impl Default for EventCounters {
-    fn default() -> Self {
-        let rejected = problem::ALL.iter().map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(EventCounts {
-            dropped: Default::default(),
-            rejected,
-            replaced_surrogates: AtomicU64::new(0),
-            ignored_values: AtomicU64::new(0),
-        }))
-    }
-}
-
-impl EventCounters {
-    /// Counts valid events that were dropped. `reason_index` is an index: preview, no consent, bot.
-    pub fn record_dropped(&self, reason_index: usize, count: usize) {
-        self.0.dropped[reason_index].fetch_add(count as u64, Ordering::Relaxed);
-    }
-
-    /// Counts a rejected event.
-    pub fn record_rejected(&self, kind: &'static ProblemKind) {
-        if let Some(index) = problem::ALL.iter().position(|known| *known == kind) {
-            self.0.rejected[index].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts lone surrogates that were replaced by U+FFFD.
-    pub fn record_replaced_surrogates(&self, count: usize) {
-        self.0.replaced_surrogates.fetch_add(count as u64, Ordering::Relaxed);
-    }
-
-    /// Counts optional values of events that were ignored.
-    pub fn record_ignored_values(&self, count: usize) {
-        self.0.ignored_values.fetch_add(count as u64, Ordering::Relaxed);
-    }
-
-    /// Returns the number of ignored values.
-    pub fn ignored_values_count(&self) -> u64 {
-        self.0.ignored_values.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of dropped events, by reason.
-    pub fn dropped_counts(&self) -> [u64; 3] {
-        std::array::from_fn(|reason| self.0.dropped[reason].load(Ordering::Relaxed))
-    }
-
-    /// Returns the number of rejected events, by problem kind.
-    pub fn rejected_counts(&self) -> impl Iterator<Item = (&'static ProblemKind, u64)> {
-        let counts = self.0.rejected.iter().map(|count| count.load(Ordering::Relaxed));
-        problem::ALL.iter().copied().zip(counts)
-    }
-
-    /// Returns the number of replaced surrogates.
-    pub fn replaced_surrogates_count(&self) -> u64 {
-        self.0.replaced_surrogates.load(Ordering::Relaxed)
     }
 }
 

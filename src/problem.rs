@@ -101,6 +101,8 @@ kinds! {
          use 'parallax dev'."
     UNKNOWN_ENDPOINT "unknown_endpoint" 404 "Unknown endpoint"
         "The address has no such endpoint. /v1/openapi.json describes the public endpoints."
+    RULES_NOT_PUBLISHED "rules_not_published" 404 "The site publishes no rules"
+        "Set 'localDecisions' to true in site.json, and publish the site. A preview site publishes no rules."
     SITE_NOT_FOUND "site_not_found" 404 "The site is not published here"
         "No site with this ID is published on this server. Check the ID, and publish the site. Do not \
          send events for it again unchanged."

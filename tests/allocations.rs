@@ -391,6 +391,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         admin: any,
         admin_token: None,
         identity_keys: Some(keys),
+        visitor_keys: None,
         workers: Some(2),
         driver,
         busy_poll: Duration::ZERO,

@@ -22,6 +22,7 @@ impl ResponseClass {
         let is_public = match endpoint {
             Endpoint::Routes
             | Endpoint::Site
+            | Endpoint::Rules
             | Endpoint::OpenApi
             | Endpoint::BrowserScript
             | Endpoint::Problem => true,
@@ -63,6 +64,7 @@ impl ResponseClass {
             Some(
                 Endpoint::Routes
                 | Endpoint::Site
+                | Endpoint::Rules
                 | Endpoint::OpenApi
                 | Endpoint::BrowserScript
                 | Endpoint::Problem,

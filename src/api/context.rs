@@ -3,8 +3,8 @@
 use super::class::{Audience, ProblemContext, ResponseClass};
 use super::scratch::Settings;
 use super::user_verifier::{UserIdPlace, UserVerifier, keys_of};
+use super::visitor_token::TokenSealer;
 use crate::clock;
-use crate::config::identity_keys::UserRule;
 use crate::country::country_code;
 use crate::events::time::parse_instant;
 use crate::events::visitor::{is_anon_id, is_placeholder};
@@ -15,6 +15,7 @@ use crate::http::negotiate;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request, Surface};
 use crate::http::request_id::is_request_id;
+use crate::identity_keys::UserRule;
 use crate::limits::{
     ANON_ID_COOKIE_BYTES_MAX, CLOCK_FROM_S, CLOCK_UNTIL_S, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX,
 };
@@ -35,8 +36,9 @@ pub(super) struct RequestContext<'a> {
     pub(super) params: &'a Params<'a>,
     pub(super) published: &'a PublishedSite,
     pub(super) date: &'a DateLine,
-    pub(super) started: Option<std::time::Instant>,
+    pub(super) started: Option<clock::Instant>,
     user_verifier: &'a UserVerifier,
+    pub(super) token_sealer: &'a TokenSealer,
     is_admin: bool,
     explain_allowed: bool,
     now_allowed: bool,
@@ -51,10 +53,12 @@ pub(super) struct Inspection {
     pub(super) takes_recorded: bool,
     /// The time at which the decision is made, in Unix milliseconds; `None` for the present.
     pub(super) now_ms: Option<i64>,
+    /// True if the response has the token of the visitor, in case of a decision.
+    pub(super) token: bool,
 }
 
 impl Inspection {
-    /// Returns whether the request has one of the parameters.
+    /// Returns whether the request has `explain=1` or `now`.
     pub(super) fn is_requested(self) -> bool {
         self.explain || self.now_ms.is_some()
     }
@@ -94,6 +98,7 @@ impl<'a> RequestContext<'a> {
             date,
             started: request.headers.get(Field::DebugTiming).filter(|v| *v == b"1").map(|_| clock::instant()),
             user_verifier: &settings.user_verifier,
+            token_sealer: &settings.token_sealer,
             is_admin,
             explain_allowed: is_admin || settings.explain,
             now_allowed: is_admin || settings.is_dev,
@@ -125,7 +130,7 @@ impl<'a> RequestContext<'a> {
             && negotiate::accepts_gzip(headers.accept_encoding_lines())
     }
 
-    /// Returns `explain` and `now`.
+    /// Returns `explain`, `now` and `visitor`.
     ///
     /// # Errors
     /// `explain_not_allowed`, `now_not_allowed`, `invalid_param`.
@@ -135,7 +140,8 @@ impl<'a> RequestContext<'a> {
             None => None,
         };
         let explain = self.explain_requested()?;
-        Ok(Inspection { explain, takes_recorded: explain && self.is_admin, now_ms })
+        let token = self.params.flag(Param::Visitor)?;
+        Ok(Inspection { explain, takes_recorded: explain && self.is_admin, now_ms, token })
     }
 
     #[cold]

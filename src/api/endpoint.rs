@@ -18,6 +18,8 @@ pub enum Endpoint {
     Site,
     /// `GET` and `POST /v1/query`
     Query,
+    /// `GET /v1/rules`
+    Rules,
     /// `GET /v1/openapi.json`
     OpenApi,
     /// `GET /v1/parallax.js`
@@ -83,7 +85,7 @@ impl Poll {
 impl Endpoint {
     /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
     /// but those of page and track count as `/v1/batch`.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Resolve,
         Self::Variants,
         Self::Routes,
@@ -97,6 +99,7 @@ impl Endpoint {
         Self::Site,
         Self::BrowserScript,
         Self::Health,
+        Self::Rules,
     ];
 
     /// Returns the endpoint of a path.
@@ -107,6 +110,7 @@ impl Endpoint {
             "/v1/routes" => Self::Routes,
             "/v1/query" => Self::Query,
             "/v1/site" => Self::Site,
+            "/v1/rules" => Self::Rules,
             "/v1/openapi.json" => Self::OpenApi,
             "/v1/parallax.js" => Self::BrowserScript,
             "/v1/health" => Self::Health,
@@ -132,6 +136,7 @@ impl Endpoint {
             Self::Site => 10,
             Self::BrowserScript => 11,
             Self::Health => 12,
+            Self::Rules => 13,
         }
     }
 
@@ -143,6 +148,7 @@ impl Endpoint {
             Self::Routes => "/v1/routes",
             Self::Site => "/v1/site",
             Self::Query => "/v1/query",
+            Self::Rules => "/v1/rules",
             Self::OpenApi => "/v1/openapi.json",
             Self::BrowserScript => "/v1/parallax.js",
             Self::Health => "/v1/health",
@@ -187,6 +193,7 @@ impl Endpoint {
             | Self::Variants
             | Self::Routes
             | Self::Site
+            | Self::Rules
             | Self::OpenApi
             | Self::BrowserScript
             | Self::Health
@@ -227,11 +234,11 @@ fn unknown_endpoint<'a>(path: &'a str, surface: Surface) -> Problem<'a> {
         Surface::Events => "{} is not an endpoint of this address, which serves /v1/page and /v1/track.",
         Surface::Edge | Surface::Admin => {
             "{} is not an endpoint of this address, which serves /v1/resolve, /v1/variants, /v1/routes, /v1/site, \
-             /v1/query, /v1/openapi.json and /v1/parallax.js. Events have an address of their own."
+             /v1/rules, /v1/query, /v1/openapi.json and /v1/parallax.js. Events have an address of their own."
         }
         Surface::Public => {
-            "{} is not an endpoint; use /v1/resolve, /v1/variants, /v1/routes, /v1/site, /v1/query, /v1/page, \
-             /v1/track, /v1/openapi.json or /v1/parallax.js."
+            "{} is not an endpoint; use /v1/resolve, /v1/variants, /v1/routes, /v1/site, /v1/rules, /v1/query, \
+             /v1/page, /v1/track, /v1/openapi.json or /v1/parallax.js."
         }
     };
     Problem::with_value(UNKNOWN_ENDPOINT, sentence, path)

@@ -8,19 +8,19 @@ use super::class::Audience;
 use super::context;
 use super::endpoint::{Endpoint, Outcome, Poll};
 use super::event_environment::RequestEnvironment;
+use super::event_sink::{EventSink, PendingRequest, PooledBuffers};
 use super::problem::write_problem;
 use super::rate_limit;
-use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
-use super::scratch::{DecodeBuffers, ResponseBuffers, Scratch, Settings};
+use super::receipt::{EventResponse, ResponseParams};
+use super::scratch::{DecodeBuffers, ResponseBuffers, Scratch, Settings, VisitorScratch};
 use super::user_verifier::{UserIdPlace, keys_of};
+use super::visitor_token::{EventVisitors, TokenAnswer};
+use crate::acknowledgement::Ack;
 use crate::clock;
-use crate::config::identity_keys::UserRule;
 use crate::events::context::country;
-use crate::events::decode::EventValidator;
-use crate::events::document::JsonParser;
 use crate::events::endpoint::EventEndpoint;
 use crate::events::ip::IpPolicy;
-use crate::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
+use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use crate::events::refusal::Refusal;
 use crate::events::request::{BotPolicy, Policy, RequestFacts};
 use crate::events::submission::Submission;
@@ -30,158 +30,16 @@ use crate::http::body;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::forwarded;
-use crate::http::headers::Field;
+use crate::http::headers::{Field, Headers};
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
-use crate::log::{self, Ack, Completion, LogClient, SendError};
-use crate::metrics::EventCounters;
-use crate::metrics::node_gate::EventRefusal;
+use crate::identity_keys::UserRule;
+use crate::log::{self, Completion, SendError};
+use crate::node_gate::EventRefusal;
 use crate::problem::{self, Problem};
 use crate::record::{Record, primary_language};
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::ArchivedSite;
-
-/// Pooled buffers, in requests: as many as connections that usually wait for one sync. Further buffers are freed.
-const POOLED_REQUESTS_MAX: usize = 1_024;
-/// Size in bytes above which a buffer is freed and not pooled. Only a batch needs more.
-const POOLED_REQUEST_BYTES_MAX: usize = 4 * 1024;
-
-/// The connection of one thread to the log: its buffers, and its pending requests.
-pub struct EventSink {
-    log: LogClient,
-    parser: JsonParser,
-    validator: EventValidator,
-    /// The tracking ID and the site ID of the body.
-    site_names: [String; 2],
-    /// The pending requests by token.
-    pending: Vec<Option<PendingRequest>>,
-    free_tokens: Vec<usize>,
-    pool: Vec<PooledBuffers>,
-    counters: EventCounters,
-}
-
-/// The buffers of a request.
-#[derive(Default)]
-struct PooledBuffers {
-    records: log::Request,
-    results: EventResults,
-}
-
-/// A request whose records are queued or being written.
-struct PendingRequest {
-    results: EventResults,
-    params: OwnedResponseParams,
-    /// The memory of the request, its records included.
-    memory_bytes: usize,
-    completion: Option<Completion>,
-    /// True if its connection is closed.
-    is_canceled: bool,
-}
-
-impl EventSink {
-    /// Creates a sink that records through `log` and counts dropped and rejected events in `counters`.
-    pub fn new(log: LogClient, counters: EventCounters) -> Self {
-        Self {
-            log,
-            parser: JsonParser::default(),
-            validator: EventValidator::default(),
-            site_names: Default::default(),
-            pending: Vec::new(),
-            free_tokens: Vec::new(),
-            pool: Vec::new(),
-            counters,
-        }
-    }
-
-    /// Wakes the log writer for the requests that were queued since the last call.
-    pub fn flush(&self) {
-        self.log.notify_writer();
-    }
-
-    /// Takes the next completion, and returns the token of its request.
-    pub fn take_completion(&mut self) -> Option<usize> {
-        let completion = self.log.next_completion()?;
-        let token = completion.request.token as usize;
-        let pending = self.pending.get_mut(token)?.as_mut()?;
-        if pending.is_canceled {
-            let results = self.release(token).map(|pending| pending.results);
-            self.recycle(completion.request, results.unwrap_or_default());
-        } else {
-            pending.completion = Some(completion);
-        }
-        Some(token)
-    }
-
-    /// Returns whether the completion of a request was taken.
-    pub fn is_complete(&self, token: usize) -> bool {
-        let pending = self.pending.get(token).and_then(Option::as_ref);
-        pending.is_some_and(|pending| pending.completion.is_some())
-    }
-
-    /// Returns the approximate memory of a pending request, in bytes.
-    pub fn pending_bytes(&self, token: usize) -> usize {
-        self.pending.get(token).and_then(Option::as_ref).map_or(0, |pending| pending.memory_bytes)
-    }
-
-    /// Cancels the response of a request, because its connection is closed. Its records are still written.
-    pub fn cancel(&mut self, token: usize) {
-        let Some(pending) = self.pending.get_mut(token).and_then(Option::as_mut) else { return };
-        pending.is_canceled = true;
-        if pending.completion.is_some() {
-            self.release(token);
-        }
-    }
-
-    fn release(&mut self, token: usize) -> Option<PendingRequest> {
-        self.free_tokens.push(token);
-        self.pending[token].take()
-    }
-
-    /// Returns buffers to the pool.
-    fn recycle(&mut self, mut log_request: log::Request, results: EventResults) {
-        let bytes = log_request.capacity() + results.memory_bytes();
-        if self.pool.len() < POOLED_REQUESTS_MAX && bytes <= POOLED_REQUEST_BYTES_MAX {
-            log_request.clear();
-            self.pool.push(PooledBuffers { records: log_request, results });
-        }
-    }
-
-    fn count(&self, results: &EventResults) {
-        let reasons = [DropReason::Preview, DropReason::NoConsent, DropReason::Bot];
-        for (index, reason) in reasons.into_iter().enumerate() {
-            match results.dropped_count(reason) {
-                0 => {}
-                dropped => self.counters.record_dropped(index, dropped),
-            }
-        }
-        if results.ignored_count() > 0 {
-            self.counters.record_ignored_values(results.ignored_count());
-        }
-        results.refusals().for_each(|refusal| self.counters.record_rejected(refusal.kind));
-    }
-
-    /// Queues the records of a request, and returns its token.
-    fn send(
-        &mut self,
-        mut log_request: log::Request,
-        results: EventResults,
-        params: OwnedResponseParams,
-    ) -> Result<usize, SendError> {
-        let token = self.free_tokens.pop().unwrap_or_else(|| {
-            self.pending.push(None);
-            self.pending.len() - 1
-        });
-        log_request.token = token as u64;
-        let memory_bytes = log_request.capacity() + results.memory_bytes() + params.memory_bytes();
-        let pending = PendingRequest { results, params, memory_bytes, completion: None, is_canceled: false };
-        self.pending[token] = Some(pending);
-        self.log.send(log_request).map(|()| token).map_err(|(log_request, error)| {
-            let results = self.release(token).map(|pending| pending.results);
-            self.recycle(log_request, results.unwrap_or_default());
-            error
-        })
-    }
-}
 
 /// The reason why no event of a request is recorded.
 enum SubmitError<'a> {
@@ -208,6 +66,7 @@ struct ValidatedEvents {
     results: EventResults,
     records: log::Request,
     is_dry_run: bool,
+    visitors: EventVisitors,
 }
 
 /// A request to an event endpoint.
@@ -247,14 +106,14 @@ impl EventHandler<'_> {
         };
         let mut cors = Cors::before_site_known(request.headers.get(Field::Origin));
         // This check is before the decoding, so that rejected requests cost little while the log is overloaded.
-        let refusal = scratch.node_gate.as_ref().and_then(|gate| gate.refusal()).map(refusal_problem);
+        let refusal = scratch.visitor.node_gate.as_ref().and_then(|gate| gate.refusal()).map(refusal_problem);
         if let Some(problem) = refusal.or_else(|| sink.log.precheck().map(unavailable_problem)) {
             write_problem(out, &problem, Audience::Private(cors).into(), request, date, scratch);
             return Poll::rejected(Some(endpoint), problem.kind);
         }
         let validated = validate(settings, catalog, buffers, scratch, sink, &mut cors, event_request);
         let response = EventResponse { params: ResponseParams::of(request, endpoint), date, cors, meta };
-        let ValidatedEvents { results, records, is_dry_run } = match validated {
+        let ValidatedEvents { results, records, is_dry_run, visitors } = match validated {
             Ok(validated) => validated,
             Err(SubmitError::Problem(problem)) => {
                 write_problem(out, &problem, Audience::Private(cors).into(), request, date, scratch);
@@ -276,11 +135,11 @@ impl EventHandler<'_> {
         if is_dry_run || results.recorded_count() == 0 {
             let stored =
                 if is_dry_run { StoreOutcome::DryRun } else { StoreOutcome::Stored(&[], Ack::Disk, None) };
-            response.write_receipt(&results, stored, scratch, out);
+            response.write_receipt(&results, stored, &visitors.without_token(), scratch, out);
             sink.recycle(records, results);
             return Poll::Ready(Outcome { endpoint: Some(endpoint), problem: None });
         }
-        match sink.send(records, results, response.params.to_owned()) {
+        match sink.send(records, results, response.params.with_visitors(visitors)) {
             Ok(token) => Poll::Pending(token),
             Err(error) => {
                 let problem = unavailable_problem(error);
@@ -299,11 +158,12 @@ impl EventHandler<'_> {
         meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Self { date, catalog, scratch, .. } = self;
+        let Self { settings, date, catalog, scratch } = self;
         let Some(PendingRequest { results, params, completion: Some(completion), .. }) = sink.release(token)
         else {
             return Outcome::default();
         };
+        let visitors = &params.visitors;
         let params = params.borrow(buffered_request.close);
         let endpoint = Some(params.options.endpoint);
         let cors = cors_for_site(params.origin, catalog, &completion);
@@ -315,12 +175,32 @@ impl EventHandler<'_> {
             sink.recycle(completion.request, results);
             return Outcome { endpoint, problem: Some(problem.kind) };
         };
+        let token = seal_past(visitors, &completion, settings, catalog, scratch);
         let response = EventResponse { params, date, cors, meta };
         let stored = StoreOutcome::Stored(completion.request.results(), ack, completion.visible);
-        response.write_receipt(&results, stored, scratch, out);
+        response.write_receipt(&results, stored, &token, scratch, out);
         sink.recycle(completion.request, results);
         Outcome { endpoint, problem: None }
     }
+}
+
+/// Returns the token of the visitor of recorded events, if the request asks for it and the profile has the events.
+fn seal_past(
+    visitors: &EventVisitors,
+    completion: &Completion,
+    settings: &Settings,
+    catalog: &Catalog,
+    scratch: &mut Scratch,
+) -> TokenAnswer {
+    let EventVisitors::One(id_kind, id) = visitors else { return visitors.without_token() };
+    let published = completion.request.site().and_then(|site| catalog.by_site_id(site));
+    let Some(published) = published.filter(|_| completion.visible != Some(false)) else {
+        return TokenAnswer::Nothing;
+    };
+    let Some(profiles) = &mut scratch.visitor.profiles else { return TokenAnswer::Nothing };
+    let pinned = profiles.pin();
+    let key = pinned.key(&published.site().site, *id_kind, id);
+    settings.token_sealer.seal(published, *id_kind, id, pinned.profile(key))
 }
 
 /// Returns the CORS of a response to accepted events: that of their site, if it is still published.
@@ -391,23 +271,18 @@ fn validate<'a, 'r: 'a>(
     *cors = Cors::for_events(request.headers.get(Field::Origin), origins).ok_or_else(|| {
         Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
     })?;
-    let Scratch {
-        user_agent_parser,
-        user_agent_cache,
-        path,
-        response: ResponseBuffers { ids, .. },
-        cookie,
-        ..
-    } = scratch;
+    let Scratch { visitor, path, response: ResponseBuffers { ids, .. }, .. } = scratch;
+    let VisitorScratch { user_agent_parser, user_agent_cache, cookie, .. } = visitor;
     let is_dry_run = params.flag(Param::DryRun).map_err(Problem::in_query)?;
     let headers = &request.headers;
+    let mut visitors = requested_visitors(&params, headers, published.site()).map_err(Problem::in_query)?;
     let utf8 = |value| std::str::from_utf8(value).ok();
     let keys = published.site().verifies_users.then(|| settings.user_verifier.keys());
     let context = RequestFacts {
         site: &published.site().site,
         tracking_id: &published.site().tracking_id,
         policy: event_policy(published.site()),
-        received_ms: clock::now_ms(),
+        received_ms: settings.events_at_ms.unwrap_or_else(clock::now_ms),
         is_preview: published.site().preview.is_some() || headers.get(Field::Preview) == Some(b"1"),
         gpc: headers.get(Field::SecGpc) == Some(b"1"),
         referer: headers.get(Field::Referer).and_then(utf8),
@@ -429,13 +304,28 @@ fn validate<'a, 'r: 'a>(
     let mut is_too_long = false;
     let results =
         validator.validate(&submission, &context, &mut environment, results, |record: &Record<'_>| {
+            visitors.add(record);
             is_too_long |= records.push(record).is_err();
         });
     if is_too_long {
         let sentence = "The records of the batch, each with the context of the batch, exceed 9437184 bytes.";
         return Err(Problem::new(problem::BATCH_TOO_LARGE, sentence).into());
     }
-    Ok(ValidatedEvents { results, records, is_dry_run })
+    Ok(ValidatedEvents { results, records, is_dry_run, visitors })
+}
+
+/// Returns whether the request asks for a token, and may have one.
+fn requested_visitors<'a>(
+    params: &Params<'a>,
+    headers: &Headers<'_>,
+    site: &ArchivedSite,
+) -> Result<EventVisitors, Problem<'a>> {
+    if !params.flag(Param::Visitor)? {
+        return Ok(EventVisitors::NotRequested);
+    }
+    let has_gpc = headers.get(Field::SecGpc) == Some(b"1") && site.honor_gpc;
+    let may_personalize = params.flag_or(Param::Personalize, true)? && !has_gpc;
+    Ok(if may_personalize { EventVisitors::Nobody } else { EventVisitors::WithoutToken })
 }
 
 /// Returns the anonymous ID that the request states beside its body. A placeholder in a parameter is an error of

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::class::{Audience, ProblemContext, ResponseClass};
 use super::context::{self, RequestContext};
 use super::endpoint::{Endpoint, Outcome, PendingToken, Poll};
-use super::events::{EventHandler, EventRequest, EventSink};
+use super::event_sink::EventSink;
+use super::events::{EventHandler, EventRequest};
 use super::held::HeldRequests;
 use super::library_settings::SettingsHandler;
 use super::problem::write_problem;
@@ -14,7 +15,7 @@ use super::scratch::{DecodeBuffers, Scratch, Settings};
 use super::shared_bytes::SharedParts;
 use super::static_document::StaticDocument;
 use super::user_verifier::UserVerifier;
-use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
+use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, rules, site, variants};
 use crate::clock;
 use crate::events::endpoint::EventEndpoint;
 use crate::http::body::{self, JsonObject};
@@ -26,7 +27,7 @@ use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request, RequestMeta, Surface};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
-use crate::metrics::node_gate::NodeGate;
+use crate::node_gate::NodeGate;
 use crate::problem::Problem;
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog, PublishedSite};
@@ -77,6 +78,15 @@ impl Handler {
         openapi::prepare();
         browser_script::prepare();
         problem_page::prepare();
+        Self::without_documents(settings, current_catalog, user_agent_parser)
+    }
+
+    /// Creates a handler that makes the documents of the program when they are asked for.
+    pub(crate) fn without_documents(
+        settings: Settings,
+        current_catalog: &CurrentCatalog,
+        user_agent_parser: Arc<UserAgentParser>,
+    ) -> Self {
         Self {
             settings,
             date: DateLine::new(clock::now_s()),
@@ -96,14 +106,14 @@ impl Handler {
 
     /// Lets the handler read visitor profiles.
     pub fn with_profiles(mut self, profiles: ProfileReader) -> Self {
-        self.scratch.profiles = Some(profiles);
+        self.scratch.visitor.profiles = Some(profiles);
         self
     }
 
     /// Lets the handler ask the gate of a node before it decides for a visitor or records an event. `None`: the server is
     /// alone.
     pub fn with_node_gate(mut self, node_gate: Option<Arc<NodeGate>>) -> Self {
-        self.scratch.node_gate = node_gate;
+        self.scratch.visitor.node_gate = node_gate;
         self
     }
 
@@ -221,6 +231,7 @@ impl Handler {
                     return routes::handle(&context, lists, held, client, scratch, out);
                 }
                 Endpoint::Site => site::handle(&context, scratch, out),
+                Endpoint::Rules => rules::handle(&context, scratch, out),
                 Endpoint::Query => {
                     *arguments = match request.method {
                         Method::Post => QueryArguments::of_object(object)?,
@@ -240,6 +251,21 @@ impl Handler {
             write_problem(out, &problem, stage.problem_context(request), request, date, scratch);
         }
         Poll::Ready(Outcome { endpoint: matched, problem })
+    }
+
+    /// Answers `/v1/variants` alone, so that a program that only decides has no other endpoint in it.
+    #[cfg(not(feature = "server"))]
+    pub(crate) fn decide(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) {
+        let Self { settings, date, catalog_reader, decode_buffers, scratch, .. } = self;
+        let mut params = Params::default();
+        let result = params.read(request.query, &mut decode_buffers.params).and_then(|()| {
+            let context =
+                RequestContext::new(request, &params, catalog_reader.load(), meta.surface, settings, date)?;
+            variants::handle(&context, scratch, out)
+        });
+        if let Err(problem) = result {
+            write_problem(out, &problem, Audience::Private(Cors::Nobody).into(), request, date, scratch);
+        }
     }
 
     /// Appends a problem in place of the response of an endpoint.

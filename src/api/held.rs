@@ -3,9 +3,9 @@
 //! The watcher wakes each worker after it has replaced the catalog. The worker then asks for the requests that are
 //! ready. The connection itself has the timer for the end of the wait.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::limits::{HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX};
 use crate::site::catalog::catalog::Catalog;
 

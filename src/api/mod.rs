@@ -4,7 +4,7 @@
 //! the route and the visitor from it, and `response` and `problem` write heads and bodies. `events` handles
 //! the event endpoints in two steps, because the disk is between them: submit, then complete. `held` keeps
 //! the requests that wait for a publication. All other requests are answered at once, from one catalog, into
-//! the buffer of the connection. A GET allocates nothing here, except for explanations, held requests, and the first
+//! the buffer of the connection. A GET allocates nothing here, except for explanations, visitor tokens, held requests, and the first
 //! request for a list of routes.
 
 mod answer_table;
@@ -13,10 +13,13 @@ mod class;
 mod context;
 mod endpoint;
 mod event_environment;
+mod event_sink;
 mod events;
 mod handler;
 mod held;
 mod library_settings;
+#[cfg(not(feature = "server"))]
+pub(crate) mod local;
 mod openapi;
 pub mod prepared_lists;
 mod problem;
@@ -27,6 +30,7 @@ mod receipt;
 mod resolve;
 mod response;
 mod routes;
+mod rules;
 mod scratch;
 mod selection;
 mod service;
@@ -36,10 +40,11 @@ mod static_document;
 pub mod token_bucket;
 pub(crate) mod user_verifier;
 mod variants;
+pub(crate) mod visitor_token;
 
 pub use endpoint::Poll;
 pub(crate) use endpoint::{Endpoint, Outcome};
-pub use events::EventSink;
+pub use event_sink::EventSink;
 pub use handler::Handler;
 pub(crate) use handler::ReadinessCheck;
 pub use scratch::Settings;

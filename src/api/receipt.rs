@@ -5,6 +5,7 @@
 use super::endpoint::Endpoint;
 use super::response::write_server_timing;
 use super::scratch::Scratch;
+use super::visitor_token::{EventVisitors, TokenAnswer};
 use crate::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -40,6 +41,7 @@ pub(super) struct OwnedResponseParams {
     options: ResponseOptions,
     origin: Option<Box<[u8]>>,
     request_id: Option<Box<[u8]>>,
+    pub(super) visitors: EventVisitors,
 }
 
 impl<'a> ResponseParams<'a> {
@@ -54,11 +56,12 @@ impl<'a> ResponseParams<'a> {
         Self { options, origin: headers.get(Field::Origin), request_id, close: request.close }
     }
 
-    pub(super) fn to_owned(self) -> OwnedResponseParams {
+    /// Returns the parameters without borrows, and with the visitors of the events.
+    pub(super) fn with_visitors(self, visitors: EventVisitors) -> OwnedResponseParams {
         let Self { options, origin, request_id, .. } = self;
         let origin = origin.map(Box::from);
         let request_id = request_id.map(Box::from);
-        OwnedResponseParams { options, origin, request_id }
+        OwnedResponseParams { options, origin, request_id, visitors }
     }
 }
 
@@ -72,7 +75,8 @@ impl OwnedResponseParams {
 
     /// Returns the size of the texts, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        [&self.origin, &self.request_id].into_iter().flatten().map(|text| text.len()).sum()
+        let texts = [&self.origin, &self.request_id].into_iter().flatten();
+        texts.map(|text| text.len()).sum::<usize>() + self.visitors.memory_bytes()
     }
 }
 
@@ -101,11 +105,12 @@ impl EventResponse<'_> {
         &self,
         results: &EventResults,
         outcome: StoreOutcome<'_>,
+        token: &TokenAnswer,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) {
         let is_visible = !matches!(outcome, StoreOutcome::Stored(_, _, Some(false)));
-        if self.params.options.minimal && results.are_all_recorded() && is_visible {
+        if self.params.options.minimal && !token.is_requested() && results.are_all_recorded() && is_visible {
             let mut head = self.begin(204, scratch, out);
             self.write_timing(&mut head);
             head.end(self.params.close);
@@ -114,6 +119,11 @@ impl EventResponse<'_> {
         let mut body = std::mem::take(&mut scratch.plan.text);
         body.clear();
         results.write_receipt(outcome, &mut body);
+        if token.is_requested() {
+            body.pop();
+            token.write_member(&mut body);
+            body.push(b'}');
+        }
         let mut head = self.begin(200, scratch, out);
         if let Some(reason) = results.single_drop_reason() {
             head.field("X-Dropped: ", reason.name().as_bytes());

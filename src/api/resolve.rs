@@ -36,10 +36,10 @@ pub(super) fn handle<'a>(
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
-            let selection = selection::select_variants(context, page, inspection, scratch)?;
-            let Scratch { decision_buffers, answer_key, response: buffers, .. } = scratch;
+            let selection = selection::select_variants(context, page, inspection, &mut scratch.visitor)?;
+            let Scratch { visitor, answer_key, response: buffers, .. } = scratch;
             let (kind, experiments) = match selection.is_decided {
-                true => (AnswerKind::DecidedLayout, decision_buffers.experiments.text()),
+                true => (AnswerKind::DecidedLayout, visitor.decision_buffers.experiments.text()),
                 false => (AnswerKind::ForcedLayout, &[][..]),
             };
             selection.set_answer_key(context, kind, route_index, route, experiments, answer_key);
@@ -71,8 +71,8 @@ fn build_layout(
     selection: &Selection<'_>,
     scratch: &mut Scratch,
 ) {
-    let Scratch { plan, path, canonical, decision_buffers, response: buffers, query_runner, .. } = scratch;
-    let experiments = decision_buffers.experiments.text();
+    let Scratch { plan, path, canonical, visitor, response: buffers, query_runner, .. } = scratch;
+    let experiments = visitor.decision_buffers.experiments.text();
     plan.clear();
     let out = &mut plan.text;
     out.extend_from_slice(b"{\"type\":\"layout\",");
@@ -104,7 +104,7 @@ fn write_layout(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { plan, path, canonical, decision_buffers, answer_key, location, response, .. } = scratch;
+    let Scratch { plan, path, canonical, visitor, answer_key, location, response, .. } = scratch;
     let is_decided = selection.is_decided;
     let unknown = !is_decided && selection.has_unknown_pairs();
     if unknown {
@@ -119,7 +119,7 @@ fn write_layout(
     let fields = ResponseFields {
         cache_policy,
         variants: Some(canonical),
-        experiments: is_decided.then_some(decision_buffers.experiments.text()),
+        experiments: is_decided.then_some(visitor.decision_buffers.experiments.text()),
         tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
         answer_key: answer_key.if_set(),
@@ -173,7 +173,20 @@ pub(super) fn write_redirect(
 ) -> Result<(), Problem<'static>> {
     let Scratch { plan, path, response: buffers, .. } = scratch;
     plan.clear();
-    let body = &mut plan.text;
+    write_redirect_body(context, route, redirect, path, &mut plan.text);
+    response::write_etag_prefix(&mut buffers.etag_input, b'd', route, path);
+    let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
+    response::write_response(context, &fields, &Body::Text(&plan.text), buffers, out)
+}
+
+/// Appends the body of a redirect.
+pub(super) fn write_redirect_body(
+    context: &RequestContext<'_>,
+    route: &ArchivedRoute,
+    redirect: &ArchivedRedirect,
+    path: &RoutePath,
+    body: &mut Vec<u8>,
+) {
     body.extend_from_slice(b"{\"type\":\"redirect\",");
     write_opening(context, &route.path, path, body);
     body.extend_from_slice(b",\"to\":");
@@ -181,7 +194,4 @@ pub(super) fn write_redirect(
     body.extend_from_slice(b",\"status\":");
     json::write_number(body, redirect.status.to_native());
     body.push(b'}');
-    response::write_etag_prefix(&mut buffers.etag_input, b'd', route, path);
-    let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
-    response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }

@@ -1,7 +1,6 @@
 //! Response heads and bodies of the site endpoints: caching, validator, content coding, CORS, version.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::answer_table::{AnswerKey, AnswerTable, EMPTY_LINE, PreparedAnswer};
 use super::class::ResponseClass;
@@ -9,7 +8,7 @@ use super::context::RequestContext;
 use super::prepared_lists::PreparedList;
 use super::scratch::ResponseBuffers;
 use super::shared_bytes::{SharedBytes, SharedParts};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::http::etag::Etag;
 use crate::http::gzip::{GZIP_ABOVE_BYTES, GzipCompressor};
 use crate::http::request_id::write_request_id;
@@ -66,6 +65,8 @@ pub(super) enum Body<'a> {
     Planned(&'a BodyPlan, Pieces<'a>),
     /// Text. It is compressed for the request.
     Text(&'a [u8]),
+    /// Bytes that are no text. They are compressed for the request.
+    Binary(&'a [u8]),
     /// A list in both codings. Its `gzip` is empty if the text is too small for it.
     List(&'a Arc<PreparedList>),
 }
@@ -74,7 +75,7 @@ impl Body<'_> {
     fn identity_bytes(&self) -> usize {
         match self {
             Self::Planned(plan, _) => plan.identity_bytes(),
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Binary(text) => text.len(),
             Self::List(list) => list.text.len(),
         }
     }
@@ -96,6 +97,8 @@ impl Body<'_> {
         match self {
             Self::Text(text) if is_gzip => Body::Text(compressor.compress(text)),
             Self::Text(text) => Body::Text(text),
+            Self::Binary(bytes) if is_gzip => Body::Binary(compressor.compress(bytes)),
+            Self::Binary(bytes) => Body::Binary(bytes),
             Self::List(list) => Body::List(list),
             Self::Planned(plan, pieces) => Body::Planned(plan, *pieces),
         }
@@ -107,7 +110,7 @@ impl Body<'_> {
             Self::Planned(plan, pieces) => plan.write_identity(*pieces, out),
             Self::List(list) if is_gzip => out.extend_from_slice(&list.gzip),
             Self::List(list) => out.extend_from_slice(&list.text),
-            Self::Text(text) => out.extend_from_slice(text),
+            Self::Text(bytes) | Self::Binary(bytes) => out.extend_from_slice(bytes),
         }
     }
 
@@ -115,7 +118,7 @@ impl Body<'_> {
         match self {
             Self::Planned(plan, _) => plan.longest_piece_bytes() >= SHARED_PART_BYTES_MIN,
             Self::List(list) => list.text.len() >= SHARED_PART_BYTES_MIN,
-            Self::Text(_) => false,
+            Self::Text(_) | Self::Binary(_) => false,
         }
     }
 
@@ -135,7 +138,7 @@ impl Body<'_> {
             Self::List(list) => {
                 shared_parts.push(start_offset, SharedBytes::List { list: Arc::clone(list), is_gzip });
             }
-            Self::Text(_) => {}
+            Self::Text(_) | Self::Binary(_) => {}
         }
     }
 }
@@ -173,7 +176,7 @@ pub(super) fn write_response(
         return Ok(());
     }
     let body = body.encode(gzip, compressor);
-    write_content_fields(gzip, body.bytes(gzip), head.buffer());
+    write_content_fields(&body, gzip, head.buffer());
     let out = head.end(context.request.close);
     if !context.is_head() {
         let begin = out.len();
@@ -235,11 +238,11 @@ fn prepare_answer(
 ) {
     let mut ranges = [PieceRange::default(); ANSWER_PIECES_MAX];
     let shared_end = answer_buffer.len();
-    write_content_fields(is_gzip, body.bytes(is_gzip), answer_buffer);
+    write_content_fields(body, is_gzip, answer_buffer);
     let content_end = answer_buffer.len();
     let text_bytes = match body {
         Body::Planned(plan, _) => plan.text.len(),
-        Body::Text(text) => text.len(),
+        Body::Text(text) | Body::Binary(text) => text.len(),
         Body::List(list) => list.text.len(),
     };
     // `insert` refuses an answer that is too large. This check saves the copy of its text and a second checksum.
@@ -269,7 +272,7 @@ fn write_around_pieces(
     out: &mut Vec<u8>,
 ) -> Option<(usize, usize)> {
     match body {
-        Body::List(_) => None,
+        Body::List(_) | Body::Binary(_) => None,
         Body::Text(_) if is_gzip => None,
         Body::Text(text) => {
             out.extend_from_slice(text);
@@ -316,13 +319,20 @@ fn begin_head<'o>(
     Ok((head, is_unchanged))
 }
 
-/// Appends the fields of a body of `body_bytes` bytes.
-fn write_content_fields(is_gzip: bool, body_bytes: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(match is_gzip {
-        true => b"Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ",
-        false => b"Content-Type: application/json\r\nContent-Length: ",
-    });
-    json::write_number(out, body_bytes);
+/// Appends the fields of a body.
+fn write_content_fields(body: &Body<'_>, is_gzip: bool, out: &mut Vec<u8>) {
+    if let Body::Binary(_) = body {
+        out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
+        let text: &[u8] =
+            if is_gzip { b"Content-Encoding: gzip\r\nContent-Length: " } else { b"Content-Length: " };
+        out.extend_from_slice(text);
+    } else {
+        out.extend_from_slice(match is_gzip {
+            true => b"Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ",
+            false => b"Content-Type: application/json\r\nContent-Length: ",
+        });
+    }
+    json::write_number(out, body.bytes(is_gzip));
     out.extend_from_slice(b"\r\n");
 }
 

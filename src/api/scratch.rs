@@ -10,10 +10,11 @@ use super::prepared_lists::PreparedLists;
 use super::shared_bytes::SharedParts;
 use super::token_bucket::RateLimiter;
 use super::user_verifier::UserVerifier;
+use super::visitor_token::TokenSealer;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
 use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
-use crate::metrics::node_gate::NodeGate;
+use crate::node_gate::NodeGate;
 use crate::resolve::decide::DecisionBuffers;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub explain: bool,
     /// True in `parallax dev`, where the public address answers `now`.
     pub is_dev: bool,
+    /// The time at which all events are received, in Unix milliseconds, in `parallax test`. `None`: the present.
+    pub events_at_ms: Option<i64>,
     /// The header in which a proxy sends the visitor's country, in lower case.
     pub country_header: Option<Box<str>>,
     /// The proxies whose `X-Forwarded-For` is trusted.
@@ -40,6 +43,8 @@ pub struct Settings {
     pub prepared_lists: Arc<PreparedLists>,
     /// The verifier of user IDs that all handlers share.
     pub user_verifier: Arc<UserVerifier>,
+    /// The sealer of visitor tokens that all handlers share.
+    pub token_sealer: Arc<TokenSealer>,
 }
 
 /// Buffers for the decoded parts of a request. Problems borrow from them.
@@ -56,6 +61,20 @@ pub(super) struct DecodeBuffers {
 pub(super) struct Scratch {
     pub(super) path: RoutePath,
     pub(super) plan: BodyPlan,
+    pub(super) visitor: VisitorScratch,
+    pub(super) response: ResponseBuffers,
+    /// The key of the answer to the present request.
+    pub(super) answer_key: AnswerKey,
+    /// The canonical `variants` of the response.
+    pub(super) canonical: Vec<u8>,
+    /// The value of `Content-Location`.
+    pub(super) location: Vec<u8>,
+    pub(super) query_runner: QueryRunner,
+    pub(super) route_lists: RouteLists,
+}
+
+/// Buffers and tables for a decision.
+pub(super) struct VisitorScratch {
     pub(super) decision_buffers: DecisionBuffers,
     /// The profiles of visitors; `None` if the handler has no event log.
     pub(super) profiles: Option<ProfileReader>,
@@ -63,17 +82,21 @@ pub(super) struct Scratch {
     pub(super) node_gate: Option<Arc<NodeGate>>,
     pub(super) user_agent_parser: Arc<UserAgentParser>,
     pub(super) user_agent_cache: UserAgentCache,
-    pub(super) response: ResponseBuffers,
-    /// The key of the answer to the present request.
-    pub(super) answer_key: AnswerKey,
     /// A cookie's value without escapes.
     pub(super) cookie: Vec<u8>,
-    /// The canonical `variants` of the response.
-    pub(super) canonical: Vec<u8>,
-    /// The value of `Content-Location`.
-    pub(super) location: Vec<u8>,
-    pub(super) query_runner: QueryRunner,
-    pub(super) route_lists: RouteLists,
+}
+
+impl VisitorScratch {
+    pub(super) fn new(user_agent_parser: Arc<UserAgentParser>) -> Self {
+        Self {
+            decision_buffers: DecisionBuffers::new(),
+            profiles: None,
+            node_gate: None,
+            user_agent_parser,
+            user_agent_cache: UserAgentCache::new(),
+            cookie: Vec::with_capacity(ANON_ID_COOKIE_BYTES_MAX),
+        }
+    }
 }
 
 /// Buffers and tables for the head and the coding of a response.
@@ -132,14 +155,9 @@ impl Scratch {
         Self {
             path: RoutePath::new(),
             plan,
-            decision_buffers: DecisionBuffers::new(),
-            profiles: None,
-            node_gate: None,
-            user_agent_parser,
-            user_agent_cache: UserAgentCache::new(),
+            visitor: VisitorScratch::new(user_agent_parser),
             response: ResponseBuffers::new(),
             answer_key: AnswerKey::new(),
-            cookie: Vec::with_capacity(ANON_ID_COOKIE_BYTES_MAX),
             canonical: Vec::with_capacity(HEAD_BYTES_MAX),
             location: Vec::with_capacity(HEAD_BYTES_MAX),
             query_runner: QueryRunner::new(),

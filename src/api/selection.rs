@@ -4,11 +4,13 @@ use serde_json::{Value as Json, json};
 
 use super::answer_table::{AnswerKey, AnswerKind};
 use super::context::{Inspection, RequestContext};
-use super::scratch::Scratch;
+use super::scratch::VisitorScratch;
+use super::visitor_token::TokenAnswer;
 use crate::events::time;
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::{self, Problem};
+use crate::record::IdKind;
 use crate::resolve::decide::DecisionBuffers;
 use crate::resolve::explain::explain;
 use crate::resolve::path::RoutePath;
@@ -30,10 +32,17 @@ pub(super) struct Selection<'a> {
     pub(super) is_stale: bool,
     /// The pairs of `variants` or `override`.
     forced: Option<ForcedVariants<'a>>,
-    /// True if the request has `explain=1` or `now`, so that no cache may store the response.
+    /// True if the request has `explain=1`, `now` or `visitor=1`, so that no cache may store the response.
     pub(super) is_inspected: bool,
-    /// The members `decisions` and `visitor`, if the request has `explain=1`. Boxed, because few requests have it.
-    explanation: Option<Box<(Json, Json)>>,
+    /// The members that few requests ask for. Boxed, so that the others do not copy them.
+    extras: Option<Box<Extras>>,
+}
+
+/// The members that a request asks for with `explain=1` or `visitor=1`.
+struct Extras {
+    /// The members `decisions` and `visitor`.
+    explanation: Option<(Json, Json)>,
+    token: TokenAnswer,
 }
 
 /// Selects the variants of `variants`, or decides for the visitor.
@@ -44,7 +53,7 @@ pub(super) fn select_variants<'a>(
     context: &RequestContext<'a>,
     page: &'a ArchivedPage,
     inspection: Inspection,
-    scratch: &mut Scratch,
+    scratch: &mut VisitorScratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
     let Some(text) = context.params.get_even_if_empty(Param::Variants) else {
         return select_for_visitor(context, page, inspection, scratch);
@@ -56,7 +65,7 @@ pub(super) fn select_variants<'a>(
             explain_choice(context, page, visitor, origin, &choice, &|_| true, buffers)
         })
     });
-    let explanation = explanation.transpose()?.map(Box::new);
+    let explanation = explanation.transpose()?;
     let is_inspected = inspection.is_requested();
     Ok(Selection {
         page,
@@ -66,7 +75,7 @@ pub(super) fn select_variants<'a>(
         is_stale: false,
         forced: Some(forced),
         is_inspected,
-        explanation,
+        extras: explanation.map(|explanation| Extras::new(Some(explanation), TokenAnswer::NotRequested)),
     })
 }
 
@@ -78,7 +87,7 @@ pub(super) fn select_for_visitor<'a>(
     context: &RequestContext<'a>,
     page: &'a ArchivedPage,
     inspection: Inspection,
-    scratch: &mut Scratch,
+    scratch: &mut VisitorScratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
     context.params.flag(Param::Strict)?;
     // A match, because `transpose` copies the choice of all zones once more.
@@ -91,14 +100,37 @@ pub(super) fn select_for_visitor<'a>(
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
         let is_forced =
             |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
-        let explanation = inspection
-            .explain
-            .then(|| Box::new(explain_choice(context, page, visitor, origin, &choice, &is_forced, buffers)));
-        (choice, visitor.agent.is_crawler, visitor.is_stale, explanation)
+        let extras = (inspection.explain || inspection.token).then(|| {
+            let explain = || explain_choice(context, page, visitor, origin, &choice, &is_forced, buffers);
+            let explanation = inspection.explain.then(explain);
+            let token =
+                if inspection.token { seal_past(context, visitor) } else { TokenAnswer::NotRequested };
+            Extras::new(explanation, token)
+        });
+        (choice, visitor.agent.is_crawler, visitor.is_stale, extras)
     });
-    let (choice, is_crawler, is_stale, explanation) = decided?;
-    let is_inspected = inspection.is_requested();
-    Ok(Selection { page, choice, is_decided: true, is_crawler, is_stale, forced, is_inspected, explanation })
+    let (choice, is_crawler, is_stale, extras) = decided?;
+    let is_inspected = inspection.is_requested() || inspection.token;
+    Ok(Selection { page, choice, is_decided: true, is_crawler, is_stale, forced, is_inspected, extras })
+}
+
+impl Extras {
+    #[cold]
+    fn new(explanation: Option<(Json, Json)>, token: TokenAnswer) -> Box<Self> {
+        Box::new(Self { explanation, token })
+    }
+
+    /// Appends `,"decisions":[...],"visitor":{...}` and `,"visitorToken":...`, as far as they were requested.
+    #[cold]
+    fn write(&self, out: &mut Vec<u8>) {
+        if let Some((decisions, visitor)) = &self.explanation {
+            out.extend_from_slice(b",\"decisions\":");
+            out.extend_from_slice(decisions.to_string().as_bytes());
+            out.extend_from_slice(b",\"visitor\":");
+            out.extend_from_slice(visitor.to_string().as_bytes());
+        }
+        self.token.write_member(out);
+    }
 }
 
 /// Calls `callback` with the visitor as the request and the profile describe it, now or at the time of `inspection`. For an
@@ -106,12 +138,11 @@ pub(super) fn select_for_visitor<'a>(
 fn with_visitor<'a, R>(
     context: &RequestContext<'a>,
     inspection: Inspection,
-    scratch: &mut Scratch,
+    scratch: &mut VisitorScratch,
     callback: impl FnOnce(&Visitor<'_>, Option<Box<Json>>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
-    let Scratch {
-        user_agent_parser, user_agent_cache, decision_buffers, profiles, node_gate, cookie, ..
-    } = scratch;
+    let VisitorScratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, node_gate, cookie } =
+        scratch;
     let ids = context.visitor_ids(cookie)?;
     let pinned = profiles.as_mut().map(ProfileReader::pin);
     // The profile is loaded into the cache while the request is read.
@@ -146,6 +177,17 @@ fn with_visitor<'a, R>(
         visitor.profile = pinned.profile(key);
     }
     Ok(callback(&visitor, origin, decision_buffers))
+}
+
+/// Returns the token of a visitor with an ID, unless it gets the baseline in any case.
+#[cold]
+fn seal_past(context: &RequestContext<'_>, visitor: &Visitor<'_>) -> TokenAnswer {
+    let anon_id = visitor.anon_id.map(|id| (IdKind::Anon, id));
+    let id = anon_id.or_else(|| visitor.user_id.map(|id| (IdKind::User, id)));
+    match id.filter(|_| !visitor.gets_baseline()) {
+        Some((id_kind, id)) => context.token_sealer.seal(context.published, id_kind, id, visitor.profile),
+        None => TokenAnswer::Nothing,
+    }
 }
 
 /// Replaces members of the visitor by recorded ones. Returns the origin of these.
@@ -215,7 +257,7 @@ impl Selection<'_> {
         forced.flat_map(|forced| forced.unknown(self.page))
     }
 
-    /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments_text`, warnings and the explanation.
+    /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments_text`, warnings and the extras.
     /// Writes the canonical string to `canonical_variants`.
     pub(super) fn write_members(
         &self,
@@ -241,7 +283,9 @@ impl Selection<'_> {
             out.push(b'"');
         }
         self.write_warnings(out);
-        self.write_explanation(out);
+        if let Some(extras) = &self.extras {
+            extras.write(out);
+        }
     }
 
     fn write_warnings(&self, out: &mut Vec<u8>) {
@@ -258,16 +302,6 @@ impl Selection<'_> {
             out.extend_from_slice(b"\"}");
         }
         out.push(b']');
-    }
-
-    /// Appends `,"decisions":[...],"visitor":{...}` if an explanation was requested.
-    fn write_explanation(&self, out: &mut Vec<u8>) {
-        if let Some((decisions, visitor)) = self.explanation.as_deref() {
-            out.extend_from_slice(b",\"decisions\":");
-            out.extend_from_slice(decisions.to_string().as_bytes());
-            out.extend_from_slice(b",\"visitor\":");
-            out.extend_from_slice(visitor.to_string().as_bytes());
-        }
     }
 
     /// Sets `key` to that of the answer with this selection, or clears it if the answer depends on more than a key.

@@ -2,8 +2,6 @@
 //!
 //! A pending response waits for the log, or for a publication.
 
-use std::time::Instant;
-
 use super::class::{Audience, ResponseClass};
 use super::endpoint::{Endpoint, Outcome, PendingToken, Poll};
 use super::events::EventHandler;
@@ -11,7 +9,7 @@ use super::handler::{Attempt, Handler};
 use super::problem::{write_problem, write_unframed_problem};
 use super::rate_limit;
 use super::shared_bytes::{SharedBytes, SharedParts};
-use crate::clock;
+use crate::clock::{self, Instant};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::headers::Field;
@@ -207,6 +205,29 @@ impl Service for Handler {
 }
 
 impl Handler {
+    /// Answers a request to an event endpoint alone, so that a program that only folds has no other endpoint in it. `run_log`
+    /// completes the queued requests. Returns false for a request to another endpoint.
+    #[cfg(not(feature = "server"))]
+    pub(crate) fn record(
+        &mut self,
+        request: &Request<'_>,
+        buffered_request: &BufferedRequest<'_>,
+        meta: &RequestMeta,
+        run_log: &mut dyn FnMut(),
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Ok(Endpoint::Events(endpoint)) = Endpoint::of_request(request, meta.surface) else {
+            return false;
+        };
+        let Poll::Pending(number) = self.submit_events(request, meta, endpoint, out) else { return true };
+        run_log();
+        self.take_completion();
+        if let PendingToken::Events(token) = PendingToken::from_number(number) {
+            self.complete_events(token, buffered_request, meta, out);
+        }
+        true
+    }
+
     fn complete_events(
         &mut self,
         token: usize,

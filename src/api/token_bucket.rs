@@ -7,8 +7,9 @@
 //! bucket of a client over its limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::Instant;
 use crate::limits::RATE_LIMIT_BUCKETS_MAX;
 
 /// Number of buckets in the set in which one key is looked up: two cache lines.

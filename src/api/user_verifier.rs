@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::checksum::HmacKey;
-use crate::config::identity_keys::IdentityKeys;
+use crate::identity_keys::IdentityKeys;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::snapshot::format::ArchivedSite;
 

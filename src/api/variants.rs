@@ -5,9 +5,11 @@ use super::answer_table::AnswerKind;
 use super::context::{Inspection, RequestContext};
 use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
+use super::selection::Selection;
 use super::{resolve, selection};
 use crate::http::params::Param;
 use crate::problem::{self, Problem};
+use crate::resolve::path::RoutePath;
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedRouteTarget};
 
 pub(super) fn handle<'a>(
@@ -57,24 +59,16 @@ fn write_decision<'a>(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let selection = selection::select_for_visitor(context, page, inspection, scratch)?;
-    let Scratch { plan, path, canonical, decision_buffers, answer_key, response: buffers, .. } = scratch;
-    let experiments = decision_buffers.experiments.text();
+    let selection = selection::select_for_visitor(context, page, inspection, &mut scratch.visitor)?;
+    let Scratch { plan, path, canonical, visitor, answer_key, response: buffers, .. } = scratch;
+    let experiments = visitor.decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
     selection.set_answer_key(context, kind, route_index, route, experiments, answer_key);
     if response::write_prepared(context, answer_key.if_set(), buffers, out)? {
         return Ok(());
     }
     plan.clear();
-    let body = &mut plan.text;
-    body.extend_from_slice(b"{\"type\":\"decision\",");
-    selection::write_site_and_route(context, path, body);
-    body.push(b',');
-    selection.write_members(canonical, experiments, body);
-    if selection.is_crawler {
-        body.extend_from_slice(b",\"crawler\":true");
-    }
-    body.push(b'}');
+    write_decision_body(context, &selection, path, experiments, canonical, &mut plan.text);
     response::write_etag_prefix(&mut buffers.etag_input, b'v', route, path);
     selection.write_etag_input(experiments, &mut buffers.etag_input);
     buffers.etag_input.push(u8::from(selection.is_crawler));
@@ -88,7 +82,26 @@ fn write_decision<'a>(
         answer_key: answer_key.if_set(),
         is_stale: selection.is_stale,
     };
-    response::write_response(context, &fields, &Body::Text(body), buffers, out)
+    response::write_response(context, &fields, &Body::Text(&plan.text), buffers, out)
+}
+
+/// Appends the body of a decision, and writes the canonical string to `canonical_variants`.
+pub(super) fn write_decision_body(
+    context: &RequestContext<'_>,
+    selection: &Selection<'_>,
+    path: &RoutePath,
+    experiments_text: &[u8],
+    canonical_variants: &mut Vec<u8>,
+    body: &mut Vec<u8>,
+) {
+    body.extend_from_slice(b"{\"type\":\"decision\",");
+    selection::write_site_and_route(context, path, body);
+    body.push(b',');
+    selection.write_members(canonical_variants, experiments_text, body);
+    if selection.is_crawler {
+        body.extend_from_slice(b",\"crawler\":true");
+    }
+    body.push(b'}');
 }
 
 /// Returns the policy of a response with all combinations. They depend neither on the visitor nor on the time, but no

@@ -1,7 +1,6 @@
 //! `parallax compile`: compiles the directory of a site to a snapshot, or reports all its errors at once.
 
 use std::cmp::Reverse;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,13 +12,13 @@ use super::site_directory::{
 };
 use super::snapshot_list::{SnapshotId, parse_name, snapshot_name};
 use super::{CliError, print_line};
-use crate::config::parse_tracking_id;
+use crate::ids::parse_tracking_id;
 use crate::limits::PREVIEW_NAME_CHARS_MAX;
-use crate::site::catalog::directory::list_snapshot_names;
+use crate::site::catalog::snapshot_names::list_snapshot_names;
 use crate::site::snapshot::format::VERSION_MAX;
 use crate::site::source::pattern::is_name_byte;
 use crate::site::source::read::Source;
-use crate::{clock, storage};
+use crate::{clock, local_files};
 
 /// Versions of a site that stay in the output directory by default. A server has all of them in memory.
 const KEEP_DEFAULT: u64 = 5;
@@ -52,6 +51,7 @@ pub(super) struct CompileArgs {
 }
 
 pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
+    local_files::announce(&args.output);
     let files = read_files(&args.site)?;
     let mut origin = "";
     let target = Target { tracking_id: args.tracking_id.as_deref(), preview_name: args.preview.as_deref() };
@@ -69,7 +69,8 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
     warn_about_replacement(&path, &mut directory);
     let CompiledDirectory { site, version, compiled, .. } = directory;
     print_warnings(&compiled.warnings, &files);
-    storage::write_atomic(&path, &compiled.bytes).map_err(|error| directory_error("write", &path, &error))?;
+    local_files::write_atomic(&path, &compiled.bytes)
+        .map_err(|error| directory_error("write", &path, &error))?;
     let shown = path.display();
     let routes = counted(compiled.routes.len(), "route");
     let bytes = compiled.bytes.len();
@@ -88,14 +89,14 @@ fn directory_error(verb: &str, path: &Path, error: &io::Error) -> CliError {
 
 /// Returns whether the output path is a directory, which gets a file per version.
 fn is_directory(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir()
+    path.as_os_str().as_encoded_bytes().ends_with(b"/") || local_files::is_directory(path)
 }
 
 /// Returns the file to write. Creates its directory if the output path is one.
 fn output_path(args: &CompileArgs, site: &str, version: u64) -> Result<PathBuf, CliError> {
     let output = &args.output;
     if is_directory(output) {
-        fs::create_dir_all(output).map_err(|error| directory_error("create", output, &error))?;
+        local_files::create_directories(output).map_err(|error| directory_error("create", output, &error))?;
         return Ok(output.join(snapshot_name(site, version)));
     }
     if args.keep.is_some() {
@@ -122,7 +123,7 @@ fn delete_older(directory: &Path, site: &str, version: u64, keep_count: u64) -> 
     for older in versions.into_iter().skip(keep_count as usize) {
         let path = directory.join(snapshot_name(site, older));
         if SnapshotId::read(&path).is_ok_and(|id| id.site == site && id.version == older) {
-            match fs::remove_file(&path) {
+            match local_files::delete_file(&path) {
                 Ok(()) => print_line(&format!("deleted {}: --keep {keep_count}", path.display()))?,
                 Err(error) => print_warning(&format!("cannot delete {}: {error}", path.display())),
             }

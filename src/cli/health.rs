@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use ureq::Agent;
 
 use super::{CliError, print_line};
-use crate::config::parse_address;
+use crate::addresses::parse_address;
 
 pub(super) const EXAMPLES: &str = "\
 Check the server of this machine, which also records events:

@@ -1,6 +1,5 @@
 //! `parallax init`: writes a small site to start from, with the schemas that editors use.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use clap::Args;
 use include_dir::{Dir, DirEntry, include_dir};
 
 use super::{CliError, print_line};
+use crate::local_files;
 use crate::site::source::pattern::Name;
 use crate::site::source::schema::{FileKind, schema};
 
@@ -30,10 +30,11 @@ pub(super) fn init(args: &InitArgs) -> Result<(), CliError> {
     let directory = &args.directory;
     let shown = directory.display();
     let failed = |error: io::Error| CliError::System(format!("cannot write {shown}: {error}"));
-    fs::create_dir_all(directory).map_err(failed)?;
-    if fs::read_dir(directory).map_err(failed)?.next().is_some() {
+    local_files::create_directories(directory).map_err(failed)?;
+    if local_files::read_directory(directory).map_err(failed)?.next().is_some() {
         return Err(CliError::Input(format!("{shown} is not empty; choose a new or an empty directory")));
     }
+    local_files::finish_reading().map_err(failed)?;
     let id = site_id(directory);
     write_starter(&STARTER, directory, &id).map_err(failed)?;
     write_schemas(&directory.join(SCHEMAS)).map_err(failed)?;
@@ -41,6 +42,7 @@ pub(super) fn init(args: &InitArgs) -> Result<(), CliError> {
         "wrote the site {id} to {shown}. Next:\n\n  \
          parallax dev {shown}        serve it, and compile it again after each change\n  \
          parallax lint {shown}       report all errors and warnings\n  \
+         parallax test {shown}       run the cases in tests/\n  \
          parallax compile {shown} -o snapshots/    publish it to a server\n  \
          parallax rollback snapshots/ {id}    serve the version before again\n\n\
          {shown}/README.md describes the files."
@@ -49,7 +51,9 @@ pub(super) fn init(args: &InitArgs) -> Result<(), CliError> {
 
 /// Returns the name of the directory if it can be a site ID, else that of the starter.
 fn site_id(directory: &Path) -> String {
-    let name = directory.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let name = local_files::canonicalize(directory)
+        .ok()
+        .and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let id = name.and_then(|name| Name::try_from(name).ok());
     id.map_or_else(|| STARTER_ID.to_owned(), |id| id.to_string())
 }
@@ -59,12 +63,12 @@ fn write_starter(starter: &Dir<'_>, directory: &Path, site_id: &str) -> io::Resu
         let path = directory.join(entry.path());
         match entry {
             DirEntry::Dir(inner) => {
-                fs::create_dir_all(path)?;
+                local_files::create_directories(&path)?;
                 write_starter(inner, directory, site_id)?;
             }
             DirEntry::File(file) => {
                 let text = file.contents_utf8().expect("the starter is UTF-8");
-                fs::write(path, text.replace(STARTER_ID, site_id))?;
+                local_files::write(&path, text.replace(STARTER_ID, site_id).as_bytes())?;
             }
         }
     }
@@ -72,8 +76,9 @@ fn write_starter(starter: &Dir<'_>, directory: &Path, site_id: &str) -> io::Resu
 }
 
 fn write_schemas(directory: &Path) -> io::Result<()> {
-    fs::create_dir(directory)?;
+    local_files::create_directories(directory)?;
     FileKind::ALL.into_iter().try_for_each(|kind| {
-        fs::write(directory.join(format!("{}.json", kind.name())), format!("{:#}\n", schema(kind)))
+        let path = directory.join(format!("{}.json", kind.name()));
+        local_files::write(&path, format!("{:#}\n", schema(kind)).as_bytes())
     })
 }

@@ -9,9 +9,10 @@ use clap::{Args, ValueEnum};
 use super::{CliError, check_has_log, find_scope, log_read_error, output_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
-    Answer, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, JourneySubject,
-    KnownSite, Limits, PARAM_NAMES, Query, SEGMENT_PARAM, ScanError, SiteFacts, SitesGoals, Subject, Topic,
-    ZONES_PARAM_NAMES, answer_over, load_or_draw_key,
+    Answer, AskedQuery, COMPARE_PARAM, ColumnStore, CountedLog, EXPERIMENT_PARAM_NAMES,
+    EXPERIMENTS_PARAM_NAMES, JourneySubject, KnownSite, Limits, ListSource, LogColumns, PARAM_NAMES, Query,
+    SEGMENT_PARAM, ScanError, SegmentFiles, SiteFacts, SitesGoals, Subject, Topic, VISITORS_PARAM_NAMES,
+    ZONES_PARAM_NAMES, answer_over, answer_visitors, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
 use crate::log::{self, LogError, LogReader};
@@ -21,6 +22,7 @@ use crate::site::catalog::phases::Phases;
 use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::snapshot::format::ArchivedSite;
 use crate::site::snapshot::open::SnapshotBudget;
+use crate::storage::damage::KnownDamage;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::{clock, storage};
 
@@ -43,8 +45,14 @@ The visitors that went from the front page to an order, then those that return e
   parallax insights data funnel site=acme step=page:/ step=Order window=7d
   parallax insights data retention site=acme from=2026-01-05
 
+The 20 visitors that reached the goal lead last:
+  parallax insights data visitors site=acme goal=lead
+
 The last 30 minutes, as JSON:
   parallax insights data live site=acme --format json
+
+The sources of one week, compared with those of another one:
+  parallax insights data top site=acme of=source from=2026-01-12 to=2026-01-19 compare=2026-01-05..2026-01-12
 
 Exit codes: 0 success; 1 no log in the directory or an unknown site; 2 bad parameters; 3 a file cannot be read or written.";
 
@@ -93,6 +101,8 @@ enum QuestionName {
     Paths,
     /// The bounce rate, the duration and the pages of visits.
     Engagement,
+    /// The visitors with an event in the range, newest activity first. With the parameter 'goal', those that reached the goal.
+    Visitors,
     /// All experiments, with their visitors since the last change of their arms.
     Experiments,
     /// The visitors of each arm of an experiment, their split, and the comparison of the arms in each metric.
@@ -115,6 +125,7 @@ impl QuestionName {
             Self::Retention => Topic::Journey(JourneySubject::Retention),
             Self::Paths => Topic::Journey(JourneySubject::Paths),
             Self::Engagement => Topic::Journey(JourneySubject::Engagement),
+            Self::Visitors => Topic::Visitors,
         }
     }
 }
@@ -146,15 +157,27 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let phases = read_phases(&args.directory)?;
     let known = KnownSite { id: site, published, phases: &phases };
     let now_ms = clock::now_ms();
-    let query = Query::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
+    let asked = AskedQuery::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
         .map_err(|error| CliError::Usage(error.to_string()))?;
-    if query.needs_goals() {
+    let asked = if args.format == Format::Json { asked } else { asked.for_table() };
+    if asked.query.needs_goals() {
         let refreshed = store.refresh_with_goals(store.last_seq(), Some((site, &facts.goals)), &|| false);
         refreshed.map_err(|error| CliError::System(error.to_string()))?;
     }
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
     let log = CountedLog { last_seq: store.last_seq(), scope: find_scope(&args.directory)? };
-    let answer = answer_over(&store.columns(), log, &query, &facts, now_ms, &limits).map_err(scan_error)?;
+    let columns = store.columns();
+    let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
+    let damage = KnownDamage::default();
+    let segments = SegmentFiles { disk: &disk, directory: &args.directory, damage: &damage };
+    let answer = asked.answer(|query| match query {
+        Query::Visitors(question) => {
+            let columns = LogColumns { sealed: &columns, tail: None };
+            answer_visitors(ListSource { columns, log, segments }, question, &facts, &limits)
+        }
+        query => answer_over(&columns, log, query, &facts, now_ms, &limits),
+    });
+    let answer = answer.map_err(scan_error)?;
     let text = render(&answer, args.format);
     match &args.output {
         None => print_line(text.trim_end()),
@@ -172,6 +195,7 @@ fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&s
         Topic::Holdout => &EXPERIMENT_PARAM_NAMES[1..],
         Topic::Experiments => &EXPERIMENTS_PARAM_NAMES,
         Topic::Zones => &ZONES_PARAM_NAMES,
+        Topic::Visitors => &VISITORS_PARAM_NAMES,
         Topic::Views(_) => &PARAM_NAMES,
     };
     params.iter().map(|param| parse_pair(param, known)).collect()
@@ -180,9 +204,9 @@ fn parse_pairs(question_name: QuestionName, params: &[String]) -> Result<Vec<(&s
 fn parse_pair<'p>(param: &'p str, names: &[&str]) -> Result<(&'p str, &'p str), CliError> {
     let wrong = || format!("{param:?} is no parameter; write NAME=VALUE, such as from=2026-01-05");
     let (name, value) = param.split_once('=').ok_or_else(|| CliError::Usage(wrong()))?;
-    if name != "site" && name != SEGMENT_PARAM && !names.contains(&name) {
+    if !["site", SEGMENT_PARAM, COMPARE_PARAM].contains(&name) && !names.contains(&name) {
         let names = names.join(", ");
-        let expected = format!("the parameters are site, {SEGMENT_PARAM}, {names}");
+        let expected = format!("the parameters are site, {SEGMENT_PARAM}, {COMPARE_PARAM}, {names}");
         return Err(CliError::Usage(format!("{name:?} is no parameter; {expected}")));
     }
     Ok((name, value))

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use crate::checksum;
 use crate::events::time;
-use crate::site::catalog::directory::list_snapshot_names;
+use crate::site::catalog::snapshot_names::list_snapshot_names;
 use crate::site::comparison::metrics_json;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
+use super::authoring_json::{self, Format};
 use super::enrolments::{AdminAddress, count_in_profiles, count_on_server, fold_profiles};
 use super::other_version::{OtherVersion, open_compiled};
 use super::site_directory::{
-    CompiledDirectory, Target, compile_files, counted, present_ms, print_warnings, read_files,
+    CompiledDirectory, Target, compile_or_reject, counted, present_ms, print_warnings, read_files,
 };
 use super::{CliError, print_line};
 use crate::site::comparison::{SiteComparison, compare};
@@ -25,6 +26,9 @@ Say how each experiment changes if my-site replaces the version that a server se
 Also count the enrolled and the known visitors whom each change concerns:
   parallax lint my-site --against snapshots/ --data data/
   parallax lint my-site --against snapshots/ --server http://127.0.0.1:9090
+
+Let a program read the errors and warnings:
+  parallax lint my-site --format json
 
 Let CI fail if a change moves the visitors of a running experiment to other arms:
   parallax lint my-site --against snapshots/ --deny new-phase
@@ -55,8 +59,8 @@ pub(super) struct LintArgs {
     /// Report each change of this kind as an error, with its place. The exit code is 1.
     #[arg(long, value_name = "CHANGE", value_enum, requires = "against")]
     deny: Option<DeniedChange>,
-    /// Format of standard output. Errors and warnings are text on standard error.
-    #[arg(long, value_enum, default_value_t = Format::Text, requires = "against")]
+    /// Format of standard output. Errors and warnings are text on standard error too.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
@@ -67,19 +71,22 @@ enum DeniedChange {
     NewPhase,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// A line for each experiment, each zone and each audience that changes.
-    Text,
-    /// One object, with the old and the new value of each member that changes.
-    Json,
-}
-
 pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let files = read_files(&args.site)?;
-    let directory = compile_files(&files, Target::default(), |_| Ok(0))?;
+    let directory = match compile_or_reject(&files, Target::default(), |_| Ok(0))? {
+        Ok(directory) => directory,
+        Err(rejected) if args.format == Format::Json => {
+            return Err(authoring_json::print_rejected(&rejected, &files));
+        }
+        Err(rejected) => return Err(rejected.to_error(&files)),
+    };
     print_warnings(&directory.compiled.warnings, &files);
-    let Some(path) = &args.against else { return print_line(&summarize(&directory, 0)) };
+    let Some(path) = &args.against else {
+        return print_line(&match args.format {
+            Format::Text => summarize(&directory, 0),
+            Format::Json => format!("{:#}", authoring_json::of_compiled(&directory, &files)),
+        });
+    };
     let other = OtherVersion::read(path, &directory.site)?;
     let compiled = open_compiled(&directory.compiled.bytes)?;
     let mut comparison = compare(other.site(), compiled.site(), present_ms());
@@ -95,7 +102,7 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
             print_line(&format!("{}\n{comparison}", other.describe(&directory.site)))?;
             print_line(&summarize(&directory, comparison.warning_count()))?;
         }
-        Format::Json => print_json(&other, &comparison, &directory)?,
+        Format::Json => print_json(&other, &comparison, &directory, &files)?,
     }
     match args.deny {
         None => Ok(()),
@@ -117,11 +124,13 @@ fn print_json(
     other: &OtherVersion,
     comparison: &SiteComparison,
     directory: &CompiledDirectory,
+    files: &Files,
 ) -> Result<(), CliError> {
     let mut document = comparison.to_json();
-    document["site"] = json!(directory.site);
-    document["routes"] = json!(directory.compiled.routes.len());
-    document["warnings"] = json!(directory.compiled.warnings.len() + comparison.warning_count());
+    if let Json::Object(members) = authoring_json::of_compiled(directory, files) {
+        document.as_object_mut().into_iter().for_each(|document| document.extend(members.clone()));
+    }
+    document["warningCount"] = json!(directory.compiled.warnings.len() + comparison.warning_count());
     let version = other.version().map(|version| version.to_string());
     document["against"] = json!({ "path": other.path.to_string_lossy(), "version": version });
     print_line(&format!("{document:#}"))

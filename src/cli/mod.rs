@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 success; 1 bad input; 2 bad command line or settings file; 3 an error of the system.
 
+mod authoring_json;
 mod backup;
 pub mod byte_search;
 mod check;
@@ -25,6 +26,7 @@ pub mod inspect_snapshot;
 mod lint;
 mod migrate;
 mod other_version;
+mod output;
 mod output_file;
 pub mod print_config;
 mod progress;
@@ -34,11 +36,16 @@ mod reference;
 mod restore;
 mod rollback;
 mod schema;
+mod segments;
 mod serve;
 pub mod settings;
+mod site_commands;
 mod site_directory;
+mod site_publisher;
 mod snapshot_list;
+mod test;
 mod types;
+mod visitor_keys;
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
@@ -48,6 +55,7 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use self::output::{CliError, output_error, print_line};
 use self::print_config::render_config;
 use self::settings::FileSettings;
 use crate::log::{self, LogError};
@@ -77,22 +85,13 @@ enum Command {
     /// Ask the server of this machine whether it is ready, for the health check of a container.
     #[command(after_help = health::EXAMPLES)]
     Health(health::HealthArgs),
-    /// Write a small site to start from, with schemas for your editor.
-    Init(init::InitArgs),
+    #[command(flatten)]
+    Site(site_commands::SiteCommand),
     /// Serve the directory of a site, and compile it again after each change.
     ///
     /// The flags are those of serve. Other settings than flags do not apply.
-    #[command(after_help = dev::EXAMPLES)]
+    #[command(after_help = dev::EXAMPLES, display_order = DEV_ORDER)]
     Dev(Box<dev::DevArgs>),
-    /// Report all errors and warnings of the directory of a site. Writes nothing.
-    ///
-    /// With --against it also says how each experiment and audience changes if the site replaces another version.
-    #[command(after_help = lint::EXAMPLES)]
-    Lint(lint::LintArgs),
-    /// Compile the directory of a site to a snapshot. Reports all errors at once.
-    #[command(after_help = "Publish by compiling into the snapshots directory of a running server:\n  \
-        parallax compile site/ -o /srv/parallax/snapshots/")]
-    Compile(compile::CompileArgs),
     /// Remove the newest version of a site from a snapshots directory, so that the server serves the one before.
     ///
     /// Shows the versions and the one that is served then, and asks. The file gets the ending .removed.
@@ -102,14 +101,6 @@ enum Command {
     #[cfg(feature = "cluster")]
     #[command(after_help = publish::EXAMPLES)]
     Publish(Box<publish::PublishArgs>),
-    /// Write the TypeScript types of the components, queries and paths of a site.
-    ///
-    /// The types describe the values that the site has. Generate them again after each change.
-    #[command(after_help = types::EXAMPLES)]
-    Types(types::TypesArgs),
-    /// Show the content of a snapshot, a segment of the log, or a checkpoint.
-    #[command(after_help = inspect::EXAMPLES)]
-    Inspect(inspect::InspectArgs),
     /// Verify every checksum of a snapshot, a segment, a checkpoint, or a directory of them; or search for a
     /// text.
     #[command(after_help = check::EXAMPLES)]
@@ -163,8 +154,9 @@ enum Command {
     /// Verify a backup of a data directory and copy it, without the visitors who were erased later.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
-    /// Print the JSON Schema of a kind of source file, for editors.
-    Schema(schema::SchemaArgs),
+    /// Print the keys with which a program of a site opens its visitor tokens.
+    #[command(after_help = visitor_keys::EXAMPLES)]
+    VisitorKeys(visitor_keys::VisitorKeysArgs),
     /// Print the completions of a shell. A package has them already.
     #[command(after_help = reference::COMPLETIONS_EXAMPLES)]
     Completions(reference::CompletionsArgs),
@@ -173,27 +165,12 @@ enum Command {
     ManPages(reference::ManPagesArgs),
 }
 
-/// The error of a command. It determines the exit code.
-enum CliError {
-    /// The input is bad. Exit code 1.
-    Input(String),
-    /// The source of a site has errors. The text is the report of the compiler. Exit code 1.
-    Source(String),
-    /// The command line is bad, or a settings file that it names. Exit code 2.
-    Usage(String),
-    /// The system reported an error. Exit code 3.
-    System(String),
-}
-
 /// Runs the command of the process's arguments. Returns its exit code.
 pub fn run() -> ExitCode {
     let words = with_command(std::env::args_os().collect());
-    let (code, text) = match dispatch(&words) {
+    let (code, text) = match dispatch(&words).map_err(CliError::into_exit) {
         Ok(()) => (0, None),
-        Err(CliError::Source(report)) => (1, Some(report)),
-        Err(CliError::Input(text)) => (1, Some(format!("parallax: {text}"))),
-        Err(CliError::Usage(text)) => (2, Some(format!("parallax: {text}"))),
-        Err(CliError::System(text)) => (3, Some(format!("parallax: {text}"))),
+        Err((code, text)) => (code, Some(text)),
     };
     log_lines::finish(text.as_deref());
     ExitCode::from(code)
@@ -236,19 +213,15 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
             })
         }
         Some(Command::Serve(args)) => serve::serve(*args),
+        Some(Command::Site(command)) => command.run(),
         Some(Command::Health(args)) => health::check(&args),
-        Some(Command::Init(args)) => init::init(&args),
         Some(Command::Dev(args)) => {
             let dev = matches.subcommand_matches("dev").expect("the command was parsed");
             dev::dev(*args, dev.value_source("data") == Some(ValueSource::CommandLine))
         }
-        Some(Command::Lint(args)) => lint::lint(&args),
-        Some(Command::Compile(args)) => compile::compile_site(&args),
         Some(Command::Rollback(args)) => rollback::rollback(&args),
         #[cfg(feature = "cluster")]
         Some(Command::Publish(args)) => publish::publish(&args),
-        Some(Command::Types(args)) => types::write_types(&args),
-        Some(Command::Inspect(args)) => inspect::inspect_file(&args),
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Import(args)) => import::import(*args),
@@ -260,12 +233,14 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Erasures(args)) => erasures::write_list(&args),
         Some(Command::Migrate(args)) => migrate::migrate(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
-        Some(Command::Schema(args)) => schema::print_schema(&args),
+        Some(Command::VisitorKeys(args)) => visitor_keys::print_keys(&args),
         Some(Command::Completions(args)) => reference::print_completions(&args, command),
         Some(Command::ManPages(args)) => reference::write_man_pages(&args, command),
     }
 }
 
+/// Place of `dev` in the list of commands: before that of `lint`, which has the same number.
+const DEV_ORDER: usize = 3;
 /// Name of the command that has settings.
 const SERVE: &str = "serve";
 /// Name of the command that reads the admin address from the settings of `serve`.
@@ -328,19 +303,4 @@ fn find_scope(directory: &Path) -> Result<Scope, CliError> {
         directory.display()
     );
     Ok(Scope::of_node(0))
-}
-
-/// Returns the error for an output file that cannot be written.
-fn output_error(path: &Path, error: &io::Error) -> CliError {
-    CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
-}
-
-fn print_line(text: &str) -> Result<(), CliError> {
-    match writeln!(std::io::stdout(), "{text}") {
-        // The reader of the pipe closed it: it has read enough.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(CliError::System(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

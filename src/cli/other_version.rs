@@ -7,7 +7,8 @@ use super::CliError;
 use super::inspect_snapshot::open_snapshot;
 use super::site_directory::{Target, compile_files, print_warning, read_files};
 use super::snapshot_list::{list_snapshots, of_site};
-use crate::site::catalog::directory::list_snapshot_names;
+use crate::local_files;
+use crate::site::catalog::snapshot_names::list_snapshot_names;
 use crate::site::snapshot::format::ArchivedSite;
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 
@@ -27,10 +28,10 @@ impl OtherVersion {
     /// # Errors
     /// The path has no version that a server would serve, or that of another site.
     pub(super) fn read(path: &Path, id: &str) -> Result<Self, CliError> {
-        let is_source = path.join("site.json").exists();
+        let is_source = local_files::exists(&path.join("site.json"));
         let snapshot = if is_source {
             Some(compile_directory(path)?)
-        } else if path.is_dir() {
+        } else if local_files::is_directory(path) {
             find_served(path, id)?
         } else {
             Some(open(path)?)

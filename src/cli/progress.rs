@@ -35,6 +35,9 @@ impl Progress {
         self.0.set_position(done_count);
     }
 
+    /// Removes the bar.
+    pub(super) fn finish(self) {}
+
     /// Prints a line on standard error, above the bar. Ignores a closed standard error.
     pub(super) fn print_line(&self, text: &str) {
         self.0.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));

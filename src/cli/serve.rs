@@ -14,7 +14,7 @@ use super::settings::SettingsArgs;
 use super::{CliError, demo};
 use crate::config::{Config, LogFormat};
 use crate::log_lines;
-use crate::site::catalog::directory::list_snapshot_names;
+use crate::site::catalog::snapshot_names::list_snapshot_names;
 use crate::storage::access;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::worker::{PassedSocket, take_passed_sockets};

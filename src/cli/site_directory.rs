@@ -1,16 +1,16 @@
 //! Compiles the directory of a site for the commands, and prints its diagnostics.
 
-use std::io::Write;
 use std::path::Path;
 
 use super::CliError;
 use super::progress::Progress;
 use super::snapshot_list::SnapshotId;
 use crate::clock;
-use crate::site::catalog::directory::list_snapshot_names;
+use crate::console;
+use crate::site::catalog::snapshot_names::list_snapshot_names;
 use crate::site::compile::{CompiledSite, compile, warn_about_past};
 use crate::site::snapshot::format::VERSION_MAX;
-use crate::site::snapshot::open::read_version;
+use crate::site::snapshot::sealed::read_version;
 use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::files::Files;
 use crate::site::source::read::{Source, read};
@@ -35,7 +35,7 @@ pub(super) struct Target<'a> {
 
 /// Returns the time of the environment variable `SOURCE_DATE_EPOCH`, in seconds since 1970, if it is set.
 pub(super) fn source_date_epoch() -> Result<Option<u64>, CliError> {
-    let Some(epoch) = std::env::var_os("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    let Some(epoch) = console::variable("SOURCE_DATE_EPOCH") else { return Ok(None) };
     let seconds = epoch.to_str().and_then(|text| text.parse().ok()).filter(|v| *v <= VERSION_MAX);
     let wrong =
         || CliError::Input(format!("SOURCE_DATE_EPOCH is {epoch:?}, expected whole seconds since 1970"));
@@ -54,12 +54,35 @@ pub(super) fn read_files(directory: &Path) -> Result<Files, CliError> {
     Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))
 }
 
+/// A site directory with errors.
+pub(super) struct Rejected {
+    /// The site ID, if `site.json` is valid.
+    pub(super) site: Option<String>,
+    pub(super) errors: Diagnostics,
+}
+
+impl Rejected {
+    /// Returns the error of a command, with the report of the compiler.
+    pub(super) fn to_error(&self, files: &Files) -> CliError {
+        CliError::Source(self.errors.report(files).to_string())
+    }
+}
+
 /// Compiles the files of a site for a target.
 pub(super) fn compile_files(
     files: &Files,
     target: Target<'_>,
     choose_version: impl FnOnce(&Source) -> Result<u64, CliError>,
 ) -> Result<CompiledDirectory, CliError> {
+    compile_or_reject(files, target, choose_version)?.map_err(|rejected| rejected.to_error(files))
+}
+
+/// Compiles the files of a site for a target, or returns the errors of the site.
+pub(super) fn compile_or_reject(
+    files: &Files,
+    target: Target<'_>,
+    choose_version: impl FnOnce(&Source) -> Result<u64, CliError>,
+) -> Result<Result<CompiledDirectory, Rejected>, CliError> {
     let bar = Progress::on_terminal();
     let (mut source, mut diagnostics) = read(files, &|done, all| report_progress(&bar, "reading", done, all));
     if let Some(site) = &mut source.site
@@ -73,12 +96,15 @@ pub(super) fn compile_files(
     let version = choose_version(&source)?;
     let compiled =
         compile(&source, diagnostics, version, &|done, all| report_progress(&bar, "compiling", done, all));
-    drop(bar);
-    let mut compiled =
-        compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(files).to_string()))?;
-    warn_about_past(&source, present_ms(), &mut compiled.warnings);
-    let site = source.site.as_ref().map_or_else(String::new, |site| site.site.to_string());
-    Ok(CompiledDirectory { site, version, source, compiled })
+    bar.finish();
+    let site = source.site.as_ref().map(|site| site.site.to_string());
+    Ok(match compiled {
+        Ok(mut compiled) => {
+            warn_about_past(&source, present_ms(), &mut compiled.warnings);
+            Ok(CompiledDirectory { site: site.unwrap_or_default(), version, source, compiled })
+        }
+        Err(errors) => Err(Rejected { site, errors }),
+    })
 }
 
 fn turn_into_preview(source: &mut Source, name: &str, diagnostics: &mut Diagnostics) {
@@ -104,15 +130,13 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
 /// Prints warnings to standard error.
 pub(super) fn print_warnings(warnings: &Diagnostics, files: &Files) {
     if !warnings.is_empty() {
-        // Ignore the error: if standard error is closed, nobody can read the warning.
-        let _ = writeln!(std::io::stderr(), "{}\n", warnings.report(files).as_warnings());
+        console::write_error_line(&format!("{}\n", warnings.report(files).as_warnings()));
     }
 }
 
 /// Prints one warning to standard error.
 pub(super) fn print_warning(text: &str) {
-    // Ignore the error: if standard error is closed, nobody can read the warning.
-    let _ = writeln!(std::io::stderr(), "warning: {text}");
+    console::write_error_line(&format!("warning: {text}"));
 }
 
 /// Adds a warning for each file beside `output_path` that has an equal or higher version of the site, so that the

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::inspect_snapshot::open_snapshot;
-use crate::site::catalog::directory::list_snapshot_names;
+use crate::site::catalog::snapshot_names::list_snapshot_names;
 
 /// The ending of a snapshot's name.
 const ENDING: &str = ".snapshot";

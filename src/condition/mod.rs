@@ -48,7 +48,7 @@ pub(crate) use open::{AudienceResults, OpenResult};
 pub(crate) use operand::{TYPE_NAMES, parse_duration_ms};
 pub use operator::Operator;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
-pub use pattern::Patterns;
+pub use pattern::{Patterns, TABLE_FORMAT};
 pub use tree::{Condition, find_overlong_chain};
 pub use value::{Value, encode};
 pub(crate) use value::{encode_scalar, encode_value};

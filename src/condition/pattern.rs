@@ -4,14 +4,27 @@
 //! and changes nothing, so all workers share the tables. An expression whose table would be too large is an
 //! error. The usual cause is a counted repetition of a wide class, as in `a.{20}b`.
 //!
+//! A snapshot has the tables as bytes, so that only a compilation builds them. Opening checks them: a search in a checked table
+//! ends and reads nothing outside of it.
+//!
 //! The syntax is that of the `regex` crate, without look-around and backreferences. `\d \w \b` match ASCII
 //! only, as in JavaScript.
 
 use regex_automata::dfa::{Automaton, StartKind, dense};
-use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
+use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
 use regex_automata::{Input, util::syntax};
 
-use crate::limits::{PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX};
+use crate::limits::{
+    PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BUILD_BYTES_MAX, PATTERN_NFA_STATES_MAX,
+    PATTERN_SETS_BYTES_MAX, PATTERNS_MAX,
+};
+
+/// The format of the bytes of a table, by the number that `regex-automata` writes into them.
+pub const TABLE_FORMAT: u32 = 2;
+/// Alignment of a table in memory, in bytes: its numbers have 32 bits.
+const TABLE_ALIGNMENT: usize = 4;
+/// Bytes of a table in addition to those in memory: the header, and the lengths of the parts.
+const TABLE_EXTRA_BYTES_MAX: usize = 4 << 10;
 
 /// The compiled regular expressions of one site.
 #[derive(Debug)]
@@ -50,6 +63,26 @@ impl Patterns {
             build_dfa(source).map_err(|fault| PatternsError::Pattern { index, fault })
         };
         sources.iter().enumerate().map(build).collect::<Result<_, _>>().map(Patterns)
+    }
+
+    /// Reads tables that [`Self::tables`] returned. They have the format [`TABLE_FORMAT`].
+    ///
+    /// # Errors
+    /// The tables are damaged, or too many or too large.
+    pub fn read<'t>(tables: impl ExactSizeIterator<Item = &'t [u8]>) -> Result<Self, &'static str> {
+        if tables.len() > PATTERNS_MAX {
+            return Err("there are too many regular expressions");
+        }
+        tables.map(read_table).collect::<Result<_, _>>().map(Patterns)
+    }
+
+    /// Returns the tables as bytes, which are the same on all machines.
+    pub fn tables(&self) -> Vec<Vec<u8>> {
+        let table = |dfa: &Dfa| {
+            let (bytes, padding) = dfa.to_bytes_little_endian();
+            bytes[padding..].to_vec()
+        };
+        self.0.iter().map(table).collect()
     }
 
     /// Returns whether the text contains a match of the expression. Returns false if the index is unknown.
@@ -120,18 +153,46 @@ fn build_dfa(source: &str) -> Result<Dfa, PatternError> {
         .configure(
             thompson::Config::new()
                 .which_captures(WhichCaptures::None)
-                .nfa_size_limit(Some(PATTERN_NFA_BYTES_MAX)),
+                .nfa_size_limit(Some(PATTERN_NFA_BUILD_BYTES_MAX)),
         )
         .build_from_hir(&parsed)
         .map_err(|_| PatternError::TooLarge)?;
+    if nfa.states().iter().map(size).sum::<usize>() > PATTERN_NFA_STATES_MAX {
+        return Err(PatternError::TooLarge);
+    }
     dense::Builder::new().configure(dfa_config()).build_from_nfa(&nfa).map_err(|error| dfa_error(&error))
+}
+
+/// Returns the size of a state with its transitions.
+fn size(state: &State) -> usize {
+    1 + match state {
+        State::Sparse(transitions) => transitions.transitions.len(),
+        State::Dense(transitions) => transitions.transitions.len(),
+        State::Union { alternates } => alternates.len(),
+        _ => 0,
+    }
+}
+
+/// Checks and copies a table.
+fn read_table(bytes: &[u8]) -> Result<Dfa, &'static str> {
+    if bytes.len() > PATTERN_DFA_BYTES_MAX + TABLE_EXTRA_BYTES_MAX {
+        return Err("the table of a regular expression is too large");
+    }
+    let mut buffer = vec![0; bytes.len() + TABLE_ALIGNMENT];
+    let from = buffer.as_ptr().align_offset(TABLE_ALIGNMENT);
+    let aligned = &mut buffer[from..][..bytes.len()];
+    aligned.copy_from_slice(bytes);
+    match dense::DFA::from_bytes(aligned) {
+        Ok((table, length)) if length == bytes.len() => Ok(table.to_owned()),
+        _ => Err("the table of a regular expression is damaged"),
+    }
 }
 
 fn dfa_config() -> dense::Config {
     dense::Config::new()
         .start_kind(StartKind::Unanchored)
         .dfa_size_limit(Some(PATTERN_DFA_BYTES_MAX))
-        .determinize_size_limit(Some(PATTERN_DFA_BYTES_MAX))
+        .determinize_size_limit(Some(PATTERN_SETS_BYTES_MAX))
 }
 
 /// Extracts the reason. The parser's message shows the position in several lines and has the reason in the

@@ -11,7 +11,8 @@ use clap::Args;
 use ureq::http::Uri;
 
 use super::secret_file::read_private;
-use super::{Ack, SNAPSHOTS, has_userinfo};
+use super::{SNAPSHOTS, has_userinfo};
+use crate::acknowledgement::Ack;
 
 /// The heading of `--help`.
 const CLUSTER: &str = "Cluster";

@@ -26,10 +26,12 @@ pub mod document;
 mod encode;
 pub mod endpoint;
 mod event;
+#[cfg(feature = "server")]
 pub mod export;
 mod exposure;
 pub mod identity;
 pub mod ignored;
+#[cfg(feature = "server")]
 pub(crate) mod import;
 pub mod ip;
 mod kind;

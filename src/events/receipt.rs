@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use super::ignored::IgnoredValues;
 use super::refusal::Refusal;
+use crate::acknowledgement::{Ack, RecordResult};
 use crate::http::problem_document;
 use crate::json;
-use crate::log::{Ack, RecordResult};
 use crate::problem::{self, ProblemKind};
 
 /// The reason why a valid event was dropped on purpose.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::ip::IpPolicy;
-use crate::config::identity_keys::UserRule;
+use crate::identity_keys::UserRule;
 use crate::record::{Code, UserAgentInfo};
 
 /// The parts of a request that apply to all of its events, apart from the body.

@@ -6,8 +6,6 @@
 //! bytes alone. If a proxy adds `X-Forwarded-For`, sections differ. Then each request costs one comparison and
 //! one copy more.
 
-use std::os::fd::RawFd;
-
 use super::framing::BodyFraming;
 use super::headers::{FieldIndex, Headers};
 use super::request::{CheckedFields, ParseOutcome, Request, RequestLine, build_request, parse};
@@ -57,7 +55,7 @@ impl HeadParser {
 
     /// Parses the head at the start of `bytes`, as [`parse`] does. `descriptor` is its descriptor, which
     /// selects the slot.
-    pub fn parse<'a>(&mut self, descriptor: RawFd, bytes: &'a [u8]) -> ParseOutcome<'a> {
+    pub fn parse<'a>(&mut self, descriptor: i32, bytes: &'a [u8]) -> ParseOutcome<'a> {
         let section = &mut self.sections[descriptor as usize % SECTIONS_CACHED];
         if let Some((line, after_line)) = section.split_line(bytes) {
             let headers = Headers { section: &after_line[..section.length], index: section.index };

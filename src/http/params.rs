@@ -59,6 +59,7 @@ params! {
     ContentHash = "h"
     Now = "now"
     WriteKey = "writeKey"
+    Visitor = "visitor"
 }
 
 impl Param {

@@ -6,14 +6,13 @@
 
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
-use std::os::fd::RawFd;
-use std::time::Instant;
 
 pub use super::framing::BodyFraming;
 use super::framing::{body_framing, check_expectation};
 use super::headers::{Field, FieldIndex, Headers};
 use super::line_ends;
 use super::target::{Target, TargetParts, target_parts};
+use crate::clock::Instant;
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
@@ -75,7 +74,7 @@ pub struct RequestMeta {
     /// The surface of the address that received the request.
     pub surface: Surface,
     /// The descriptor of the connection.
-    pub connection: RawFd,
+    pub connection: i32,
     /// When the last byte of the request was received.
     pub received_at: Instant,
 }

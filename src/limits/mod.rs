@@ -10,8 +10,11 @@ mod identity;
 pub(crate) mod log_lines;
 pub(crate) mod memory_defaults;
 pub(crate) mod memory_sum;
+mod patterns;
+mod properties;
 pub(crate) mod scrub;
 mod segments;
+mod visitor_token;
 
 pub(crate) use connections::*;
 pub use connections::{
@@ -29,7 +32,13 @@ pub use identity::{
     IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
 };
 pub(crate) use memory_defaults::*;
+pub use patterns::*;
+pub use properties::*;
 pub use segments::{FILTER_VALUE_CHARS_MAX, FILTER_VALUES_MAX, SEGMENT_NAME_CHARS_MAX, SITE_SEGMENTS_MAX};
+pub use visitor_token::{
+    VISITOR_KEY_CHARS_MAX, VISITOR_KEY_CHARS_MIN, VISITOR_KEY_ID_CHARS_MAX, VISITOR_KEYS_BYTES_MAX,
+    VISITOR_KEYS_MAX, VISITOR_TOKEN_CHARS_MAX, VISITOR_TOKEN_S_MAX, VISITOR_TOKEN_SKEW_S_MAX,
+};
 
 /// Size of a request's head, from the method to the empty line. nginx and Apache allow about as much. A
 /// larger head gets 431.
@@ -214,21 +223,6 @@ pub const PROGRAM_BYTES_MAX: usize = 2 << 20;
 /// Number of times of one event or page that a visitor's profile keeps. `$count` with `within` cannot count
 /// further, so strict parsing rejects a condition that needs more times to decide.
 pub const TIMES_KEPT: u64 = 16;
-
-/// Length of the source of a regular expression. A longer one is a mistake or an attack, and is rejected.
-pub const PATTERN_BYTES_MAX: usize = 1024;
-
-/// Size of the automaton from which the table of a regular expression is built. It bounds the build time. An
-/// expression that needs more is rejected.
-pub const PATTERN_NFA_BYTES_MAX: usize = 256 << 10;
-
-/// Size of the table of a regular expression, and again of the memory for building it. Ordinary expressions
-/// take a few KiB, `\p{L}+` takes 300. An expression that needs more is rejected.
-pub const PATTERN_DFA_BYTES_MAX: usize = 512 << 10;
-
-/// Number of regular expressions of one site. Equal ones count once. Together with the limit above it bounds
-/// the memory for a site's patterns. A site with more is rejected.
-pub const PATTERNS_MAX: usize = 256;
 
 /// Length of the name of a preview, in characters. It is enough for the name of a branch, and leaves half of a site ID
 /// to the site. `compile --preview` refuses a longer one.

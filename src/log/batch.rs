@@ -1,12 +1,10 @@
 //! Batches of records, in memory. [`super::format`] specifies them.
 
-use std::ops::Range;
-
 use super::format::{BATCH_HEADER_BYTES, BATCH_MAGIC};
+use super::records::Records;
 use crate::checksum::crc32c;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEQ_MAX};
 use crate::little_endian::{u32_at, u64_at};
-use crate::record::{Record, encoded_records};
 
 /// Begins a batch at the end of `out` and returns its start. The caller appends records, then calls
 /// [`end_batch`].
@@ -78,90 +76,5 @@ impl<'a> Batch<'a> {
     pub(super) fn from_trusted(bytes: &'a [u8]) -> Self {
         let records = Records::new(u64_at(bytes, 16), u32_at(bytes, 24), &bytes[BATCH_HEADER_BYTES..]);
         Self { bytes, durable_seq: u64_at(bytes, 32), records }
-    }
-}
-
-/// A run of encoded records with consecutive seqs.
-#[derive(Debug, Clone, Copy)]
-pub struct Records<'a> {
-    /// The seq of the first record.
-    pub first_seq: u64,
-    /// The number of records.
-    pub count: u32,
-    bytes: &'a [u8],
-}
-
-impl<'a> Records<'a> {
-    /// Returns the `count` records that `bytes` hold. They must be valid.
-    pub(super) fn new(first_seq: u64, count: u32, bytes: &'a [u8]) -> Self {
-        Self { first_seq, count, bytes }
-    }
-
-    /// Returns the encoded records.
-    pub(crate) fn encoded(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// Returns the range of seqs.
-    pub fn seqs(&self) -> Range<u64> {
-        self.first_seq..self.first_seq + u64::from(self.count)
-    }
-
-    /// Returns the length of all records, in bytes.
-    pub fn byte_len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Iterates over the decoded records with their seqs.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Record<'a>)> + use<'a> {
-        let mut rest = self.bytes;
-        self.seqs().map_while(move |seq| {
-            let (record, length) = Record::decode(rest)?;
-            rest = &rest[length..];
-            Some((seq, record))
-        })
-    }
-
-    /// Iterates over the encoded records without decoding their columns.
-    pub(crate) fn iter_encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        encoded_records(self.bytes).take(self.count as usize)
-    }
-
-    /// Drops the records below `seq`.
-    #[must_use]
-    pub fn from_seq(mut self, seq: u64) -> Self {
-        while self.count > 0 && self.first_seq < seq {
-            let Some((_, length)) = Record::decode(self.bytes) else { break };
-            self.bytes = &self.bytes[length..];
-            self.first_seq += 1;
-            self.count -= 1;
-        }
-        self
-    }
-
-    /// Drops the records at or above `seq`.
-    #[must_use]
-    pub fn before_seq(mut self, seq: u64) -> Self {
-        let room = u32::try_from(seq.saturating_sub(self.first_seq)).unwrap_or(u32::MAX);
-        self.count = self.count.min(room);
-        self
-    }
-
-    /// Returns the seq of the record that contains byte `offset` of these records.
-    pub fn seq_at(&self, offset: usize) -> Option<u64> {
-        let mut end = 0;
-        self.seqs().find(|_| {
-            end += self.bytes.get(end..).and_then(Record::decode).map_or(0, |(_, length)| length);
-            offset < end
-        })
-    }
-
-    fn are_valid(&self) -> bool {
-        let mut rest = self.bytes;
-        for _ in 0..self.count {
-            let Some((_, length)) = Record::decode(rest) else { return false };
-            rest = &rest[length..];
-        }
-        rest.is_empty()
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::{io, mem};
 
 use super::LogConsumer;
-use super::batch::Records;
+use super::records::Records;
 use crate::threads;
 
 /// Bytes of a group above which it is sent. A larger batch is a group of its own.

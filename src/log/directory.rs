@@ -9,6 +9,7 @@ use super::LogError;
 use super::format::{
     NUMBER_FILE_BYTES, SECRET_BYTES, oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
 };
+use crate::data_files::{SEGMENT_SUFFIX as SUFFIX, seq_in_name};
 use crate::limits::SEQ_MAX;
 use crate::storage::disk::{
     DirectoryLock, Disk, DiskFile, FileIdentity, FileLock, FileLockMode, append_all, copy_range, read_full,
@@ -21,7 +22,6 @@ const ERASING: &str = "erasing";
 pub(crate) const SECRET_FILE: &str = "secret";
 const NEW: &str = ".new";
 const REWRITTEN: &str = ".rewritten";
-const SUFFIX: &str = ".segment";
 /// Name of the file with the progress of the scrub.
 pub(crate) const SCRUB_FILE: &str = "scrub";
 /// Suffix of the column file of a segment, which `insights` derives from it.
@@ -389,9 +389,7 @@ pub(crate) fn is_expired(disk: &Arc<dyn Disk>, dir: &Path, first_seq: u64) -> io
 
 /// Parses the first seq in a segment's name. Returns `None` for other names.
 pub fn parse_segment_name(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(SUFFIX)?;
-    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok()).flatten().filter(|seq| *seq <= SEQ_MAX)
+    seq_in_name(name, SUFFIX).filter(|seq| *seq <= SEQ_MAX)
 }
 
 fn is_absent(disk: &dyn Disk, dir: &Path) -> bool {

@@ -272,15 +272,15 @@
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.segment.hex`, a golden test: one record, sealed.
 
+pub use super::batch::batch_length;
 pub(crate) use super::batch::{Batch, begin_batch, end_batch};
-pub use super::batch::{Records, batch_length};
+pub use super::records::Records;
 use crate::checksum::crc32c;
+pub(crate) use crate::data_files::SEGMENT_MAGIC;
 use crate::ids;
 use crate::limits::SEQ_MAX;
 use crate::little_endian::{u32_at, u64_at};
 
-/// First bytes of a segment.
-pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
 /// First bytes of a batch.
 pub const BATCH_MAGIC: [u8; 8] = *b"\xFFPLXBATC";
 /// First bytes of a footer.

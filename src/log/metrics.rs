@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::generation::ErasureGeneration;
 use crate::metrics::readings;
+#[cfg(feature = "server")]
 use crate::storage::damage::KnownDamage;
 
 /// The metrics of one log. Counters begin at the start of the process. Docs of gauges say *now*.
@@ -27,6 +28,7 @@ pub struct LogMetrics {
     pub(super) rejected_requests: AtomicU64,
     pub(super) last_seq: AtomicU64,
     pub(super) durable_seq: AtomicU64,
+    #[cfg(feature = "server")]
     pub(super) damage: KnownDamage,
     pub(super) generation: ErasureGeneration,
 }
@@ -95,6 +97,7 @@ impl LogMetrics {
     }
 
     /// Returns the known damaged places of the data directory. All readers report theirs there.
+    #[cfg(feature = "server")]
     pub fn damage(&self) -> &KnownDamage {
         &self.damage
     }

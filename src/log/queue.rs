@@ -9,6 +9,9 @@
 //! The queue is bounded in requests and bytes. Each client is bounded in requests whose completions it has
 //! not taken. So there is always room for a completion, and the writer never waits for a worker.
 
+// The core without a server includes this file by its path, and rustfmt then looks for this module in another directory.
+#[cfg(feature = "server")]
+#[path = "queue/erasing.rs"]
 mod erasing;
 
 use std::cell::Cell;
@@ -20,10 +23,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
-use super::Ack;
-
 use super::erase::EraseCommand;
 use super::metrics::LogMetrics;
+use crate::acknowledgement::{Ack, RecordResult};
 use crate::limits::{OUTSTANDING_REQUESTS_MAX, REQUEST_BYTES_MAX};
 use crate::record::{self, Record, RecordError};
 
@@ -37,15 +39,6 @@ pub struct Request {
     pub token: u64,
     records: Vec<u8>,
     results: Vec<RecordResult>,
-}
-
-/// The result of one record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordResult {
-    /// The record was accepted with this seq.
-    Accepted(u64),
-    /// The record's key was already in the dedup window.
-    Duplicate,
 }
 
 /// The outcome of a request.

@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 use super::dedup::DedupWindow;
 use super::durable_batch::DurableBatch;
 use super::metrics::LogMetrics;
-use super::queue::{Completion, CompletionQueue, QueueReceiver, QueuedRequest, RecordResult, WriteOutcome};
+use super::queue::{Completion, CompletionQueue, QueueReceiver, QueuedRequest, WriteOutcome};
+use crate::acknowledgement::RecordResult;
 use crate::limits::BATCH_BYTES_TARGET;
 use crate::record::key_and_time;
 

@@ -25,7 +25,8 @@ use super::active_segment::{ActiveSegment, ClosedSegment};
 use super::directory::LogDirectory;
 use super::format::{BATCH_HEADER_BYTES, Batch, Header, begin_batch, end_batch};
 use super::metrics::LogMetrics;
-use super::{Ack, LogId, Options};
+use super::{LogId, Options};
+use crate::acknowledgement::Ack;
 use crate::clock::Clock;
 use crate::limits::{RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, SYNC_AFTER_MS, UNSYNCED_BYTES_MAX};
 

@@ -99,6 +99,11 @@ impl SegmentRecords {
         is_same
     }
 
+    /// Skips records below a seq, if the segment is sealed. The next record can be one before it.
+    pub(crate) fn skip_to(&mut self, seq: u64) {
+        self.reader.seek_to_seq(seq);
+    }
+
     /// Returns the identity of the segment file.
     pub(crate) fn file(&self) -> FileIdentity {
         self.file

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::node_gate::{EventRefusal, NodeGate};
+use crate::node_gate::{EventRefusal, NodeGate};
 
 /// The relation of a node to the stream.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

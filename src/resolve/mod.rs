@@ -8,12 +8,14 @@
 //! show. [`change_count`] counts the known visitors that a publication concerns.
 
 pub(crate) mod audience_results;
+#[cfg(feature = "server")]
 pub(crate) mod change_count;
 pub(crate) mod content;
 mod crawlers;
 pub mod decide;
 pub(crate) mod experiments;
 pub(crate) mod explain;
+#[cfg(feature = "server")]
 pub(crate) mod open_decision;
 pub mod path;
 pub mod published_zones;

@@ -1,9 +1,9 @@
 //! The errors that prevent the start of a server.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use crate::addresses::ListenError;
 use crate::log::LogError;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::worker::PassedSocketError;
@@ -11,10 +11,8 @@ use crate::worker::PassedSocketError;
 /// An error that prevents the start of a server.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    #[error(
-        "cannot listen on {address}: {cause}. If another process uses the port, stop it or change {flag}"
-    )]
-    Address { address: SocketAddr, flag: &'static str, cause: io::Error },
+    #[error(transparent)]
+    Address(#[from] ListenError),
     #[error(transparent)]
     PassedSocket(#[from] PassedSocketError),
     #[error("cannot read the snapshots directory {}: {cause}. Create it, or set --snapshots", directory.display())]
@@ -30,7 +28,7 @@ pub enum BootError {
     )]
     Driver(io::Error),
     #[error("{0}")]
-    IdentityKeys(String),
+    Keys(String),
     #[error("{what}: {cause}")]
     System { what: &'static str, cause: io::Error },
     #[error(

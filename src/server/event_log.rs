@@ -18,7 +18,9 @@ use std::time::Duration;
 use self::scrub::ScrubParts;
 use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
-use crate::admin::{DataHandlers, InsightsHandler, SlowRequests, SnapshotRules, VisitorHandler};
+use crate::admin::{
+    DataHandlers, InsightsHandler, ProfileFinder, SlowRequests, SnapshotRules, VisitorHandler,
+};
 use crate::api::EventSink;
 use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
@@ -273,8 +275,7 @@ impl EventLog {
         Ok((move || EventSink::new(client, counters), wakeup_rx))
     }
 
-    /// Starts the threads of Insights, and returns a constructor of the admin handlers. The threads and the jobs of the
-    /// handlers wake the admin thread through `wakeup_tx`.
+    /// Starts Insights, and returns a constructor of the admin handlers. All of them wake the admin thread through `wakeup_tx`.
     pub(super) fn data_handlers(
         &self,
         config: &Config,
@@ -295,6 +296,7 @@ impl EventLog {
             memory_bytes: self.insights.memory_bytes,
             metrics: Arc::clone(&self.insights.metrics),
             replies: reply_sender.clone(),
+            finder: Box::new(ProfileFinder::new(self.profiles.reader())),
         };
         let is_on = resources.memory_bytes > 0;
         let client = engine::start(resources).map_err(BootError::Thread)?;

@@ -7,6 +7,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use super::{Addresses, BootError};
+use crate::addresses::ListenError;
 use crate::config::Config;
 use crate::http::request::Surface;
 use crate::worker::{self, BoundAddress, PassedSocket, PassedSocketError, ReservedAddress};
@@ -131,7 +132,7 @@ impl Claim {
             return Ok(Self { flag, address, source: ClaimSource::Passed(listeners) });
         }
         let bound = worker::bind_exclusive(address);
-        let bound = bound.map_err(|cause| BootError::Address { address, flag, cause })?;
+        let bound = bound.map_err(|cause| ListenError { address, flag, cause })?;
         Ok(Self { flag, address: bound.address, source: ClaimSource::Bound(bound) })
     }
 
@@ -142,7 +143,7 @@ impl Claim {
             ClaimSource::Passed(listeners) => Ok(Sockets::Passed(listeners)),
             ClaimSource::Bound(bound) => {
                 let reserved = worker::reserve_address(bound);
-                let _reserved = reserved.map_err(|cause| BootError::Address { address, flag, cause })?;
+                let _reserved = reserved.map_err(|cause| ListenError { address, flag, cause })?;
                 Ok(Sockets::Own { address, flag, _reserved })
             }
         }
@@ -163,7 +164,7 @@ impl Sockets {
         match self {
             Self::Own { address, flag, .. } => {
                 let bound = worker::bind(*address);
-                let failed = |cause| BootError::Address { address: *address, flag, cause };
+                let failed = |cause| BootError::from(ListenError { address: *address, flag, cause });
                 Ok(vec![bound.map_err(failed)?])
             }
             Self::Passed(listeners) => {

@@ -48,7 +48,7 @@ pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
 use self::listeners::Listeners;
 pub use self::memory_plan::{Machine, MemoryPlan};
-use self::reload::{Reload, UserKeys};
+use self::reload::{Reload, TokenKeys, UserKeys};
 use crate::admin::{AdminService, Metrics, ServerMetrics, SnapshotRules};
 use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Service, Settings};
@@ -159,8 +159,9 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
     let lifecycle = Lifecycle::default();
     let totals = Totals::new(ENDPOINT_COUNTERS);
     let users = UserKeys::read(&config, &current)?;
+    let tokens = TokenKeys::read(&config)?;
     let agents = Arc::new(UserAgentParser::new());
-    let settings = handler_settings(&config, &users);
+    let settings = handler_settings(&config, &users, &tokens);
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let webhook_counters = WebhookCounters::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
@@ -191,6 +192,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
         #[cfg(feature = "cluster")]
         renewal,
         users,
+        tokens,
     };
 
     // 5. Complete the admin thread.
@@ -307,11 +309,12 @@ fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
 }
 
 /// Returns the settings that all handlers share.
-fn handler_settings(config: &Config, user_keys: &UserKeys) -> Settings {
+fn handler_settings(config: &Config, user_keys: &UserKeys, token_keys: &TokenKeys) -> Settings {
     warn_about_ineffective_rate_limit(config);
     let limiter = |limit: u32| Arc::new(RateLimiter::new(limit, clock::instant(), ids::random_u64()));
     Settings {
         explain: config.explain,
+        events_at_ms: None,
         is_dev: config.is_dev,
         country_header: config.country_header.as_deref().map(Box::from),
         trusted_proxies: config.trusted_proxy.as_slice().into(),
@@ -319,6 +322,7 @@ fn handler_settings(config: &Config, user_keys: &UserKeys) -> Settings {
         rate_limit_per_site: config.rate_limit_per_site.map(limiter),
         prepared_lists: Arc::default(),
         user_verifier: Arc::clone(&user_keys.verifier),
+        token_sealer: Arc::clone(&token_keys.sealer),
     }
 }
 
@@ -412,7 +416,7 @@ impl RunningServer {
     /// Serves until SIGTERM or SIGINT, then shuts down.
     ///
     /// Shutdown stops accepting and answers the received requests, each response the last of its connection.
-    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots, the identity keys and the
+    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots, the keys and the
     /// files of the connections to NATS again. Other signals do nothing, unless they report a fault of the program.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::BootError;
 use crate::api::user_verifier::UserVerifier;
-use crate::config::Config;
-use crate::config::identity_keys::IdentityKeys;
+use crate::api::visitor_token::TokenSealer;
+use crate::config::{Config, key_file};
 #[cfg(feature = "cluster")]
 use crate::nats::thread::Renewal;
 use crate::site::catalog::catalog::CurrentCatalog;
@@ -19,6 +19,7 @@ pub(super) struct Reload {
     #[cfg(feature = "cluster")]
     pub(super) renewal: Renewal,
     pub(super) users: UserKeys,
+    pub(super) tokens: TokenKeys,
 }
 
 impl Reload {
@@ -26,6 +27,7 @@ impl Reload {
     pub(super) fn run(&self) {
         tracing::info!("received SIGHUP; reading all snapshots again");
         self.users.reload();
+        self.tokens.reload();
         self.watcher.rescan_all();
         #[cfg(feature = "cluster")]
         self.renewal.request();
@@ -42,7 +44,7 @@ pub(super) struct UserKeys {
 impl UserKeys {
     /// Reads the keys. From now on each publication is reviewed: it may need a key that is missing.
     pub(super) fn read(config: &Config, current_catalog: &CurrentCatalog) -> Result<Self, BootError> {
-        let keys = config.read_identity_keys().map_err(BootError::IdentityKeys)?;
+        let keys = config.read_identity_keys().map_err(BootError::Keys)?;
         let verifier = Arc::new(UserVerifier::new(keys));
         let reviewer = Arc::clone(&verifier);
         let catalog = current_catalog.clone();
@@ -53,13 +55,39 @@ impl UserKeys {
     /// Reads the keys again. After a fault the keys in use stay.
     fn reload(&self) {
         let Some(path) = &self.path else { return };
-        match IdentityKeys::read(path) {
+        match key_file::read_identity_keys(path) {
             Ok(keys) => {
                 tracing::info!(sites = keys.sites(), "read the identity keys again");
                 self.verifier.set_keys(keys);
                 self.verifier.review(&self.current.load());
             }
             Err(error) => tracing::warn!("{error}; the identity keys in use stay"),
+        }
+    }
+}
+
+/// The keys of `--visitor-keys`, and the sealer that has them.
+pub(super) struct TokenKeys {
+    path: Option<PathBuf>,
+    pub(super) sealer: Arc<TokenSealer>,
+}
+
+impl TokenKeys {
+    /// Reads the keys.
+    pub(super) fn read(config: &Config) -> Result<Self, BootError> {
+        let keys = config.read_visitor_keys().map_err(BootError::Keys)?;
+        Ok(Self { path: config.visitor_keys.clone(), sealer: Arc::new(TokenSealer::new(keys)) })
+    }
+
+    /// Reads the keys again. After a fault the keys in use stay.
+    fn reload(&self) {
+        let Some(path) = &self.path else { return };
+        match key_file::read_visitor_keys(path) {
+            Ok(keys) => {
+                tracing::info!("read the visitor keys again");
+                self.sealer.set_keys(keys);
+            }
+            Err(error) => tracing::warn!("{error}; the visitor keys in use stay"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! reaches, so that no question reads the properties of events.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,11 +41,13 @@ pub struct SiteGoal {
     pub currency: Option<PropertyPath>,
 }
 
-/// The goals of a site, in the order of their numbers.
+/// The goals of a site, in the order of their numbers, and the properties of its breakdowns.
 #[derive(Clone, Default)]
 pub struct SiteGoals {
     goals: Arc<[SiteGoal]>,
-    /// A hash of the site ID and of the goals.
+    /// The properties of breakdowns, sorted.
+    properties: Arc<[PropertyPath]>,
+    /// A hash of the site ID, the goals and the properties.
     id: u128,
 }
 
@@ -62,14 +65,16 @@ impl PartialEq for SiteGoals {
 }
 
 impl SiteGoals {
-    /// Creates the goals of a site from the text of a snapshot.
-    ///
-    /// # Errors
-    /// Returns an error if the text is no list of goals.
-    pub fn parse(site: &str, text: &str) -> serde_json::Result<Self> {
-        let goals: Vec<SiteGoal> = serde_json::from_str(text)?;
-        let id = if goals.is_empty() { 0 } else { hash128(format!("{site}\0{text}").as_bytes()) };
-        Ok(Self { goals: goals.into(), id })
+    /// Creates the goals of a site from the text of a snapshot, and its properties from their names. `None` if the text is
+    /// no list of goals, or if a name is no path.
+    pub fn parse<'p>(site: &str, text: &str, property_names: impl Iterator<Item = &'p str>) -> Option<Self> {
+        let goals: Vec<SiteGoal> = serde_json::from_str(text).ok()?;
+        let properties: Vec<PropertyPath> =
+            property_names.map(PropertyPath::below_properties).collect::<Option<_>>()?;
+        let names: String = properties.iter().map(|path| format!("\0{path}")).collect();
+        let is_empty = goals.is_empty() && properties.is_empty();
+        let id = if is_empty { 0 } else { hash128(format!("{site}\0{text}{names}").as_bytes()) };
+        Some(Self { goals: goals.into(), properties: properties.into(), id })
     }
 
     /// Returns the text for a snapshot.
@@ -77,7 +82,7 @@ impl SiteGoals {
         serde_json::to_string(goals).unwrap_or_default()
     }
 
-    /// Returns a number that identifies the site and its goals. It is 0 if there are no goals.
+    /// Returns a number that identifies the site with its goals and properties. It is 0 if there are none.
     pub(crate) fn id(&self) -> u128 {
         self.id
     }
@@ -85,6 +90,11 @@ impl SiteGoals {
     /// Returns all goals, in the order of their numbers.
     pub fn all(&self) -> &[SiteGoal] {
         &self.goals
+    }
+
+    /// Returns the properties of breakdowns, in the order of their columns.
+    pub(crate) fn properties(&self) -> &[PropertyPath] {
+        &self.properties
     }
 
     /// Returns the number and the goal with a key.
@@ -165,11 +175,15 @@ pub struct PropertyPath(String);
 impl PropertyPath {
     /// Parses a path such as `properties.form`. `None` if the text is no path.
     pub fn parse(text: &str) -> Option<Self> {
-        let names = text.strip_prefix(PROPERTIES)?;
+        Self::below_properties(text.strip_prefix(PROPERTIES)?)
+    }
+
+    /// Parses a path without its `properties.`, such as `form`. `None` if the text is no path.
+    pub(crate) fn below_properties(names: &str) -> Option<Self> {
         let is_name = |name: &str| {
             !name.is_empty() && !name.contains(|c: char| c.is_control() || ['"', '\\', '*'].contains(&c))
         };
-        names.split('.').all(is_name).then(|| Self(text.to_owned()))
+        names.split('.').all(is_name).then(|| Self::of_name(names))
     }
 
     /// Returns the path with `properties.` before a name such as `revenue`.
@@ -181,9 +195,14 @@ impl PropertyPath {
         &self.0
     }
 
+    /// Returns the path without its `properties.`.
+    pub(crate) fn name(&self) -> &str {
+        &self.0[PROPERTIES.len()..]
+    }
+
     /// Iterates over the names of the members.
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.0[PROPERTIES.len()..].split('.')
+        self.name().split('.')
     }
 
     /// Returns the path in the syntax of DuckDB.
@@ -369,20 +388,31 @@ impl<'p> Members<'p> {
     }
 }
 
-/// The properties of an event.
-pub(crate) struct Properties<'p>(Option<Members<'p>>);
+/// The properties of an event. The payload is parsed when the first property is read.
+pub(crate) struct Properties<'p> {
+    payload: &'p str,
+    /// The members of the object `properties`. `None` if the payload has no such object.
+    members: OnceCell<Option<Members<'p>>>,
+}
 
 impl<'p> Properties<'p> {
-    /// Parses the payload of an event. A payload without an object `properties` has no properties.
-    pub(crate) fn parse(payload: &'p str) -> Self {
-        let properties = Members::parse(payload).and_then(|payload| payload.get("properties"));
-        Self(properties.and_then(|properties| Members::parse(properties.get())))
+    /// Creates the properties of an event with this payload.
+    pub(crate) fn new(payload: &'p str) -> Self {
+        Self { payload, members: OnceCell::new() }
+    }
+
+    fn members(&self) -> Option<&Members<'p>> {
+        let parse = || {
+            let properties = Members::parse(self.payload)?.get("properties")?;
+            Members::parse(properties.get())
+        };
+        self.members.get_or_init(parse).as_ref()
     }
 
     /// Returns the JSON text of a property. `None` if the property is missing or null.
     pub(crate) fn json(&self, path: &PropertyPath) -> Option<&'p str> {
         let mut names = path.names();
-        let mut value = self.0.as_ref()?.get(names.next()?)?;
+        let mut value = self.members()?.get(names.next()?)?;
         for name in names {
             value = Members::parse(value.get())?.get(name)?;
         }
@@ -398,6 +428,23 @@ impl<'p> Properties<'p> {
             b'[' | b'{' => Property::Compound,
             _ => Property::Number(json.parse().ok()?),
         })
+    }
+
+    /// Returns the text of a property in a breakdown: a string, `true`, `false`, an integer of at most 64 bits, or another
+    /// number from 0.0001 to below 10^15 or 0, with either sign. Further numbers have no single text in JSON. `None` for
+    /// any other property.
+    pub(crate) fn breakdown(&self, path: &PropertyPath) -> Option<Cow<'p, str>> {
+        let json = self.json(path)?;
+        let number = match self.get(path)? {
+            Property::Text(text) => return Some(text),
+            Property::Boolean(flag) => return Some(Cow::Borrowed(if flag { "true" } else { "false" })),
+            Property::Compound => return None,
+            Property::Number(number) => number,
+        };
+        let integer = json.parse::<i64>().map(|integer| integer.to_string());
+        let integer = integer.or_else(|_| json.parse::<u64>().map(|integer| integer.to_string()));
+        let is_short = number == 0.0 || (1e-4..1e15).contains(&number.abs());
+        integer.ok().or_else(|| is_short.then(|| format!("{number:?}"))).map(Cow::Owned)
     }
 
     /// Returns the text of a currency. `None` if the property is no text, or is too long for a currency.

@@ -9,10 +9,12 @@
 //! ```
 
 pub mod catalog;
+#[cfg(any(feature = "server", feature = "cli"))]
 pub mod comparison;
 pub mod compile;
 pub mod experiment_metrics;
 pub mod goals;
+#[cfg(feature = "server")]
 mod inotify;
 pub mod profile_fields;
 pub mod profile_values;

@@ -17,20 +17,36 @@
 //! cause no panic.
 
 pub mod apply;
+#[cfg(feature = "server")]
 pub(crate) mod backup;
+#[cfg(feature = "server")]
 pub mod checkpoint;
+#[cfg(feature = "server")]
 pub(crate) mod comparison;
+#[cfg(feature = "server")]
 pub(crate) mod enrolment_counts;
+#[cfg(feature = "server")]
 pub mod erasure;
+#[cfg(feature = "server")]
 pub(crate) mod erasure_list;
+#[cfg(feature = "server")]
 pub(crate) mod folded_directory;
+#[cfg_attr(not(feature = "server"), path = "../hosted/live.rs")]
 pub mod live;
+#[cfg_attr(not(feature = "server"), path = "../hosted/lookup.rs")]
 pub mod lookup;
+#[cfg(feature = "server")]
 pub(crate) mod migration;
+#[cfg(feature = "server")]
 pub mod ownership;
 pub mod profile;
+#[cfg(feature = "server")]
 pub(crate) mod refold;
+#[cfg(feature = "server")]
 pub(crate) mod restored_erasures;
+#[cfg_attr(not(feature = "server"), path = "../hosted/store.rs")]
 pub mod store;
+#[cfg_attr(not(feature = "server"), path = "../hosted/ties.rs")]
 pub mod ties;
+#[cfg(feature = "server")]
 pub mod verify;

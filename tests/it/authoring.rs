@@ -7,6 +7,7 @@ mod goals;
 mod items;
 mod limits;
 mod mistakes;
+mod names;
 mod patterns;
 mod properties;
 mod puck;
@@ -16,8 +17,11 @@ mod segments;
 mod silent_mistakes;
 mod warnings;
 
+use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
+use parallax::testing::checksum::hash128;
 use parallax::testing::site::source::diagnostics::{LocatedDiagnostic, Report};
 use parallax::testing::site::source::files::Files;
 use parallax::testing::site::source::read::{Source, read};
@@ -26,7 +30,22 @@ use parallax::testing::site::source::schema::{FileKind, schema};
 const SITE: (&str, &str) = ("site.json", r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#);
 
 fn files<'a>(texts: &[(&'a str, &'a str)]) -> Files {
+    keep_site(texts);
     Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())))
+}
+
+/// Writes the files of a site into a directory of its own below that of the variable PARALLAX_SITES, if it is set. So `tests/cli/run`
+/// reads the sites of these tests.
+fn keep_site(texts: &[(&str, &str)]) {
+    let Some(parent) = std::env::var_os("PARALLAX_SITES") else { return };
+    let hash = hash128(format!("{texts:?}").as_bytes());
+    let directory = Path::new(&parent).join(format!("{hash:032x}"));
+    for (path, text) in texts {
+        let path = directory.join(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("created");
+        // A test may have a file and a directory of one name.
+        let _ = fs::write(path, text);
+    }
 }
 
 fn read_files(files: &Files) -> (Source, Report) {

@@ -8,6 +8,7 @@ mod forged;
 pub mod oracle;
 mod properties;
 mod sites;
+mod tables;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -235,7 +235,7 @@ macro_rules! limits {
 fn the_limits_of_conditions_are_those_of_the_program() {
     let mut known = BTreeSet::from(limits![
         CONDITION_NESTING_MAX RULES_MAX AUDIENCES_MAX AUDIENCE_CHAIN_MAX PROGRAM_BYTES_MAX
-        PATTERN_BYTES_MAX PATTERN_NFA_BYTES_MAX PATTERN_DFA_BYTES_MAX PATTERNS_MAX TIMES_KEPT
+        PATTERN_BYTES_MAX PATTERN_NFA_STATES_MAX PATTERN_DFA_BYTES_MAX PATTERNS_MAX TIMES_KEPT
         VISIT_TIMEOUT_MS PROFILE_BYTES_MAX PROFILE_EVENT_NAMES_MAX PROFILE_PATHS_MAX PROFILE_PATH_BYTES_MAX
         TRAITS_MAX TRAIT_BYTES_MAX TRAIT_NAME_BYTES_MAX TOUCH_TEXT_BYTES_MAX URL_BYTES_MAX URL_PARAMS_MAX
         USER_AGENT_BYTES_MAX
@@ -308,4 +308,30 @@ fn tests_of_values_have_the_documented_results() {
     }
     let position = json!({ "a.tags.1": "y" });
     assert!(holds_leniently(&position, &json!({ "a": { "tags": ["x", "y"] } }), &Default::default()));
+}
+
+/// Returns the number of a constant in a source file.
+fn constant(source_path: &str, name: &str) -> String {
+    let path = format!("{}/src/{source_path}", env!("CARGO_MANIFEST_DIR"));
+    let source = std::fs::read_to_string(path).expect("a source file");
+    let (_, rest) = source.split_once(&format!("const {name}: u32 = ")).expect("the constant");
+    rest.split_once(';').expect("the end of the constant").0.to_owned()
+}
+
+#[test]
+fn the_table_of_formats_has_the_numbers_of_the_program() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/upgrading.md");
+    let page = std::fs::read_to_string(path).expect("the page is UTF-8");
+    let table = rows(&page, "file");
+    for (file, source_path) in [
+        ("`*.segment`", "log/format.rs"),
+        ("`*.checkpoint`", "visitors/checkpoint/format.rs"),
+        ("`*.columns`", "insights/columns/format.rs"),
+        ("`*.snapshot`", "site/snapshot/format.rs"),
+        ("`producer`, `node`", "cluster/producer.rs"),
+    ] {
+        let row = table.iter().find(|row| row[0] == file).expect("a row of the table");
+        assert_eq!(row[2], constant(source_path, "FORMAT_VERSION"), "{file}");
+        assert_eq!(row[3].rsplit(", ").next(), Some(row[2]), "{file}");
+    }
 }

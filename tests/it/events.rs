@@ -18,7 +18,6 @@ mod visitors;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::events::decode::EventValidator;
 use parallax::testing::events::document::JsonParser;
 use parallax::testing::events::endpoint::EventEndpoint;
@@ -27,6 +26,7 @@ use parallax::testing::events::receipt::{EventResults, RejectedRequest, StoreOut
 use parallax::testing::events::refusal::{OwnedActual, Refusal};
 use parallax::testing::events::request::{Environment, Policy, RequestFacts};
 use parallax::testing::events::submission::Submission;
+use parallax::testing::identity_keys::UserRule;
 use parallax::testing::log::{Ack, RecordResult};
 use parallax::testing::problem::{self, Detail};
 use parallax::testing::record::{Browser, Device, Os, UserAgentInfo};

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::events::decode::EventValidator;
 use parallax::testing::events::document::JsonParser;
 use parallax::testing::events::endpoint::EventEndpoint;
@@ -10,6 +9,7 @@ use parallax::testing::events::ip::IpPolicy;
 use parallax::testing::events::receipt::EventResults;
 use parallax::testing::events::request::{BotPolicy, Environment, Policy, RequestFacts};
 use parallax::testing::events::submission::Submission;
+use parallax::testing::identity_keys::UserRule;
 use parallax::testing::record::{FoldInput, RecordKind, UserAgentInfo};
 use parallax::testing::url::is_ignored_referrer;
 

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use data_encoding::HEXLOWER;
 use parallax::testing::checksum::hmac_sha256;
-use parallax::testing::config::identity_keys::{IdentityKeys, UserRule};
+use parallax::testing::config::key_file;
+use parallax::testing::identity_keys::{IdentityKeys, UserRule};
 use parallax::testing::limits::{
     IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
 };
@@ -29,7 +30,7 @@ fn write(directory: &TempDir, text: impl AsRef<[u8]>, mode: u32) -> PathBuf {
 }
 
 fn read(text: impl AsRef<[u8]>) -> Result<IdentityKeys, String> {
-    IdentityKeys::read(&write(&temporary_directory(), text, 0o600))
+    key_file::read_identity_keys(&write(&temporary_directory(), text, 0o600))
 }
 
 /// Returns the hash of a user ID.
@@ -119,15 +120,15 @@ fn the_limits_of_keys_hold() {
 fn a_file_that_other_users_may_use_is_refused() {
     let directory = temporary_directory();
     for mode in [0o640, 0o604, 0o620, 0o666, 0o700] {
-        let error =
-            IdentityKeys::read(&write(&directory, format!("acme {FIRST}"), mode)).expect_err("refused");
+        let error = key_file::read_identity_keys(&write(&directory, format!("acme {FIRST}"), mode))
+            .expect_err("refused");
         assert!(
             error.contains(&format!("has the mode {mode:03o}")) && error.contains("chmod 600"),
             "{error}"
         );
     }
     for mode in [0o600, 0o400] {
-        IdentityKeys::read(&write(&directory, format!("acme {FIRST}"), mode)).expect("accepted");
+        key_file::read_identity_keys(&write(&directory, format!("acme {FIRST}"), mode)).expect("accepted");
     }
 }
 

@@ -16,6 +16,7 @@ mod strict;
 
 // Diagnostics for authors, with their places.
 mod authoring;
+mod authoring_json;
 // User-Agent parsing.
 mod agent;
 // The changes of experiments and audiences between two versions of a site.
@@ -66,6 +67,7 @@ mod crowd;
 // The event log, on a simulated disk and clock.
 mod log;
 // Profiles, compared with naive models.
+mod visitor_tokens;
 mod visitors;
 // The two spellings of a path with combining characters.
 mod spellings;
@@ -173,6 +175,8 @@ mod cluster_key;
 mod command_line;
 // The commands of authors: init, lint, previews, and the warnings of compile.
 mod site_commands;
+// `parallax test`: cases, reports, and mistakes in cases.
+mod site_tests;
 // `parallax rollback`, and the directories into which `compile` publishes.
 mod rollback;
 // The TypeScript types of a site.

@@ -25,7 +25,8 @@ fn init_writes_a_site_that_compiles_without_warnings() {
 fn the_files_of_init_name_schemas_that_exist() {
     let workspace = Workspace::new();
     workspace.run(&["init", "shop"]).assert_exit(0, &[]);
-    for file in ["site.json", "audiences.json", "queries.json", "routes/index.json", "routes/post.json"] {
+    let files = ["site.json", "audiences.json", "queries.json", "routes/index.json", "routes/post.json"];
+    for file in files.into_iter().chain(["tests/index.json"]) {
         let path = workspace.path("shop").join(file);
         let json: Value = serde_json::from_slice(&fs::read(&path).expect("a file")).expect("JSON");
         let schema = json["$schema"].as_str().expect("a schema");

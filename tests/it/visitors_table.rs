@@ -2,6 +2,7 @@
 //! never waits for them.
 
 mod digests;
+mod hosted;
 mod loaded;
 
 use std::collections::BTreeMap;

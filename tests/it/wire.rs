@@ -36,6 +36,7 @@ mod query;
 mod records;
 mod redirects;
 mod refused;
+mod rules;
 mod signed_users;
 mod site_settings;
 mod sites;

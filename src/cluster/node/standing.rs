@@ -14,7 +14,7 @@ use crate::cluster::members::{MEMBERS_MAX, Standing};
 use crate::cluster::message::StreamMessage;
 use crate::cluster::replaced::{ReplacedFile, stop_process};
 use crate::cluster::state::StreamState;
-use crate::metrics::node_gate::EventRefusal;
+use crate::node_gate::EventRefusal;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::ties::known::OrderRules;
 

@@ -19,7 +19,7 @@ use super::compare::compare;
 use super::error::LineError;
 use super::line::{Column, ExportLine, is_generated_id, read_time};
 use crate::checksum::hash64;
-use crate::config::identity_keys::UserRule;
+use crate::identity_keys::UserRule;
 use crate::ids::hex_u64;
 use crate::limits::{MESSAGE_ID_BYTES_MAX, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
 use crate::record::fold_input::{ClientTimes, FoldInputBuilder};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::EventLog;
-use crate::metrics::node_gate::NodeGate;
+use crate::node_gate::NodeGate;
 
 impl EventLog {
     /// Returns the gate of the node for its handlers. `None` if the server is alone.

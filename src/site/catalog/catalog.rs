@@ -4,7 +4,7 @@
 //! comparison per request. A request uses one catalog from start to end.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 
@@ -12,6 +12,7 @@ use super::super::snapshot::open::Snapshot;
 use super::phases::Phases;
 use super::versions::Versions;
 use crate::clock;
+use crate::site::snapshot::rule_facts::RuleFacts;
 
 /// A served site: its snapshot, and the paths of its last versions.
 pub struct PublishedSite {
@@ -20,9 +21,16 @@ pub struct PublishedSite {
     pub versions: Versions,
     /// When this process began to serve the snapshot, in milliseconds.
     pub served_since_ms: i64,
+    /// Collected for the first visitor token.
+    rule_facts: OnceLock<RuleFacts>,
 }
 
 impl PublishedSite {
+    /// Returns the facts that the rules read.
+    pub(crate) fn rule_facts(&self) -> &RuleFacts {
+        self.rule_facts.get_or_init(|| RuleFacts::of(self.site()))
+    }
+
     /// Returns the snapshot, for work that outlives the catalog.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot)
@@ -55,7 +63,12 @@ impl Catalog {
     pub fn new(snapshots: impl Iterator<Item = (Arc<Snapshot>, Versions)>) -> Self {
         let served_since_ms = clock::now_ms();
         let mut sites: Vec<PublishedSite> = snapshots
-            .map(|(snapshot, versions)| PublishedSite { snapshot, versions, served_since_ms })
+            .map(|(snapshot, versions)| PublishedSite {
+                snapshot,
+                versions,
+                served_since_ms,
+                rule_facts: OnceLock::new(),
+            })
             .collect();
         sites.sort_by(|a, b| a.site().site.get().cmp(&b.site().site));
         let tracking_ids = sites.iter().map(|site| Box::from(site.site().tracking_id.as_str()));

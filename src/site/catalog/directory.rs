@@ -8,10 +8,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use super::catalog::{Catalog, CurrentCatalog};
 use super::files::{CurrentFiles, FILES_LISTED_MAX, FileList, FileState, FileStatus};
 use super::phases::Phases;
 use super::snapshot_file::SnapshotFile;
+use super::snapshot_names::{is_snapshot_name, list_snapshot_names};
 use super::state_file::StateFile;
 use super::versions::{SiteVersions, Versions};
 use super::{phases_file, versions_file};
@@ -428,20 +428,6 @@ fn report_version_conflicts(snapshots: &[(&OsString, &Arc<Snapshot>)], faults: &
 
 fn precedence(snapshot: &Snapshot) -> (u64, [u8; 32]) {
     (snapshot.version(), snapshot.hash())
-}
-
-/// Returns the names of the snapshot files in a directory.
-///
-/// # Errors
-/// The directory cannot be read.
-pub(crate) fn list_snapshot_names(dir: &Path) -> io::Result<BTreeSet<OsString>> {
-    let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
-    names.filter(|name| name.as_ref().map_or(true, |name| is_snapshot_name(name))).collect()
-}
-
-/// Returns whether a file name ends in `.snapshot` and does not begin with a dot.
-fn is_snapshot_name(name: &OsStr) -> bool {
-    name.as_bytes().ends_with(b".snapshot") && !name.as_bytes().starts_with(b".")
 }
 
 /// Returns whether a file may exist at `path`. It is false only if the system says that there is none, so

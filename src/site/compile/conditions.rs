@@ -7,16 +7,25 @@ use serde_json::{Value as Json, json};
 use super::fields::SiteFields;
 use super::operands;
 use crate::condition::program::Program;
-use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
+use crate::condition::{self, Condition, ConditionError, Field, TABLE_FORMAT, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
 use crate::nfc;
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{self, Audience};
+use crate::site::snapshot::pattern_format::SitePatterns;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
 use crate::site::source::types::{Audiences, Groups};
 
 const AUDIENCES_FILE: &str = "audiences.json";
+
+/// The parts of a site that conditions give.
+pub(super) struct CompiledConditions {
+    pub(super) patterns: SitePatterns,
+    pub(super) audiences: Vec<Audience>,
+    /// True if a condition depends on the URL.
+    pub(super) sees_url: bool,
+}
 
 /// A compiler for the conditions of one site, with one shared table of regular expressions.
 pub(super) struct ConditionCompiler<'s> {
@@ -143,14 +152,18 @@ impl<'s> ConditionCompiler<'s> {
         &self.patterns
     }
 
-    /// Returns the site's regular expressions and audiences, and whether a condition depends on the URL.
-    pub(super) fn finish(self, diagnostics: &mut Diagnostics) -> (Vec<String>, Vec<Audience>, bool) {
-        if let Err(fault) = condition::Patterns::new(&self.patterns) {
+    /// Returns the site's regular expressions with their tables, its audiences, and whether a condition depends on the URL.
+    pub(super) fn finish(self, diagnostics: &mut Diagnostics) -> CompiledConditions {
+        let tables = condition::Patterns::new(&self.patterns).map(|patterns| patterns.tables());
+        let tables = tables.unwrap_or_else(|fault| {
             let expected = "regular expressions that together fit the limit";
             let title = "the regular expressions of the site are too large";
             diagnostics.add_titled("site.json", "", title, expected, fault);
-        }
-        (self.patterns, self.audiences, self.vocabulary.sees_url.get())
+            Vec::new()
+        });
+        let sees_url = self.vocabulary.sees_url.get();
+        let patterns = SitePatterns { sources: self.patterns, tables, table_format: TABLE_FORMAT };
+        CompiledConditions { patterns, audiences: self.audiences, sees_url }
     }
 }
 

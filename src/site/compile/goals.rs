@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::properties::compile_properties;
 use crate::limits::{ATTRIBUTION_MS_MAX, EXPERIMENT_VALUES_MAX, GOAL_TESTS_MAX, GOALS_MAX, ROUTE_BYTES_MAX};
 use crate::nfc;
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, parse_window_ms};
@@ -47,6 +48,7 @@ pub(super) fn compile_goals(
     goals.extend(values);
     format::Goals {
         list: SiteGoals::to_text(&goals),
+        properties: compile_properties(site, diagnostics),
         attribution_window_ms: attribution_window_ms(site, diagnostics),
         attributes_first: site.attribution.model == types::AttributionModel::First,
     }

@@ -9,7 +9,8 @@
 //! inserts query results into them. [`each`] generates paths from items, [`combinations`] lists the
 //! combinations of variants, [`paths`] indexes the routes, [`redirects`] compiles the targets of redirects
 //! and finds circles, and [`timezone`] writes the UTC offsets. [`lints`] finds valid source that is probably
-//! a mistake. [`piece`] compresses the texts on all CPUs, and [`archive`] writes the file.
+//! a mistake. [`rules`] copies the members of the rules file. [`piece`] compresses the texts on
+//! all CPUs, and [`archive`] writes the file.
 
 mod archive;
 mod combinations;
@@ -30,8 +31,10 @@ mod operands;
 mod param_texts;
 pub(super) mod paths;
 mod piece;
+mod properties;
 mod redirects;
 mod routes;
+mod rules;
 mod schedule;
 mod segments;
 mod settings;
@@ -43,7 +46,7 @@ use std::net::Ipv6Addr;
 use rkyv::rancor::Error;
 use rkyv::vec::ArchivedVec;
 
-use self::conditions::ConditionCompiler;
+use self::conditions::{CompiledConditions, ConditionCompiler};
 use self::content::{Collections, DiagnosticSink};
 use self::embed::EmbeddedQueries;
 use self::experiments::Experiments;
@@ -89,6 +92,9 @@ pub fn compile(
     lints::check(source, &site, &mut warnings);
     let (table, file) = pieces.finish(&|done, all| report_progress(routes + routes * done / all, 2 * routes));
     site.pieces = table;
+    if source.site.as_ref().is_some_and(|site| site.local_decisions) && site.preview.is_none() {
+        site.rules = Some(rules::rules_file(&site)?);
+    }
     let bytes = archive::archive_site(&site, file, version)?;
     let routes = site.routes.into_iter().map(|route| (route.path.into(), route.content)).collect();
     Ok(CompiledSite { bytes, routes, warnings })
@@ -124,10 +130,8 @@ fn compile_site(
     let index = paths::build_index(&made.routes);
     redirects::check_circles(&source.routes, &made.routes, &index.tree, diagnostics);
     let site = source.site.as_ref()?;
-    let clock_offsets = timezone::clock_offsets(&site.time_zone, diagnostics);
-    check_origins(site, diagnostics);
-    check_hosts(site, diagnostics);
-    let (patterns, audiences, sees_url) = conditions.finish(diagnostics);
+    check_origins_and_hosts(site, diagnostics);
+    let CompiledConditions { patterns, audiences, sees_url } = conditions.finish(diagnostics);
     let (experiments, namespaces) = experiments.finish();
     let site = Site {
         site: (*site.site).into(),
@@ -151,16 +155,18 @@ fn compile_site(
         settings: settings::site_settings(site),
         updated_at: made.updated_at,
         time_zone: site.time_zone.clone(),
-        clock_offsets,
+        clock_offsets: timezone::clock_offsets(&site.time_zone, diagnostics),
         patterns,
         audiences,
         goals: goals::compile_goals(site, &experiments, diagnostics),
         segments: segments::compile_segments(site, diagnostics),
+        searchable: properties::compile_searchable(site, diagnostics),
         experiments,
         namespaces,
         holdout: experiments::compile_holdout(site),
         sees_url,
-        // `compile` adds the pieces when they are compressed.
+        rules: None,
+        // `compile` adds the pieces when they are compressed, and the rules.
         pieces: Vec::new(),
         queries,
         pages: made.pages,
@@ -186,6 +192,11 @@ fn cache_control(times: types::CacheTimes) -> String {
         "public, max-age=0, s-maxage={}, stale-while-revalidate={}, stale-if-error={}",
         times.s_max_age, times.stale_while_revalidate, times.stale_if_error
     )
+}
+
+fn check_origins_and_hosts(site: &types::Site, diagnostics: &mut Diagnostics) {
+    check_origins(site, diagnostics);
+    check_hosts(site, diagnostics);
 }
 
 fn check_origins(site: &types::Site, diagnostics: &mut Diagnostics) {

@@ -158,11 +158,13 @@ pub struct NamespaceShare {
     pub range: Range,
 }
 
-/// The goals of a site, and the rule that credits their conversions to visits.
+/// The goals of a site, the properties of its breakdowns, and the rule that credits their conversions to visits.
 #[derive(Debug, Archive, Serialize)]
 pub struct Goals {
     /// The goals as JSON. `SiteGoals` reads it.
     pub list: String,
+    /// The properties of events that column files keep for breakdowns, sorted. Each one is the path below `properties`.
+    pub properties: Vec<String>,
     /// The longest time between a visit and a conversion that is credited to it, in milliseconds.
     pub attribution_window_ms: i64,
     /// True if conversions are credited to the first visit with a source, and not to the last.
@@ -170,9 +172,10 @@ pub struct Goals {
 }
 
 impl ArchivedSite {
-    /// Returns the goals. The verification of the snapshot has parsed them before.
+    /// Returns the goals, and the properties of breakdowns. The verification of the snapshot has parsed them before.
     pub(crate) fn site_goals(&self) -> SiteGoals {
-        SiteGoals::parse(&self.site, &self.goals.list).unwrap_or_default()
+        let properties = self.goals.properties.iter().map(|name| name.as_str());
+        SiteGoals::parse(&self.site, &self.goals.list, properties).unwrap_or_default()
     }
 }
 

@@ -33,9 +33,8 @@
 //! ```
 //!
 //! The piece data is not part of the archive, because it is most of a large site, and the offsets of an archive end at
-//! 2^31. A [`Piece`] refers to it with 64-bit offsets.
-//!
-//! Texts that requests compare are boxed: rkyv stores a short `String` in place, and each access searches for its end.
+//! 2^31. A [`Piece`] refers to it with 64-bit offsets. Texts that requests compare are boxed: rkyv
+//! stores a short `String` in place, and each access searches for its end.
 //!
 //! **Checks on reading**, in this order:
 //!
@@ -43,16 +42,13 @@
 //! 2. The file has at least 80 bytes.
 //! 3. The format version.
 //! 4. The header length.
-//! 5. The payload length against the file's. A shorter file is incomplete, perhaps still copied. A longer one is damaged.
-//!    Then the length of the piece data.
+//! 5. The payload length against the file's: a shorter file is incomplete, a longer one is damaged. Then that of the piece data.
 //! 6. The hash.
 //! 7. The structure of the archive: every offset is inside, every text is UTF-8.
 //! 8. The references between its parts: every index is in range, every piece is within the piece data, every zone has
 //!    exactly one place, every branch of the pattern tree has exactly one parent, every route is as deep in the tree as
 //!    its path has segments, every list is sorted, every seed hash is that of its seed, every condition is a valid program
 //!    (`condition::verify`).
-//!
-//! Only then does the server serve anything from the file.
 //!
 //! **Writing**: under a temporary name (a dot file), sync, rename, sync of the directory. A crash leaves the
 //! old file or the new one, and perhaps a dot file, which nobody reads.
@@ -68,6 +64,7 @@ pub use super::experiment_format::{
     CoverageStep, Experiment, Goals, Guardrail, Metrics, Namespace, NamespaceShare, Range, SiteHoldout,
     phase_hash,
 };
+use super::pattern_format::SitePatterns;
 use super::segment_format::Segment;
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
@@ -79,7 +76,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 10;
+pub(crate) const FORMAT_VERSION: u32 = 13;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -181,8 +178,7 @@ pub struct Site {
     pub time_zone: String,
     /// The site's offsets from UTC, sorted by their first second. The first one also applies before it.
     pub clock_offsets: Vec<ClockOffset>,
-    /// Regular expressions. Programs refer to them by index.
-    pub patterns: Vec<String>,
+    pub patterns: SitePatterns,
     /// Audiences, sorted by key. Rules and programs refer to them by index.
     pub audiences: Vec<Audience>,
     /// Experiments, sorted by key. Rules refer to them by index.
@@ -194,8 +190,12 @@ pub struct Site {
     pub goals: Goals,
     /// The segments for questions, sorted by key.
     pub segments: Vec<Segment>,
+    /// The traits that lists of visitors show and searches use, sorted.
+    pub searchable: Vec<String>,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
+    /// The file of `/v1/rules`. `None` if the site does not allow local decisions.
+    pub rules: Option<Vec<u8>>,
     /// The places of all texts of all bodies, in the order in which they were written.
     pub pieces: Vec<Piece>,
     /// Sorted by key.
@@ -211,7 +211,7 @@ pub struct Site {
 }
 
 /// An offset from UTC: from this second on, local time is UTC plus `offset_s`.
-#[derive(Debug, Archive, Serialize)]
+#[derive(Debug, Clone, Copy, Archive, Serialize)]
 pub struct ClockOffset {
     /// Seconds since 1970.
     pub from_s: i64,

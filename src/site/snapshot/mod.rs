@@ -4,7 +4,12 @@ mod experiment_format;
 pub mod format;
 pub mod hash_index;
 pub mod open;
+pub mod pattern_format;
 pub(crate) mod pieces;
+pub mod rule_facts;
+pub mod rules_format;
+#[cfg_attr(not(feature = "server"), path = "../../hosted/sealed.rs")]
+pub mod sealed;
 pub mod segment_format;
 mod verify;
 mod zone_format;

@@ -1,32 +1,25 @@
-//! Opens snapshot files: seals, maps and verifies them, in this order.
+//! Verifies the bytes of a snapshot, and gives access to its site.
 //!
-//! The server serves exactly the bytes that it verified. It copies the file into memory that nobody can
-//! change or truncate afterwards (see `storage::copy_sealed`), and reads only that copy. So truncating the
-//! file cannot raise SIGBUS, and one verification is valid for every later access.
-//!
-//! This file has two `unsafe` blocks: the map, and the access after the verification.
+//! Nobody can change the bytes any more, so one verification is valid for every later access. This file has one `unsafe`
+//! block: the access after the verification.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use memmap2::Mmap;
 
 use super::format::{
     ARCHIVE_ALIGNMENT, ArchivedSite, FORMAT_VERSION, HASH_OFFSET, HEADER_BYTES, Header, MAGIC, VERSION_MAX,
 };
+use super::pattern_format::ArchivedSitePatterns;
 use super::pieces::Pieces;
+use super::sealed::SealedBytes;
 use super::verify;
-use crate::condition::Patterns;
+use crate::condition::{Patterns, TABLE_FORMAT};
 use crate::limits::{ARCHIVE_BYTES_MAX, PIECE_DATA_BYTES_MAX};
 use crate::little_endian::{u32_at, u64_at};
-use crate::storage;
 
 /// A verified snapshot in sealed memory.
 pub struct Snapshot {
-    map: Mmap,
+    bytes: SealedBytes,
     header: Header,
     patterns: Patterns,
     /// Reservations for the map and the patterns. They return the memory to the budget on drop.
@@ -48,6 +41,10 @@ pub enum SnapshotError {
         "unsupported format version {0}, this server reads {FORMAT_VERSION}; compile the site again with this release's `parallax compile`"
     )]
     UnsupportedFormat(u32),
+    #[error("not a rules file: the first bytes are not its magic number")]
+    NotRules,
+    #[error("unsupported format version {0} of the rules file; use the release of the server")]
+    UnsupportedRules(u32),
     #[error("damaged: {0}; copy the file again, or compile the site again")]
     Damaged(&'static str),
     #[error("invalid content: {0}; compile the site again")]
@@ -61,46 +58,14 @@ pub enum SnapshotError {
 }
 
 impl Snapshot {
-    /// Opens the file at `path` with memory from `budget`.
-    ///
-    /// # Errors
-    /// The first reason to reject the file.
-    pub fn open(path: &Path, budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
-        let (mut file, stamp) = storage::open_regular(path)?;
-        Self::open_file(&mut file, stamp.length, budget)
-    }
-
-    /// Opens a regular file of `file_bytes` bytes.
-    ///
-    /// # Errors
-    /// The first reason to reject the file.
-    pub fn open_file(
-        file: &mut File,
-        file_bytes: u64,
+    /// Verifies the bytes of a snapshot, which nobody can change any more. `charge` is the reservation of their memory.
+    pub(super) fn open_sealed(
+        bytes: SealedBytes,
+        charge: Reservation,
         budget: &SnapshotBudget,
     ) -> Result<Self, SnapshotError> {
-        // Check the header alone first, so that a large file that is not a complete snapshot costs nothing.
-        parse_header(&read_header_bytes(file)?, file_bytes)?;
-        let charge = budget.reserve(file_bytes)?;
-        Self::open_sealed(&storage::copy_sealed(file, file_bytes)?, charge, budget)
-    }
-
-    /// Opens a compiled snapshot that is in no file.
-    ///
-    /// # Errors
-    /// The first reason to reject it.
-    pub fn open_bytes(bytes: &[u8], budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
-        let charge = budget.reserve(bytes.len() as u64)?;
-        Self::open_sealed(&storage::seal(bytes)?, charge, budget)
-    }
-
-    /// Maps and verifies sealed memory. `charge` is the reservation of its size.
-    fn open_sealed(copy: &File, charge: Reservation, budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
-        // SAFETY: the file is our own memfd with the seals SHRINK, GROW and WRITE: no process can change or
-        // truncate the mapped bytes, for as long as they are mapped.
-        let map = unsafe { Mmap::map(copy) }?;
-        let header = parse_header(&map, map.len() as u64)?;
-        let payload = &map[HEADER_BYTES..];
+        let header = parse_header(&bytes, bytes.len() as u64)?;
+        let payload = &bytes[HEADER_BYTES..];
         if header.compute_hash(payload) != header.hash {
             return Err(SnapshotError::Damaged("the content does not match the hash in the header"));
         }
@@ -111,22 +76,21 @@ impl Snapshot {
         if site.version.to_native() != header.version {
             return Err(SnapshotError::Invalid("header and content have different site versions".to_owned()));
         }
-        let sources: Vec<&str> = site.patterns.iter().map(|p| p.as_str()).collect();
-        let patterns = Patterns::new(&sources).map_err(|error| SnapshotError::Invalid(error.to_string()))?;
+        let patterns = open_patterns(site)?;
         let charges = [charge, budget.reserve(patterns.memory_bytes() as u64)?];
-        Ok(Self { map, header, patterns, _reservations: charges })
+        Ok(Self { bytes, header, patterns, _reservations: charges })
     }
 
     /// Returns the site in the snapshot.
     pub fn site(&self) -> &ArchivedSite {
         // SAFETY: `open_sealed` checked exactly these bytes as an archive of `Site` with its root at the end,
         // and they are sealed. The map lives as long as `self`.
-        unsafe { rkyv::access_unchecked::<ArchivedSite>(&self.map[self.archive_offset()..]) }
+        unsafe { rkyv::access_unchecked::<ArchivedSite>(&self.bytes[self.archive_offset()..]) }
     }
 
     /// Returns the texts of the site.
     pub fn pieces(&self) -> Pieces<'_> {
-        Pieces::new(&self.site().pieces, &self.map[HEADER_BYTES..self.archive_offset()])
+        Pieces::new(&self.site().pieces, &self.bytes[HEADER_BYTES..self.archive_offset()])
     }
 
     fn archive_offset(&self) -> usize {
@@ -148,47 +112,32 @@ impl Snapshot {
         self.header.hash
     }
 
-    /// Returns whether the header of the file at `path` has the same hash as this snapshot.
-    pub fn matches_header_at(&self, path: &Path) -> bool {
-        let announced = storage::open_regular(path)
-            .map_err(SnapshotError::from)
-            .and_then(|(file, stamp)| parse_header(&read_header_bytes(&file)?, stamp.length));
-        announced.is_ok_and(|header| header.hash == self.header.hash)
-    }
-
     /// Returns the size of the whole file in bytes.
     pub fn file_bytes(&self) -> u64 {
-        self.map.len() as u64
+        self.bytes.len() as u64
     }
 }
 
-/// Returns the site version in the header of the file at `path`, or `None` if it is no snapshot that this release
-/// reads.
-pub(crate) fn read_version(path: &Path) -> Option<u64> {
-    let (file, stamp) = storage::open_regular(path).ok()?;
-    parse_header(&read_header_bytes(&file).ok()?, stamp.length).ok().map(|header| header.version)
-}
-
-/// Returns the size of the file that begins with these bytes, according to its header.
-///
-/// # Errors
-/// The bytes are not the begin of a snapshot that this release reads.
-pub(crate) fn announced_bytes(first_bytes: &[u8]) -> Result<u64, SnapshotError> {
-    let file_bytes = match first_bytes.first_chunk::<HEADER_BYTES>() {
-        Some(head) => u64_at(head, 16).saturating_add(HEADER_BYTES as u64),
-        None => first_bytes.len() as u64,
-    };
-    parse_header(first_bytes, file_bytes).map(|header| header.payload_length + HEADER_BYTES as u64)
-}
-
-fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Returns the regular expressions of a site.
+fn open_patterns(site: &ArchivedSite) -> Result<Patterns, SnapshotError> {
+    let ArchivedSitePatterns { sources, tables, table_format } = &site.patterns;
+    let invalid = |reason: String| SnapshotError::Invalid(reason);
+    if *table_format == TABLE_FORMAT {
+        if sources.len() != tables.len() {
+            return Err(invalid("a regular expression has no table".to_owned()));
+        }
+        let tables = tables.iter().map(|table| table.as_slice());
+        return Patterns::read(tables).map_err(|reason| invalid(reason.to_owned()));
+    }
+    #[cfg(feature = "author")]
+    return Patterns::new(&sources.iter().map(|source| source.as_str()).collect::<Vec<_>>())
+        .map_err(|error| invalid(error.to_string()));
+    #[cfg(not(feature = "author"))]
+    return Err(invalid("its regular expressions have a format that this module does not read".to_owned()));
 }
 
 /// Parses the header at the beginning of `bytes`, which belong to a file of `file_bytes` bytes.
-fn parse_header(bytes: &[u8], file_bytes: u64) -> Result<Header, SnapshotError> {
+pub(super) fn parse_header(bytes: &[u8], file_bytes: u64) -> Result<Header, SnapshotError> {
     if !MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) {
         return Err(SnapshotError::NotASnapshot);
     }

@@ -16,8 +16,8 @@ use super::segment_format::verify_segments;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
     ATTRIBUTION_MS_MAX, AUDIENCES_MAX, EXPERIMENT_VALUES_MAX, GOALS_MAX, GUARDRAILS_MAX,
-    IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RAMP_STEPS_MAX,
-    SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+    IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, PROPERTIES_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
+    RAMP_STEPS_MAX, SEARCHABLE_TRAITS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{
     Cap, Dimension, Goal, are_segments, is_margin, is_planned, parse_window_ms,
@@ -59,6 +59,8 @@ pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), 
     site.experiments.iter().try_for_each(verify_experiment)?;
     verify_namespaces(site)?;
     site.holdout.as_ref().map_or(Ok(()), verify_holdout)?;
+    // A module that only decides reads no goal, and needs no parser for them.
+    #[cfg(any(feature = "server", feature = "author"))]
     verify_goals(site)?;
     verify_segments(&site.segments)?;
     verify_conditions(site)?;
@@ -145,7 +147,7 @@ fn verify_conditions(site: &ArchivedSite) -> Result<(), &'static str> {
     let references = References {
         fields: field_paths().count(),
         audiences: site.audiences.len(),
-        patterns: site.patterns.len(),
+        patterns: site.patterns.sources.len(),
         params: 0,
     };
     audiences().chain(own).try_for_each(|program| condition::verify(program, &references))?;
@@ -216,14 +218,22 @@ fn verify_holdout(holdout: &ArchivedSiteHoldout) -> Result<(), &'static str> {
     Ok(())
 }
 
+#[cfg(any(feature = "server", feature = "author"))]
 fn verify_goals(site: &ArchivedSite) -> Result<(), &'static str> {
     if !(0..=ATTRIBUTION_MS_MAX).contains(&site.goals.attribution_window_ms.to_native()) {
         return Err("the window of the attribution is out of range");
     }
-    match SiteGoals::parse(&site.site, &site.goals.list) {
-        Ok(goals) if goals.all().len() <= GOALS_MAX + EXPERIMENT_VALUES_MAX => Ok(()),
-        Ok(_) => Err("the site has too many goals"),
-        Err(_) => Err("the goals of the site are malformed"),
+    if site.goals.properties.len() > PROPERTIES_MAX || site.searchable.len() > SEARCHABLE_TRAITS_MAX {
+        return Err("the site has too many properties or searchable traits");
+    }
+    if [&site.goals.properties, &site.searchable].iter().any(|names| !names.is_sorted_by(|a, b| a < b)) {
+        return Err("the properties or the searchable traits of the site are not sorted");
+    }
+    let properties = site.goals.properties.iter().map(|name| name.as_str());
+    match SiteGoals::parse(&site.site, &site.goals.list, properties) {
+        Some(goals) if goals.all().len() <= GOALS_MAX + EXPERIMENT_VALUES_MAX => Ok(()),
+        Some(_) => Err("the site has too many goals"),
+        None => Err("the goals or the properties of the site are malformed"),
     }
 }
 
@@ -443,7 +453,7 @@ fn verify_query(site: &ArchivedSite, query: &ArchivedQuery) -> Result<(), &'stat
     {
         return Err("a query's index is inconsistent, or refers to a missing item");
     }
-    let verify_scan = |scan| verify_scan(scan, params, items, site.patterns.len());
+    let verify_scan = |scan| verify_scan(scan, params, items, site.patterns.sources.len());
     query.scan.as_ref().map_or(Ok(()), verify_scan)
 }
 

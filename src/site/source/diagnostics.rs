@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
+use serde_json::{Value as Json, json};
 
 use super::files::Files;
 use super::syntax;
@@ -216,6 +217,25 @@ pub struct LocatedDiagnostic {
     pub excerpt: Option<Excerpt>,
 }
 
+impl LocatedDiagnostic {
+    /// Returns the diagnostic as an object. Its texts are those for a terminal.
+    pub(crate) fn to_json(&self) -> Json {
+        let Self { diagnostic, line, column, .. } = self;
+        let nearest = diagnostic.nearest.as_deref().map(did_you_mean);
+        let steps = diagnostic.help.iter().map(|step| (*step).to_owned());
+        json!({
+            "file": diagnostic.file, "line": line, "column": column, "pointer": diagnostic.pointer,
+            "title": diagnostic.headline(), "expected": replace_control_chars(&diagnostic.expected),
+            "found": replace_control_chars(&diagnostic.actual), "help": nearest.into_iter().chain(steps).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Returns the sentence that names the most similar valid name.
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean `{}`?", replace_control_chars(name))
+}
+
 /// The visible part of a source line, without control characters. The middle part gets the carets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
@@ -269,8 +289,7 @@ impl fmt::Display for LocatedDiagnostic {
         let place = replace_control_chars(&format!("{}:{line}:{column}{pointer}", diagnostic.file));
         writeln!(out, "{:gutter$}--> {place}", "")?;
         let note = diagnostic.note().map(|note| format!("note: {note}"));
-        let nearest = diagnostic.nearest.as_deref().map(replace_control_chars);
-        let help = nearest.map(|name| format!("help: did you mean `{name}`?"));
+        let help = diagnostic.nearest.as_deref().map(|name| format!("help: {}", did_you_mean(name)));
         let steps = diagnostic.help.iter().map(|step| format!("help: {step}"));
         let remarks: Vec<String> = note.into_iter().chain(help).chain(steps).collect();
         if let Some(excerpt) = &self.excerpt {
@@ -305,6 +324,15 @@ fn locate_first(
     ordered.sort_by_key(|(_, span)| span.start);
     ordered.truncate(diagnostics_max);
     ordered.into_iter().map(|(diagnostic, span)| locate(diagnostic, bytes, span)).collect()
+}
+
+/// Returns the line of each pointer in a file, counted from 1. A pointer that leads nowhere is in line 1.
+pub(crate) fn find_lines(bytes: &[u8], pointers: &[String]) -> Vec<usize> {
+    let diagnostics = pointers.iter().map(|pointer| Diagnostic::at_value("", pointer, "", ""));
+    let diagnostics: Vec<Diagnostic> = diagnostics.collect();
+    let spans = find_spans(&diagnostics.iter().collect::<Vec<_>>(), bytes);
+    let newlines: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+    spans.iter().map(|span| 1 + newlines.partition_point(|at| *at < span.start)).collect()
 }
 
 /// Returns the byte range of each diagnostic, or the start of the file if its pointer leads nowhere.

@@ -14,4 +14,5 @@ pub mod schema;
 mod syntax;
 pub mod types;
 pub mod validate;
+#[cfg(feature = "server")]
 pub(crate) mod watcher;

@@ -15,7 +15,7 @@ use super::pattern::{NAME, Name};
 use super::puck;
 use super::schema::{FileKind, SCHEMA_MEMBER};
 use super::syntax::{self, ParseError};
-use super::types::{Audiences, Content, Groups, Queries, Route, Site};
+use super::types::{Audiences, Content, Groups, Queries, Route, Site, Test};
 use super::validate::Validator;
 use crate::limits::SOURCE_FILES_MAX;
 use crate::nearest::nearest;
@@ -52,12 +52,9 @@ pub(crate) const QUERIES_FILE: &str = "queries.json";
 /// Reads the files of a site. Calls `report_progress` after each file with the number of files done and the total.
 pub fn read(files: &Files, report_progress: &dyn Fn(usize, usize)) -> (Source, Diagnostics) {
     let mut reader = Reader::new();
-    if files.len() > SOURCE_FILES_MAX {
-        let expected = format!("at most {SOURCE_FILES_MAX} files");
-        reader.diagnostics.add_titled(".", "", "too many files", expected, "more");
-    } else {
+    if !is_too_many(files, &mut reader.diagnostics) {
         let listed: Vec<_> = files.iter().collect();
-        let parser = FileParser::new();
+        let parser = FileParser::new(|kind| kind != FileKind::Test);
         let parse =
             |_: &mut (), (file, bytes): &(&str, Result<&[u8], &FileError>)| parser.parse(file, *bytes);
         let parsed = parallel::map(&listed, || (), parse, report_progress);
@@ -69,6 +66,29 @@ pub fn read(files: &Files, report_progress: &dyn Fn(usize, usize)) -> (Source, D
         consistency::check(&reader.source, &mut reader.diagnostics);
     }
     (reader.source, reader.diagnostics)
+}
+
+/// Reads the valid files in `tests/`, by file.
+pub(crate) fn read_tests(files: &Files) -> (Vec<(String, Test)>, Diagnostics) {
+    let mut diagnostics = Diagnostics::default();
+    if is_too_many(files, &mut diagnostics) {
+        return (Vec::new(), diagnostics);
+    }
+    let parser = FileParser::new(|kind| kind == FileKind::Test);
+    let parse = |(file, bytes): (&str, Result<&[u8], &FileError>)| {
+        Some((file.to_owned(), parser.parse_file(FileKind::Test, file, bytes, &mut diagnostics)?))
+    };
+    (files.iter().filter_map(parse).collect(), diagnostics)
+}
+
+/// Adds a diagnostic if there are too many files.
+fn is_too_many(files: &Files, diagnostics: &mut Diagnostics) -> bool {
+    let is_too_many = files.len() > SOURCE_FILES_MAX;
+    if is_too_many {
+        let expected = format!("at most {SOURCE_FILES_MAX} files");
+        diagnostics.add_titled(".", "", "too many files", expected, "more");
+    }
+    is_too_many
 }
 
 /// A file, and the diagnostics of its syntax and schema.
@@ -142,8 +162,10 @@ impl Reader {
 }
 
 impl FileParser {
-    fn new() -> Self {
-        let validators = FileKind::ALL.into_iter().map(|kind| (kind, Validator::new(kind))).collect();
+    /// Creates a parser of these kinds of files.
+    fn new(is_parsed: impl Fn(FileKind) -> bool) -> Self {
+        let kinds = FileKind::ALL.into_iter().filter(|kind| is_parsed(*kind));
+        let validators = kinds.map(|kind| (kind, Validator::new(kind))).collect();
         Self { validators }
     }
 

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::condition_schema;
-use super::types::{Audiences, Content, Groups, Queries, Route, Site};
+use super::types::{Audiences, Content, Groups, Queries, Route, Site, Test};
 
 /// A kind of authored file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,11 +18,12 @@ pub enum FileKind {
     Queries,
     Route,
     Content,
+    Test,
 }
 
 impl FileKind {
-    pub const ALL: [Self; 6] =
-        [Self::Site, Self::Audiences, Self::Groups, Self::Queries, Self::Route, Self::Content];
+    pub const ALL: [Self; 7] =
+        [Self::Site, Self::Audiences, Self::Groups, Self::Queries, Self::Route, Self::Content, Self::Test];
 
     /// Returns the name of the kind on the command line.
     pub fn name(self) -> &'static str {
@@ -33,6 +34,7 @@ impl FileKind {
             FileKind::Queries => "queries",
             FileKind::Route => "route",
             FileKind::Content => "content",
+            FileKind::Test => "test",
         }
     }
 
@@ -44,6 +46,7 @@ impl FileKind {
             FileKind::Queries => "queries.json: named content queries",
             FileKind::Route => "routes/**/*.json: a page or a redirect",
             FileKind::Content => "content/<collection>.json: the items of a collection",
+            FileKind::Test => "tests/*.json: the cases of `parallax test`",
         }
     }
 }
@@ -69,6 +72,7 @@ pub fn structure(kind: FileKind) -> Value {
         FileKind::Queries => generate::<Queries>(),
         FileKind::Route => generate::<Route>(),
         FileKind::Content => generate::<Content>(),
+        FileKind::Test => generate::<Test>(),
     };
     schema.insert("title".to_owned(), kind.title().into());
     let mut schema = schema.to_value();

@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::data_files::{CHECKPOINT_SUFFIX as SUFFIX, seq_in_name};
 use crate::log::{is_erasing, parse_segment_name};
 use crate::storage::disk::{Disk, DiskFile, list_if_present};
 
-const SUFFIX: &str = ".checkpoint";
 /// Name of a checkpoint while it is being written.
 const TEMPORARY_NAME: &str = ".checkpoint";
 
@@ -92,9 +92,7 @@ pub fn checkpoint_name(seq: u64) -> String {
 
 /// Returns the seq in the name of a checkpoint. `None` for other files.
 pub(crate) fn seq_of(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(SUFFIX)?;
-    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok()).flatten()
+    seq_in_name(name, SUFFIX)
 }
 
 fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {

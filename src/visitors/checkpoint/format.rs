@@ -136,6 +136,7 @@
 //! linked anon ID.
 
 use crate::checksum::crc32c;
+use crate::data_files::CHECKPOINT_MAGIC as MAGIC;
 use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
 use crate::little_endian::{u16_at, u32_at, u64_at};
 use crate::log::LogId;
@@ -144,8 +145,6 @@ use crate::visitors::store::table::{EvictionClass, Key};
 use crate::visitors::ties::TIE_BYTES;
 use crate::visitors::ties::lost::LINE_BYTES;
 
-/// First bytes of a checkpoint.
-pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
 const BLOCK_MAGIC: [u8; 8] = *b"\xFFPLXBLCK";
 const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
 /// Format version that this release writes.

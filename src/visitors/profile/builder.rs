@@ -4,7 +4,7 @@
 //! a limit the least recent part is removed. Of two parts with the same time, the one whose name sorts first
 //! is removed.
 
-use super::super::store::table::EvictionClass;
+use super::super::store::key::EvictionClass;
 use super::enrolments::Enrolments;
 use super::histories::BoundedHistories;
 use super::last_context::LastContext;
@@ -74,7 +74,11 @@ impl<'a> ProfileBuilder<'a> {
 
     /// Decodes a profile to modify it. `None` if `value` is malformed or an alias.
     pub fn decode(value: &'a [u8]) -> Option<Self> {
-        let profile = Profile::decode(value)?;
+        Self::of(Profile::decode(value)?)
+    }
+
+    /// Begins to modify a decoded profile. `None` if its visits are malformed.
+    pub(super) fn of(profile: Profile<'a>) -> Option<Self> {
         let base_ms = profile.base_ms();
         let seen_ms = profile.first_seen_ms().zip(profile.last_seen_ms());
         let mut visits_kept = profile.encoded_visits;
@@ -93,6 +97,14 @@ impl<'a> ProfileBuilder<'a> {
             traits: Traits::decode(profile.traits, base_ms),
             context: profile.last_context().unwrap_or(LastContext::UNKNOWN),
         })
+    }
+
+    /// Removes the site, the anon IDs, the context, and the user ID unless it is kept.
+    pub(super) fn drop_ids(&mut self, keeps_user_id: bool) {
+        self.site = &[];
+        self.anon_ids = AnonIds::Decoded(Vec::new());
+        self.user_id = self.user_id.filter(|_| keeps_user_id);
+        self.context = LastContext::UNKNOWN;
     }
 
     /// Records that the visitor was active at `at_ms`.

@@ -91,6 +91,11 @@ impl<'a> BoundedHistories<'a> {
         Some((place, last_ms, &entries[place].name))
     }
 
+    /// Keeps the histories whose names `is_kept` accepts.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        self.decode().retain(|history| is_kept(&history.name));
+    }
+
     /// Removes a history and returns its encoded length.
     pub(super) fn remove(&mut self, index: usize, base_ms: i64) -> usize {
         self.decode().remove(index).encoded_len(base_ms)

@@ -13,6 +13,7 @@ pub mod history;
 pub(crate) mod last_context;
 pub(crate) mod merge;
 pub mod profile;
+pub mod projection;
 mod sessions;
 pub mod touch;
 mod traits;

@@ -19,7 +19,7 @@
 //! and the enrolments of the anon ID. A profile has those of its own ID, of an anonymous visitor or of a user. `enrolments.rs`
 //! describes them. Malformed bytes decode to fewer values or to nothing. They never cause a panic.
 
-use super::super::store::table::Key;
+use super::super::store::key::Key;
 use super::enrolments::{ENROLMENT_BYTES, Enrolments};
 use super::history::{self, History};
 use super::last_context::LastContext;

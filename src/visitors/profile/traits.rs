@@ -88,6 +88,11 @@ impl<'a> Traits<'a> {
         self.0.len()
     }
 
+    /// Keeps the traits whose names `is_kept` accepts.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.0.retain(|entry| is_kept(&entry.name));
+    }
+
     /// Applies the changes of an event in their order. Counts those that the fold input leaves out.
     pub(super) fn apply(&mut self, changes: Changes<'_>, at_ms: i64, counts: &mut FoldCounts) {
         counts.traits_too_large += u64::from(changes.skipped);

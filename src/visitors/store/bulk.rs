@@ -17,8 +17,9 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::entry::{EvictionClass, Key, cost};
+use super::entry::cost;
 use super::index::{self, SHARD_COUNT, shard_of};
+use super::key::{EvictionClass, Key};
 use super::table::{Resized, Shared, Table};
 use crate::parallel;
 

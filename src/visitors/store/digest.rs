@@ -1,7 +1,7 @@
 //! A digest of all entries, kept up to date with each change: the sum of their hashes, modulo 2^128. It does
 //! not depend on the order of the entries, and covers key, value and eviction class.
 
-use super::entry::{EvictionClass, Key};
+use super::key::{EvictionClass, Key};
 use super::table::Table;
 
 /// A function that hashes an entry. It is a parameter, because no file here uses another module of the crate.

@@ -5,7 +5,7 @@
 //! numbers. If many nodes are free, the last nodes are moved to free numbers, and empty chunks at the end are
 //! freed. The put order of a node grows with each put and is never reused, so each list is sorted by it.
 
-use super::entry::EvictionClass;
+use super::key::EvictionClass;
 
 /// Nodes per chunk. A chunk is 96 KiB, so allocating one takes the writer some microseconds.
 const CHUNK_NODES: usize = 4096;

@@ -7,7 +7,7 @@
 //! until the shard is copied, and a removed entry leaves a word that is not empty, so that no search ends too
 //! early. A search reads each word at most once.
 
-use super::entry::Key;
+use super::key::Key;
 use super::slab::SLOT_ALIGN_BYTES;
 use super::sync::{AtomicU64, Ordering};
 

@@ -19,12 +19,14 @@ use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 use super::digest::TableDigest;
 use super::entry::cost;
-pub use super::entry::{ENTRY_COST, EvictionClass, Key, TABLE_ENTRY_BYTES_MAX, memory_bytes_max};
+pub use super::entry::{ENTRY_COST, TABLE_ENTRY_BYTES_MAX};
 pub use super::epoch::RETIRED_BYTES;
 use super::epoch::{EpochGuard, EpochReader, EpochRegistry, RetiredList};
 use super::eviction::{EvictionEntry, EvictionLists, NODES_RENUMBERED_MAX};
 use super::index::{self, DELETED, SHARD_COUNT, shard_of};
+pub use super::key::{EvictionClass, Key};
 use super::memory::{IndexTable, IndexWords, Region, prefetch};
+pub use super::memory_limit::memory_bytes_max;
 use super::slab::{RECORDS_MOVED_MAX, SlabAllocator};
 pub use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
 use super::snapshot_copy::SnapshotCopy;

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::events::decode::EventValidator;
 use parallax::testing::events::document::JsonParser;
 use parallax::testing::events::endpoint::{EventEndpoint, PATHS};
@@ -12,6 +11,7 @@ use parallax::testing::events::receipt::{EventResults, RejectedRequest, StoreOut
 use parallax::testing::events::refusal::Refusal;
 use parallax::testing::events::request::{BotPolicy, Environment, Policy, RequestFacts};
 use parallax::testing::events::submission::Submission;
+use parallax::testing::identity_keys::UserRule;
 use parallax::testing::log::{Ack, RecordResult, Request};
 use parallax::testing::record::{Record, UserAgentInfo};
 use parallax::testing::resolve::path::RoutePath;

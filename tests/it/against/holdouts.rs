@@ -31,7 +31,7 @@ fn compare(before: &Value, after: &Value, experiment: &Value) -> Compared {
     let line = text.lines().find(|line| line.starts_with("holdout of the site: ")).map(str::to_owned);
     let document = workspace.run(&["lint", "after", "--against", "before", "--format", "json"]).out;
     let document: Value = serde_json::from_str(&document).expect("JSON");
-    let warnings = document["warnings"].clone();
+    let warnings = document["warningCount"].clone();
     assert!(
         text.ends_with(&format!(" {warnings} warning\n"))
             || text.ends_with(&format!(" {warnings} warnings\n")),

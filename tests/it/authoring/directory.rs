@@ -143,3 +143,24 @@ fn a_missing_site_file_is_reported_with_an_example() {
     let expected = r#"site.json:1:1  | a file that names the site, at least {"site": "acme", "trackingId": "track_acme", "name": "Acme"} | no such file"#;
     assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), [expected]);
 }
+
+#[test]
+fn files_in_memory_and_in_a_directory_are_skipped_for_the_same_reasons() {
+    let paths = [
+        "route/a.json",
+        "contents/deep/a.json",
+        "pictures/a.json",
+        "routes/a.jsn",
+        "routes/.hidden/a.jsn",
+        "site.jsonc",
+        "readme.md",
+        "tests/a.json",
+    ];
+    let directory = site_directory(&paths);
+    let on_disk = Files::from_directory(directory.path()).expect("a readable directory");
+    let texts: Vec<(&str, &str)> = paths.iter().map(|path| (*path, "{}")).collect();
+    let in_memory = files(&[&[SITE], &texts[..]].concat());
+    let skipped: Vec<_> = on_disk.skipped().map(|(path, _)| path).collect();
+    assert_eq!(skipped, ["contents", "route", "routes/a.jsn", "site.jsonc"]);
+    assert!(in_memory == on_disk, "{in_memory:?}\n{on_disk:?}");
+}

@@ -7,7 +7,7 @@ use parallax::testing::nearest::nearest;
 use parallax::testing::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
 use parallax::testing::site::source::pattern::PATTERNS;
 use parallax::testing::site::source::schema::{FileKind, structure};
-use parallax::testing::site::source::types::{Audiences, Content, Groups, Queries, Route, Site};
+use parallax::testing::site::source::types::{Audiences, Content, Groups, Queries, Route, Site, Test};
 use parallax::testing::site::source::validate::Validator;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -21,7 +21,7 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
         FileKind::Site => vec![json!({
             "$schema": "./s.json", "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
             "hosts": ["b.example"], "ignoredReferrers": ["*.c.example"], "ignoreProviders": false, "holdout": {"share": 0.05, "seed": "q", "rules": true},
-            "attribution": {"window": "7d", "model": "first"},
+            "attribution": {"window": "7d", "model": "first"}, "properties": ["plan", "a.b"], "searchable": ["email"], "localDecisions": true,
             "segments": {"all": {"name": "All", "filters": {"page": ["/"], "source": ["news"], "campaign": ["spring"],
                 "country": ["NO"], "device": ["mobile"], "language": ["nb"], "event": ["Order Placed"], "variant": ["hero:b"]}}},
             "goals": {"a": {"name": "A", "event": "E*", "page": "/p", "value": "properties.v", "currency": "properties.c", "where": {"properties.p.q": {
@@ -48,7 +48,29 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
             page(),
         ],
         FileKind::Content => vec![json!([{"id": "p1", "type": "post", "fields": {"a": {"b": [1]}}}])],
+        FileKind::Test => vec![test()],
     }
+}
+
+fn test() -> Value {
+    let event = json!({
+        "at": "-1d", "timestamp": 1, "type": "track", "event": "E", "name": "n", "properties": {"a": 1}, "traits": {"a": 1},
+        "context": {"locale": "de"}, "anonId": "a", "anonymousId": "a", "userId": 7, "previousId": "p", "messageId": "m",
+        "variants": "hero:b", "experiments": "k:b", "groupId": "g", "set": {}, "setOnce": {}, "unset": [], "increment": {},
+        "append": {}, "union": {}, "remove": {},
+    });
+    let visitor = json!({
+        "anonId": "a", "userId": "u", "traits": {"plan": "pro"}, "events": [event], "userAgent": "Mozilla/5.0", "locale": "de",
+        "arms": {"k": "b"}, "country": "DE", "gpc": true, "consent": {"measure": false, "personalize": false},
+    });
+    let expect = json!({
+        "variants": {"hero": "b", "inner": null}, "experiments": {"k": "~", "l": null},
+        "props": {"h0": {"a": [1]}, "h1": null}, "redirect": {"to": "/new", "status": 308},
+    });
+    json!({"$schema": "s", "now": "2026-01-01T12:00:00Z", "cases": [{
+        "name": "n", "now": "2026-01-01T12:00:00Z", "visitor": visitor, "path": "/", "url": "/?a=b", "referrer": "https://a.example/",
+        "override": {"hero": "b"}, "expect": expect,
+    }]})
 }
 
 fn page() -> Value {
@@ -187,6 +209,7 @@ fn serde_accepts(kind: FileKind, text: &str) -> bool {
         FileKind::Queries => serde_json::from_str::<Queries>(text).is_ok(),
         FileKind::Route => serde_json::from_str::<Route>(text).is_ok(),
         FileKind::Content => serde_json::from_str::<Content>(text).is_ok(),
+        FileKind::Test => serde_json::from_str::<Test>(text).is_ok(),
     }
 }
 
@@ -294,10 +317,14 @@ fn the_valid_files_have_every_member_of_their_schema() {
 }
 
 fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
-    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-        names.extend(properties.keys().cloned());
+    // A member of a file can be named `properties` too.
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in properties {
+        names.insert(name.clone());
+        property_names(property, names);
     }
-    let children = schema.as_object().into_iter().flat_map(|members| members.values());
+    let children = schema.as_object().into_iter().flatten();
+    let children = children.filter(|(name, _)| *name != "properties").map(|(_, child)| child);
     let children = children.chain(schema.as_array().into_iter().flatten());
     children.for_each(|child| property_names(child, names));
 }

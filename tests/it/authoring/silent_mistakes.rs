@@ -184,7 +184,8 @@ fn shop(change: Option<&Mistake>) -> Vec<(String, String)> {
 
 /// Compiles files at [`NOW_MS`]. Returns the diagnostics as `severity file:line:column title`.
 fn diagnostics(files: &[(String, String)]) -> Vec<String> {
-    let files = Files::from_memory(files.iter().map(|(path, text)| (&**path, text.as_bytes())));
+    let texts: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+    let files = super::files(&texts);
     let (source, mistakes) = read(&files, &|_, _| {});
     let (severity, found) = match compile(&source, mistakes, 1, &|_, _| {}) {
         Ok(mut compiled) => {

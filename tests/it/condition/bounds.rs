@@ -4,7 +4,7 @@ use parallax::testing::condition::program::ProgramBuffer;
 use parallax::testing::condition::{Evaluator, Memo, Patterns, Value, find_overlong_chain, verify_audiences};
 use parallax::testing::limits::{
     AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, CONDITION_NESTING_MAX, DIAGNOSTIC_TEXT_CHARS_MAX, PATTERN_BYTES_MAX,
-    PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PROGRAM_BYTES_MAX, TIMES_KEPT,
+    PATTERN_DFA_BYTES_MAX, PATTERN_NFA_STATES_MAX, PATTERNS_MAX, PROGRAM_BYTES_MAX, TIMES_KEPT,
     VALUE_NESTING_MAX,
 };
 use serde_json::{Value as Json, json};
@@ -172,12 +172,12 @@ fn the_table_of_a_regular_expression_has_a_size_limit() {
 
 #[test]
 fn the_automaton_of_a_regular_expression_has_a_size_limit() {
-    // The table is small, because each of the 100 states per repetition has one successor.
-    let fits = |times: usize| Patterns::new(&[format!("^(?:a{{100}}){{{times}}}")]).is_ok();
-    let refused = (1..200).find(|times| !fits(*times)).expect("some patterns are too large");
-    let bytes_per_state = PATTERN_NFA_BYTES_MAX / (refused * 100);
-    assert!((16..=32).contains(&bytes_per_state), "{bytes_per_state}");
-    assert!(!fits(refused + 1));
+    // The table is small, because each state of a letter has one successor.
+    const OTHER_STATES: usize = 2;
+    for states in [PATTERN_NFA_STATES_MAX - 1, PATTERN_NFA_STATES_MAX, PATTERN_NFA_STATES_MAX + 1] {
+        let built = Patterns::new(&[format!("^a{{{}}}", states - OTHER_STATES)]);
+        assert_eq!(built.is_ok(), states <= PATTERN_NFA_STATES_MAX, "{states}");
+    }
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use data_encoding::{HEXLOWER, HEXUPPER};
 use parallax::testing::checksum::{HmacKey, hmac_sha256};
-use parallax::testing::config::identity_keys::UserRule;
 use parallax::testing::events::ignored::IGNORED_VALUES_NAMED_MAX;
 use parallax::testing::events::request::RequestFacts;
+use parallax::testing::identity_keys::UserRule;
 use serde_json::{Value, json};
 
 use super::{Outcome, REQUEST, post, post_as, track};

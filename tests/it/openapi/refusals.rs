@@ -71,6 +71,7 @@ const GETS: &[(&str, &str)] = &[
     ("/v1/site?site=acme&site=acme", "repeated_param"),
     ("/v1/site", "missing_site"),
     ("/v1/site?site=nobody", "site_not_found"),
+    ("/v1/rules?site=acme", "rules_not_published"),
     ("/v1/query?site=acme", "invalid_param"),
     ("/v1/query?site=acme&query=nope", "query_not_found"),
     ("/v1/query?site=acme&query=from", "invalid_param"),

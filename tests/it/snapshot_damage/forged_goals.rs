@@ -67,6 +67,9 @@ fn a_malformed_list_of_goals_is_refused() {
         with("currency", json!("properties.")),
     ];
     for list in lists {
-        assert_refused(|site| site.goals.list.clone_from(&list), "the goals of the site are malformed");
+        assert_refused(
+            |site| site.goals.list.clone_from(&list),
+            "the goals or the properties of the site are malformed",
+        );
     }
 }

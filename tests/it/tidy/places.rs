@@ -28,9 +28,9 @@ const RULES: &[Rule] = &[
     Rule { word: "elapsed", places: &[], instead: "subtract from `clock::instant()`" },
     Rule { word: "Timestamp::now", places: &[], instead: "take the time from `clock`, or as a parameter" },
     Rule { word: "Zoned::now", places: &[], instead: "take the time from `clock`, or as a parameter" },
-    Rule { word: "getrandom", places: &["src/ids.rs"], instead: "call `ids::random`" },
-    Rule { word: "RandomState", places: &[], instead: "call `ids::random`" },
-    Rule { word: "thread_rng", places: &[], instead: "call `ids::random`" },
+    Rule { word: "getrandom", places: &["src/ids/random.rs"], instead: "call `ids::random_u64`" },
+    Rule { word: "RandomState", places: &[], instead: "call `ids::random_u64`" },
+    Rule { word: "thread_rng", places: &[], instead: "call `ids::random_u64`" },
 ];
 
 impl Rule {

@@ -53,7 +53,7 @@ fn a_published_site_has_its_names_and_versions() {
         "site": "acme", "trackingId": "track_acme", "name": "Acme, \"Oy\"", "timeZone": "Europe/Berlin",
         "preview": null, "version": "42", "servedSince": since, "versions": ["42"], "routes": 1,
         "goals": [],
-        "segments": [],
+        "segments": [], "properties": [], "searchable": [],
     }]);
     assert_eq!(first["sites"], expected);
     let file = json!([{
@@ -84,7 +84,7 @@ fn a_site_lists_its_goals_and_segments() {
             "purchase": { "name": "Purchase", "event": "Order Placed", "value": "properties.revenue" },
             "pricing": { "name": "Saw pricing", "page": "/pricing*" },
         },
-        "segments": { "north": { "name": "The north", "filters": { "device": ["mobile"], "country": ["NO", "SE"] } } },
+        "properties": ["plan", "form"], "searchable": ["email"], "segments": { "north": { "name": "The north", "filters": { "device": ["mobile"], "country": ["NO", "SE"] } } },
     });
     let experiment = json!({
         "key": "tone", "variants": ["default", "red"], "goal": "Lead Sent", "value": "properties.worth",
@@ -100,7 +100,12 @@ fn a_site_lists_its_goals_and_segments() {
     ]);
     assert_eq!(sites(&server)["sites"][0]["goals"], expected);
     let expected = json!([{ "key": "north", "name": "The north", "filters": { "country": ["NO", "SE"], "device": ["mobile"] } }]);
-    assert_eq!(sites(&server)["sites"][0]["segments"], expected);
+    let published = &sites(&server)["sites"][0];
+    assert_eq!(published["segments"], expected);
+    assert_eq!(
+        [&published["properties"], &published["searchable"]],
+        [&json!(["form", "plan"]), &json!(["email"])]
+    );
 }
 
 #[test]

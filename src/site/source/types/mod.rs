@@ -13,6 +13,7 @@ mod query;
 mod route;
 mod segment;
 mod site;
+mod test;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ pub use route::{Route, Rule, Zone};
 pub use segment::Segment;
 pub use site::{Bots, CacheTimes, IpPolicy, Site};
 pub(crate) use site::{ConsentCategories, Verification};
+pub use test::{ARM_IDS_MAX, CASE_EVENTS_MAX, CASE_NAME_CHARS_MAX, CASES_MAX, Test};
+pub(crate) use test::{Case, CaseVisitor, Expectations, ExpectedRedirect};
 
 /// The audiences of a site (`audiences.json`), by key.
 pub type Audiences = BTreeMap<Name, Audience>;

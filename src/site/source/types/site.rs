@@ -6,7 +6,10 @@ use serde::Deserialize;
 use super::experiment::Share;
 use super::goal::Attribution;
 use super::{Goals, Segments};
-use crate::limits::{IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX};
+use crate::limits::{
+    IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, PROPERTIES_MAX, PROPERTY_NAME_CHARS_MAX,
+    SEARCHABLE_TRAITS_MAX, TRAIT_NAME_BYTES_MAX,
+};
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
 /// The settings of a site.
@@ -54,6 +57,15 @@ pub struct Site {
     /// Saved selections of events and visitors for questions, by key.
     #[serde(default)]
     pub segments: Segments,
+    /// The properties of events by which questions can divide their numbers, such as `plan`. A `.` separates the names of
+    /// members of objects.
+    #[serde(default)]
+    #[schemars(length(max = PROPERTIES_MAX), inner(length(min = 1, max = PROPERTY_NAME_CHARS_MAX)))]
+    pub properties: Vec<String>,
+    /// The traits that lists of visitors show, and by which a visitor can be found, such as `email`.
+    #[serde(default)]
+    #[schemars(length(max = SEARCHABLE_TRAITS_MAX), inner(length(min = 1, max = TRAIT_NAME_BYTES_MAX)))]
+    pub searchable: Vec<String>,
     /// The visit to which conversions are credited if their own visit has no source.
     #[serde(default)]
     pub attribution: Attribution,
@@ -77,6 +89,10 @@ pub struct Site {
     #[serde(default)]
     #[schemars(extend("default" = "flag"))]
     pub bots: Bots,
+    /// If true, `/v1/rules` publishes the rules of the site: conditions, audiences, experiments, zones and routes. Everyone who knows
+    /// the tracking ID can read them.
+    #[serde(default)]
+    pub local_decisions: bool,
     /// The name of the preview, if this is a preview site. It is not authored.
     #[serde(skip)]
     pub preview: Option<String>,

@@ -5,15 +5,11 @@
 //! site, because a hash contains the user ID alone: a user of another site could have the same one.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-use super::secret_file::read_private;
 use crate::checksum::HmacKey;
-use crate::limits::{
-    IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_BYTES_MAX, IDENTITY_KEYS_OF_SITE_MAX,
-};
+use crate::limits::{IDENTITY_KEY_CHARS_MAX, IDENTITY_KEY_CHARS_MIN, IDENTITY_KEYS_OF_SITE_MAX};
 
 /// Length of a `userHash`: the hex digits of 32 bytes.
 const USER_HASH_CHARS: usize = 64;
@@ -23,22 +19,11 @@ const USER_HASH_CHARS: usize = 64;
 pub struct IdentityKeys(BTreeMap<Box<str>, Vec<HmacKey>>);
 
 impl IdentityKeys {
-    /// Reads the file of `--identity-keys`.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// The file cannot be read, other users may use it, or a line is invalid. The text has nothing of a key.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let bytes = read_private("--identity-keys", path, IDENTITY_KEYS_BYTES_MAX)?;
-        let failed = |error| format!("--identity-keys {}{error}", path.display());
-        if bytes.len() > IDENTITY_KEYS_BYTES_MAX {
-            return Err(failed(format!(" has more than {IDENTITY_KEYS_BYTES_MAX} bytes")));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| failed(" is not UTF-8".to_owned()))?;
-        Self::parse(&text).map_err(failed)
-    }
-
-    /// Parses the text of a file. An error begins with the separator after the name of the file.
-    fn parse(text: &str) -> Result<Self, String> {
+    /// A line is invalid. The text begins with the separator after the name of the file, and has nothing of a key.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut sites: BTreeMap<Box<str>, Vec<HmacKey>> = BTreeMap::new();
         let lines = text.lines().zip(1..).map(|(line, number)| (line.trim(), number));
         for (line, number) in lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#')) {

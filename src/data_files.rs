@@ -1,0 +1,21 @@
+//! The first bytes and the names of segments and checkpoints, by which commands and directories recognize them.
+
+/// The first bytes of a segment of the log.
+pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
+/// The first bytes of a checkpoint.
+pub(crate) const CHECKPOINT_MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
+
+/// The ending of a segment's name.
+pub(crate) const SEGMENT_SUFFIX: &str = ".segment";
+/// The ending of a checkpoint's name.
+pub(crate) const CHECKPOINT_SUFFIX: &str = ".checkpoint";
+
+/// Digits of the seq in a name.
+const SEQ_DIGITS: usize = 20;
+
+/// Returns the seq in a name with this ending.
+pub(crate) fn seq_in_name(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_suffix(suffix)?;
+    let is_number = digits.len() == SEQ_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
