@@ -19,6 +19,9 @@ export const previewSecret = process.env.PREVIEW_SECRET;
 /** Reviewers whose links no longer begin a preview. */
 export const closedReviewers = process.env.CLOSED_REVIEWERS?.split(',') ?? [];
 
+/** Where the proxy decides: in its own process, or in Edge. The build and the server need the same value. */
+export const decide = process.env.DECIDE === 'local' ? 'local' : 'edge';
+
 /** The deadline of a decision, and that of a page that was never rendered. Absent: those of the SDK. */
 export const timeoutMs = Number(process.env.DECISION_MS) || undefined;
 

@@ -1,8 +1,12 @@
+import { createLocalClient } from '@parallax/sdk/local';
 import { withParallax } from '@parallax/sdk/next';
-import { client, consentDefault, instance, previewSecret, timeoutMs } from './parallax';
+import { client, consentDefault, decide, instance, previewSecret, site, timeoutMs } from './parallax';
 
-export const proxy = withParallax(client, {
+const deciding = decide === 'local' ? createLocalClient({ ...site, visitorKeys: process.env.PARALLAX_VISITOR_KEYS }) : client;
+
+export const proxy = withParallax(deciding, {
   ...instance,
+  decide,
   previewSecret,
   consentDefault,
   timeoutMs,

@@ -1,9 +1,9 @@
 import { CONSENT_COOKIE, consentOf, consentText } from './consent.js';
-import { EXPERIMENTS_COOKIE, cookieText, expireCookies } from './cookies.js';
+import { EXPERIMENTS_COOKIE, VISITOR_COOKIE, cookieOf, cookieText, expireCookies } from './cookies.js';
 import type { ParallaxError } from './errors.js';
 import { type EventMethods, type Members, eventMethods } from './event.js';
 import { idOf, uuid } from './ids.js';
-import { EVENT_WAIT_MS, LONG_SECONDS } from './limits.js';
+import { EVENT_WAIT_MS, LONG_SECONDS, VISITOR_TOKEN_SECONDS } from './limits.js';
 import { createQueue } from './queue.js';
 import type { QueuedEvent } from './sender.js';
 import type { Consent, Receipt } from './types.js';
@@ -35,6 +35,8 @@ export interface EventsOptions {
   previewOrigins?: string[];
   /** Without it, nothing is sent from a page of `localhost` or of a loopback address. */
   dev?: 'send';
+  /** True: keeps the visitor token of receipts in the cookie `px_visitor`, for a server that decides in process. */
+  visitorToken?: boolean;
   /** Wait before a batch. Default 0: at once. */
   flushMs?: number;
   /** `sent` are the events of the receipt. */
@@ -77,7 +79,27 @@ export function createEvents(options: EventsOptions): Events {
   let heldView: Members | undefined;
   let previousUrl = document.referrer;
 
-  const queue = createQueue(options, () => !suppression(), knownId);
+  /** The cookie of the visitor token when the last request began. Another tab, or the server of the site, may have changed it since. */
+  let sentToken: string | undefined;
+
+  const queue = createQueue({ ...options, query, onReceipt: received }, () => !suppression(), knownId);
+
+  const tokenCookie = () => cookieOf(document.cookie, VISITOR_COOKIE);
+
+  function query(): string {
+    sentToken = tokenCookie();
+    return options.visitorToken && consentNow().personalize ? '?visitor=1' : '';
+  }
+
+  /** Keeps the token of a receipt. It is marked while it may lack an event: the server of the site then asks Edge first. */
+  function received(receipt: Receipt, sent: readonly QueuedEvent[]) {
+    const token = receipt.visitorToken;
+    // The events of the visitor before are the first ones.
+    if (token !== undefined && consentNow().personalize && sent[0]!.anonId === knownId()) {
+      setCookie(VISITOR_COOKIE, (queue.isPending() || tokenCookie() !== sentToken ? '~' : '') + token, token ? VISITOR_TOKEN_SECONDS : 0);
+    }
+    options.onReceipt?.(receipt, sent);
+  }
 
   function consentNow(): Consent {
     const { globalPrivacyControl } = navigator as { globalPrivacyControl?: boolean };
@@ -102,9 +124,9 @@ export function createEvents(options: EventsOptions): Events {
   }
 
   /** Replaces a cookie. One of the same name in another scope could be read first. */
-  function setCookie(name: string, value: string) {
+  function setCookie(name: string, value: string, seconds = LONG_SECONDS) {
     expireCookies(name);
-    document.cookie = cookieText(name, value, LONG_SECONDS, options.cookieDomain, location.protocol === 'https:');
+    document.cookie = cookieText(name, value, seconds, options.cookieDomain, location.protocol === 'https:');
   }
 
   function knownId(): string | undefined {
@@ -126,6 +148,7 @@ export function createEvents(options: EventsOptions): Events {
     unstoredId = undefined;
     expireCookies(idName);
     expireCookies(EXPERIMENTS_COOKIE);
+    expireCookies(VISITOR_COOKIE);
   }
 
   async function send(type: string, members: Members, userHash?: string): Promise<Receipt | null> {
@@ -156,6 +179,8 @@ export function createEvents(options: EventsOptions): Events {
       },
     };
     if (isPage) previousUrl = url;
+    const token = tokenCookie();
+    if (token && token[0] !== '~') setCookie(VISITOR_COOKIE, `~${token}`, VISITOR_TOKEN_SECONDS);
     const wait = new Promise<null>((resolve) => setTimeout(resolve, EVENT_WAIT_MS, null));
     return Promise.race([queue.push(event), wait]);
   }
@@ -176,6 +201,7 @@ export function createEvents(options: EventsOptions): Events {
       }
       const { personalize, measure } = consentNow();
       if (!measure) queue.clear(true);
+      if (!personalize) expireCookies(VISITOR_COOKIE);
       if (personalize || measure) anonId();
       else forgetId();
       if (measure && heldView) void send('page', heldView);

@@ -43,13 +43,7 @@ export function createClient<S extends SiteTypes = AnySite>(options: ClientOptio
   const { trackingId } = options;
   const base = `${options.edgeUrl.replace(/\/+$/, '')}/v1/`;
 
-  function urlOf(endpoint: string, query: object): string {
-    const search = new URLSearchParams({ trackingId });
-    for (const [name, value] of Object.entries(query)) {
-      if (value !== undefined && value !== null) search.set(name, `${value}`.slice(0, CHARS_MAX[name]));
-    }
-    return `${base}${endpoint}?${search}`;
-  }
+  const urlOf = (endpoint: string, query: object) => `${base}${endpoint}?${queryOf(trackingId, query)}`;
 
   function get<T>(endpoint: string, query: object, request?: RequestOptions): Promise<ApiResponse<T>> {
     return call(options, urlOf(endpoint, query), undefined, request);
@@ -60,7 +54,7 @@ export function createClient<S extends SiteTypes = AnySite>(options: ClientOptio
     return (route: string, selection: Partial<Forced> & Visitor, request?: RequestOptions) =>
       get<T>(
         endpoint,
-        { route, ...selection, userHash: null, strict: selection.strict ? 1 : null, personalize: selection.personalize === false ? 0 : null },
+        selectionOf(route, selection),
         selection.userHash ? withHeader(request, 'x-user-hash', selection.userHash) : request,
       );
   }
@@ -86,6 +80,24 @@ export function createClient<S extends SiteTypes = AnySite>(options: ClientOptio
     },
     site: (request) => get('site', {}, request),
   };
+}
+
+function queryOf(trackingId: string, query: object): URLSearchParams {
+  const search = new URLSearchParams({ trackingId });
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null) search.set(name, `${value}`.slice(0, CHARS_MAX[name]));
+  }
+  return search;
+}
+
+/** Returns the members of the query of a decision. */
+function selectionOf(route: string, selection: Partial<Forced> & Visitor): object {
+  return { route, ...selection, userHash: null, strict: selection.strict ? 1 : null, personalize: selection.personalize === false ? 0 : null };
+}
+
+/** Returns the query string of a decision. */
+export function decisionQuery(trackingId: string, route: string, visitor: Visitor): URLSearchParams {
+  return queryOf(trackingId, selectionOf(route, visitor));
 }
 
 /** Returns the options with one more header. */

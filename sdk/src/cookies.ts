@@ -3,6 +3,9 @@ import { decodeOnce } from './combination.js';
 /** The cookie in which the proxy names the experiments of a static page: `<hash of the decision>.<experiments>`. */
 export const EXPERIMENTS_COOKIE = 'px_experiments';
 
+/** The cookie of the visitor token: `TOKEN`, or `~TOKEN` after an event whose receipt has not arrived. */
+export const VISITOR_COOKIE = 'px_visitor';
+
 /** Returns the values of all cookies of this name: a browser sends one for each scope. A value with valid escapes is decoded. */
 export function cookiesOf(header: string, name: string): string[] {
   const pairs = header.split(/;\s*/).filter((pair) => pair.startsWith(`${name}=`));

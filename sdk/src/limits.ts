@@ -80,6 +80,19 @@ export const REVALIDATE_TURNS_MAX = 3;
 /** Life of a page without Cache Components, and without a call of the revalidation handler. */
 export const CLASSIC_PAGE_SECONDS = 3_600;
 
+/** The server gives no longer visitor token. A browser sends it with each request to the site, and refuses a cookie over 4,096 bytes. */
+export const VISITOR_TOKEN_CHARS_MAX = 1_536;
+/** Life of the cookie of a visitor token: that of the token. */
+export const VISITOR_TOKEN_SECONDS = 86_400;
+/** Age at which the rules of a site are requested again. A publication is in the decisions after this time. */
+export const RULES_SECONDS = 5;
+/** Deadline of a request for the rules, in the background. */
+export const RULES_MS = 10_000;
+/** Age of the rules, since Edge last confirmed them, after which Edge is asked first. They decide if it fails. */
+export const RULES_FRESH_MS = 3_600_000;
+/** Age of the rules after which they decide no more. The visitor tokens from before have expired, too. */
+export const RULES_LAST_MS = 86_400_000;
+
 /** 400 days, the longest life of a cookie in Chromium. */
 export const LONG_SECONDS = 34_560_000;
 

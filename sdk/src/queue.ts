@@ -7,6 +7,8 @@ export interface Queue extends Sender {
   clear(everywhere?: boolean): void;
   /** Stores the events for the next page, after a change of the visitor too. */
   store(): void;
+  /** Returns whether an event of this page, or of another one of this browser, has no receipt. */
+  isPending(): boolean;
 }
 
 export interface QueueOptions extends SenderOptions {
@@ -46,8 +48,10 @@ export function createQueue(options: QueueOptions, maySend: () => boolean, known
     document.cookie = cookieText('px_events', value, value ? PENDING_SECONDS : 0);
   }
 
+  const isStored = (name: string) => name.startsWith(prefix);
+
   function forEachStored(action: (name: string) => void) {
-    for (const name of Object.keys(storage)) if (name.startsWith(prefix)) action(name);
+    Object.keys(storage).filter(isStored).forEach(action);
   }
 
   /** Takes over the queues of pages that are gone. Sending one twice is harmless: the server detects duplicates. */
@@ -76,6 +80,7 @@ export function createQueue(options: QueueOptions, maySend: () => boolean, known
   }, STORE_MS);
   return Object.assign(sender, {
     store,
+    isPending: () => Object.keys(storage).some(isStored) || sender.queue.length > 0,
     clear(everywhere?: boolean) {
       sender.drop(sender.queue);
       if (everywhere) forEachStored((name) => delete storage[name]);

@@ -26,6 +26,8 @@ export interface SenderOptions {
   trackingId: string;
   /** Wait before a batch, so that it collects events. Default 0: at once. */
   flushMs?: number;
+  /** Returns the query string of the next request that gets a receipt. */
+  query?(): string;
   onReceipt?(receipt: Receipt, sent: readonly QueuedEvent[]): void;
   onError?(error: ParallaxError): void;
 }
@@ -101,7 +103,7 @@ export function createSender(options: SenderOptions, maySend: () => boolean, cha
   async function send(batch: QueuedEvent[]): Promise<boolean> {
     // `keepalive` lets the request outlive the page. A string body has the type text/plain, which needs no preflight.
     const init = { method: 'POST', keepalive: true, body: bodyOf(trackingId, batch), signal: AbortSignal.timeout(SEND_MS) };
-    const response = await fetch(url, init).catch(() => {});
+    const response = await fetch(url + (options.query?.() ?? ''), init).catch(() => {});
     if (!response) return retryLater(0);
     const receipt = await response.json().catch(() => {});
     const error = errorOf(response, receipt);

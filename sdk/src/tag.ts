@@ -6,7 +6,8 @@ const FORM = /^track_[A-Za-z0-9_-]{1,64}$/;
 
 /** Reads the options from the attributes of the tag. */
 function optionsOf({ src, dataset }: HTMLScriptElement): EventsOptions {
-  const { trackingId, eventsUrl, cookie, cookieDomain, consentDefault, storage, honorGpc, previewOrigins, dev } = dataset;
+  const { trackingId, eventsUrl, cookie, cookieDomain, consentDefault, storage, honorGpc, previewOrigins, visitorToken, dev } = dataset;
+  const isTrue = (value?: string) => value !== undefined && value !== 'false';
   return {
     trackingId: trackingId!,
     eventsUrl: eventsUrl ?? new URL(src).origin,
@@ -14,7 +15,8 @@ function optionsOf({ src, dataset }: HTMLScriptElement): EventsOptions {
     cookieDomain,
     consentDefault: consentDefault as EventsOptions['consentDefault'],
     storage: storage as EventsOptions['storage'],
-    honorGpc: honorGpc !== undefined && honorGpc !== 'false',
+    honorGpc: isTrue(honorGpc),
+    visitorToken: isTrue(visitorToken),
     previewOrigins: previewOrigins?.split(/\s+/),
     dev: dev as EventsOptions['dev'],
   };

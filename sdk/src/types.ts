@@ -59,12 +59,28 @@ export interface RequestOptions {
   signal?: AbortSignal;
   timeoutMs?: number;
   retries?: number;
+  /** The past of the visitor, for a client that decides in process. `visitorFrom` reads it. Other clients ignore it. */
+  past?: VisitorPast;
+  /** Keeps a worker of a CDN alive until a refresh of the rules has ended. For a client that decides in process. */
+  waitUntil?: (work: Promise<unknown>) => void;
   /** Further options of `fetch`, such as headers. The call sets the others. */
   init?: Omit<RequestInit, 'body' | 'method' | 'signal'>;
 }
 
+/** The past of a visitor, as the cookies of a request tell it. */
+export interface VisitorPast {
+  /** True without an ID cookie. */
+  isNew: boolean;
+  /** The visitor token of the cookie `px_visitor`. */
+  token: string | null;
+  /** True after an event whose receipt has not arrived: the token does not contain it. */
+  isStale: boolean;
+}
+
 export interface ApiResponse<T> {
   data: T;
+  /** The visitor token of a decision by Edge, for `visitorCookie`. Null if Edge gave none. Only from a client that decides in process. */
+  visitorToken?: string | null;
   /** The version of the site. */
   version: string | null;
   /** The entries of `Cache-Tag`. Empty in browsers, which cannot read it. */
@@ -114,6 +130,8 @@ export interface Layout<S extends SiteTypes = AnySite> {
   experiments?: string;
   layout: { root: { props: Properties }; zones: Record<string, LayoutNode<S>[]> };
   warnings?: Warning[];
+  /** With `visitor=1` in the query. */
+  visitorToken?: string | null;
 }
 
 /** A union over the node types: `node.type === 'Hero'` narrows `node.props`. */
@@ -204,6 +222,8 @@ export interface Decision {
   experiments: string;
   warnings?: Warning[];
   crawler?: true;
+  /** With `visitor=1` in the query. */
+  visitorToken?: string | null;
 }
 
 export interface QueryResult<F = Properties> {
@@ -230,6 +250,8 @@ export interface Receipt {
   seq: string | null;
   /** Only from a node of a cluster: whether its next decision knows the events. */
   visible?: boolean;
+  /** With `visitor=1` in the query: the past of the visitor with these events. Null without a token. */
+  visitorToken?: string | null;
   results: ReceiptResult[];
   /** Optional values that the server ignored. The events are recorded without them. */
   warnings?: IgnoredValue[];

@@ -2,8 +2,9 @@ import { consentOf, defaultText } from './consent.js';
 import { cookieOf, cookieText } from './cookies.js';
 import { idOf, uuid } from './ids.js';
 import { LONG_SECONDS } from './limits.js';
+import { pastOf } from './past.js';
 import { PREVIEW_COOKIE, verifyPreview } from './signature.js';
-import type { Consent, Visitor } from './types.js';
+import type { Consent, Visitor, VisitorPast } from './types.js';
 
 /** The headers of a visitor's request that Edge reads. */
 const COPIED_HEADERS = ['accept-language', 'sec-gpc', 'x-forwarded-for'];
@@ -37,8 +38,8 @@ export interface IdCookie {
 export interface RequestVisitor {
   /** The visitor for `resolve` and `variants`. */
   visitor: Visitor;
-  /** The headers of the visitor for `resolve` and `variants`. */
-  request: { init: { headers: Record<string, string> } };
+  /** The headers and the past of the visitor for `resolve` and `variants`. */
+  request: { init: { headers: Record<string, string> }; past: VisitorPast };
   anonId?: string;
   /** True for an ID from a valid cookie, false for a new one. */
   isKnown: boolean;
@@ -76,7 +77,7 @@ export async function visitorFrom(request: Request, options: VisitorOptions = {}
       userAgent: headers.get('user-agent') ?? undefined,
       country: options.country?.(request),
     },
-    request: { init: { headers: copied(headers) } },
+    request: { init: { headers: copied(headers) }, past: pastOf(cookies, known === undefined, consent) },
     anonId,
     isKnown: known !== undefined && mayHaveId,
     consent,

@@ -59,8 +59,8 @@ export interface TestServer {
 /** The source of the demo site. */
 export const DEMO = path.join(ROOT, 'snapshots/demo');
 
-/** `flags` are further flags of `parallax serve`. */
-export async function startServer(flags: string[] = []): Promise<TestServer> {
+/** `flags` are further flags of `parallax serve`. It publishes `source`. */
+export async function startServer(flags: string[] = [], source = DEMO): Promise<TestServer> {
   const parallax = binary();
   const home = mkdtempSync(path.join(tmpdir(), 'parallax-sdk-'));
   const [snapshots, data] = [path.join(home, 'snapshots'), path.join(home, 'data')];
@@ -68,7 +68,7 @@ export async function startServer(flags: string[] = []): Promise<TestServer> {
   const publish = (source: string, name: string, more: string[] = []) => {
     execFileSync(parallax, ['compile', source, '-o', path.join(snapshots, `${name}.snapshot`), ...more], { stdio: 'ignore', env: ENVIRONMENT });
   };
-  publish(DEMO, 'demo');
+  publish(source, 'demo');
   const places = ['--snapshots', snapshots, '--data', data, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', ...flags];
   const child = spawn(parallax, ['serve', ...places], { stdio: ['ignore', 'pipe', 'pipe'], env: ENVIRONMENT });
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));

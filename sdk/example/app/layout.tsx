@@ -4,7 +4,7 @@ import type { Metadata } from 'next';
 import type { ReactNode } from 'react';
 import { ConsentBanner } from '../components/consent';
 import { SiteEvents } from '../components/events';
-import { client, consentDefault, site } from '../parallax';
+import { client, consentDefault, decide, site } from '../parallax';
 import './globals.css';
 import './content.css';
 import './shop.css';
@@ -33,7 +33,14 @@ export default async function RootLayout({ children }: { children: ReactNode }) 
   return (
     <html lang="en">
       <body>
-        <SiteEvents eventsUrl={site.edgeUrl} trackingId={site.trackingId} {...await settings()} consentDefault={consentDefault} dev="send">
+        <SiteEvents
+          eventsUrl={site.edgeUrl}
+          trackingId={site.trackingId}
+          {...await settings()}
+          consentDefault={consentDefault}
+          visitorToken={decide === 'local'}
+          dev="send"
+        >
           <header className="top">
             <Link href="/" className="brand">
               <svg viewBox="0 0 32 20" aria-hidden="true">

@@ -2,14 +2,17 @@ import { type NextFetchEvent, type NextRequest, NextResponse } from 'next/server
 import { createBreaker } from '../breaker.js';
 import type { Client } from '../client.js';
 import { toSegments, wellFormed } from '../combination.js';
-import { type Choice, createDecide } from '../decide.js';
+import { type Choice, createDecide, isLocal } from '../decide.js';
 import { EXPERIMENTS_COOKIE, cookieText } from '../cookies.js';
 import { handOver } from '../hand-over.js';
 import { decisionHash } from '../hash.js';
 import { DECISION_DEVELOPMENT_MS, DECISION_MS, EXPERIMENTS_CHARS_MAX, EXPERIMENTS_SECONDS, ROUTES_SECONDS } from '../limits.js';
+import type { LocalClient } from '../local.js';
+import { visitorCookie } from '../past.js';
 import type { Decision, Redirect } from '../types.js';
 import { type RequestVisitor, type VisitorOptions, visitorFrom } from '../visitor.js';
 import { createNotifier } from './notifier.js';
+import { onPublication } from './publications.js';
 import { createRouteTable, decodeSegments } from './route-table.js';
 import { isBearer } from './secret.js';
 
@@ -30,6 +33,8 @@ export interface ProxyOptions extends VisitorOptions {
   secret?: string;
   /** Default true: the proxy sends the events of the cookie `px_events` to Edge before it asks for the decision. */
   handOver?: boolean;
+  /** `local`: decides in process, with a client of `createLocalClient`, and asks Edge only where it must. Default `edge`. */
+  decide?: 'local' | 'edge';
   /** True: pages without personalized zones are public and set no cookie. For a CDN in front of the site. */
   cacheUnpersonalized?: boolean;
 }
@@ -65,13 +70,27 @@ function withDefaults(options: ProxyOptions): Settings {
   return { ...options, prefix, revalidate, timeoutMs };
 }
 
+/** Returns the client that makes the decisions. */
+function decidingClient(client: Client<any> | LocalClient<any>, { decide = 'edge' }: Settings): Client<any> | LocalClient<any> {
+  if (decide === 'edge') return 'edge' in client ? client.edge : client;
+  if (!isLocal(client)) throw new Error("withParallax: `decide: 'local'` needs a client of `createLocalClient` of `@parallax/sdk/local`.");
+  return client;
+}
+
+/** Requests the rules of the site, unless those in memory are of this version. */
+async function refreshRules(client: Client<any> | LocalClient<any>, version?: string | null): Promise<void> {
+  if ('edge' in client && (version === undefined || client.rulesVersion !== version)) await client.refresh();
+}
+
 /** Returns the proxy of a Next.js site: it rewrites a request to the static page of the visitor's combination. */
 export function withParallax(client: Client<any>, options: ProxyOptions = {}): Proxy {
   const o = withDefaults(options);
   const breaker = createBreaker();
   const table = createRouteTable(client, { cookie: o.cookie ?? 'anon_id', seconds: o.routesSeconds ?? ROUTES_SECONDS, breaker });
   const notify = createNotifier(o);
-  const decide = createDecide(client, { timeoutMs: o.timeoutMs, breaker });
+  const deciding = decidingClient(client, o);
+  const decide = createDecide(deciding, { timeoutMs: o.timeoutMs, breaker });
+  if (isLocal(deciding)) onPublication(client, () => refreshRules(deciding));
   let lastRewrite: string | null = null;
   const answerInternal = createInternalAnswer(o, () => lastRewrite);
   /** The versions of decisions since the table was due. Servers of Edge may differ for a time, and each version refreshes it once. */
@@ -79,7 +98,7 @@ export function withParallax(client: Client<any>, options: ProxyOptions = {}): P
 
   /** No request waits for a refresh. */
   function refresh(req: NextRequest, event: NextFetchEvent): void {
-    event.waitUntil(table.refresh().then(() => notify(req, table.version)));
+    event.waitUntil(table.refresh().then(() => Promise.all([notify(req, table.version), refreshRules(deciding, table.version)])));
   }
 
   function refreshIfDue(req: NextRequest, event: NextFetchEvent): void {
@@ -90,8 +109,9 @@ export function withParallax(client: Client<any>, options: ProxyOptions = {}): P
 
   /** Asks Edge about a path. */
   async function decisionFor(req: NextRequest, event: NextFetchEvent, v: RequestVisitor): Promise<Choice> {
-    const before = o.handOver === false ? undefined : () => handOver(client, req, v, (o.timeoutMs * 2) / 3);
-    const choice = await decide(req.nextUrl.pathname, v.visitor, v.request, before);
+    const before = o.handOver === false ? undefined : () => handOver(deciding, req, v, (o.timeoutMs * 2) / 3);
+    const request = { ...v.request, waitUntil: (work: Promise<unknown>) => event.waitUntil(work) };
+    const choice = await decide(req.nextUrl.pathname, v.visitor, request, before);
     const { version } = choice;
     if (version !== null && version !== table.version && !seenVersions.has(version)) {
       seenVersions.add(version);
@@ -114,7 +134,7 @@ export function withParallax(client: Client<any>, options: ProxyOptions = {}): P
     const response = rewrite(req, o, choice?.variants ?? '');
     const decision = choice?.decision ?? null;
     if (o.cacheUnpersonalized && page?.zones === 0 && !v.isPreview) response.headers.set('cache-control', SHARED);
-    else setCookies(response, req, v, decision);
+    else setCookies(response, req, v, decision, isLocal(deciding) ? visitorCookie(v, choice?.visitorToken, o.cookieDomain) : null);
     return { response, decision };
   }
 
@@ -180,8 +200,10 @@ function redirectTo({ to, status }: Pick<Redirect, 'to' | 'status'>, req: NextRe
   return NextResponse.redirect(url, { status, headers: { 'cache-control': 'max-age=0, must-revalidate' } });
 }
 
-function setCookies(response: NextResponse, req: NextRequest, v: RequestVisitor, decision: Decision | null): void {
+/** `tokenCookie` is the cookie of the visitor token, if it changes. */
+function setCookies(response: NextResponse, req: NextRequest, v: RequestVisitor, decision: Decision | null, tokenCookie: string | null): void {
   if (v.isPreview) return;
+  if (tokenCookie && !decision?.crawler) response.headers.append('set-cookie', tokenCookie);
   if (v.setCookie && !decision?.crawler) response.headers.append('set-cookie', v.setCookie.header);
   const value = decision && v.consent.measure ? experimentsOf(decision, v.anonId) : null;
   if (value === null && !req.cookies.has(EXPERIMENTS_COOKIE)) return;

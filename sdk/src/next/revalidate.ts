@@ -6,6 +6,7 @@ import { ParallaxError } from '../errors.js';
 import { REVALIDATE_TURNS_MAX } from '../limits.js';
 import type { Routes } from '../types.js';
 import { type Marks, mark, marksOf, removePage, storeMarks, storedMarks } from './marks.js';
+import { announcePublication } from './publications.js';
 import { basePathOf } from './request.js';
 import { isBearer } from './secret.js';
 import { changesOf, currentRoutes, storedRoutes } from './stored-routes.js';
@@ -38,6 +39,7 @@ export function revalidateHandler(client: Client<any>, options: RevalidateOption
       for (const tag of restored) mark(marks, tag, before.version);
       const { list, paths } = await revalidate(client, marks, before);
       compared = list;
+      await announcePublication(client);
       for (const { path } of list.routes) if (restored.includes(pathTag(client, path))) paths.add(path);
       if (paths.size) after(() => renderMarked(client, warmerOf(request, options), paths, () => compared!.version));
       return respond(announced, { from: before.version, to: list.version, revalidated: [...paths], unrendered: marks.size });

@@ -7,9 +7,9 @@ import { type TestServer, startServer } from '../server.js';
 /** All members of a type. The compiler refuses a list with one too many or too few. */
 type Members<T> = Record<keyof T, true>;
 
-const layout: Members<Layout> = { type: true, site: true, route: true, pattern: true, params: true, variants: true, selected: true, experiments: true, layout: true, warnings: true };
+const layout: Members<Layout> = { type: true, site: true, route: true, pattern: true, params: true, variants: true, selected: true, experiments: true, layout: true, warnings: true, visitorToken: true };
 const node: Members<LayoutNode> = { id: true, type: true, props: true, zones: true, query: true, items: true, total: true, nextCursor: true };
-const decision: Members<Decision> = { type: true, site: true, route: true, variants: true, selected: true, experiments: true, warnings: true, crawler: true };
+const decision: Members<Decision> = { type: true, site: true, route: true, variants: true, selected: true, experiments: true, warnings: true, crawler: true, visitorToken: true };
 const redirect: Members<Redirect> = { type: true, site: true, route: true, pattern: true, params: true, to: true, status: true };
 const routes: Members<Routes> = {
   site: true, version: true, updatedAt: true, since: true, nextCursor: true, routes: true, redirects: true, removed: true, queries: true, removedQueries: true,
@@ -17,7 +17,7 @@ const routes: Members<Routes> = {
 const route: Members<Route> = { path: true, hash: true, updatedAt: true, zones: true, combinations: true, pattern: true, variants: true, truncated: true };
 const answer: Members<QueryResult> = { site: true, query: true, items: true, total: true, nextCursor: true, warnings: true };
 const item: Members<Item> = { id: true, type: true, fields: true };
-const receipt: Members<Receipt> = { accepted: true, duplicates: true, dropped: true, rejected: true, durable: true, seq: true, visible: true, results: true, warnings: true };
+const receipt: Members<Receipt> = { accepted: true, duplicates: true, dropped: true, rejected: true, durable: true, seq: true, visible: true, results: true, warnings: true, visitorToken: true };
 const result: Members<ReceiptResult> = { index: true, messageId: true, status: true, reason: true, code: true, pointer: true, detail: true };
 const settings: Members<SiteSettings> = { site: true, trackingId: true, cookie: true, origins: true, privacy: true, cache: true, preview: true };
 

@@ -53,7 +53,7 @@ export function attackCases(site: () => Site): void {
       assert.match(page.headers.get('set-cookie')!, /anon_id=[0-9a-f-]{36};/);
     }
     const decisions = site().gateway.requests.slice(before).filter((target) => target.includes('/v1/variants'));
-    assert.equal(decisions.length, 10);
+    assert.equal(decisions.length, site().isLocal ? 0 : 10); // a new visitor is decided in process
     await expectOthersUnharmed();
   });
 

@@ -3,28 +3,30 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { launchChromium } from '../chromium.js';
 import type { RecordedEvent } from '../server.js';
-import { type Site, open, visitor } from './site.js';
+import { type Site, isBatch, open, visitor } from './site.js';
 
 /** The greetings of the membership page, by variant. */
-const GUEST = /^At present 4212 people/;
-const OWNER = 'You have one of our tents';
+export const GUEST = /^At present 4212 people/;
+export const OWNER = 'You have one of our tents';
 const MEMBER = 'Good that you are in';
 
-const greeting = (page: Page) => page.locator('[data-zone=greeting]').filter({ visible: true }).locator('p, h2').first();
+export const greeting = (page: Page) => page.locator('[data-zone=greeting]').filter({ visible: true }).locator('p, h2').first();
+
+/** Buys a tent on the page of a product, and waits for the receipts of both events. */
+export async function buyTent(site: Site, page: Page): Promise<void> {
+  let count = 0;
+  const acknowledged = page.waitForResponse((response) => {
+    if (isBatch(site, response.url())) count += (response.request().postDataJSON().batch as unknown[]).length;
+    return count >= 2;
+  });
+  await page.locator('.product .button').click();
+  await (await acknowledged).finished();
+}
 
 export function eventCases(site: () => Site): void {
   const visit = (page: Page, pathname: string) => open(site(), page, pathname);
 
-  /** Buys a tent and waits for the receipts of both events. */
-  async function buy(page: Page) {
-    let count = 0;
-    const acknowledged = page.waitForResponse((response) => {
-      if (response.url() === `${site().gateway.url}/v1/batch`) count += (response.request().postDataJSON().batch as unknown[]).length;
-      return count >= 2;
-    });
-    await page.locator('.product .button').click();
-    await (await acknowledged).finished();
-  }
+  const buy = (page: Page) => buyTent(site(), page);
 
   test('after an acknowledged event a hard navigation shows the new variant', async () => {
     const context = await visitor(site());

@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { DEMO, type TestServer, startServer } from '../server.js';
+import { copyDemo, makeKeys } from '../local/site.js';
+import { type TestServer, startServer } from '../server.js';
 import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type Gateway, startGateway } from './gateway.js';
 
@@ -25,6 +26,8 @@ export const PREVIEW_SECRET = 'the-preview-secret-of-the-tests';
 
 export interface Site {
   url: string;
+  /** True if the proxy decides in process. */
+  isLocal: boolean;
   edge: TestServer;
   gateway: Gateway;
   /** Between `--on-publish` and the site. In the mode `refuse` the site hears of no publication. */
@@ -43,23 +46,28 @@ export interface Site {
   stop(): Promise<void>;
 }
 
-export async function startSite(directory = EXAMPLE): Promise<Site> {
+/** With `isLocal` the proxy decides in process. */
+export async function startSite(directory = EXAMPLE, isLocal = false): Promise<Site> {
   const { port, release } = await reservePort();
   const url = `http://localhost:${port}`;
+  const home = mkdtempSync(path.join(tmpdir(), 'parallax-example-'));
+  const source = path.join(home, 'site');
+  copyDemo(source, isLocal);
+  const keys = isLocal ? makeKeys(home) : null;
   const pushes = await startGateway(url);
-  const edge = await startServer(['--on-publish', `${pushes.url}/api/parallax/revalidate`, '--on-publish-token', SECRET]);
+  const flags = ['--on-publish', `${pushes.url}/api/parallax/revalidate`, '--on-publish-token', SECRET];
+  const edge = await startServer(keys ? [...flags, '--visitor-keys', keys.file] : flags, source);
   const gateway = await startGateway(edge.url);
   // The machine of the tests is busy. Another test shows the deadline of 150 ms with a fake clock.
-  const environment = { DECISION_MS: '1000', EDGE_URL: gateway.url, SITE_URL: url, SITE_SECRET: SECRET, PREVIEW_SECRET, CLOSED_REVIEWERS: 'left-the-team', EXAMPLE_ROUTES: process.env.EXAMPLE_ROUTES ?? ROUTES };
+  const local: Record<string, string> = keys ? { DECIDE: 'local', PARALLAX_VISITOR_KEYS: keys.visitorKeys } : {};
+  const environment = { ...local, DECISION_MS: '1000', EDGE_URL: gateway.url, SITE_URL: url, SITE_SECRET: SECRET, PREVIEW_SECRET, CLOSED_REVIEWERS: 'left-the-team', EXAMPLE_ROUTES: process.env.EXAMPLE_ROUTES ?? ROUTES };
   await buildExample(directory, environment);
   await release();
   let server = await startNext(directory, port, environment);
   const browser = await launchChromium();
-  const home = mkdtempSync(path.join(tmpdir(), 'parallax-example-'));
-  const source = path.join(home, 'site');
-  cpSync(DEMO, source, { recursive: true });
   return {
     url,
+    isLocal,
     edge,
     gateway,
     pushes,
@@ -158,9 +166,14 @@ export async function visitor(site: Site, consent: string | null = '1', options:
   return context;
 }
 
+/** Returns whether a request of a page sends events. With local decisions it asks for a visitor token, too. */
+export function isBatch(site: Site, url: string): boolean {
+  return url.split('?')[0] === `${site.gateway.url}/v1/batch`;
+}
+
 /** Opens a page and waits until it has recorded its view, so that its buttons work. */
 export async function open(site: Site, page: Page, pathname: string): Promise<void> {
-  const recorded = page.waitForResponse((response) => response.url() === `${site.gateway.url}/v1/batch` && response.ok());
+  const recorded = page.waitForResponse((response) => isBatch(site, response.url()) && response.ok());
   await page.goto(site.url + pathname);
   await recorded;
 }

@@ -4,7 +4,7 @@ import { decisionHash } from '../../src/hash.js';
 import { signPreview } from '../../src/signature.js';
 import { EXPERIMENTS_CHARS_MAX, NOTIFY_MS } from '../../src/limits.js';
 import { withParallax } from '../../src/next/proxy.js';
-import { HOST, ROUTES, fakeEdge, visit, warm } from './request.js';
+import { HOST, ROUTES, fakeEdge, siteOf, visit, warm } from './request.js';
 
 /** The calls of the revalidation handler. */
 let posts: { url: string; authorization: string | null; version: string }[];
@@ -224,7 +224,7 @@ test('the cookie of the experiments is that of one visitor', async () => {
 });
 
 test('a page without an experiment expires the cookie of an earlier one', async () => {
-  const edge = fakeEdge({ ...ROUTES, '/': { ...ROUTES['/'], experiments: '' } });
+  const edge = fakeEdge({ ...ROUTES, '/': { ...ROUTES['/'], arm: undefined } });
   const proxy = withParallax(edge.client, { honorGpc: false });
   const earlier = { cookie: 'anon_id=v1; px_experiments=12345678.front%3Ab' };
   const named = async (path: string, headers = earlier) => (await visit(proxy, path, headers)).cookies.filter((text) => text.startsWith('px_experiments'));
@@ -289,11 +289,11 @@ test('the revalidation handler is called once for each version, and again after 
   await warm(proxy);
   assert.equal(posts.length, 2);
   assert.deepEqual(posts[0], { url: 'http://localhost:3000/api/parallax/revalidate', authorization: 'Bearer key', version: '1' });
-  parallax.publish({ '/': {} });
+  parallax.publish(siteOf({ '/': {} }));
   await warm(proxy);
   assert.equal(posts.length, 3);
   isHandlerOk = false;
-  parallax.publish({ '/': {} });
+  parallax.publish(siteOf({ '/': {} }));
   await warm(proxy);
   await warm(proxy);
   assert.equal(posts.length, 5);
@@ -335,7 +335,7 @@ test('a decision of another version refreshes the table at once', async () => {
   const edge = fakeEdge();
   const proxy = withParallax(edge.client, { routesSeconds: 3600 });
   await warm(proxy);
-  edge.parallax.publish({ '/': { variants: { hero: { de: [] } } }, '/new': {} });
+  edge.parallax.publish(siteOf({ '/': { variants: { hero: { de: [] } } }, '/new': {} }));
   assert.equal((await visit(proxy, '/new')).isNext, true);
   await (await visit(proxy, '/')).after;
   assert.equal((await visit(proxy, '/new')).rewritten, '/px/-/new');

@@ -2,23 +2,48 @@
 import { type NextFetchEvent, NextRequest } from 'next/server.js';
 import { createClient } from '../../src/client.js';
 import type { Proxy } from '../../src/next/proxy.js';
-import { type TestRoute, createTestParallax } from '../../src/testing.js';
+import { type TestSite, createTestParallax } from '../../src/testing.js';
+import type { LayoutNode } from '../../src/types.js';
 
 export const HOST = 'http://shop.example';
 
 const node = (id: string) => [{ id, type: 'Hero', props: { title: id } }];
 
+/** A route of a test. `variants` names the nodes of a zone for each key. */
+interface TestRoute {
+  zones?: Record<string, LayoutNode[]>;
+  variants?: Record<string, Record<string, LayoutNode[]>>;
+  /** The arm of the experiment `front` that each visitor with an ID gets. */
+  arm?: string;
+  redirect?: { to: string; status?: 301 | 302 | 303 | 307 | 308 };
+}
+
 export const ROUTES: Record<string, TestRoute> = {
-  '/': { zones: { hero: node('plain') }, variants: { hero: { de: node('de') } }, choose: (v) => (v.get('anonId') ? 'hero:de' : ''), experiments: 'front:de' },
+  '/': { zones: { hero: node('plain') }, variants: { hero: { de: node('de') } }, arm: 'de' },
   '/tents': { zones: { hero: node('tents') }, variants: { hero: { b: node('b') } } },
   '/about': { zones: { main: node('about') } },
   '/old': { redirect: { to: '/tents' } },
   '/away': { redirect: { to: 'https://other.example/x?y=1', status: 302 } },
 };
 
+/** Returns the files of a site with these routes. */
+export function siteOf(routes: Record<string, TestRoute>): TestSite {
+  const files = Object.entries(routes).map(([path, route], at) => [`routes/${at}.json`, fileOf(path, route)]);
+  return { 'site.json': { site: 'test', trackingId: 'track_test', name: 'Test' }, ...Object.fromEntries(files) };
+}
+
+function fileOf(path: string, { zones = {}, variants = {}, arm, redirect }: TestRoute): object {
+  if (redirect) return { path, redirect: { status: 308, ...redirect } };
+  const experiment = arm && { experiment: { key: 'front', variants: ['default', arm], weights: [0, 1] } };
+  // Edge lists the combinations that the rules can give.
+  const rulesOf = (keys: string[]) => (experiment ? [experiment] : keys.map((variant) => ({ when: { 'url.query.show': variant }, variant })));
+  const decided = Object.entries(variants).map(([zone, keys]) => [zone, { default: zones[zone] ?? [], variants: keys, rules: rulesOf(Object.keys(keys)) }]);
+  return { path, layout: { root: { props: {} }, zones: { ...zones, ...Object.fromEntries(decided) } } };
+}
+
 /** A Parallax in memory that counts the requests by endpoint. */
 export function fakeEdge(routes = ROUTES) {
-  const parallax = createTestParallax({ routes });
+  const parallax = createTestParallax({ site: siteOf(routes) });
   const requests: string[] = [];
   let intercept: ((url: URL, init?: RequestInit) => Promise<Response> | Response | undefined) | undefined;
   const counting: typeof fetch = async (input, init) => {
