@@ -29,7 +29,7 @@ def make(release):
         copy = shutil.copytree if (sdk / name).is_dir() else shutil.copyfile
         copy(sdk / name, staged / name)
     (staged / "node_modules").symlink_to(sdk / "node_modules")
-    run("node", "build.mjs", cwd=staged)
+    run("env", f"PARALLAX_MODULES={modules(release.source)}", "node", "build.mjs", cwd=staged)
     manifest = json.loads((staged / "package.json").read_text())
     (staged / "package.json").write_text(json.dumps(published(manifest, release), indent=2) + "\n")
     # npm keeps the modes of files.
@@ -46,6 +46,14 @@ def install(sdk):
     if not installed.exists() or not filecmp.cmp(lock, installed, shallow=False):
         run("npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", cwd=sdk)
         shutil.copyfile(lock, installed)
+
+
+def modules(source):
+    """Returns the directory of the modules of WebAssembly. Builds them, unless that was done in this source directory."""
+    directory = source / "target/modules"
+    if not (directory / "author.wasm").exists():
+        run("env", "-u", "CARGO_TARGET_DIR", source / "wasm/build", cwd=source)
+    return directory
 
 
 def published(manifest, release):
@@ -66,7 +74,7 @@ def check(packed, release):
         names = set(tar.getnames())
         manifest = json.load(tar.extractfile("package/package.json"))
     entries = [path for entry in manifest["exports"].values() for path in entry.values()]
-    required = {"package/" + path.removeprefix("./") for path in entries} | {"package/LICENSE-MIT", "package/LICENSE-APACHE", "package/README.md"}
+    required = {"package/" + path.removeprefix("./") for path in entries} | {"package/dist/author.wasm", "package/LICENSE-MIT", "package/LICENSE-APACHE", "package/README.md"}
     if missing := sorted(required - names):
         raise ReleaseError(f"{packed.name} lacks {', '.join(missing)}")
     if manifest.get("private") or manifest["version"] != release.version or manifest["license"] != "MIT OR Apache-2.0":
