@@ -36,7 +36,9 @@ pub(super) fn handle<'a>(
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
-            let selection = selection::select_variants(context, page, inspection, &mut scratch.visitor)?;
+            let selected = selection::select_variants(context, page, inspection, &mut scratch.visitor);
+            // A reference, because `?` copies the selection twice.
+            let Ok(selection) = &selected else { return selected.map(drop) };
             let Scratch { visitor, answer_key, response: buffers, .. } = scratch;
             let (kind, experiments) = match selection.is_decided {
                 true => (AnswerKind::DecidedLayout, visitor.decision_buffers.experiments.text()),
@@ -46,8 +48,8 @@ pub(super) fn handle<'a>(
             if response::write_prepared(context, answer_key.if_set(), buffers, out)? {
                 return Ok(());
             }
-            build_layout(context, route, &selection, scratch);
-            write_layout(context, &selection, scratch, out)
+            build_layout(context, route, selection, scratch);
+            write_layout(context, selection, scratch, out)
         }
     }
 }

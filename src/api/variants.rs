@@ -59,7 +59,9 @@ fn write_decision<'a>(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let selection = selection::select_for_visitor(context, page, inspection, &mut scratch.visitor)?;
+    let selected = selection::select_for_visitor(context, page, inspection, &mut scratch.visitor);
+    // A reference, because `?` copies the selection twice.
+    let Ok(selection) = &selected else { return selected.map(drop) };
     let Scratch { plan, path, canonical, visitor, answer_key, response: buffers, .. } = scratch;
     let experiments = visitor.decision_buffers.experiments.text();
     let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
@@ -68,7 +70,7 @@ fn write_decision<'a>(
         return Ok(());
     }
     plan.clear();
-    write_decision_body(context, &selection, path, experiments, canonical, &mut plan.text);
+    write_decision_body(context, selection, path, experiments, canonical, &mut plan.text);
     response::write_etag_prefix(&mut buffers.etag_input, b'v', route, path);
     selection.write_etag_input(experiments, &mut buffers.etag_input);
     buffers.etag_input.push(u8::from(selection.is_crawler));
