@@ -4,6 +4,7 @@
 //! The doc of a field is its `--help` text. Its flag is also its key in the settings file, and names its
 //! environment variable: `--busy-poll-us` is `PARALLAX_BUSY_POLL_US`.
 
+pub mod access;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 pub mod key_file;
@@ -204,6 +205,9 @@ pub struct Config {
     /// it, or if it is empty, only reads from loopback are allowed, and not through a proxy.
     #[arg(long, value_name = "TOKEN", help_heading = ADDRESSES, hide_env_values = true)]
     pub admin_token: Option<String>,
+    /// The tokens and people that may use the admin address.
+    #[command(flatten)]
+    pub access: access::AccessConfig,
     /// A file with the keys of sites that verify user IDs ("identity" in site.json): in each line a site ID, a blank, and
     /// a key of 32 to 256 characters. Without a key of its site, no user ID counts. SIGHUP reads the file again.
     #[arg(long, value_name = "FILE", help_heading = EVENTS)]
@@ -325,6 +329,7 @@ impl Config {
         self.check_tokens()?;
         self.read_identity_keys()?;
         self.read_visitor_keys()?;
+        self.access.check(!self.trusted_proxy.is_empty())?;
         #[cfg(feature = "cluster")]
         self.cluster.check(self.ack)?;
         Ok(())

@@ -143,6 +143,9 @@ mod local_files;
 mod log;
 // Floor 1: the types and bytes of one record.
 mod record;
+// Floor 1: the rights at the admin address.
+#[cfg(feature = "server")]
+mod access;
 // Floor 1: counters, files, log lines, keys, URLs.
 mod identity_keys;
 #[cfg(feature = "server")]
@@ -178,7 +181,6 @@ mod percent;
 mod problem;
 mod providers;
 mod scope;
-#[cfg(feature = "server")]
 #[cfg(feature = "server")]
 mod threads;
 mod varint;

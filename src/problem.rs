@@ -80,9 +80,12 @@ kinds! {
          cursor."
     INVALID_LIMIT "invalid_limit" 400 "The limit is not valid"
         "The limit is a whole number within the bounds of the endpoint."
-    UNAUTHORIZED "unauthorized" 401 "The admin token is required"
-        "The admin address needs 'Authorization: Bearer' with its token. Without a configured token it \
-         answers only reads from this machine."
+    UNAUTHORIZED "unauthorized" 401 "A token is required"
+        "The admin address needs 'Authorization: Bearer' with its token, or with one of the access file that has not \
+         expired. Without a configured token it answers only reads from this machine."
+    ACCESS_DENIED "access_denied" 403 "The person has no access"
+        "The proxy in front of the admin address has signed in a person whom the access file does not list, neither by \
+         name nor by group. Ask the operator to add an entry."
     ORIGIN_NOT_ALLOWED "origin_not_allowed" 403 "The origin is not allowed"
         "The site does not list the origin of this page in its 'origins', or a web page called the admin \
          address."

@@ -4,7 +4,7 @@
 //! private to it, so that the compiler finds dead code.
 
 pub mod admin {
-    pub use crate::admin::{AdminService, Metrics, waiting};
+    pub use crate::admin::{AccessSettings, AdminService, Metrics, waiting};
     pub mod changes {
         pub use crate::admin::changes::{
             ChangesReceiver, ChangesRequest, PART_TIMEOUT, Received, SnapshotRules,
@@ -73,6 +73,7 @@ pub mod limits {
     pub use crate::condition::value::VALUE_NESTING_MAX;
     #[cfg(feature = "parquet")]
     pub use crate::events::parquet::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
+    pub use crate::limits::access;
     pub use crate::limits::log_lines::{
         LOG_LINE_OVERHEAD_BYTES, LOG_LINES_BYTES_MAX, LOG_LINES_RESERVED_BYTES,
     };
@@ -94,7 +95,7 @@ pub mod limits {
         IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, NODE_NESTING_MAX,
         ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX,
         PATTERN_NFA_STATES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX,
-        PHASES_MAX, PREVIEW_NAME_CHARS_MAX, PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX,
+        PHASES_MAX, PREVIEW_NAME_CHARS_MAX, PRIVATE_TRAITS_MAX, PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX,
         PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX, PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX,
         PROPERTIES_MAX, PROPERTY_NAME_CHARS_MAX, PROPERTY_VALUE_BYTES_MAX, QUERIES_MAX,
         QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RAMP_STEPS_MAX, RATE_LIMIT_BUCKETS_MAX,

@@ -1,12 +1,20 @@
-//! Access to the endpoints of the admin address that show or change data.
+//! Access to the endpoints of the admin address that show or change data: who sends a request.
 //!
-//! With a token, every request needs it. Without one, only reads from this machine are answered. A web page in a
-//! browser on this machine can reach loopback, and so can a proxy. Their requests are therefore refused.
+//! A client has a token, or a proxy has signed in a person and names it in a header. Without any token and without `--access`,
+//! only reads from this machine are answered. A web page in a browser on this machine can reach loopback, and so can a proxy.
+//! Their requests are therefore refused. `areas` has the rules for what a client may use.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
+
+use super::current_access::CurrentAccess;
+use crate::access::{ActorKind, Caller};
 use crate::checksum;
+use crate::clock;
+use crate::http::forwarded;
 use crate::http::headers::{Field, Headers};
 use crate::http::negotiate;
 use crate::http::request::{Method, Request, RequestMeta};
@@ -15,8 +23,28 @@ use crate::problem::{self, Problem};
 /// Time after a wrong token in which further wrong tokens get 429: an operator who mistypes still sees 401.
 const WRONG_TOKEN_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The settings of access to the admin address.
+#[derive(Debug, Default)]
+pub struct AccessSettings {
+    /// The token of `--admin-token`.
+    pub token: Option<String>,
+    /// The file of `--access`.
+    pub(crate) file: Arc<CurrentAccess>,
+    /// The names of the headers in which a trusted proxy names a person and its groups.
+    pub(crate) headers: PersonHeaders,
+    pub(crate) trusted_proxies: Arc<[IpNet]>,
+}
+
+/// The names of the headers of a person, in lower case with a colon.
+#[derive(Debug, Default)]
+pub(crate) struct PersonHeaders {
+    pub name: Option<Box<[u8]>>,
+    pub groups: Option<Box<[u8]>>,
+}
+
 /// The access rules of the admin address.
 pub(super) struct AccessRules {
+    settings: AccessSettings,
     /// The hash of the token; `None` if no token is configured.
     token_hash: Option<[u8; 32]>,
     /// When a wrong token last got 401.
@@ -24,19 +52,102 @@ pub(super) struct AccessRules {
 }
 
 impl AccessRules {
-    pub(super) fn new(token: Option<&str>) -> Self {
-        Self { token_hash: token.map(|token| checksum::digest(&[token.as_bytes()])), wrong_token_at: None }
+    pub(super) fn new(settings: AccessSettings) -> Self {
+        let token_hash = settings.token.as_deref().map(|token| checksum::digest(&[token.as_bytes()]));
+        Self { settings, token_hash, wrong_token_at: None }
     }
 
-    /// Checks that the client may use the endpoints that show or change data.
+    /// Returns whether each request needs a token or a person.
+    pub(super) fn is_configured(&self) -> bool {
+        self.token_hash.is_some() || self.settings.file.is_configured()
+    }
+
+    /// Returns whether the server has an access file, so that clients differ in their rights.
+    pub(super) fn has_file(&self) -> bool {
+        self.settings.file.is_configured()
+    }
+
+    /// Reads the access file again if it has changed.
+    pub(super) fn tick(&self) {
+        self.settings.file.reload_if_changed();
+    }
+
+    /// Returns the client of a request.
     ///
     /// # Errors
-    /// `unauthorized`, `rate_limited`, `origin_not_allowed`, `host_not_allowed`.
-    pub(super) fn check<'a>(&mut self, request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
-        match self.token_hash {
-            Some(token_hash) => self.check_token(token_hash, request, meta.received_at),
-            None => check_without_token(request, meta),
+    /// `unauthorized`, `access_denied`, `rate_limited`, `origin_not_allowed`, `host_not_allowed`.
+    pub(super) fn identify<'a>(
+        &mut self,
+        request: &Request<'a>,
+        meta: &RequestMeta,
+    ) -> Result<Caller, Problem<'a>> {
+        if !self.is_configured() {
+            return check_without_token(request, meta).map(|()| Caller::operator(ActorKind::Loopback));
         }
+        let headers = &request.headers;
+        // Every request of another origin is refused, with the token too. So this refusal tells nothing about a token.
+        if let Some(origin) =
+            headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, request.host()))
+        {
+            return Err(origin_not_allowed(origin));
+        }
+        let token = headers.get(Field::Authorization).and_then(bearer_token);
+        if let Some(caller) = token.and_then(|token| self.caller_with_token(token)) {
+            return Ok(caller);
+        }
+        if let Some(name) = self.person(headers, meta) {
+            return self.signed_in(name, request);
+        }
+        match token {
+            Some(_) => Err(self.wrong_token(meta.received_at)),
+            None => Err(Problem::new(problem::UNAUTHORIZED, self.missing_sentence())),
+        }
+    }
+
+    fn missing_sentence(&self) -> &'static str {
+        match self.has_file() {
+            true => "The request needs 'Authorization: Bearer' with a token of this server.",
+            false => "The request needs 'Authorization: Bearer' with the token of --admin-token.",
+        }
+    }
+
+    fn caller_with_token(&self, token: &[u8]) -> Option<Caller> {
+        let is_admin_token =
+            self.token_hash.is_some_and(|hash| hashes_match(&hash, &checksum::digest(&[token])));
+        match is_admin_token {
+            true => Some(Caller::operator(ActorKind::Operator)),
+            false => self.settings.file.load().caller_with_token(token, clock::now_ms()),
+        }
+    }
+
+    /// Returns the name of the person that a trusted proxy has signed in. A header of another peer does not count, and neither do
+    /// two: a client can have sent one of them.
+    fn person<'a>(&self, headers: &Headers<'a>, meta: &RequestMeta) -> Option<&'a str> {
+        let field_name = self.settings.headers.name.as_deref()?;
+        let is_trusted = forwarded::is_trusted(meta.peer, &self.settings.trusted_proxies);
+        let name = negotiate::only_field(headers.section, field_name).filter(|_| is_trusted)?;
+        std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
+    }
+
+    /// Returns the client that is a person. A browser sends what signs it in with every request, also with one that the page of
+    /// another site starts, so a change needs the own origin.
+    fn signed_in<'a>(&self, name: &str, request: &Request<'a>) -> Result<Caller, Problem<'a>> {
+        let headers = &request.headers;
+        let is_own_page = headers.get(Field::Origin).is_some();
+        if !is_own_page && !matches!(request.method, Method::Get | Method::Head) {
+            let sentence = "A change by a person needs the header Origin with the address of the console.";
+            return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, sentence));
+        }
+        if !is_own_page {
+            check_origin(headers)?;
+        }
+        let groups = self.settings.headers.groups.as_deref();
+        let groups = groups.and_then(|name| negotiate::only_field(headers.section, name));
+        let groups = groups.and_then(|groups| std::str::from_utf8(groups).ok()).unwrap_or_default();
+        let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+        self.settings.file.load().person(name, groups).ok_or_else(|| {
+            Problem::new(problem::ACCESS_DENIED, "The access file of the server does not list this person.")
+        })
     }
 
     /// Checks that the client may fetch a static file. `is_shell` says whether it is the page itself. The files hold no
@@ -45,7 +156,7 @@ impl AccessRules {
     /// # Errors
     /// `origin_not_allowed`, `host_not_allowed`.
     pub(super) fn check_static<'a>(&self, request: &Request<'a>, is_shell: bool) -> Result<(), Problem<'a>> {
-        if self.token_hash.is_some() {
+        if self.is_configured() {
             return Ok(());
         }
         let headers = &request.headers;
@@ -60,29 +171,6 @@ impl AccessRules {
         check_host(request)
     }
 
-    fn check_token<'a>(
-        &mut self,
-        token_hash: [u8; 32],
-        request: &Request<'a>,
-        now: Instant,
-    ) -> Result<(), Problem<'a>> {
-        let headers = &request.headers;
-        // Every request of another origin is refused, with the token too. So this refusal tells nothing about a token.
-        if let Some(origin) =
-            headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, request.host()))
-        {
-            return Err(origin_not_allowed(origin));
-        }
-        let Some(given) = headers.get(Field::Authorization).and_then(bearer_token) else {
-            let sentence = "The request needs 'Authorization: Bearer' with the token of --admin-token.";
-            return Err(Problem::new(problem::UNAUTHORIZED, sentence));
-        };
-        match hashes_match(&token_hash, &checksum::digest(&[given])) {
-            true => Ok(()),
-            false => Err(self.wrong_token(now)),
-        }
-    }
-
     fn wrong_token<'a>(&mut self, now: Instant) -> Problem<'a> {
         let is_repeated = self
             .wrong_token_at
@@ -91,7 +179,11 @@ impl AccessRules {
             return Problem::new(problem::RATE_LIMITED, "Too many wrong tokens; retry after 1 s.");
         }
         self.wrong_token_at = Some(now);
-        Problem::new(problem::UNAUTHORIZED, "The token is not the token of --admin-token.")
+        let sentence = match self.has_file() {
+            true => "The token is not a token of this server, or it has expired.",
+            false => "The token is not the token of --admin-token.",
+        };
+        Problem::new(problem::UNAUTHORIZED, sentence)
     }
 }
 

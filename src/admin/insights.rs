@@ -16,7 +16,8 @@ use super::representation::Representation;
 use super::slow_requests::SlowRequests;
 use super::visitor_header;
 use super::visitor_list;
-use super::visitors::write_job_output;
+use super::visitors::{hidden_traits, write_job_output};
+use crate::access::Caller;
 use crate::acknowledgement::Ack;
 use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
@@ -115,11 +116,12 @@ impl InsightsHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
+        caller: &Caller,
         scope: Scope,
         out: &mut Vec<u8>,
     ) -> Poll {
         let mut decoded = Vec::new();
-        let outcome = match self.ask(requests, request, scope, &mut decoded, handler.catalog()) {
+        let outcome = match self.ask(requests, request, caller, scope, &mut decoded, handler.catalog()) {
             Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
             Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
@@ -145,12 +147,13 @@ impl InsightsHandler {
         &mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        caller: &Caller,
         scope: Scope,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
         if request.path == records::PATH {
-            return self.ask_for_records(requests, request, scope, param_buffer, catalog);
+            return self.ask_for_records(requests, request, caller, scope, param_buffer, catalog);
         }
         if request.path == audiences::PATH {
             return self.ask_for_audiences(requests, request, scope, catalog);
@@ -179,7 +182,10 @@ impl InsightsHandler {
         let representation = Representation::of(request);
         let search = if topic == Topic::Visitors { visitor_header::searched_trait(request)? } else { None };
         let questions = match search {
-            Some(search) => vec![visitor_list::search_query(search, &pairs, known, &site.zone, now_ms)?],
+            Some(search) => {
+                let hidden = hidden_traits(caller, &site.site, catalog);
+                vec![visitor_list::search_query(search, &hidden, &pairs, known, (&site.zone, now_ms))?]
+            }
             None => questions_of(topic, &pairs, representation, parse)?,
         };
         let questions: Vec<_> =
@@ -217,11 +223,13 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        caller: &Caller,
         scope: Scope,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
-        let request = RecordsRequest::parse(request, param_buffer)?;
+        let mut request = RecordsRequest::parse(request, param_buffer)?;
+        request.hidden_traits = hidden_traits(caller, &request.site, catalog);
         self.check_site(&request.site, catalog)?;
         let reader = request.reader(self.source.clone(), self.log.clone(), self.ack, scope);
         Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))

@@ -4,11 +4,13 @@
 //! Only its port separates it from the public addresses, so it protects itself: `access` has the rules.
 
 mod access;
+mod areas;
 mod audiences;
 pub(crate) mod changes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod console;
+mod current_access;
 mod head_lines;
 mod health;
 mod insights;
@@ -39,12 +41,18 @@ pub(crate) use slow_requests::SlowRequests;
 pub(crate) use visitor_list::ProfileFinder;
 pub(crate) use visitors::VisitorHandler;
 
+pub use self::access::AccessSettings;
+pub(crate) use self::access::PersonHeaders;
+pub(crate) use self::current_access::CurrentAccess;
+
 use self::access::AccessRules;
+use self::areas::Sight;
 use self::query::check_is_read;
 use self::startup::{DeferredParts, Startup};
+use crate::access::{Area, Caller};
 use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
+use crate::http::request::{BufferedRequest, Method, Request, RequestMeta, Surface};
 use crate::insights::engine::Output;
 use crate::problem::{self, Problem};
 use crate::scope::Scope;
@@ -54,6 +62,8 @@ use crate::worker::Lifecycle;
 /// The service of the admin address.
 pub struct AdminService {
     handler: Handler,
+    /// Decides for invented visitors: it has no profiles.
+    invented: Handler,
     lifecycle: Lifecycle,
     access: AccessRules,
     metrics: Metrics,
@@ -73,13 +83,20 @@ pub(crate) struct DataHandlers {
 }
 
 impl AdminService {
-    /// Creates the service. `handler` answers with explanations, `token` admits clients, and `stopping` decides
-    /// readiness.
-    pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
+    /// Creates the service. Each of `handlers` answers with explanations: the first one until startup has ended, and the second
+    /// one for invented visitors. `access` admits clients, and `lifecycle` decides readiness.
+    pub fn new(
+        handlers: [Handler; 2],
+        access: AccessSettings,
+        lifecycle: Lifecycle,
+        metrics: Metrics,
+    ) -> Self {
         console::prepare();
-        let access = AccessRules::new(token.as_deref());
+        let access = AccessRules::new(access);
+        let [handler, invented] = handlers;
         Self {
             handler,
+            invented,
             lifecycle,
             access,
             metrics,
@@ -120,6 +137,12 @@ impl AdminService {
         {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
+        if request.path == metrics::PATH
+            && self.access.has_file()
+            && let Err(problem) = self.check_area(request, meta, Area::Metrics)
+        {
+            return Poll::Ready(self.handler.reject(request, &problem, out));
+        }
         let add_members = |body: &mut serde_json::Value| self.metrics.add_readiness(body);
         let is_recording = self.metrics.is_recording();
         if health::handle(
@@ -142,8 +165,27 @@ impl AdminService {
                 Err(problem) => self.handler.reject(request, &problem, out),
             });
         }
-        if let Err(problem) = self.access.check(request, meta) {
-            return Poll::Ready(self.handler.reject(request, &problem, out));
+        let caller = self.access.identify(request, meta);
+        let allowed = caller.and_then(|caller| {
+            let sight = areas::authorize(&caller, request, self.handler.catalog())?;
+            Ok((caller, sight))
+        });
+        let (caller, sight) = match allowed {
+            Ok(allowed) => allowed,
+            Err(problem) => return Poll::Ready(self.handler.reject(request, &problem, out)),
+        };
+        if request.path == areas::ACCESS_PATH {
+            return Poll::Ready(self.write_access(request, &caller, out));
+        }
+        if Endpoint::of(request.path).is_some() {
+            match sight {
+                Sight::Everything => {}
+                Sight::WithoutPrivateTraits => {
+                    let meta = RequestMeta { surface: Surface::AdminWithoutPrivateTraits, ..*meta };
+                    return self.answer(request, &meta, &caller, out);
+                }
+                Sight::Invented => return self.invented.handle(request, meta, out),
+            }
         }
         let needs_profiles = VisitorHandler::matches_path(request.path) || request.path == visitor_list::PATH;
         let is_loading = self.metrics.is_loading() && needs_profiles;
@@ -158,39 +200,64 @@ impl AdminService {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         match visitor_header::add_to_query(request) {
-            Ok(None) => self.answer(request, meta, out),
-            Ok(Some(query)) => self.answer(&Request { query: &query, ..request.clone() }, meta, out),
+            Ok(None) => self.answer(request, meta, &caller, out),
+            Ok(Some(query)) => self.answer(&Request { query: &query, ..request.clone() }, meta, &caller, out),
             Err(problem) => Poll::Ready(self.handler.reject(request, &problem, out)),
         }
     }
 
+    /// Checks that the client of a request may use an area without sites.
+    fn check_area<'a>(
+        &mut self,
+        request: &Request<'a>,
+        meta: &RequestMeta,
+        area: Area,
+    ) -> Result<(), Problem<'a>> {
+        match self.access.identify(request, meta)?.may_use(area) {
+            true => Ok(()),
+            false => Err(areas::unknown_endpoint(request.path)),
+        }
+    }
+
+    fn write_access(&mut self, request: &Request<'_>, caller: &Caller, out: &mut Vec<u8>) -> Outcome {
+        if let Err(problem) = check_is_read(request) {
+            return self.handler.reject(request, &problem, out);
+        }
+        self.handler.write_text(request, 200, "application/json", &caller.to_json().to_string(), out);
+        Outcome::default()
+    }
+
     /// Answers a request for data whose client has access.
-    fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+    fn answer(
+        &mut self,
+        request: &Request<'_>,
+        meta: &RequestMeta,
+        caller: &Caller,
+        out: &mut Vec<u8>,
+    ) -> Poll {
         let scope = self.scope_of(request);
         if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
             let begin = out.len();
             if VisitorHandler::matches_path(request.path) {
-                let poll = visitors.handle(requests, &mut self.handler, request, scope, out);
+                let poll = visitors.handle(requests, &mut self.handler, request, caller, scope, out);
                 scope_header::insert(out, begin, scope);
                 return poll;
             }
             if InsightsHandler::matches_path(request.path) {
-                let poll = insights.handle(requests, &mut self.handler, request, scope, out);
+                let poll = insights.handle(requests, &mut self.handler, request, caller, scope, out);
                 scope_header::insert(out, begin, scope);
                 return poll;
             }
         }
         if request.path == sites::PATH {
-            return Poll::Ready(self.write_sites(request, out));
+            return Poll::Ready(self.write_sites(request, caller, out));
         }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
                 self.handler.handle(request, meta, out)
             }
             _ => {
-                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/explain, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/funnel, /insights/retention, /insights/paths, /insights/engagement, /insights/visitors, /insights/audiences, /insights/changes, /insights/publications, /insights/experiments, /insights/experiment, /insights/holdout, /v1/resolve, /v1/variants and /v1/routes.";
-                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
+                let problem = areas::unknown_endpoint(request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
         }
@@ -207,8 +274,8 @@ impl AdminService {
         }
     }
 
-    fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
-        match sites::write(request, self.handler.catalog(), &self.files.load()) {
+    fn write_sites(&mut self, request: &Request<'_>, caller: &Caller, out: &mut Vec<u8>) -> Outcome {
+        match sites::write(request, caller, self.handler.catalog(), &self.files.load()) {
             Ok((representation, text)) => {
                 self.handler.write_varying(request, representation.media_type(), &text, out);
                 Outcome::default()
@@ -231,7 +298,7 @@ impl Service for AdminService {
         &mut self,
         token: usize,
         buffered_request: &BufferedRequest<'_>,
-        _meta: &RequestMeta,
+        meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let results = self.data.as_mut().and_then(|data| data.requests.take(token));
@@ -239,10 +306,15 @@ impl Service for AdminService {
             return Outcome::default();
         };
         let begin = out.len();
+        // The rights can have changed since the request arrived.
+        let caller = match self.access.identify(&request, meta) {
+            Ok(caller) => caller,
+            Err(problem) => return self.handler.reject(&request, &problem, out),
+        };
         let outcome = if let Some(data) = &mut self.data
             && let Ok([Output::Visitors(answer)]) = results.as_deref()
         {
-            visitor_list::write(&mut self.handler, &request, answer, data.visitors.profiles(), out)
+            visitor_list::write(&mut self.handler, &request, answer, &caller, data.visitors.profiles(), out)
         } else {
             insights::write_results(&mut self.handler, &request, &etag_input, results, out)
         };
@@ -288,6 +360,8 @@ impl Service for AdminService {
 
     fn tick(&mut self) {
         self.handler.tick();
+        self.invented.tick();
+        self.access.tick();
         if let Some(data) = &mut self.data {
             data.insights.tick();
         }

@@ -24,6 +24,7 @@ use crate::insights::{Cell, QuestionError, write_csv};
 use crate::log::{Queue, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans};
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, Record, VisitorId};
+use crate::resolve::private_traits::HiddenTraits;
 use crate::scope::Scope;
 use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
 
@@ -49,6 +50,7 @@ pub(super) struct RecordsRequest {
     /// The page has only records below this seq.
     before: u64,
     representation: Representation,
+    pub hidden_traits: HiddenTraits,
 }
 
 impl RecordsRequest {
@@ -77,6 +79,7 @@ impl RecordsRequest {
             limit,
             before: parse_before(request.query)?,
             representation: Representation::of(request),
+            hidden_traits: HiddenTraits::All,
         })
     }
 
@@ -115,7 +118,8 @@ impl PageReader {
             let generation = self.log.metrics().generation().now();
             let page = self.read_page();
             if attempts == ATTEMPTS_MAX || self.log.metrics().generation().now() == generation {
-                let page = page.map_err(|error| AnswerError::Unreadable(error.to_string()))?;
+                let mut page = page.map_err(|error| AnswerError::Unreadable(error.to_string()))?;
+                page.hide(&self.request.hidden_traits);
                 return Ok(Output::UnstoredText(page.write(self.request.representation, self.scope)));
             }
             attempts += 1;
@@ -243,6 +247,19 @@ impl Page {
         self.lines.extend(newest_records.lines.into_iter().rev());
         if newest_records.is_cut {
             self.end();
+        }
+    }
+
+    /// Removes traits that the client must not see from the payloads.
+    fn hide(&mut self, hidden_traits: &HiddenTraits) {
+        if *hidden_traits == HiddenTraits::NONE {
+            return;
+        }
+        for (_, line) in &mut self.lines {
+            // A line that cannot be read has nothing to show.
+            let mut record: Json = serde_json::from_str(line).unwrap_or_default();
+            hidden_traits.remove_from(&mut record);
+            *line = record.to_string();
         }
     }
 

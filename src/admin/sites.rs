@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::query::check_is_read;
 use super::representation::Representation;
+use crate::access::{Area, Caller};
 use crate::events::time;
 use crate::http::request::Request;
 use crate::insights::{Cell, write_csv};
@@ -19,24 +20,37 @@ const HEADER: [&str; 6] = ["name", "site", "version", "bytes", "state", "reason"
 /// Returns the response body.
 pub(super) fn write<'a>(
     request: &Request<'a>,
+    caller: &Caller,
     catalog: &Catalog,
     files: &FileList,
 ) -> Result<(Representation, String), Problem<'a>> {
     check_is_read(request)?;
     let representation = Representation::of(request);
+    let sees_all = caller.may_use_for_all(Area::Sites);
+    let is_visible = |site: &str| caller.may_use_for(Area::Sites, site);
+    // A file that was never opened belongs to no site.
+    let visible_files = files.files.iter().filter(|file| match &file.site {
+        Some((site, _)) => is_visible(site),
+        None => sees_all,
+    });
     let text = match representation {
-        Representation::Csv => write_csv(&HEADER, &files.files.iter().map(file_line).collect::<Vec<_>>()),
+        Representation::Csv => write_csv(&HEADER, &visible_files.map(file_line).collect::<Vec<_>>()),
         Representation::Json => {
-            let sites: Vec<Json> = catalog.sites().iter().map(site_json).collect();
-            let listed: Vec<Json> = files.files.iter().map(file_json).collect();
-            json!({ "sites": sites, "files": listed, "more": files.more }).to_string()
+            let visible_sites = catalog.sites().iter().filter(|published| is_visible(&published.site().site));
+            let sites: Vec<Json> = visible_sites.map(|published| site_json(published, caller)).collect();
+            let listed: Vec<Json> = visible_files.map(file_json).collect();
+            let more = if sees_all { json!(files.more) } else { json!(0) };
+            json!({ "sites": sites, "files": listed, "more": more }).to_string()
         }
     };
     Ok((representation, text))
 }
 
-fn site_json(published_site: &PublishedSite) -> Json {
+fn site_json(published_site: &PublishedSite, caller: &Caller) -> Json {
     let site = published_site.site();
+    let sees_private = caller.sees_private_traits(&site.site);
+    let searchable = site.traits.searchable.iter();
+    let searchable = searchable.filter(|name| sees_private || !site.traits.private.contains(name));
     let mut versions: Vec<String> =
         published_site.versions.iter().map(|listed| listed.version.to_string()).collect();
     versions.reverse();
@@ -46,7 +60,7 @@ fn site_json(published_site: &PublishedSite) -> Json {
         "version": published_site.version().to_string(), "servedSince": time::to_text(published_site.served_since_ms),
         "versions": versions, "routes": site.routes.len(), "goals": goals_json(site),
         "segments": segments_json(site), "properties": site.goals.properties.iter().map(|name| name.as_str()).collect::<Json>(),
-        "searchable": site.searchable.iter().map(|name| name.as_str()).collect::<Json>(),
+        "searchable": searchable.map(|name| name.as_str()).collect::<Json>(),
     })
 }
 

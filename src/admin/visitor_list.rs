@@ -5,6 +5,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::query::{RequestError, parse_pairs, single_site};
 use super::representation::Representation;
+use super::visitors::hidden_traits;
+use crate::access::Caller;
 use crate::api::{Handler, Outcome};
 use crate::http::request::Request;
 use crate::insights::{
@@ -13,6 +15,7 @@ use crate::insights::{
 };
 use crate::problem::{self, Problem};
 use crate::record::IdKind;
+use crate::resolve::private_traits::HiddenTraits;
 use crate::visitors::lookup::{PinnedProfiles, ProfileReader};
 use crate::visitors::profile::profile::Profile;
 
@@ -26,13 +29,13 @@ const TRAIT_TITLE: &str = "traits.";
 /// The site does not publish the trait as searchable, or the request has a parameter that a search does not take.
 pub(super) fn search_query<'a>(
     search: TraitSearch,
+    hidden_traits: &HiddenTraits,
     pairs: &[(String, String)],
     site: KnownSite<'_>,
-    zone: &Zone,
-    now_ms: i64,
+    (zone, now_ms): (&Zone, i64),
 ) -> Result<AskedQuery, RequestError<'a>> {
-    let searchable = site.published.map_or(&[][..], |published| &published.searchable);
-    if !searchable.iter().any(|name| *name == *search.name) {
+    let searchable = site.published.map_or(&[][..], |published| &published.traits.searchable);
+    if hidden_traits.has(&search.name) || !searchable.iter().any(|name| *name == *search.name) {
         let sentence = "The trait of the header X-Visitor is not searchable. Add its name to 'searchable' in site.json, and publish the site.";
         return Err(Problem::new(problem::INVALID_PARAM, sentence).into());
     }
@@ -100,6 +103,7 @@ pub(super) fn write(
     handler: &mut Handler,
     request: &Request<'_>,
     answer: &Answer,
+    caller: &Caller,
     profiles: &mut ProfileReader,
     out: &mut Vec<u8>,
 ) -> Outcome {
@@ -108,10 +112,11 @@ pub(super) fn write(
         Err(problem) => return handler.reject(request, &problem, out),
     };
     let site = single_site(&pairs).unwrap_or_default();
-    let published = handler.catalog().by_site_id(site);
-    let names = published.map(|published| &published.site().searchable);
-    let names: Vec<String> =
-        names.into_iter().flat_map(|names| names.iter().map(ToString::to_string)).collect();
+    let catalog = handler.catalog();
+    let names = catalog.by_site_id(site).map(|published| &published.site().traits.searchable);
+    let hidden_traits = hidden_traits(caller, site, catalog);
+    let names = names.into_iter().flat_map(|names| names.iter().map(ToString::to_string));
+    let names: Vec<String> = names.filter(|name| !hidden_traits.has(name)).collect();
     let profiles = profiles.pin();
     let rows = answer.document["rows"].as_array().map_or(&[][..], Vec::as_slice);
     let traits: Vec<Map<String, Json>> =

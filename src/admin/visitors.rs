@@ -15,6 +15,7 @@ use serde_json::{Value as Json, json};
 use super::past_decision::{self, ServedSnapshots};
 use super::slow_requests::{JobResult, SlowRequests};
 use super::visitor_profile::visitor_json;
+use crate::access::Caller;
 use crate::api::{Handler, Outcome, Poll};
 use crate::events::export;
 use crate::events::visitor::{is_anon_id, is_placeholder};
@@ -26,6 +27,7 @@ use crate::log::{EraseError, ErasureSummary, LogItem};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, VisitorId};
+use crate::resolve::private_traits::HiddenTraits;
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
@@ -37,8 +39,8 @@ use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Past, Refolder};
 
 pub(super) const PATH: &str = "/visitors";
-const EXPORT_PATH: &str = "/visitors/export";
-const EXPLAIN_PATH: &str = "/visitors/explain";
+pub(super) const EXPORT_PATH: &str = "/visitors/export";
+pub(super) const EXPLAIN_PATH: &str = "/visitors/explain";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
@@ -144,10 +146,11 @@ impl VisitorHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
+        caller: &Caller,
         scope: Scope,
         out: &mut Vec<u8>,
     ) -> Poll {
-        match self.run_action(requests, request, scope, handler.catalog()) {
+        match self.run_action(requests, request, caller, scope, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
@@ -161,6 +164,7 @@ impl VisitorHandler {
         &'a mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
+        caller: &Caller,
         scope: Scope,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
@@ -173,6 +177,7 @@ impl VisitorHandler {
             return Err(problem.at(Param::Site.name()));
         }
         let visitor = query.named_visitor();
+        let hidden_traits = hidden_traits(caller, query.site, catalog);
         match action {
             Action::Show => {
                 // The seq is read first, so the profile is of that seq or a later one. In a cluster this holds for the position
@@ -186,6 +191,7 @@ impl VisitorHandler {
                     body["position"] = json!(position.to_string());
                 }
                 add_scope(&mut body, scope);
+                hidden_traits.remove_from(&mut body);
                 Ok(ActionResult::Json(body))
             }
             Action::Erase => {
@@ -221,10 +227,22 @@ impl VisitorHandler {
                     profiles: profiles.reader(),
                     is_in_cluster: cluster.is_some(),
                 };
-                let explain = move || explain_past(&mut refolder, &snapshots, &visitor, seq, scope);
+                let explain = move || {
+                    let mut answer = explain_past(&mut refolder, &snapshots, &visitor, seq, scope)?;
+                    hidden_traits.remove_from(&mut answer);
+                    Ok(json_output(&answer))
+                };
                 requests.start_job(explain).map(ActionResult::Pending)
             }
         }
+    }
+}
+
+/// Returns the traits of a visitor of a site that a client must not see.
+pub(super) fn hidden_traits(caller: &Caller, site: &str, catalog: &Catalog) -> HiddenTraits {
+    match caller.sees_private_traits(site) {
+        true => HiddenTraits::NONE,
+        false => HiddenTraits::of_site(catalog.by_site_id(site).map(|published| published.site())),
     }
 }
 
@@ -286,7 +304,7 @@ fn explain_past(
     visitor: &NamedVisitor,
     seq: u64,
     scope: Scope,
-) -> JobResult {
+) -> Result<Json, JobError> {
     let past = refolder.before(visitor.id(), seq).map_err(unreadable)?;
     let mut answer = match &past {
         Past::Lost(cut) => past_decision::explain_lost(seq, cut),
@@ -299,7 +317,7 @@ fn explain_past(
         }
     };
     add_scope(&mut answer, scope);
-    Ok(json_output(&answer))
+    Ok(answer)
 }
 
 fn add_scope(body: &mut Json, scope: Scope) {

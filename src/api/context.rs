@@ -23,6 +23,7 @@ use crate::percent;
 use crate::problem::{self, Problem};
 use crate::record::{IdKind, RecordContext};
 use crate::resolve::path::{PathError, RoutePath};
+use crate::resolve::private_traits::HiddenTraits;
 use crate::resolve::route;
 use crate::resolve::user_agent::UserAgentInfo;
 use crate::resolve::visitor_context::Visitor;
@@ -39,7 +40,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) started: Option<clock::Instant>,
     user_verifier: &'a UserVerifier,
     pub(super) token_sealer: &'a TokenSealer,
-    is_admin: bool,
+    surface: Surface,
     explain_allowed: bool,
     now_allowed: bool,
 }
@@ -90,7 +91,7 @@ impl<'a> RequestContext<'a> {
         settings: &'a Settings,
         date: &'a DateLine,
     ) -> Result<Self, Problem<'a>> {
-        let is_admin = surface == Surface::Admin;
+        let is_admin = surface.is_admin();
         Ok(Self {
             request,
             params,
@@ -99,10 +100,19 @@ impl<'a> RequestContext<'a> {
             started: request.headers.get(Field::DebugTiming).filter(|v| *v == b"1").map(|_| clock::instant()),
             user_verifier: &settings.user_verifier,
             token_sealer: &settings.token_sealer,
-            is_admin,
+            surface,
             explain_allowed: is_admin || settings.explain,
             now_allowed: is_admin || settings.is_dev,
         })
+    }
+
+    /// Returns the traits that the client must not see.
+    #[cold]
+    pub(super) fn hidden_traits(&self) -> HiddenTraits {
+        match self.surface {
+            Surface::AdminWithoutPrivateTraits => HiddenTraits::of_site(Some(self.site())),
+            _ => HiddenTraits::NONE,
+        }
     }
 
     pub(super) fn site(&self) -> &'a ArchivedSite {
@@ -141,7 +151,7 @@ impl<'a> RequestContext<'a> {
         };
         let explain = self.explain_requested()?;
         let token = self.params.flag(Param::Visitor)?;
-        Ok(Inspection { explain, takes_recorded: explain && self.is_admin, now_ms, token })
+        Ok(Inspection { explain, takes_recorded: explain && self.surface.is_admin(), now_ms, token })
     }
 
     #[cold]
@@ -214,7 +224,7 @@ impl<'a> RequestContext<'a> {
 
     /// Returns whether a user ID counts. On the admin address it needs no hash, because an operator sees all profiles.
     fn user_counts(&self, user_id: &str) -> bool {
-        !self.site().verifies_users || self.is_admin || self.verify_user(user_id)
+        !self.site().verifies_users || self.surface.is_admin() || self.verify_user(user_id)
     }
 
     /// Returns whether the request has the hash of its user ID. Adds the ID to the metric of unverified ones otherwise.

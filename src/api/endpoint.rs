@@ -171,7 +171,9 @@ impl Endpoint {
             Surface::Public => true,
             Surface::Events => self.is_for_events() || self == Self::Health,
             Surface::Edge => !self.is_for_events(),
-            Surface::Admin => !self.is_for_events() && self != Self::Health,
+            Surface::Admin | Surface::AdminWithoutPrivateTraits => {
+                !self.is_for_events() && self != Self::Health
+            }
         };
         is_of_surface || self == Self::Problem
     }
@@ -232,7 +234,7 @@ pub(super) fn tracking_id_in_path(path: &str) -> Option<&str> {
 fn unknown_endpoint<'a>(path: &'a str, surface: Surface) -> Problem<'a> {
     let sentence = match surface {
         Surface::Events => "{} is not an endpoint of this address, which serves /v1/page and /v1/track.",
-        Surface::Edge | Surface::Admin => {
+        Surface::Edge | Surface::Admin | Surface::AdminWithoutPrivateTraits => {
             "{} is not an endpoint of this address, which serves /v1/resolve, /v1/variants, /v1/routes, /v1/site, \
              /v1/rules, /v1/query, /v1/openapi.json and /v1/parallax.js. Events have an address of their own."
         }

@@ -211,8 +211,11 @@ fn explain_choice(
     buffers: &mut DecisionBuffers,
 ) -> (Json, Json) {
     let patterns = context.published.patterns();
-    let (decisions, mut document) =
+    let (mut decisions, mut document) =
         explain(buffers, context.site(), page, visitor, choice, is_forced, patterns);
+    let hidden_traits = context.hidden_traits();
+    hidden_traits.remove_from(&mut decisions);
+    hidden_traits.remove_from(&mut document);
     if let Some(origin) = recorded_origin {
         document["recorded"] = *origin;
     }

@@ -177,7 +177,7 @@ impl Service for Handler {
         out: &mut Vec<u8>,
     ) {
         let cors = match meta.surface {
-            Surface::Admin => Cors::Nobody,
+            Surface::Admin | Surface::AdminWithoutPrivateTraits => Cors::Nobody,
             Surface::Public | Surface::Edge | Surface::Events => {
                 ResponseClass::of_refused(head).cors_before_site_known(head.origin)
             }

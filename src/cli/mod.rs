@@ -44,6 +44,7 @@ mod site_directory;
 mod site_publisher;
 mod snapshot_list;
 mod test;
+mod token;
 mod types;
 mod visitor_keys;
 
@@ -157,6 +158,9 @@ enum Command {
     /// Print the keys with which a program of a site opens its visitor tokens.
     #[command(after_help = visitor_keys::EXAMPLES)]
     VisitorKeys(visitor_keys::VisitorKeysArgs),
+    /// Make a token for the admin address.
+    #[command(after_help = token::EXAMPLES)]
+    Token(token::TokenArgs),
     /// Print the completions of a shell. A package has them already.
     #[command(after_help = reference::COMPLETIONS_EXAMPLES)]
     Completions(reference::CompletionsArgs),
@@ -207,6 +211,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
     match cli.command {
         None => dispatch(&["parallax", SERVE].map(OsString::from)),
         Some(Command::Serve(args)) if args.sources.print_config => {
+            args.config.check().map_err(CliError::Usage)?;
             let serve = command.find_subcommand(SERVE).zip(matches.subcommand_matches(SERVE));
             serve.map_or(Ok(()), |(serve, matches)| {
                 print_line(render_config(serve, matches, &file_settings).trim_end())
@@ -234,6 +239,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Migrate(args)) => migrate::migrate(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::VisitorKeys(args)) => visitor_keys::print_keys(&args),
+        Some(Command::Token(args)) => token::run(args),
         Some(Command::Completions(args)) => reference::print_completions(&args, command),
         Some(Command::ManPages(args)) => reference::write_man_pages(&args, command),
     }

@@ -76,7 +76,13 @@ pub(crate) fn field<'a>(section: &'a [u8], name: &'static [u8]) -> Option<&'a [u
     field_lines(section, name).next().map(<[u8]>::trim_ascii)
 }
 
-fn field_lines<'a>(section: &'a [u8], name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+/// Returns the value of a field that is there once. `None` if it is absent or repeated.
+pub(crate) fn only_field<'a>(section: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut lines = field_lines(section, name);
+    lines.next().filter(|_| lines.next().is_none()).map(<[u8]>::trim_ascii)
+}
+
+fn field_lines<'a, 'n>(section: &'a [u8], name: &'n [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
     section.split(|b| *b == b'\n').filter_map(move |line| {
         let (found, value) = line.split_at_checked(name.len())?;
         found.eq_ignore_ascii_case(name).then_some(value)

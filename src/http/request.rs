@@ -64,6 +64,15 @@ pub enum Surface {
     Events,
     /// The admin address. Requests there may always use `explain=1`.
     Admin,
+    /// The admin address, for a client that does not see private traits.
+    AdminWithoutPrivateTraits,
+}
+
+impl Surface {
+    /// Returns whether this is the admin address.
+    pub(crate) fn is_admin(self) -> bool {
+        matches!(self, Self::Admin | Self::AdminWithoutPrivateTraits)
+    }
 }
 
 /// The origin, destination and time of a request.

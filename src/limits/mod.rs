@@ -3,6 +3,7 @@
 //! Values are in bytes unless the name ends in another unit or counts things. Assertions at the end of the
 //! file check the relations between limits.
 
+pub mod access;
 mod connections;
 mod experiments;
 mod goals;

@@ -10,3 +10,5 @@ pub const PROPERTY_VALUE_BYTES_MAX: usize = 256;
 /// Number of traits of one site that lists of visitors show and searches use. A row with all of them is still readable.
 /// `compile` rejects more.
 pub const SEARCHABLE_TRAITS_MAX: usize = 8;
+/// Number of private traits of one site. Each answer about a visitor is searched for them. `compile` rejects more.
+pub const PRIVATE_TRAITS_MAX: usize = 64;

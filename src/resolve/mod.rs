@@ -18,6 +18,7 @@ pub(crate) mod explain;
 #[cfg(feature = "server")]
 pub(crate) mod open_decision;
 pub mod path;
+pub(crate) mod private_traits;
 pub mod published_zones;
 pub(crate) mod render;
 pub(crate) mod route;

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -10,9 +11,12 @@ use super::event_log::{EventLog, wakeup_pair};
 use super::listeners::Listeners;
 use super::{BootError, SHUTDOWN_POLL_INTERVAL, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
-use crate::admin::{AdminService, ServerMetrics, SnapshotRules};
+use crate::admin::{
+    AccessSettings, AdminService, CurrentAccess, PersonHeaders, ServerMetrics, SnapshotRules,
+};
 use crate::api::Handler;
 use crate::clock;
+use crate::config::access::AccessConfig;
 use crate::config::{Config, ConnectionLimits};
 use crate::metrics::Totals;
 use crate::site::catalog::catalog::CurrentCatalog;
@@ -22,8 +26,24 @@ use crate::worker::{Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 /// longer to guess than a server runs, at one guess a second for each wrong token.
 const ADMIN_TOKEN_CHARS_MIN: usize = 16;
 
+/// Reads who may use the admin address.
+pub(super) fn admin_access(config: &Config) -> Result<AccessSettings, BootError> {
+    let AccessConfig { access, trusted_user_header, trusted_groups_header } = &config.access;
+    let field_name =
+        |header: &Option<String>| header.as_ref().map(|name| format!("{name}:").into_bytes().into());
+    Ok(AccessSettings {
+        token: admin_token(config),
+        file: Arc::new(CurrentAccess::read(access.clone()).map_err(BootError::Keys)?),
+        headers: PersonHeaders {
+            name: field_name(trusted_user_header),
+            groups: field_name(trusted_groups_header),
+        },
+        trusted_proxies: config.trusted_proxy.as_slice().into(),
+    })
+}
+
 /// Returns the token of the admin address, or `None` if none is set. Warns if it is short.
-pub(super) fn admin_token(config: &Config) -> Option<String> {
+fn admin_token(config: &Config) -> Option<String> {
     let token = config.admin_token.clone().filter(|token| !token.is_empty())?;
     if token.len() < ADMIN_TOKEN_CHARS_MIN {
         tracing::warn!(

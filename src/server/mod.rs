@@ -43,7 +43,7 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::Signals;
 
-use self::admin_thread::{AdminShutdown, AdminThread, admin_token};
+use self::admin_thread::{AdminShutdown, AdminThread, admin_access};
 pub(crate) use self::boot_error::BootError;
 use self::event_log::EventLog;
 use self::listeners::Listeners;
@@ -169,12 +169,16 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
     let renewal = Renewal::default();
     #[cfg(feature = "cluster")]
     let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
-    let make_handler = handler_factory(&admin_settings, &current, &agents);
-    let token = admin_token(&config);
+    let [make_handler, make_invented] =
+        [(), ()].map(|()| handler_factory(&admin_settings, &current, &agents));
+    let access = admin_access(&config)?;
+    let access_file = Arc::clone(&access.file);
     let admin_lifecycle = lifecycle.clone();
     let files = snapshots.files();
-    let make_service =
-        || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
+    let make_service = || {
+        AdminService::new([make_handler(), make_invented()], access, admin_lifecycle, metrics)
+            .with_files(files)
+    };
     let limits = admin_connection_limits(&config, &memory);
     let admin = AdminThread::start(driver, limits, &listeners, make_service)?;
 
@@ -193,6 +197,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
         renewal,
         users,
         tokens,
+        access: access_file,
     };
 
     // 5. Complete the admin thread.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::BootError;
+use crate::admin::CurrentAccess;
 use crate::api::user_verifier::UserVerifier;
 use crate::api::visitor_token::TokenSealer;
 use crate::config::{Config, key_file};
@@ -20,6 +21,7 @@ pub(super) struct Reload {
     pub(super) renewal: Renewal,
     pub(super) users: UserKeys,
     pub(super) tokens: TokenKeys,
+    pub(super) access: Arc<CurrentAccess>,
 }
 
 impl Reload {
@@ -28,6 +30,7 @@ impl Reload {
         tracing::info!("received SIGHUP; reading all snapshots again");
         self.users.reload();
         self.tokens.reload();
+        self.access.reload();
         self.watcher.rescan_all();
         #[cfg(feature = "cluster")]
         self.renewal.request();

@@ -124,7 +124,7 @@ fn the_golden_file_opens_and_has_the_authored_site() {
 
 #[test]
 fn a_snapshot_of_an_earlier_format_is_refused_with_its_remedy() {
-    for format in [3, 4, 5, 6, 7, 8, 9, 10, 11, 12] {
+    for format in [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] {
         let path = format!("tests/golden/snapshot-{format}/smallest.snapshot");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         let refusal =
@@ -132,7 +132,7 @@ fn a_snapshot_of_an_earlier_format_is_refused_with_its_remedy() {
         assert_eq!(
             refusal,
             format!(
-                "unsupported format version {format}, this server reads 13; compile the site again with this release's \
+                "unsupported format version {format}, this server reads 14; compile the site again with this release's \
                  `parallax compile`"
             )
         );

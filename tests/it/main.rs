@@ -110,6 +110,8 @@ mod webhook;
 mod reload;
 // Limits of connections, descriptors, memory and request rates.
 mod load;
+// The roles of the admin address.
+mod access;
 // The limit of connections of the admin address.
 mod admin_connections;
 // Half-sent bodies.

@@ -160,7 +160,7 @@ fn compile_site(
         audiences,
         goals: goals::compile_goals(site, &experiments, diagnostics),
         segments: segments::compile_segments(site, diagnostics),
-        searchable: properties::compile_searchable(site, diagnostics),
+        traits: properties::compile_traits(site, diagnostics),
         experiments,
         namespaces,
         holdout: experiments::compile_holdout(site),

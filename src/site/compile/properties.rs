@@ -1,7 +1,8 @@
-//! Compiles the properties of breakdowns and the searchable traits of a site.
+//! Compiles the properties of breakdowns, and the searchable and private traits of a site.
 
 use crate::limits::TRAIT_NAME_BYTES_MAX;
 use crate::site::goals::PropertyPath;
+use crate::site::snapshot::segment_format::TraitNames;
 use crate::site::source::diagnostics::Diagnostics;
 use crate::site::source::types;
 
@@ -12,11 +13,13 @@ pub(super) fn compile_properties(site: &types::Site, diagnostics: &mut Diagnosti
     sorted("properties", &site.properties, expected, is_path, diagnostics)
 }
 
-/// Returns the searchable traits, sorted. Reports invalid ones.
-pub(super) fn compile_searchable(site: &types::Site, diagnostics: &mut Diagnostics) -> Vec<String> {
+/// Returns the searchable and the private traits, sorted. Reports invalid ones.
+pub(super) fn compile_traits(site: &types::Site, diagnostics: &mut Diagnostics) -> TraitNames {
     let expected = format!("the name of a trait of at most {TRAIT_NAME_BYTES_MAX} bytes, such as `email`");
     let is_name = |name: &str| name.len() <= TRAIT_NAME_BYTES_MAX;
-    sorted("searchable", &site.searchable, &expected, is_name, diagnostics)
+    let searchable = sorted("searchable", &site.searchable, &expected, is_name, diagnostics);
+    let private = sorted("private", &site.private, &expected, is_name, diagnostics);
+    TraitNames { searchable, private }
 }
 
 /// Returns the names in a member of `site.json`, sorted. Reports names that are invalid or repeated.

@@ -11,6 +11,7 @@ use crate::site::snapshot::format::{
 };
 use crate::site::snapshot::pattern_format::SitePatterns;
 use crate::site::snapshot::rules_format;
+use crate::site::snapshot::segment_format::TraitNames;
 use crate::site::source::diagnostics::Diagnostics;
 
 /// Returns the rules file of a site.
@@ -68,7 +69,7 @@ fn listed_site(site: &Site, empty_piece: u32) -> Site {
             attributes_first: false,
         },
         segments: Vec::new(),
-        searchable: Vec::new(),
+        traits: TraitNames::default(),
         rules: None,
         pieces: Vec::new(),
         queries: Vec::new(),

@@ -65,7 +65,7 @@ pub use super::experiment_format::{
     phase_hash,
 };
 use super::pattern_format::SitePatterns;
-use super::segment_format::Segment;
+use super::segment_format::{Segment, TraitNames};
 pub(crate) use super::zone_format::{
     ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
 };
@@ -76,7 +76,7 @@ use rkyv::{Archive, Serialize};
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 13;
+pub(crate) const FORMAT_VERSION: u32 = 14;
 /// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
@@ -190,8 +190,8 @@ pub struct Site {
     pub goals: Goals,
     /// The segments for questions, sorted by key.
     pub segments: Vec<Segment>,
-    /// The traits that lists of visitors show and searches use, sorted.
-    pub searchable: Vec<String>,
+    /// The traits that the admin address shows to more or fewer people.
+    pub traits: TraitNames,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// The file of `/v1/rules`. `None` if the site does not allow local decisions.

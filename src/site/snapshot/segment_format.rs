@@ -49,3 +49,12 @@ pub(super) fn verify_segments(segments: &[ArchivedSegment]) -> Result<(), &'stat
     let are_valid = segments.is_sorted_by(|a, b| a.key < b.key) && segments.iter().all(is_valid);
     are_valid.then_some(()).ok_or("the segments of the site are malformed")
 }
+
+/// The names of traits that the admin address shows to more or fewer people.
+#[derive(Debug, Default, Archive, Serialize)]
+pub struct TraitNames {
+    /// The traits that lists of visitors show and searches use, sorted.
+    pub searchable: Vec<String>,
+    /// The traits that only people see who may export a visitor, sorted.
+    pub private: Vec<String>,
+}

@@ -16,8 +16,8 @@ use super::segment_format::verify_segments;
 use crate::condition::{self, References, verify_audiences};
 use crate::limits::{
     ATTRIBUTION_MS_MAX, AUDIENCES_MAX, EXPERIMENT_VALUES_MAX, GOALS_MAX, GUARDRAILS_MAX,
-    IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, PROPERTIES_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
-    RAMP_STEPS_MAX, SEARCHABLE_TRAITS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+    IGNORED_REFERRERS_MAX, ITEMS_MAX, NODE_NESTING_MAX, PRIVATE_TRAITS_MAX, PROPERTIES_MAX, QUERY_LIMIT_MAX,
+    QUERY_PARAMS_MAX, RAMP_STEPS_MAX, SEARCHABLE_TRAITS_MAX, SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{
     Cap, Dimension, Goal, are_segments, is_margin, is_planned, parse_window_ms,
@@ -223,11 +223,16 @@ fn verify_goals(site: &ArchivedSite) -> Result<(), &'static str> {
     if !(0..=ATTRIBUTION_MS_MAX).contains(&site.goals.attribution_window_ms.to_native()) {
         return Err("the window of the attribution is out of range");
     }
-    if site.goals.properties.len() > PROPERTIES_MAX || site.searchable.len() > SEARCHABLE_TRAITS_MAX {
-        return Err("the site has too many properties or searchable traits");
+    let lists = [
+        (&site.goals.properties, PROPERTIES_MAX),
+        (&site.traits.searchable, SEARCHABLE_TRAITS_MAX),
+        (&site.traits.private, PRIVATE_TRAITS_MAX),
+    ];
+    if lists.iter().any(|(names, count_max)| names.len() > *count_max) {
+        return Err("the site has too many properties or named traits");
     }
-    if [&site.goals.properties, &site.searchable].iter().any(|names| !names.is_sorted_by(|a, b| a < b)) {
-        return Err("the properties or the searchable traits of the site are not sorted");
+    if lists.iter().map(|(names, _)| names).any(|names| !names.is_sorted_by(|a, b| a < b)) {
+        return Err("the properties or the named traits of the site are not sorted");
     }
     let properties = site.goals.properties.iter().map(|name| name.as_str());
     match SiteGoals::parse(&site.site, &site.goals.list, properties) {

@@ -71,7 +71,7 @@ fn an_unknown_member_is_reported_at_its_name_with_the_nearest_name() {
 fn a_misspelt_required_member_is_not_missing_and_its_value_is_checked() {
     let site = r#"{"site":"a","trackingID":"acme","name":"A"}"#;
     let (_, report) = read_files(&files(&[("site.json", site)]));
-    let known = "one of `attribution`, `bots`, `cache`, `cookie`, `goals`, `holdout`, `hosts`, `identity`, `ignoreProviders`, `ignoredReferrers`, `localDecisions`, `name`, `origins`, `privacy`, `properties`, `searchable`, `segments`, `site`, `timeZone`, `trackingId`, `version`";
+    let known = "one of `attribution`, `bots`, `cache`, `cookie`, `goals`, `holdout`, `hosts`, `identity`, `ignoreProviders`, `ignoredReferrers`, `localDecisions`, `name`, `origins`, `privacy`, `private`, `properties`, `searchable`, `segments`, `site`, `timeZone`, `trackingId`, `version`";
     let expected = [
         format!("site.json:1:13 /trackingID | {known} | `trackingID` | trackingId"),
         r#"site.json:1:26 /trackingID | `track_` and 1 to 64 of A-Z a-z 0-9 _ - | the string "acme""#

@@ -1,7 +1,7 @@
 //! The names of properties and of searchable traits in `site.json`: their errors and their limits.
 
 use parallax::testing::limits::{
-    PROPERTIES_MAX, PROPERTY_NAME_CHARS_MAX, SEARCHABLE_TRAITS_MAX, TRAIT_NAME_BYTES_MAX,
+    PRIVATE_TRAITS_MAX, PROPERTIES_MAX, PROPERTY_NAME_CHARS_MAX, SEARCHABLE_TRAITS_MAX, TRAIT_NAME_BYTES_MAX,
 };
 use serde_json::{Value, json};
 
@@ -30,6 +30,7 @@ fn each_wrong_name_is_reported_at_its_place() {
         ("properties", json!(["b", "a", "b"]), "/properties/2 | each name once | \"b\"".to_owned()),
         ("searchable", json!(["email", "email"]), "/searchable/1 | each name once | \"email\"".to_owned()),
         ("searchable", json!([""]), "/searchable/0 | 1 to 256 characters | the string \"\"".to_owned()),
+        ("private", json!(["email", "email"]), "/private/1 | each name once | \"email\"".to_owned()),
         ("properties", json!("plan"), "/properties | an array | the string \"plan\"".to_owned()),
     ] {
         let found = of_member(member, &names);
@@ -40,7 +41,11 @@ fn each_wrong_name_is_reported_at_its_place() {
 #[test]
 fn a_site_has_so_many_names_and_no_more() {
     let names = |count: usize| json!((0..count).map(|number| format!("n{number}")).collect::<Vec<_>>());
-    for (member, count_max) in [("properties", PROPERTIES_MAX), ("searchable", SEARCHABLE_TRAITS_MAX)] {
+    for (member, count_max) in [
+        ("properties", PROPERTIES_MAX),
+        ("searchable", SEARCHABLE_TRAITS_MAX),
+        ("private", PRIVATE_TRAITS_MAX),
+    ] {
         for count in [count_max - 1, count_max] {
             assert_eq!(of_member(member, &names(count)), NONE);
         }

@@ -21,7 +21,7 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
         FileKind::Site => vec![json!({
             "$schema": "./s.json", "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
             "hosts": ["b.example"], "ignoredReferrers": ["*.c.example"], "ignoreProviders": false, "holdout": {"share": 0.05, "seed": "q", "rules": true},
-            "attribution": {"window": "7d", "model": "first"}, "properties": ["plan", "a.b"], "searchable": ["email"], "localDecisions": true,
+            "attribution": {"window": "7d", "model": "first"}, "properties": ["plan", "a.b"], "searchable": ["email"], "private": ["phone"], "localDecisions": true,
             "segments": {"all": {"name": "All", "filters": {"page": ["/"], "source": ["news"], "campaign": ["spring"],
                 "country": ["NO"], "device": ["mobile"], "language": ["nb"], "event": ["Order Placed"], "variant": ["hero:b"]}}},
             "goals": {"a": {"name": "A", "event": "E*", "page": "/p", "value": "properties.v", "currency": "properties.c", "where": {"properties.p.q": {

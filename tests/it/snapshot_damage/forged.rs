@@ -15,6 +15,7 @@ use parallax::testing::site::snapshot::format::{
 use parallax::testing::site::snapshot::hash_index;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
 use parallax::testing::site::snapshot::pattern_format::SitePatterns;
+use parallax::testing::site::snapshot::segment_format::TraitNames;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -99,7 +100,7 @@ pub(super) fn site() -> Site {
         holdout: None,
         goals: goals(),
         segments: Vec::new(),
-        searchable: Vec::new(),
+        traits: TraitNames::default(),
         sees_url: false,
         pieces: pieces().0,
         queries: vec![query()],

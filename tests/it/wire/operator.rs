@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax::testing::admin::{AdminService, Metrics};
+use parallax::testing::admin::{AccessSettings, AdminService, Metrics};
 use parallax::testing::api::{Handler, Service, Settings};
 use parallax::testing::http::request::{ParseOutcome, parse};
 use parallax::testing::metrics::{PublishCounters, Totals, WebhookCounters};
@@ -346,12 +346,15 @@ fn the_admin_address_serves_no_other_endpoints() {
 
 /// Returns the status of the response to a request from `peer`. Calls the service without a socket.
 fn status_for_peer(peer: &str, token: Option<&str>, fields: &str) -> String {
-    let settings = Settings::default();
-    let handler = Handler::new(settings, &CurrentCatalog::default(), Arc::new(UserAgentParser::new()));
+    let handlers = [(), ()].map(|()| {
+        Handler::new(Settings::default(), &CurrentCatalog::default(), Arc::new(UserAgentParser::new()))
+    });
     let totals = Totals::new(ENDPOINT_COUNTERS);
     let counters = (PublishCounters::default(), WebhookCounters::default());
     let metrics = Metrics::at_startup(&totals, counters.0, &counters.1, SnapshotBudget::new(0));
-    let mut admin = AdminService::new(handler, token.map(str::to_owned), Lifecycle::default(), metrics);
+    let mut access = AccessSettings::default();
+    access.token = token.map(str::to_owned);
+    let mut admin = AdminService::new(handlers, access, Lifecycle::default(), metrics);
     let head = format!("GET {EXPLAIN_TARGET} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n");
     let ParseOutcome::Complete(request, _) = parse(head.as_bytes(), None) else {
         panic!("the request is incomplete")

@@ -58,7 +58,7 @@ fn canary_site() -> Vec<(&'static str, Value)> {
             "where": { "properties.canary-goal-property0": { "$eq": "canary-goal-value0" } },
             "value": "properties.canary-goal-amount0", "currency": "properties.canary-goal-currency0" } },
         "segments": { "canary-segment0": { "name": "canary-segment-name0", "filters": { "event": ["canary-segment-event0"] } } },
-        "properties": ["canary-property0"], "searchable": ["canary-searchable0"],
+        "properties": ["canary-property0"], "searchable": ["canary-searchable0"], "private": ["canary-private0"],
         "privacy": { "consentCategories": { "measure": "canary-measure0", "personalize": ["canary-personalize0"] } },
     });
     let audiences = json!({ "canary-audience0": { "name": "canary-audience-name0",

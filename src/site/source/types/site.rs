@@ -7,8 +7,8 @@ use super::experiment::Share;
 use super::goal::Attribution;
 use super::{Goals, Segments};
 use crate::limits::{
-    IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, PROPERTIES_MAX, PROPERTY_NAME_CHARS_MAX,
-    SEARCHABLE_TRAITS_MAX, TRAIT_NAME_BYTES_MAX,
+    IGNORED_REFERRER_CHARS_MAX, IGNORED_REFERRERS_MAX, PRIVATE_TRAITS_MAX, PROPERTIES_MAX,
+    PROPERTY_NAME_CHARS_MAX, SEARCHABLE_TRAITS_MAX, TRAIT_NAME_BYTES_MAX,
 };
 use crate::site::source::pattern::{COOKIE, HOST, HOSTS, NAME_CHARS_MAX, Name, TRACKING_ID};
 
@@ -66,6 +66,10 @@ pub struct Site {
     #[serde(default)]
     #[schemars(length(max = SEARCHABLE_TRAITS_MAX), inner(length(min = 1, max = TRAIT_NAME_BYTES_MAX)))]
     pub searchable: Vec<String>,
+    /// The traits that analysts do not see at the admin address, but only roles that may export a visitor, such as `email`.
+    #[serde(default)]
+    #[schemars(length(max = PRIVATE_TRAITS_MAX), inner(length(min = 1, max = TRAIT_NAME_BYTES_MAX)))]
+    pub private: Vec<String>,
     /// The visit to which conversions are credited if their own visit has no source.
     #[serde(default)]
     pub attribution: Attribution,

@@ -1,0 +1,66 @@
+//! The access of a running server, which reads its file again.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::access::AccessFile;
+use crate::config::access::read_access_file;
+use crate::storage::{FileStamp, read_stamp};
+
+/// The access in use, and its file.
+#[derive(Debug, Default)]
+pub(crate) struct CurrentAccess {
+    /// `None` without `--access`.
+    path: Option<PathBuf>,
+    current: ArcSwap<AccessFile>,
+    /// The file that was read last, also if it was at fault. `None` if there was no file.
+    stamp: Mutex<Option<FileStamp>>,
+}
+
+impl CurrentAccess {
+    /// Reads the file of `--access`, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub(crate) fn read(path: Option<PathBuf>) -> Result<Self, String> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let stamp = Mutex::new(read_stamp(&path).ok());
+        let current = ArcSwap::from_pointee(read_access_file(&path)?);
+        Ok(Self { path: Some(path), current, stamp })
+    }
+
+    /// Returns whether the server has such a file.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Returns the access in use.
+    pub(crate) fn load(&self) -> Arc<AccessFile> {
+        self.current.load_full()
+    }
+
+    /// Reads the file again if it has changed since.
+    pub(crate) fn reload_if_changed(&self) {
+        let Some(path) = &self.path else { return };
+        let stamp = read_stamp(path).ok();
+        let mut last = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *last, stamp) != stamp {
+            self.reload();
+        }
+    }
+
+    /// Reads the file again. After a fault the access in use stays.
+    pub(crate) fn reload(&self) {
+        let Some(path) = &self.path else { return };
+        match read_access_file(path) {
+            Ok(file) => {
+                let [tokens, users, groups] = file.counts();
+                tracing::info!(tokens, users, groups, "read the access file again");
+                self.current.store(Arc::new(file));
+            }
+            Err(error) => tracing::warn!("{error}; the access in use stays"),
+        }
+    }
+}
