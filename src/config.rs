@@ -32,8 +32,8 @@ use crate::identity_keys::IdentityKeys;
 use crate::ids::parse_tracking_id;
 use crate::limits::scrub::{SCRUB_RATE_BYTES_DEFAULT, SCRUB_RATE_BYTES_MIN};
 use crate::limits::{
-    ADMIN_CONNECTIONS_DEFAULT, BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN,
-    PROFILES_SHARE_DEFAULT, SEGMENT_BYTES_DEFAULT, WORKERS_MAX,
+    ADMIN_CONNECTIONS_DEFAULT, AUDIT_RETAIN_DAYS_DEFAULT, BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT,
+    INSIGHTS_MEMORY_BYTES_MIN, PROFILES_SHARE_DEFAULT, SEGMENT_BYTES_DEFAULT, WORKERS_MAX,
 };
 use crate::visitor_keys::VisitorKeys;
 
@@ -191,6 +191,12 @@ pub struct Config {
     /// deleted, but no event of the last 24 hours [default: unlimited].
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = size_parser(0..=u64::MAX))]
     pub retain_bytes: Option<ByteSize>,
+    /// Retention of the audit log in days. Files are deleted whole, so a line is kept for up to 31 days longer.
+    #[arg(long, value_name = "N", help_heading = EVENTS, default_value_t = AUDIT_RETAIN_DAYS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub audit_retain_days: u32,
+    /// A digest of the effective settings, without secrets, for the audit log. No flag sets it.
+    #[arg(skip)]
+    pub settings_digest: String,
     /// The public address: resolve, variants, routes, query, page, track. A port alone is one of 127.0.0.1. If the service
     /// manager passed a socket for an address, the server listens on it and does not bind the address.
     #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:8080", value_parser = parse_address)]
@@ -329,10 +335,18 @@ impl Config {
         self.check_tokens()?;
         self.read_identity_keys()?;
         self.read_visitor_keys()?;
-        self.access.check(!self.trusted_proxy.is_empty())?;
+        self.check_access()?;
         #[cfg(feature = "cluster")]
         self.cluster.check(self.ack)?;
         Ok(())
+    }
+
+    /// Checks the settings of access to the admin address, and their file.
+    ///
+    /// # Errors
+    /// The flag at fault, and the remedy.
+    pub(crate) fn check_access(&self) -> Result<(), String> {
+        self.access.check(!self.trusted_proxy.is_empty())
     }
 
     /// Checks that header fields can have the tokens as they are. A client could never send another one.

@@ -116,6 +116,9 @@ mod cluster;
 mod distribute;
 // Floor 4: the profiles folded from records.
 mod visitors;
+// Floor 4: who looked at, exported, erased or changed data.
+#[cfg(feature = "server")]
+mod audit;
 // Floor 4: messages about publications to a receiver.
 #[cfg(feature = "server")]
 mod webhook;

@@ -167,6 +167,9 @@ kinds! {
     DISK_UNAVAILABLE "disk_unavailable" 503 "Events cannot be written to disk"
         "The server cannot write to its disk. Pages are still served. Send the events again later with \
          the same message IDs."
+    AUDIT_UNAVAILABLE "audit_unavailable" 503 "The audit log cannot be written"
+        "Each look at a visitor, export and erasure needs a line in the audit log, and the server cannot write one now. \
+         Nothing was shown. Free space or repair the disk, then send the request again."
     STARTING "starting" 503 "The server is starting"
         "The server reads its data. /readyz of the admin address shows the progress."
     DRAINING "draining" 503 "The server is stopping"

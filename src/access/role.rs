@@ -1,4 +1,4 @@
-//! The roles, and the table of what each may use.
+//! The roles, and the table of the areas that each may use.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //!
 //! A client has a token, or a proxy has signed in a person and names it in a header. Without any token and without `--access`,
 //! only reads from this machine are answered. A web page in a browser on this machine can reach loopback, and so can a proxy.
-//! Their requests are therefore refused. `areas` has the rules for what a client may use.
+//! Their requests are therefore refused. `areas` has the areas of each client.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use super::current_access::CurrentAccess;
+use super::current_access::{AccessChange, CurrentAccess};
 use crate::access::{ActorKind, Caller};
 use crate::checksum;
 use crate::clock;
@@ -67,9 +67,15 @@ impl AccessRules {
         self.settings.file.is_configured()
     }
 
-    /// Reads the access file again if it has changed.
-    pub(super) fn tick(&self) {
-        self.settings.file.reload_if_changed();
+    /// Reads the access file again if it has changed. Returns the change.
+    pub(super) fn tick(&self) -> Option<AccessChange> {
+        self.settings.file.reload_if_changed()
+    }
+
+    /// Returns the address of the client of a request, as the trusted proxies name it.
+    pub(super) fn client_address(&self, request: &Request<'_>, meta: &RequestMeta) -> IpAddr {
+        let proxies = &self.settings.trusted_proxies;
+        forwarded::client_address(meta.peer, &request.headers.forwarded(), proxies).unwrap_or(meta.peer)
     }
 
     /// Returns the client of a request.
@@ -129,8 +135,8 @@ impl AccessRules {
         std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
     }
 
-    /// Returns the client that is a person. A browser sends what signs it in with every request, also with one that the page of
-    /// another site starts, so a change needs the own origin.
+    /// Returns the client that is a person. A browser sends the cookie of the proxy with every request, also with one that the page
+    /// of another site starts. So a change needs the own origin.
     fn signed_in<'a>(&self, name: &str, request: &Request<'a>) -> Result<Caller, Problem<'a>> {
         let headers = &request.headers;
         let is_own_page = headers.get(Field::Origin).is_some();

@@ -2,7 +2,7 @@
 //! not exist.
 
 use super::query::parse_pairs;
-use super::{audiences, changes, records, sites, visitor_list, visitors};
+use super::{audiences, changes, metrics, records, sites, visitor_list, visitors};
 use crate::access::{Area, Caller};
 use crate::api::Endpoint;
 use crate::http::request::{Method, Request};
@@ -17,6 +17,7 @@ fn area_of(request: &Request<'_>) -> Option<Area> {
     Some(match request.path {
         ACCESS_PATH => Area::OwnAccess,
         sites::PATH => Area::Sites,
+        metrics::PATH => Area::Metrics,
         audiences::PATH => Area::AudienceSizes,
         changes::PATH => Area::Changes,
         visitors::PATH if !matches!(request.method, Method::Get | Method::Head) => Area::Erasures,
@@ -28,6 +29,12 @@ fn area_of(request: &Request<'_>) -> Option<Area> {
             _ => return None,
         },
     })
+}
+
+/// Returns the text of the audit log about a refused request. Any text can be a path, so only those of endpoints are kept.
+pub(super) fn refusal_text(request: &Request<'_>, problem: &Problem<'_>) -> String {
+    let path = if area_of(request).is_some() { request.path } else { "(another path)" };
+    format!("{} {} {path}", problem.kind.code, request.method.name())
 }
 
 /// The part of the recorded visitors that the client of a request sees.
@@ -49,7 +56,7 @@ impl Sight {
     }
 }
 
-/// Checks that a client may send a request. Returns what it sees.
+/// Checks that a client may send a request. Returns the part of the visitors that it sees.
 ///
 /// # Errors
 /// `unknown_endpoint`, `method_not_allowed`, `site_not_found`, `invalid_query`.

@@ -9,6 +9,14 @@ use crate::access::AccessFile;
 use crate::config::access::read_access_file;
 use crate::storage::{FileStamp, read_stamp};
 
+/// A new reading of the file.
+pub(crate) struct AccessChange {
+    /// False if the file is at fault.
+    pub(crate) is_used: bool,
+    /// The text of the line in the audit log.
+    pub(crate) detail: String,
+}
+
 /// The access in use, and its file.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentAccess {
@@ -41,26 +49,31 @@ impl CurrentAccess {
         self.current.load_full()
     }
 
-    /// Reads the file again if it has changed since.
-    pub(crate) fn reload_if_changed(&self) {
-        let Some(path) = &self.path else { return };
+    /// Reads the file again if it has changed since. Returns the change.
+    pub(crate) fn reload_if_changed(&self) -> Option<AccessChange> {
+        let path = self.path.as_ref()?;
         let stamp = read_stamp(path).ok();
         let mut last = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut *last, stamp) != stamp {
-            self.reload();
-        }
+        let has_changed = std::mem::replace(&mut *last, stamp) != stamp;
+        has_changed.then(|| self.reload()).flatten()
     }
 
-    /// Reads the file again. After a fault the access in use stays.
-    pub(crate) fn reload(&self) {
-        let Some(path) = &self.path else { return };
+    /// Reads the file again. After a fault the access in use stays. Returns the change, or `None` without `--access`.
+    pub(crate) fn reload(&self) -> Option<AccessChange> {
+        let path = self.path.as_ref()?;
         match read_access_file(path) {
             Ok(file) => {
                 let [tokens, users, groups] = file.counts();
                 tracing::info!(tokens, users, groups, "read the access file again");
                 self.current.store(Arc::new(file));
+                let detail = format!("access file: tokens={tokens} users={users} groups={groups}");
+                Some(AccessChange { is_used: true, detail })
             }
-            Err(error) => tracing::warn!("{error}; the access in use stays"),
+            Err(error) => {
+                tracing::warn!("{error}; the access in use stays");
+                let detail = "access file: refused, the access in use stays".to_owned();
+                Some(AccessChange { is_used: false, detail })
+            }
         }
     }
 }

@@ -6,8 +6,11 @@
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
 
+use super::answer_error::reject;
 use super::audiences::{self, AudienceCount, SizeCache};
+use super::audit::{self, Client, VisitorAudit};
 use super::changes::{self, ChangesReceiver, ChangesRequest, ComparedContent, Received, SnapshotRules};
+use super::hidden_traits::hidden_traits;
 use super::past_decision::ServedSnapshots;
 use super::publications::{self, ChangesCache, PublicationList};
 use super::query::{RequestError, check_is_read, parse_pairs, single_site};
@@ -16,15 +19,15 @@ use super::representation::Representation;
 use super::slow_requests::SlowRequests;
 use super::visitor_header;
 use super::visitor_list;
-use super::visitors::{hidden_traits, write_job_output};
-use crate::access::Caller;
+use super::visitors::write_job_output;
 use crate::acknowledgement::Ack;
 use crate::api::{Handler, Outcome, Poll};
+use crate::audit::{AuditAction, AuditLog};
 use crate::clock;
 use crate::http::etag::Etag;
 use crate::http::request::{Method, Request};
 use crate::ids;
-use crate::insights::engine::{AnswerError, JobError, Output, SiteQuestion};
+use crate::insights::engine::{AnswerError, Output, SiteQuestion};
 use crate::insights::{
     Answer, AskedQuery, JourneySubject, KnownSite, Query, QuestionError, SiteFacts, Subject, Topic,
 };
@@ -56,6 +59,7 @@ pub(crate) struct InsightsHandler {
     publications: ChangesCache,
     /// The snapshot files as of the last scan.
     files: CurrentFiles,
+    audit: AuditLog,
     /// A number of this process, so that an ETag of an earlier one matches nothing.
     salt: u64,
 }
@@ -69,6 +73,13 @@ enum FirstStep {
     Text(String),
     /// A part of a snapshot has arrived.
     Received(String),
+}
+
+/// The client of a request, and the scope of its answer.
+#[derive(Clone, Copy)]
+struct Asker<'c> {
+    scope: Scope,
+    client: &'c Client,
 }
 
 impl InsightsHandler {
@@ -90,6 +101,7 @@ impl InsightsHandler {
             changes: ChangesReceiver::new(rules),
             publications: ChangesCache::default(),
             files: CurrentFiles::default(),
+            audit: AuditLog::off(),
             salt: ids::random_u64(),
         }
     }
@@ -98,6 +110,12 @@ impl InsightsHandler {
     #[must_use]
     pub(super) fn with_files(self, files: CurrentFiles) -> Self {
         Self { files, ..self }
+    }
+
+    /// Notes searches for visitors, and looks at their records, in this log.
+    #[must_use]
+    pub(crate) fn with_audit(self, audit: AuditLog) -> Self {
+        Self { audit, ..self }
     }
 
     /// Returns whether the path is one of the endpoints.
@@ -116,12 +134,13 @@ impl InsightsHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
-        caller: &Caller,
         scope: Scope,
+        client: &Client,
         out: &mut Vec<u8>,
     ) -> Poll {
         let mut decoded = Vec::new();
-        let outcome = match self.ask(requests, request, caller, scope, &mut decoded, handler.catalog()) {
+        let asker = Asker { scope, client };
+        let outcome = match self.ask(requests, request, asker, &mut decoded, handler.catalog()) {
             Ok(FirstStep::Waiting(slot)) => return Poll::Pending(slot),
             Ok(FirstStep::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
@@ -147,13 +166,13 @@ impl InsightsHandler {
         &mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        caller: &Caller,
-        scope: Scope,
+        asker: Asker<'_>,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
+        let Asker { scope, client } = asker;
         if request.path == records::PATH {
-            return self.ask_for_records(requests, request, caller, scope, param_buffer, catalog);
+            return self.ask_for_records(requests, request, asker, param_buffer, catalog);
         }
         if request.path == audiences::PATH {
             return self.ask_for_audiences(requests, request, scope, catalog);
@@ -183,8 +202,10 @@ impl InsightsHandler {
         let search = if topic == Topic::Visitors { visitor_header::searched_trait(request)? } else { None };
         let questions = match search {
             Some(search) => {
-                let hidden = hidden_traits(caller, &site.site, catalog);
-                vec![visitor_list::search_query(search, &hidden, &pairs, known, (&site.zone, now_ms))?]
+                let hidden = hidden_traits(&client.caller, &site.site, catalog);
+                let query = visitor_list::search_query(search, &hidden, &pairs, known, &site.zone, now_ms)?;
+                audit::record(&self.audit, &client.entry(AuditAction::Find, &site.site))?;
+                vec![query]
             }
             None => questions_of(topic, &pairs, representation, parse)?,
         };
@@ -223,14 +244,16 @@ impl InsightsHandler {
         &self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        caller: &Caller,
-        scope: Scope,
+        asker: Asker<'_>,
         param_buffer: &'a mut Vec<u8>,
         catalog: &Catalog,
     ) -> Result<FirstStep, RequestError<'a>> {
+        let Asker { scope, client } = asker;
         let mut request = RecordsRequest::parse(request, param_buffer)?;
-        request.hidden_traits = hidden_traits(caller, &request.site, catalog);
+        request.hidden_traits = hidden_traits(&client.caller, &request.site, catalog);
         self.check_site(&request.site, catalog)?;
+        VisitorAudit::new(&self.audit, client, AuditAction::View, request.visitor_id())
+            .record_look("records")?;
         let reader = request.reader(self.source.clone(), self.log.clone(), self.ack, scope);
         Ok(FirstStep::Waiting(requests.run_steps(move || Some(reader.read()))?))
     }
@@ -456,43 +479,4 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
 
 fn etag_of(etag_prefix: &str, seq: u64) -> Etag {
     Etag::of(format!("{etag_prefix}{seq}").as_bytes())
-}
-
-fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out: &mut Vec<u8>) -> Outcome {
-    match error {
-        AnswerError::NotBegun => {
-            let sentence = "The question waited 30 s for other questions; retry later.";
-            handler.reject(request, &Problem::new(problem::OVERLOADED, sentence), out)
-        }
-        AnswerError::TooExpensive => {
-            let sentence = "The question takes more than 10 s; ask for a shorter range.";
-            handler.reject(request, &Problem::new(problem::QUERY_TOO_EXPENSIVE, sentence), out)
-        }
-        AnswerError::TooLarge => {
-            let sentence = "The question takes more memory than --insights-memory; ask for a shorter range.";
-            handler.reject(request, &Problem::new(problem::QUERY_TOO_EXPENSIVE, sentence), out)
-        }
-        AnswerError::Refused(error) => handler.reject(request, &error.problem(), out),
-        AnswerError::Republished => {
-            let sentence = "Another version of the site was published meanwhile; ask again.";
-            handler.reject(request, &Problem::new(problem::COLUMNS_BUILDING, sentence), out)
-        }
-        AnswerError::Behind(files) => {
-            let unit = if *files == 1 { "segment" } else { "segments" };
-            let sentence =
-                format!("The server has yet to prepare {files} {unit} of its log; retry in some seconds.");
-            handler.reject(request, &Problem::new(problem::COLUMNS_BUILDING, &sentence), out)
-        }
-        AnswerError::Unreadable(cause) => {
-            let detail = format!("The log cannot be read: {cause}.");
-            handler.reject(request, &Problem::new(problem::DISK_UNAVAILABLE, &detail), out)
-        }
-        AnswerError::Job(JobError { kind, detail }) => {
-            handler.reject(request, &Problem::new(kind, detail), out)
-        }
-        AnswerError::Panicked => {
-            let sentence = "The question failed unexpectedly; the server log has the cause.";
-            handler.reject(request, &Problem::new(problem::INTERNAL, sentence), out)
-        }
-    }
 }

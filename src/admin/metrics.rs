@@ -1,6 +1,7 @@
 //! `GET /metrics` in the text format of Prometheus (version 0.0.4). It needs no token: the labels name sites
 //! and their versions, but never a visitor.
 
+mod audit;
 mod identity;
 mod scrub;
 mod visitors;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use super::metrics_text::{CONTENT_TYPE, MetricsText};
 use crate::api::{Endpoint, Handler};
+use crate::audit::AuditMetrics;
 use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
@@ -78,6 +80,8 @@ pub struct ServerMetrics {
     pub(crate) insights: Arc<InsightsMetrics>,
     /// The metrics of the scrub.
     pub(crate) scrub: Arc<ScrubMetrics>,
+    /// The metrics of the audit log.
+    pub audit: AuditMetrics,
     /// The metrics of a node; `None` if the server is alone.
     #[cfg(feature = "cluster")]
     pub(crate) cluster: Option<Arc<ClusterMetrics>>,
@@ -249,6 +253,7 @@ impl ServerMetrics {
         self.write_checkpoints(text);
         self.write_insights(text);
         self.write_scrub(text);
+        self.write_audit(text);
         #[cfg(feature = "cluster")]
         if let Some(node) = &self.cluster {
             super::cluster::write_metrics(node, text);

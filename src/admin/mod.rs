@@ -4,15 +4,19 @@
 //! Only its port separates it from the public addresses, so it protects itself: `access` has the rules.
 
 mod access;
+mod answer_error;
 mod areas;
 mod audiences;
+mod audit;
 pub(crate) mod changes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod console;
 mod current_access;
+mod erasure_answer;
 mod head_lines;
 mod health;
+mod hidden_traits;
 mod insights;
 mod metrics;
 mod metrics_text;
@@ -30,6 +34,7 @@ pub(crate) mod startup;
 mod visitor_header;
 mod visitor_list;
 mod visitor_profile;
+mod visitor_query;
 mod visitors;
 pub mod waiting;
 
@@ -47,10 +52,12 @@ pub(crate) use self::current_access::CurrentAccess;
 
 use self::access::AccessRules;
 use self::areas::Sight;
+use self::audit::{Client, Refusal, RefusalRecorder};
 use self::query::check_is_read;
 use self::startup::{DeferredParts, Startup};
-use crate::access::{Area, Caller};
+use crate::access::Caller;
 use crate::api::{Endpoint, Handler, Outcome, Poll, Service};
+use crate::clock;
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta, Surface};
 use crate::insights::engine::Output;
@@ -66,6 +73,7 @@ pub struct AdminService {
     invented: Handler,
     lifecycle: Lifecycle,
     access: AccessRules,
+    refusals: RefusalRecorder,
     metrics: Metrics,
     /// `None` until startup has ended.
     data: Option<DataHandlers>,
@@ -99,6 +107,7 @@ impl AdminService {
             invented,
             lifecycle,
             access,
+            refusals: RefusalRecorder::default(),
             metrics,
             data: None,
             files: CurrentFiles::default(),
@@ -139,7 +148,7 @@ impl AdminService {
         }
         if request.path == metrics::PATH
             && self.access.has_file()
-            && let Err(problem) = self.check_area(request, meta, Area::Metrics)
+            && let Err(problem) = self.admit(request, meta)
         {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
@@ -165,28 +174,19 @@ impl AdminService {
                 Err(problem) => self.handler.reject(request, &problem, out),
             });
         }
-        let caller = self.access.identify(request, meta);
-        let allowed = caller.and_then(|caller| {
-            let sight = areas::authorize(&caller, request, self.handler.catalog())?;
-            Ok((caller, sight))
-        });
-        let (caller, sight) = match allowed {
-            Ok(allowed) => allowed,
+        let (client, sight) = match self.admit(request, meta) {
+            Ok(admitted) => admitted,
             Err(problem) => return Poll::Ready(self.handler.reject(request, &problem, out)),
         };
         if request.path == areas::ACCESS_PATH {
-            return Poll::Ready(self.write_access(request, &caller, out));
+            return Poll::Ready(self.write_access(request, &client.caller, out));
         }
-        if Endpoint::of(request.path).is_some() {
-            match sight {
-                Sight::Everything => {}
-                Sight::WithoutPrivateTraits => {
-                    let meta = RequestMeta { surface: Surface::AdminWithoutPrivateTraits, ..*meta };
-                    return self.answer(request, &meta, &caller, out);
-                }
-                Sight::Invented => return self.invented.handle(request, meta, out),
-            }
+        if sight == Sight::Invented && Endpoint::of(request.path).is_some() {
+            return self.invented.handle(request, meta, out);
         }
+        let surface =
+            if sight == Sight::Everything { meta.surface } else { Surface::AdminWithoutPrivateTraits };
+        let meta = &RequestMeta { surface, ..*meta };
         let needs_profiles = VisitorHandler::matches_path(request.path) || request.path == visitor_list::PATH;
         let is_loading = self.metrics.is_loading() && needs_profiles;
         if self.startup.is_some() || is_loading {
@@ -200,23 +200,32 @@ impl AdminService {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         match visitor_header::add_to_query(request) {
-            Ok(None) => self.answer(request, meta, &caller, out),
-            Ok(Some(query)) => self.answer(&Request { query: &query, ..request.clone() }, meta, &caller, out),
+            Ok(None) => self.answer(request, meta, &client, out),
+            Ok(Some(query)) => self.answer(&Request { query: &query, ..request.clone() }, meta, &client, out),
             Err(problem) => Poll::Ready(self.handler.reject(request, &problem, out)),
         }
     }
 
-    /// Checks that the client of a request may use an area without sites.
-    fn check_area<'a>(
+    /// Returns the client of a request, and the part of the visitors that it sees. A refusal is a line of the audit log.
+    fn admit<'a>(
         &mut self,
         request: &Request<'a>,
         meta: &RequestMeta,
-        area: Area,
-    ) -> Result<(), Problem<'a>> {
-        match self.access.identify(request, meta)?.may_use(area) {
-            true => Ok(()),
-            false => Err(areas::unknown_endpoint(request.path)),
+    ) -> Result<(Client, Sight), Problem<'a>> {
+        let from = self.access.client_address(request, meta);
+        let identified = self.access.identify(request, meta);
+        let admitted = identified.as_ref().map_err(|problem| *problem).and_then(|caller| {
+            let sight = areas::authorize(caller, request, self.handler.catalog())?;
+            Ok((Client { caller: caller.clone(), from }, sight))
+        });
+        if let Err(problem) = &admitted
+            && let Some(data) = &self.data
+        {
+            let text = areas::refusal_text(request, problem);
+            let refusal = Refusal { caller: identified.as_ref().ok(), from, text };
+            self.refusals.record(data.visitors.audit(), &refusal, meta.received_at);
         }
+        admitted
     }
 
     fn write_access(&mut self, request: &Request<'_>, caller: &Caller, out: &mut Vec<u8>) -> Outcome {
@@ -232,29 +241,36 @@ impl AdminService {
         &mut self,
         request: &Request<'_>,
         meta: &RequestMeta,
-        caller: &Caller,
+        client: &Client,
         out: &mut Vec<u8>,
     ) -> Poll {
         let scope = self.scope_of(request);
         if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
             let begin = out.len();
             if VisitorHandler::matches_path(request.path) {
-                let poll = visitors.handle(requests, &mut self.handler, request, caller, scope, out);
+                let poll = visitors.handle(requests, &mut self.handler, request, scope, client, out);
                 scope_header::insert(out, begin, scope);
                 return poll;
             }
             if InsightsHandler::matches_path(request.path) {
-                let poll = insights.handle(requests, &mut self.handler, request, caller, scope, out);
+                let poll = insights.handle(requests, &mut self.handler, request, scope, client, out);
                 scope_header::insert(out, begin, scope);
                 return poll;
             }
         }
         if request.path == sites::PATH {
-            return Poll::Ready(self.write_sites(request, caller, out));
+            return Poll::Ready(self.write_sites(request, &client.caller, out));
         }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
-                self.handler.handle(request, meta, out)
+                let log = self.data.as_ref().map(|data| data.visitors.audit());
+                let recorded = log.map_or(Ok(()), |log| {
+                    audit::record_explanation(log, client, request, self.handler.catalog())
+                });
+                match recorded {
+                    Ok(()) => self.handler.handle(request, meta, out),
+                    Err(problem) => Poll::Ready(self.handler.reject(request, &problem, out)),
+                }
             }
             _ => {
                 let problem = areas::unknown_endpoint(request.path);
@@ -359,10 +375,14 @@ impl Service for AdminService {
     }
 
     fn tick(&mut self) {
+        self.install_parts();
         self.handler.tick();
         self.invented.tick();
-        self.access.tick();
+        let change = self.access.tick();
         if let Some(data) = &mut self.data {
+            let log = data.visitors.audit();
+            change.iter().for_each(|change| audit::record_access_change(log, change));
+            self.refusals.end_window(log, clock::instant());
             data.insights.tick();
         }
     }

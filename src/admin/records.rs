@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 
 use super::query::{RequestError, check_is_read, parse_pairs};
 use super::representation::Representation;
-use super::visitors::VisitorQuery;
+use super::visitor_query::VisitorQuery;
 use crate::acknowledgement::Ack;
 use crate::clock;
 use crate::events::export;
@@ -81,6 +81,11 @@ impl RecordsRequest {
             representation: Representation::of(request),
             hidden_traits: HiddenTraits::All,
         })
+    }
+
+    /// Returns the ID of the visitor.
+    pub(super) fn visitor_id(&self) -> VisitorId<'_> {
+        VisitorId { site: &self.site, id_kind: self.id_kind, id: &self.id }
     }
 
     /// Returns the reader of the page.

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::hidden_traits::hidden_traits;
 use super::query::{RequestError, parse_pairs, single_site};
 use super::representation::Representation;
-use super::visitors::hidden_traits;
 use crate::access::Caller;
 use crate::api::{Handler, Outcome};
 use crate::http::request::Request;
@@ -32,7 +32,8 @@ pub(super) fn search_query<'a>(
     hidden_traits: &HiddenTraits,
     pairs: &[(String, String)],
     site: KnownSite<'_>,
-    (zone, now_ms): (&Zone, i64),
+    zone: &Zone,
+    now_ms: i64,
 ) -> Result<AskedQuery, RequestError<'a>> {
     let searchable = site.published.map_or(&[][..], |published| &published.traits.searchable);
     if hidden_traits.has(&search.name) || !searchable.iter().any(|name| *name == *search.name) {

@@ -12,30 +12,30 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use super::audit::{Client, VisitorAudit, audited_erasure, audited_export};
+use super::erasure_answer::{erasure_json, failed_erasure};
+use super::hidden_traits::hidden_traits;
 use super::past_decision::{self, ServedSnapshots};
 use super::slow_requests::{JobResult, SlowRequests};
-use super::visitor_profile::visitor_json;
-use crate::access::Caller;
+use super::visitor_query::{NamedVisitor, VisitorQuery};
 use crate::api::{Handler, Outcome, Poll};
+use crate::audit::{AuditAction, AuditLog};
 use crate::events::export;
-use crate::events::visitor::{is_anon_id, is_placeholder};
-use crate::http::params::{Param, Params};
+use crate::http::params::Param;
 use crate::http::request::{Method, Request};
 use crate::insights::engine::{JobError, JobOutput};
-use crate::limits::{EXPORT_PAGE_BYTES_TARGET, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
-use crate::log::{EraseError, ErasureSummary, LogItem};
+use crate::limits::EXPORT_PAGE_BYTES_TARGET;
+use crate::log::{ErasureSummary, LogItem};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
-use crate::record::{IdKind, VisitorId};
-use crate::resolve::private_traits::HiddenTraits;
+use crate::record::IdKind;
 use crate::scope::Scope;
 use crate::site::catalog::catalog::Catalog;
 use crate::site::catalog::files::CurrentFiles;
-use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser, ErasureError};
+use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser};
 use crate::visitors::live::ProfileReaders;
-use crate::visitors::lookup::{self, ProfileReader};
+use crate::visitors::lookup::ProfileReader;
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
-use crate::visitors::profile::profile::Profile;
 use crate::visitors::refold::{Past, Refolder};
 
 pub(super) const PATH: &str = "/visitors";
@@ -54,31 +54,9 @@ pub(crate) struct VisitorHandler {
     cluster: Option<Arc<dyn ClusterErasure>>,
     eraser: Eraser,
     counts: JobCounters,
+    audit: AuditLog,
     /// Buffer for parameters with escapes.
     decoded: Vec<u8>,
-}
-
-/// The visitor that a request names.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct VisitorQuery<'a> {
-    pub site: &'a str,
-    pub id_kind: IdKind,
-    pub id: &'a str,
-    /// Export only records after this seq.
-    since: u64,
-}
-
-/// The visitor of a job.
-struct NamedVisitor {
-    site: String,
-    id_kind: IdKind,
-    id: String,
-}
-
-impl NamedVisitor {
-    fn id(&self) -> VisitorId<'_> {
-        VisitorId { site: &self.site, id_kind: self.id_kind, id: &self.id }
-    }
 }
 
 /// The result of an action: a response body, or the slot of the request that waits for a job.
@@ -110,12 +88,35 @@ impl Action {
     }
 }
 
+impl Action {
+    /// Returns the action of the line in the audit log.
+    fn in_audit(&self) -> AuditAction {
+        match self {
+            Self::Show | Self::Explain => AuditAction::View,
+            Self::Erase => AuditAction::Erase,
+            Self::Export => AuditAction::Export,
+        }
+    }
+}
+
 impl VisitorHandler {
     /// Creates the handler. `job_counters` counts damage.
-    pub(crate) fn new(profiles: ProfileReaders, eraser: Eraser, job_counters: JobCounters) -> Self {
-        let lookup = profiles.reader();
-        let files = CurrentFiles::default();
-        Self { lookup, profiles, files, eraser, counts: job_counters, decoded: Vec::new(), cluster: None }
+    pub(crate) fn new(
+        profiles: ProfileReaders,
+        eraser: Eraser,
+        job_counters: JobCounters,
+        audit: AuditLog,
+    ) -> Self {
+        Self {
+            lookup: profiles.reader(),
+            profiles,
+            files: CurrentFiles::default(),
+            cluster: None,
+            eraser,
+            counts: job_counters,
+            audit,
+            decoded: Vec::new(),
+        }
     }
 
     /// Explains pages of the past with the snapshots of these files.
@@ -135,6 +136,11 @@ impl VisitorHandler {
         &mut self.lookup
     }
 
+    /// Returns the audit log.
+    pub(super) fn audit(&self) -> &AuditLog {
+        &self.audit
+    }
+
     /// Returns whether the path is one of the visitor endpoints.
     pub(super) fn matches_path(path: &str) -> bool {
         matches!(path, PATH | EXPORT_PATH | EXPLAIN_PATH)
@@ -146,11 +152,11 @@ impl VisitorHandler {
         requests: &mut SlowRequests,
         handler: &mut Handler,
         request: &Request<'_>,
-        caller: &Caller,
         scope: Scope,
+        client: &Client,
         out: &mut Vec<u8>,
     ) -> Poll {
-        match self.run_action(requests, request, caller, scope, handler.catalog()) {
+        match self.run_action(requests, request, scope, client, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
@@ -164,29 +170,25 @@ impl VisitorHandler {
         &'a mut self,
         requests: &mut SlowRequests,
         request: &Request<'a>,
-        caller: &Caller,
         scope: Scope,
+        client: &Client,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, profiles, files, eraser, counts, decoded, cluster } = self;
+        let Self { lookup, profiles, files, eraser, counts, audit, decoded, cluster } = self;
         let action = Action::of(request)?;
         let query = VisitorQuery::parse(request.query, decoded)?;
-        if catalog.by_site_id(query.site).is_none() && !eraser.source.known.knows_site(query.site) {
-            let sentence = "Neither a published site nor the log has site ID {}.";
-            let problem = Problem::with_value(problem::SITE_NOT_FOUND, sentence, query.site);
-            return Err(problem.at(Param::Site.name()));
-        }
+        query.check_site(catalog, &eraser.source)?;
         let visitor = query.named_visitor();
-        let hidden_traits = hidden_traits(caller, query.site, catalog);
+        let hidden_traits = hidden_traits(&client.caller, query.site, catalog);
+        let audit = VisitorAudit::new(audit, client, action.in_audit(), visitor.id());
         match action {
             Action::Show => {
+                audit.record_look("profile")?;
                 // The seq is read first, so the profile is of that seq or a later one. In a cluster this holds for the position
                 // in the stream, and the seq is that of the own log.
                 let seq = eraser.log.metrics().last_seq();
                 let position = cluster.as_deref().map(ClusterErasure::position);
-                let visitors = lookup.pin();
-                let site = catalog.by_site_id(query.site).map(|snapshot| snapshot.site());
-                let mut body = visitor_json(query.site, query.find_profile(&visitors), seq, site);
+                let mut body = query.profile_json(lookup, catalog, seq);
                 if let Some(position) = position {
                     body["position"] = json!(position.to_string());
                 }
@@ -204,7 +206,7 @@ impl VisitorHandler {
                     None if has_profile => erase_visitor(&eraser, &visitor, known_ids),
                     None => erase_if_known(&eraser, &visitor, known_ids),
                 };
-                requests.start_job(erase).map(ActionResult::Pending)
+                requests.start_job(move || audited_erasure(&audit, erase)).map(ActionResult::Pending)
             }
             Action::Export => {
                 let source = eraser.source.clone();
@@ -216,17 +218,13 @@ impl VisitorHandler {
                     counts.record_damage(output.damaged_places);
                     Ok(output)
                 };
-                requests.start_job(export).map(ActionResult::Pending)
+                requests.start_job(move || audited_export(&audit, export)).map(ActionResult::Pending)
             }
             Action::Explain => {
                 let seq = parse_seq(request.query)?;
+                audit.record_look("explain")?;
                 let snapshots = ServedSnapshots::of(catalog.by_site_id(query.site), files.load());
-                let mut refolder = Refolder {
-                    source: eraser.source.clone(),
-                    log: eraser.log.clone(),
-                    profiles: profiles.reader(),
-                    is_in_cluster: cluster.is_some(),
-                };
+                let mut refolder = refolder(eraser, profiles, cluster.is_some());
                 let explain = move || {
                     let mut answer = explain_past(&mut refolder, &snapshots, &visitor, seq, scope)?;
                     hidden_traits.remove_from(&mut answer);
@@ -238,12 +236,9 @@ impl VisitorHandler {
     }
 }
 
-/// Returns the traits of a visitor of a site that a client must not see.
-pub(super) fn hidden_traits(caller: &Caller, site: &str, catalog: &Catalog) -> HiddenTraits {
-    match caller.sees_private_traits(site) {
-        true => HiddenTraits::NONE,
-        false => HiddenTraits::of_site(catalog.by_site_id(site).map(|published| published.site())),
-    }
+fn refolder(eraser: &Eraser, profiles: &ProfileReaders, is_in_cluster: bool) -> Refolder {
+    let Eraser { source, log, .. } = eraser;
+    Refolder { source: source.clone(), log: log.clone(), profiles: profiles.reader(), is_in_cluster }
 }
 
 /// Writes the response of a job.
@@ -390,98 +385,6 @@ fn erase_in_cluster(
     Ok(json_output(&output))
 }
 
-fn failed_erasure(error: &ErasureError) -> JobError {
-    let kind = match error {
-        ErasureError::Log(EraseError::Busy | EraseError::BackupRuns | EraseError::Changed) => {
-            problem::OVERLOADED
-        }
-        ErasureError::Log(EraseError::Stopped) => problem::DRAINING,
-        _ => problem::DISK_UNAVAILABLE,
-    };
-    JobError { kind, detail: format!("The erasure failed: {error}; retry it.") }
-}
-
-fn erasure_json(summary: &ErasureSummary) -> Json {
-    let counts = json!({
-        "records": summary.records, "redacted": summary.redacted, "segments": summary.segments
-    });
-    json!({ "erased": counts, "seq": summary.seq.to_string() })
-}
-
 fn json_output(document: &Json) -> JobOutput {
     JobOutput { content_type: JSON, text: document.to_string(), next_since: None, damaged_places: 0 }
-}
-
-/// Checks that events can have the ID, so that a typing error cannot look like a completed erasure.
-///
-/// # Errors
-/// `placeholder_id`, `invalid_anon_id`, `invalid_param`.
-fn check_id(id_kind: IdKind, id: &str) -> Result<(), Problem<'_>> {
-    let (param, is_valid, code, expected) = match id_kind {
-        IdKind::Anon => {
-            (Param::AnonId, is_anon_id(id), problem::INVALID_ANON_ID, "1 to 128 bytes of visible ASCII")
-        }
-        IdKind::User => {
-            (Param::UserId, id.len() <= USER_ID_BYTES_MAX, problem::INVALID_PARAM, "1 to 256 bytes of text")
-        }
-    };
-    if is_placeholder(id) {
-        let sentence = "{} is a placeholder, and no event is recorded with it.";
-        return Err(Problem::with_value(problem::PLACEHOLDER_ID, sentence, id).at(param.name()));
-    }
-    match is_valid {
-        true => Ok(()),
-        false => Err(Problem::invalid_value(code, expected, id).at(param.name())),
-    }
-}
-
-impl<'a> VisitorQuery<'a> {
-    fn parse(query: &'a str, buffer: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        Self::from_params(&Params::parse(query, buffer)?)
-    }
-
-    pub(super) fn from_params(params: &Params<'a>) -> Result<Self, Problem<'a>> {
-        let site = params
-            .get(Param::Site)
-            .ok_or(Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing."))?;
-        let (id_kind, id) = match (params.get(Param::AnonId), params.get(Param::UserId)) {
-            (Some(id), None) => (IdKind::Anon, id),
-            (None, Some(id)) => (IdKind::User, id),
-            _ => {
-                return Err(Problem::new(
-                    problem::MISSING_VISITOR,
-                    "The request must have either 'anonId' or 'userId'.",
-                ));
-            }
-        };
-        if site.len() > SITE_ID_BYTES_MAX {
-            let wrong = Problem::invalid_value(problem::INVALID_PARAM, "a site ID of at most 64 bytes", site);
-            return Err(wrong.at(Param::Site.name()));
-        }
-        check_id(id_kind, id)?;
-        let since = params.get(Param::Since).map_or(Ok(0), |since| {
-            let wrong = Problem::invalid_value(problem::INVALID_PARAM, "the seq of a record", since);
-            since.parse().map_err(|_| wrong.at(Param::Since.name()))
-        })?;
-        Ok(Self { site, id_kind, id, since })
-    }
-
-    fn named_visitor(&self) -> NamedVisitor {
-        NamedVisitor { site: self.site.to_owned(), id_kind: self.id_kind, id: self.id.to_owned() }
-    }
-
-    fn find_profile<'v>(&self, profiles: &'v lookup::PinnedProfiles<'_>) -> Option<Profile<'v>> {
-        profiles.find(self.site, self.id_kind, self.id)
-    }
-
-    /// Returns the requested ID and the IDs in the profile that it leads to.
-    fn profile_ids(&self, profiles: &mut ProfileReader) -> Vec<(IdKind, String)> {
-        let visitors = profiles.pin();
-        let profile = self.find_profile(&visitors);
-        let user = profile.and_then(|profile| profile.user_id()).map(|id| (IdKind::User, id));
-        let anonymous = profile.iter().flat_map(Profile::anon_ids).map(|id| (IdKind::Anon, id));
-        let others = user.into_iter().chain(anonymous).filter(|other| *other != (self.id_kind, self.id));
-        let all = [(self.id_kind, self.id)].into_iter().chain(others);
-        all.map(|(id_kind, id)| (id_kind, id.to_owned())).collect()
-    }
 }

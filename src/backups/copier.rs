@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use super::{MakeBackupError, Target};
 use crate::clock;
+use crate::data_files::{AUDIT_DIRECTORY, audit_number_in_name};
 use crate::log::{
     self, COLUMNS_SUFFIX, LogDirectory, OldestSeq, SCRUB_FILE, SECRET_FILE, parse_segment_name,
 };
 use crate::storage::copied_file::{copy_private, link};
-use crate::storage::disk::{Disk, FileLock, FileLockMode, RealDisk};
+use crate::storage::disk::{Disk, FileLock, FileLockMode, RealDisk, list_if_present};
 use crate::storage::{FileStamp, disk_space, read_stamp};
 use crate::visitors::checkpoint::directory::seq_of;
 
@@ -86,11 +87,13 @@ impl<'a> Copier<'a> {
             }
             attempts += 1;
         }
+        self.copy_audit_log()?;
         self.sync()?;
         self.summary()
     }
 
-    /// Copies the linked segments that are damaged in the previous backup from the data directory. Returns their number.
+    /// Copies the linked segments that are damaged in the previous backup, and all linked audit files, from the data directory. Returns
+    /// their number.
     ///
     /// # Errors
     /// As for [`copy`](Self::copy).
@@ -100,6 +103,10 @@ impl<'a> Copier<'a> {
         let linked: Vec<String> = linked.map(|(name, _)| name.clone()).collect();
         let mut damaged = Vec::new();
         for name in linked {
+            if parse_segment_name(&name).is_none() {
+                damaged.push(name);
+                continue;
+            }
             let report = log::check_file(Arc::clone(&disk), &self.copy.join(&name))?;
             if report.damage.iter().any(|damage| damage.kind.is_unexpected()) {
                 damaged.push(name);
@@ -147,6 +154,32 @@ impl<'a> Copier<'a> {
         }
         self.remove_deleted()?;
         self.is_consistent()
+    }
+
+    /// Copies the files of the audit log. The server only appends to the last one, so a copy of its first bytes ends with a whole
+    /// record, or with a part of one, which is no damage.
+    fn copy_audit_log(&mut self) -> Result<(), MakeBackupError> {
+        let names = self.audit_files()?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let copy = self.copy.join(AUDIT_DIRECTORY);
+        let failed = |error| MakeBackupError::io(&copy, error);
+        RealDisk.create_directory(&copy).map_err(failed)?;
+        for (number, name) in names.iter().enumerate() {
+            self.copy_file(name, number + 1 < names.len())?;
+        }
+        RealDisk.sync_directory(&copy).map_err(failed)
+    }
+
+    /// Returns the paths of the audit files in the data directory, in the order of their records.
+    fn audit_files(&self) -> Result<Vec<String>, MakeBackupError> {
+        let dir = self.directory.join(AUDIT_DIRECTORY);
+        let names = list_if_present(&RealDisk, &dir);
+        let mut names = names.map_err(|error| MakeBackupError::reading(&dir, error))?;
+        names.retain(|name| audit_number_in_name(name).is_some());
+        names.sort_unstable();
+        Ok(names.iter().map(|name| format!("{AUDIT_DIRECTORY}/{name}")).collect())
     }
 
     /// Copies the checkpoints that have no copy. Returns whether there was one: then a newer one may have replaced it.
@@ -260,11 +293,11 @@ impl<'a> Copier<'a> {
     /// Checks that the target has space for the files that will not be links, before anything is written.
     fn require_space(&self, target: &Target) -> Result<(), MakeBackupError> {
         let mut needed_bytes = 0;
-        for name in self.names(|_| true)? {
+        for name in self.names(|_| true)?.into_iter().chain(self.audit_files()?) {
             // A file that has vanished takes no space.
             let Ok(stamp) = read_stamp(&self.directory.join(&name)) else { continue };
-            let is_segment = parse_segment_name(&name).is_some();
-            let is_link = is_segment && self.linkable(&name, &stamp).is_some();
+            let may_be_link = parse_segment_name(&name).is_some() || name.starts_with(AUDIT_DIRECTORY);
+            let is_link = may_be_link && self.linkable(&name, &stamp).is_some();
             needed_bytes += if is_link { 0 } else { stamp.length };
         }
         let space = disk_space(&self.copy).map_err(|error| MakeBackupError::io(&self.copy, error))?;

@@ -151,7 +151,7 @@ fn make(args: &BackupArgs, target: &Target, interruption: &Interruption) -> Resu
 /// Verifies a copy. The inner result is that of `parallax check`.
 fn verify(path: &Path, interruption: &Interruption) -> Result<Result<(), CliError>, CliError> {
     thread::scope(|scope| {
-        let checking = threads::spawn_scoped(scope, "check", || check_all(path));
+        let checking = threads::spawn_scoped(scope, "check", || check_all(path, None));
         let checking =
             checking.map_err(|error| CliError::System(format!("cannot start a thread: {error}")))?;
         while !checking.is_finished() {

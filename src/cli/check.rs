@@ -10,7 +10,8 @@ use clap::builder::NonEmptyStringValueParser;
 use super::contains::search_path;
 use super::inspect::FileKind;
 use super::site_directory::counted;
-use super::{CliError, checkpoints, log_read_error, print_line};
+use super::{CliError, audit, checkpoints, log_read_error, print_line};
+use crate::audit::Head;
 use crate::cli::inspect_snapshot;
 use crate::events::time;
 use crate::insights::{ColumnFileError, Columns, parse_column_file_name};
@@ -20,8 +21,8 @@ use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
 
 pub(super) const EXAMPLES: &str = "\
-Verify every checksum of all snapshots, or of a log, its checkpoints, its column files, the served versions and the
-phases of experiments (also beside a running server). Of the two newest checkpoints, the newer must be equal to the older plus the records
+Verify every checksum of all snapshots, or of a log, its checkpoints, its column files, the served versions, the
+phases of experiments, and the audit log (also beside a running server). Of the two newest checkpoints, the newer must be equal to the older plus the records
 between them:
   parallax check snapshots/
   parallax check data/
@@ -30,6 +31,10 @@ Prove that a visitor was erased: search every byte of every file in the director
 The search finds the text in its plain form, in every form that JSON allows, and in the packed
 form of the log. It decodes nothing else: search for a percent-encoded form separately.
   parallax check data/ --contains ana@example.com && echo erased
+
+Prove that nothing was removed from the audit log, or changed in it, up to a head that you have kept elsewhere. Without a head,
+lines at its end, and whole files at its begin, can be missing:
+  parallax check data/ --audit-head 4711:HASH
 
 Exit codes: 0 no damage, or text not found; 1 damage, or text found; 3 a file cannot be read, so nothing is proven.
 The torn tail that a crash leaves at the end of a log is reported, but is not damage.
@@ -42,6 +47,10 @@ pub(super) struct CheckArgs {
     /// Verify nothing, but search every byte for TEXT. Exit code 0: not found; 1: found.
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     contains: Option<String>,
+    /// Prove that the audit log still has the record with this number and hash, which `parallax audit DIR --head` printed before,
+    /// and all records before it. Exit code 1 if not.
+    #[arg(long, value_name = "NUMBER:HASH", value_parser = audit::parse_head, conflicts_with = "contains")]
+    audit_head: Option<Head>,
 }
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
@@ -51,7 +60,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     let unseen = |error| CliError::Input(format!("{}: {error}", path.display()));
     if path.metadata().map_err(unseen)?.is_dir() {
-        return check_all(path);
+        return check_all(path, args.audit_head);
+    }
+    if args.audit_head.is_some() {
+        let text = format!("{} is a file; --audit-head needs the data directory", path.display());
+        return Err(CliError::Usage(text));
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -63,15 +76,16 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 /// Checks all files of a directory, and prints a line for each kind and for each damaged place.
-pub(super) fn check_all(directory: &Path) -> Result<(), CliError> {
+pub(super) fn check_all(directory: &Path, audit_head: Option<Head>) -> Result<(), CliError> {
     let damaged = check_state_files(directory)?;
+    let audit_log = audit::check(directory, audit_head)?;
     let columns = check_column_files(directory)?;
     let refuse = |count: usize, files: &str| match count {
         0 => Ok(()),
         n => Err(CliError::Input(format!("{n} {files} are not sound"))),
     };
     let state_files = refuse(damaged, "of the files versions and phases");
-    check_directory(directory).and(state_files).and(refuse(columns, "column files"))
+    check_directory(directory).and(state_files).and(refuse(columns, "column files")).and(audit_log)
 }
 
 /// Checks the snapshots, the log and the checkpoints of a directory, and prints a line for each.

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 success; 1 bad input; 2 bad command line or settings file; 3 an error of the system.
 
+mod audit;
 mod authoring_json;
 mod backup;
 pub mod byte_search;
@@ -106,6 +107,11 @@ enum Command {
     /// text.
     #[command(after_help = check::EXAMPLES)]
     Check(check::CheckArgs),
+    /// Print the audit log of a data directory: who looked at, exported, erased or changed data.
+    ///
+    /// Works beside a running server.
+    #[command(after_help = audit::EXAMPLES)]
+    Audit(audit::AuditArgs),
     /// Export recorded events as NDJSON or Parquet.
     ///
     /// Works beside a running server. Exports the durable records in the order of their seq, up to the last one
@@ -211,13 +217,17 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
     match cli.command {
         None => dispatch(&["parallax", SERVE].map(OsString::from)),
         Some(Command::Serve(args)) if args.sources.print_config => {
-            args.config.check().map_err(CliError::Usage)?;
+            args.config.check_access().map_err(CliError::Usage)?;
             let serve = command.find_subcommand(SERVE).zip(matches.subcommand_matches(SERVE));
             serve.map_or(Ok(()), |(serve, matches)| {
                 print_line(render_config(serve, matches, &file_settings).trim_end())
             })
         }
-        Some(Command::Serve(args)) => serve::serve(*args),
+        Some(Command::Serve(args)) => {
+            let serve = command.find_subcommand(SERVE).zip(matches.subcommand_matches(SERVE));
+            let settings = serve.map(|(serve, matches)| render_config(serve, matches, &file_settings));
+            serve::serve(*args, &settings.unwrap_or_default())
+        }
         Some(Command::Site(command)) => command.run(),
         Some(Command::Health(args)) => health::check(&args),
         Some(Command::Dev(args)) => {
@@ -228,6 +238,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         #[cfg(feature = "cluster")]
         Some(Command::Publish(args)) => publish::publish(&args),
         Some(Command::Check(args)) => check::check(&args),
+        Some(Command::Audit(args)) => audit::print(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Import(args)) => import::import(*args),
         Some(Command::Insights(args)) => insights::insights(&args),

@@ -12,6 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::settings::SettingsArgs;
 use super::{CliError, demo};
+use crate::checksum;
 use crate::config::{Config, LogFormat};
 use crate::log_lines;
 use crate::site::catalog::snapshot_names::list_snapshot_names;
@@ -20,16 +21,21 @@ use crate::visitors::checkpoint::restore::RestoreError;
 use crate::worker::{PassedSocket, take_passed_sockets};
 use crate::{server, storage};
 
+/// Bytes of the digest of the settings. It only shows that settings differ.
+const SETTINGS_DIGEST_BYTES: usize = 8;
+
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     pub(super) sources: SettingsArgs,
     #[command(flatten)]
-    config: Config,
+    pub(super) config: Config,
 }
 
-pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
-    let config = args.config;
+/// Serves until a signal. `settings` is the text of the effective settings, without secrets.
+pub(super) fn serve(args: ServeArgs, settings: &str) -> Result<(), CliError> {
+    let mut config = args.config;
+    config.settings_digest = settings_digest(settings);
     // This removes variables of the environment, so no other thread may run yet.
     let passed_sockets = take_passed_sockets().map_err(|error| CliError::Usage(error.to_string()))?;
     prepare_process(&config)?;
@@ -37,6 +43,12 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
         publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
     run(config, passed_sockets, |_| Ok(()))
+}
+
+/// Returns a digest by which two starts can be compared.
+fn settings_digest(settings: &str) -> String {
+    let digest = checksum::digest(&[settings.as_bytes()]);
+    digest[..SETTINGS_DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Serves until a signal, on the passed sockets and on the addresses of `config` that have none. Calls `on_start` with the public address when the server accepts requests.

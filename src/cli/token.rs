@@ -37,7 +37,7 @@ struct NewArgs {
     /// The name of the token in the audit log.
     #[arg(long)]
     name: String,
-    /// viewer, analyst, privacy, composer or operator; docs/access.md has what each may use.
+    /// The role: viewer, analyst, privacy, composer or operator. docs/access.md has the endpoints of each.
     #[arg(long, value_parser = parse_role)]
     role: Role,
     /// A site that the token is for. Give it again for another one [default: all sites].

@@ -5,10 +5,11 @@
 
 use super::log_lines::LOG_LINES_BYTES_MAX;
 use crate::limits::{
-    ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN,
-    CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS,
-    CONNECTIONS_MEMORY_BYTES_MIN, FOLD_INPUT_BYTES_MAX, FOOTER_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX,
-    RATE_LIMIT_BUCKETS_MAX, RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX,
+    ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, AUDIT_BATCH_BYTES_MAX, AUDIT_QUEUE_LINES_MAX,
+    AUDIT_RECORD_BYTES_MAX, BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN, CHECKPOINT_CHUNK_BYTES,
+    CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTIONS_MEMORY_BYTES_MIN,
+    FOLD_INPUT_BYTES_MAX, FOOTER_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX,
+    RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX,
 };
 
 /// Memory limit of the prepared lists of routes of all sites, in both codings. It holds the lists of 100,000 routes, or those
@@ -143,9 +144,14 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
         // Log lines that wait for the reader of standard error, and those that are written.
         term("log_lines", 2 * LOG_LINES_BYTES_MAX as u64),
+        // Lines of the audit log that wait for its thread, in the queue and for a disk that fails, and the batch that is written.
+        term(
+            "audit",
+            (2 * AUDIT_QUEUE_LINES_MAX * AUDIT_RECORD_BYTES_MAX + 4 * AUDIT_BATCH_BYTES_MAX) as u64,
+        ),
         // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights, the scrub, the
-        // one of the log lines and the main thread.
-        term("stacks", (serving + 7) * STACK_BYTES + MAIN_STACK_BYTES),
+        // one of the log lines, the one of the audit log and the main thread.
+        term("stacks", (serving + 8) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
     if params.pulls_snapshots {

@@ -4,6 +4,7 @@
 //! file check the relations between limits.
 
 pub mod access;
+mod audit;
 mod connections;
 mod experiments;
 mod goals;
@@ -17,6 +18,7 @@ pub(crate) mod scrub;
 mod segments;
 mod visitor_token;
 
+pub use audit::*;
 pub(crate) use connections::*;
 pub use connections::{
     DISCARDED_BYTES_MAX, HELD_REQUESTS_MAX, HELD_REQUESTS_OF_CLIENT_MAX, HELD_REQUESTS_OF_SITE_MAX,

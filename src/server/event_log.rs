@@ -5,6 +5,7 @@
 mod gate;
 #[cfg(feature = "cluster")]
 mod node;
+mod report;
 mod scrub;
 
 use std::io::Write;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use self::report::{log_profiles, log_recovery};
 use self::scrub::ScrubParts;
 use super::{BootError, MemoryPlan, UnsyncedRecords, data_directory};
 use crate::admin::startup::StartupProgress;
@@ -22,23 +24,24 @@ use crate::admin::{
     DataHandlers, InsightsHandler, ProfileFinder, SlowRequests, SnapshotRules, VisitorHandler,
 };
 use crate::api::EventSink;
+use crate::audit::AuditLog;
 use crate::clock::{self, Clock, SystemClock};
 use crate::config::Config;
-use crate::events::time;
 use crate::ids;
 use crate::insights::engine::{self, InsightsMetrics, ReplySender};
 use crate::insights::{VisitorKey, installer};
 use crate::limits::CHECKPOINT_STOP_MS;
 use crate::log::{
-    ErasureSummary, InterruptedErasure, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records,
-    RecoveryReport, SeqRange, VisitorIds, Wake, WriterThread,
+    ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
+    SeqRange, VisitorIds, Wake, WriterThread,
 };
 use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
+use crate::record::TombstoneKey;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::threads;
 use crate::visitors::checkpoint::CheckpointMetrics;
-use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
+use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
 use crate::visitors::checkpoint::scheduler::{
     self, CheckpointScheduler, CheckpointState, build_checkpointer,
@@ -60,6 +63,10 @@ pub(super) struct EventLog {
     pub(super) queue: Queue,
     pub(super) sync_latency: LatencyHistogram,
     pub(super) event_counters: EventCounters,
+    /// The audit log of the data directory. It is off until it is started.
+    pub(super) audit: AuditLog,
+    /// The key of the tombstones in the log.
+    pub(super) tombstone_key: TombstoneKey,
     /// Read access to the visitor profiles.
     pub(super) profiles: ProfileReaders,
     /// The parts that exports and erasures need.
@@ -202,8 +209,7 @@ impl EventLog {
         let clock = Arc::new(SystemClock::new());
         // 1. Lock the data directory and find the ends of the log.
         let (log, range, insights) = lock_and_prepare(config, plan, &disk, &*clock).map_err(data_error)?;
-        let last_seq = range.last;
-        progress.set_log(0, last_seq);
+        progress.set_log(0, range.last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
         let profiles_bytes = plan.params().profiles_bytes;
@@ -215,23 +221,23 @@ impl EventLog {
         let hash_key = secret.unwrap_or_else(ids::random_hash_key);
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let known = table.state().known;
-        let options = scheduler::Options::new(hash_key, profiles_bytes, log_id);
-        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, options);
+        let checkpointing = scheduler::Options::new(hash_key, profiles_bytes, log_id);
+        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, checkpointing);
         // 3. Replay the log after the checkpoint.
         let sync_latency = LatencyHistogram::default();
         let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-        progress.set_log(seq, last_seq);
+        progress.set_log(seq, range.last);
         let table = table.with_checkpoints(checkpoints.scheduler);
         let observer = LogObserver {
             sync_latency: sync_latency.clone(),
             profiles: table.with_tombstone_key(Some(tombstone_key.clone())),
-            progress: Some(RecoveryProgress { progress: progress.clone(), last_seq }),
+            progress: Some(RecoveryProgress { progress: progress.clone(), last_seq: range.last }),
         };
         let options = Options {
             checkpointed_seq: seq,
             durable_seq,
             log_id: Some(log_id),
-            tombstone_key: Some(tombstone_key),
+            tombstone_key: Some(tombstone_key.clone()),
             ..log_options(config, plan)
         };
         let (queue, writer, report) =
@@ -249,6 +255,8 @@ impl EventLog {
             queue,
             sync_latency,
             event_counters: EventCounters::default(),
+            audit: AuditLog::off(),
+            tombstone_key,
             profiles,
             eraser,
             checkpoint_metrics: checkpoints.metrics,
@@ -304,10 +312,12 @@ impl EventLog {
         let eraser = self.eraser.clone();
         let cluster = self.cluster_erasure();
         let insights =
-            InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone(), rules);
+            InsightsHandler::new(is_on, self.queue.clone(), config.ack, source, profiles.clone(), rules)
+                .with_audit(self.audit.clone());
+        let audit = self.audit.clone();
         let requests = SlowRequests::new(client, replies, reply_sender, counters.clone());
         Ok(move || {
-            let visitors = VisitorHandler::new(profiles, eraser, counters).with_cluster(cluster);
+            let visitors = VisitorHandler::new(profiles, eraser, counters, audit).with_cluster(cluster);
             DataHandlers { visitors, insights, requests }
         })
     }
@@ -446,11 +456,6 @@ fn resume_erasure(eraser: &Eraser, report: &RecoveryReport) -> std::io::Result<(
 /// Restored entries between two progress lines in the log: a few seconds of work.
 const LOG_EVERY_ENTRIES: u64 = 5_000_000;
 
-fn log_profiles(checkpoint_seq: u64, entry_count: usize, record_count: u64) {
-    let checkpoint = if checkpoint_seq == 0 { "none".to_owned() } else { checkpoint_name(checkpoint_seq) };
-    tracing::info!(records = record_count, %checkpoint, entries = entry_count, "rebuilt visitor profiles");
-}
-
 fn log_options(config: &Config, plan: &MemoryPlan) -> Options {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     Options {
@@ -461,40 +466,5 @@ fn log_options(config: &Config, plan: &MemoryPlan) -> Options {
         dedup_ids_max: plan.dedup_ids_max,
         hash_seed: ids::random_u64(),
         ..Options::default()
-    }
-}
-
-/// Logs the results of recovery, and notes the ID of an open log for the next start.
-fn log_recovery(config: &Config, report: &RecoveryReport, log_id: LogId, is_open: bool) {
-    let retention = match (config.retain_days, config.retain_bytes) {
-        (None, None) => "unlimited".to_owned(),
-        (days, bytes) => {
-            let days = days.map(|days| format!("{days} days"));
-            let bytes = bytes.map(|size| size.to_string());
-            days.into_iter().chain(bytes).collect::<Vec<_>>().join(" and ")
-        }
-    };
-    let directory = config.data.display();
-    if is_open {
-        tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
-        data_directory::note_log(&config.data, log_id);
-    }
-    if report.has_replaced_secret {
-        tracing::error!(
-            "the file `secret` was missing; the log has a new one and cannot read its earlier tombstones"
-        );
-    }
-    if let Some(InterruptedErasure { seq, requested_ms, is_begun: false }) = report.interrupted_erasure {
-        let requested = requested_ms.map_or("at an unknown time".to_owned(), time::to_text);
-        tracing::warn!(seq, %requested, "an erasure was interrupted: the erasure was not begun; erase again");
-    }
-    for finding in &report.damage {
-        // The log writer has reported the unexpected ones.
-        if !finding.kind.is_unexpected() {
-            tracing::warn!(%finding, "found an invalid tail in the log");
-        }
-    }
-    if report.damage_left_out > 0 {
-        tracing::error!(more = report.damage_left_out, "found more damage; run `parallax check {directory}`");
     }
 }

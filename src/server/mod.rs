@@ -5,8 +5,8 @@
 //!    manager passed are claimed already.
 //! 2. Start the admin thread. It reports the progress of steps 3 and 4.
 //! 3. Read the served versions of earlier processes, and scan the snapshots.
-//! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer. Then start the
-//!    watcher of the snapshots, which writes to the locked data directory, and the puller.
+//! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer. Then start the audit log, the
+//!    watcher of the snapshots, which both write to the locked data directory, and the puller.
 //! 5. Give the admin thread the parts that need snapshots and log.
 //! 6. Start the workers. When [`start`] returns, every listener accepts.
 //! 7. Start the webhook, whose receiver may send requests to this server, and the scrub, which can wait.
@@ -14,12 +14,13 @@
 //! Shutdown, at SIGTERM or SIGINT, in at most 10 s:
 //! 1. Stop accepting on the public addresses.
 //! 2. Answer the received requests. Each response is the last of its connection.
-//! 3. Stop the log writer: it syncs and seals the log, and writes a last checkpoint if time is left.
+//! 3. Write the last line of the audit log. Stop the log writer: it syncs and seals the log, and writes a last checkpoint if time is left.
 //! 4. Stop accepting on the admin address, if its socket was passed, and answer its requests.
 //!
 //! A second signal during step 2 ends the process at once. The next start recovers the log.
 
 mod admin_thread;
+mod audit;
 mod boot_error;
 mod data_directory;
 mod event_log;
@@ -188,6 +189,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
 
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &memory, &admin.progress)?;
+    event_log.audit = audit::start(&config, &event_log, &current)?;
     let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
     #[cfg(feature = "cluster")]
     puller::start(puller, &mut event_log, &renewal)?;
@@ -285,6 +287,7 @@ fn server_metrics(
         jobs: JobCounters::default(),
         insights: event_log.insights_metrics(),
         scrub: event_log.scrub_metrics(),
+        audit: event_log.audit.metrics().clone(),
         #[cfg(feature = "cluster")]
         cluster: event_log.cluster_metrics(),
     }
@@ -431,6 +434,7 @@ impl RunningServer {
         let signals_before_stop = signals.forever().take_while(|signal| !is_stop(*signal));
         for _ in signals_before_stop.filter(|signal| *signal == SIGHUP) {
             self.reload.run();
+            audit::record_reload(&self.event_log.audit);
         }
         // 1. Stop accepting.
         tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");
@@ -450,6 +454,7 @@ impl RunningServer {
         // 3. Stop the log.
         let open = self.lifecycle.open_connections();
         let is_replaced = self.event_log.is_replaced();
+        audit::record_stop(&self.event_log.audit);
         let stopped = self.event_log.stop(SHUTDOWN_TIMEOUT.saturating_sub(time_spent()));
         // 4. Stop the admin address.
         self.admin_shutdown.iter().for_each(AdminShutdown::run);

@@ -30,7 +30,7 @@ impl Reload {
         tracing::info!("received SIGHUP; reading all snapshots again");
         self.users.reload();
         self.tokens.reload();
-        self.access.reload();
+        let _ = self.access.reload();
         self.watcher.rescan_all();
         #[cfg(feature = "cluster")]
         self.renewal.request();

@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 use nix::unistd::Group;
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown};
 
+use crate::data_files::AUDIT_DIRECTORY;
+
 /// The mode of a file without a group.
 pub(super) const OWNER_FILE: u32 = 0o600;
 const OWNER_DIRECTORY: u32 = 0o700;
@@ -118,8 +120,8 @@ struct AccessBefore {
     is_closed_to_group: bool,
 }
 
-/// Gives an existing data directory and its files their access. Other kinds of files, and directories in it, are not of the
-/// server.
+/// Gives an existing data directory and its files their access, and so the directory of the audit log. Other kinds of files, and other
+/// directories in it, are not of the server.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -127,16 +129,26 @@ pub(crate) fn restrict_directory(directory: &Path) -> io::Result<AccessReport> {
     let mut report = AccessReport::default();
     // The directory is the first: after it, others reach no file.
     report.restrict(directory);
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            report.restrict(&entry.path());
-        }
+    report.restrict_files(directory)?;
+    let audit = directory.join(AUDIT_DIRECTORY);
+    if fs::symlink_metadata(&audit).is_ok_and(|metadata| metadata.is_dir()) {
+        report.restrict(&audit);
+        report.restrict_files(&audit)?;
     }
     Ok(report)
 }
 
 impl AccessReport {
+    fn restrict_files(&mut self, directory: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                self.restrict(&entry.path());
+            }
+        }
+        Ok(())
+    }
+
     fn restrict(&mut self, path: &Path) {
         match restrict(path) {
             Ok(before) => {

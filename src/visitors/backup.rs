@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::audit_files::{copy_audit_log, delete_audit_log};
+use crate::data_files::AUDIT_DIRECTORY;
 use crate::log::format as segment;
 use crate::log::{
     COLUMNS_KEY_FILE, COLUMNS_SUFFIX, ErasureSummary, ListedTombstone, LogError, LogId, SCRUB_FILE, SeqRange,
@@ -189,23 +191,30 @@ fn copy_files(
         .map_err(io_error(backup_dir))?;
     let is_kept = |name: &str| is_needed(name) && seq_of(name).is_none_or(|seq| checkpoints.contains(&seq));
     disk.create_directory(unfinished_dir).map_err(io_error(unfinished_dir))?;
-    for name in disk.list(unfinished_dir).map_err(io_error(unfinished_dir))? {
-        disk.unlink(&unfinished_dir.join(&name)).map_err(io_error(unfinished_dir))?;
+    delete_audit_log(&**disk, unfinished_dir).map_err(io_error(unfinished_dir))?;
+    let left = disk.list(unfinished_dir).map_err(io_error(unfinished_dir))?;
+    for name in left.iter().filter(|name| *name != AUDIT_DIRECTORY) {
+        disk.unlink(&unfinished_dir.join(name)).map_err(io_error(unfinished_dir))?;
     }
     for name in disk.list(backup_dir).map_err(io_error(backup_dir))?.iter().filter(|name| is_kept(name)) {
         let copied = copy_file(&**disk, &backup_dir.join(name), &unfinished_dir.join(name), summary.log_id);
         summary.bytes += copied.map_err(io_error(&backup_dir.join(name)))?;
         summary.files += 1;
     }
+    let audit_log = copy_audit_log(&**disk, backup_dir, unfinished_dir, |_, _| Ok(()));
+    let audit_log = audit_log.map_err(io_error(&backup_dir.join(AUDIT_DIRECTORY)))?;
+    summary.files += audit_log.files;
+    summary.bytes += audit_log.bytes;
     Ok(())
 }
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The
-/// column files and their key are derived from the log. The scrub has read the files of the backup, and not the copies.
+/// column files and their key are derived from the log. The scrub has read the files of the backup, and not the copies. The
+/// directory of the audit log is copied separately.
 pub(super) fn is_needed(name: &str) -> bool {
     !name.starts_with('.')
         && !name.ends_with(COLUMNS_SUFFIX)
-        && ![COLUMNS_KEY_FILE, SCRUB_FILE].contains(&name)
+        && ![COLUMNS_KEY_FILE, SCRUB_FILE, AUDIT_DIRECTORY].contains(&name)
 }
 
 /// Returns a path beside `target_dir`, also if it ends with a slash.

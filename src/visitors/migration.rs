@@ -16,7 +16,7 @@
 //! same in version 3.
 //!
 //! A checkpoint of an earlier release is copied only if the log no longer has all records. Otherwise the next start folds the log.
-//! Column files are not copied. The server builds them again.
+//! The audit log is copied as it is. Column files are not copied. The server builds them again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,11 +24,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::audit_files::{audit_log_bytes, copy_audit_log, delete_audit_log};
 use super::backup::{copy_checkpoint, is_needed, is_of_node};
 use super::checkpoint::directory::{CheckpointDirectory, seq_of};
 use super::checkpoint::reader::CheckpointReader;
 use super::checkpoint::restore::seqs_for_copy;
 use super::comparison::{CompareError, compare_checkpoints, compare_files, compare_logs};
+use crate::data_files::AUDIT_DIRECTORY;
 use crate::log::format::{self as segment, header_version};
 use crate::log::{self, LogError, SeqRange, parse_segment_name};
 use crate::storage::disk::{Disk, DiskFile, RealDisk, append_all, copy_range, list_if_present, read_full};
@@ -282,12 +284,21 @@ fn delete_copy(disk: &dyn Disk, copy_dir: &Path) -> Result<(), MigrationError> {
         return Err(MigrationError::Exists(copy_dir.to_owned()));
     }
     delete_files(disk, copy_dir)?;
+    remove_directory_if_present(&copy_dir.join(AUDIT_DIRECTORY))?;
     fs::remove_dir(copy_dir).map_err(io_error(copy_dir))
+}
+
+fn remove_directory_if_present(dir: &Path) -> Result<(), MigrationError> {
+    match fs::remove_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(dir)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Deletes the files of a directory, the marker last.
 fn delete_files(disk: &dyn Disk, copy_dir: &Path) -> Result<(), MigrationError> {
     let failed = io_error(copy_dir);
+    delete_audit_log(disk, copy_dir).map_err(&failed)?;
     let mut names = file_names(disk, copy_dir).map_err(&failed)?;
     names.sort_by_key(|name| name == MARKER);
     names.iter().try_for_each(|name| disk.unlink(&copy_dir.join(name))).map_err(failed)
@@ -356,6 +367,11 @@ impl Plan {
             let [source, target] = [&self.dir, copy_dir].map(|dir: &Path| dir.join(name));
             copy_file(&**disk, name, &source, &target).map_err(io_error(&target))?;
         }
+        copy_audit_log(&**disk, &self.dir, copy_dir, access::copy_access).map_err(io_error(copy_dir))?;
+        let [audit, audit_copy] = [&self.dir, copy_dir].map(|dir: &Path| dir.join(AUDIT_DIRECTORY));
+        if audit_copy.exists() {
+            access::copy_access(&audit, &audit_copy).map_err(io_error(&audit_copy))?;
+        }
         access::copy_access(&self.dir, copy_dir).map_err(io_error(copy_dir))?;
         disk.sync_directory(copy_dir).map_err(io_error(copy_dir))?;
         let compared = compare_logs(disk, &self.dir, copy_dir, &self.range)?;
@@ -378,7 +394,8 @@ impl Plan {
     fn check_space(&self, disk: &dyn Disk, dir: &Path) -> Result<(), MigrationError> {
         let free = disk.free_bytes(dir).map_err(io_error(dir))?;
         let files = self.files.values().chain(self.checkpoints.values());
-        let needed = files.map(|bytes| bytes.next_multiple_of(BLOCK_BYTES)).sum();
+        let audit_bytes = audit_log_bytes(disk, &self.dir).map_err(io_error(&self.dir))?;
+        let needed = files.map(|bytes| bytes.next_multiple_of(BLOCK_BYTES)).sum::<u64>() + audit_bytes;
         if free < needed {
             return Err(MigrationError::NoSpace { dir: dir.to_owned(), needed, free });
         }

@@ -18,6 +18,8 @@
 
 pub mod apply;
 #[cfg(feature = "server")]
+mod audit_files;
+#[cfg(feature = "server")]
 pub(crate) mod backup;
 #[cfg(feature = "server")]
 pub mod checkpoint;

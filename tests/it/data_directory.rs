@@ -217,10 +217,15 @@ fn a_data_directory_without_the_log_of_the_last_start_is_a_warning() {
 fn start_without_room(data: &Path, make_writable: impl FnOnce()) {
     let server = start(data, &[]);
     assert_serves_pages(&server);
-    let known = Client::to(server.admin).request("GET", "/visitors?site=fjell&anonId=v1", &[]);
-    assert_eq!(known.json()["profile"]["visitor"]["events"], 3, "the log was read");
     server.wait_for_log("ERROR cannot write the log");
+    // No visitor is shown without a line in the audit log.
+    server.wait_for_log("ERROR cannot write the audit log");
+    let show = || Client::to(server.admin).request("GET", "/visitors?site=fjell&anonId=v1", &[]);
+    let refused = show();
+    assert_eq!((refused.status, refused.code()), (503, "audit_unavailable".into()));
     make_writable();
+    let known = eventually("the visitor is shown", || Some(show()).filter(|shown| shown.status == 200));
+    assert_eq!(known.json()["profile"]["visitor"]["events"], 3, "the log was read");
     let took = wait_for_recording(&server, true);
     assert!(took < NOTICE_TIME_MAX + Duration::from_millis(500), "{took:?}");
     assert_eq!((post(&server, "new"), post(&server, "m2")), (200, 200));

@@ -52,9 +52,14 @@ fn assert_modes(directory: &Path, of_directory: u32, of_files: u32) {
     assert_eq!(mode(directory), of_directory, "{}", directory.display());
     eventually("each file has its mode", || {
         let paths = names(directory).into_iter().map(|name| directory.join(name));
+        let audit = directory.join("audit");
+        let audit_paths = if audit.exists() { names(&audit) } else { Vec::new() };
+        let paths = paths.chain(audit_paths.iter().map(|name| audit.join(name)));
         let modes = paths.filter_map(|path| Some((fs::metadata(&path).ok()?.mode() & 0o7777, path)));
-        let others: Vec<(u32, PathBuf)> = modes.filter(|(mode, _)| *mode != of_files).collect();
-        assert!(others.iter().all(|(mode, _)| *mode == 0o600), "expected {of_files:o}: {others:?}");
+        let expected = |path: &Path| if path == audit { of_directory } else { of_files };
+        let others: Vec<(u32, PathBuf)> = modes.filter(|(mode, path)| *mode != expected(path)).collect();
+        let is_new = |(mode, _): &(u32, PathBuf)| [0o600, 0o700].contains(mode);
+        assert!(others.iter().all(is_new), "expected {of_files:o}: {others:?}");
         others.is_empty().then_some(())
     });
 }
@@ -84,10 +89,7 @@ fn a_data_group_can_read_every_file_and_others_none() {
     eventually("each file has its group", || {
         let files = names(server.data()).into_iter().map(|name| fs::metadata(server.data().join(name)));
         let others: Vec<fs::Metadata> = files.flatten().filter(|file| file.gid() != group).collect();
-        assert!(
-            others.iter().all(|file| file.mode() & 0o777 == 0o600),
-            "another group has access: {others:?}"
-        );
+        assert!(others.iter().all(|file| file.mode() & 0o077 == 0), "another group has access: {others:?}");
         others.is_empty().then_some(())
     });
     // Without the flag the group loses its access at the next start.

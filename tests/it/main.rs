@@ -17,6 +17,8 @@ mod strict;
 // Diagnostics for authors, with their places.
 mod authoring;
 mod authoring_json;
+// The audit log: format, chain, damage, failing disks and commands.
+mod audit;
 // User-Agent parsing.
 mod agent;
 // The changes of experiments and audiences between two versions of a site.

@@ -144,13 +144,15 @@ fn every_parameter_that_the_code_reads_is_described() {
 }
 
 /// Codes of the admin address only. The document does not describe it.
-const ADMIN_CODES: [&str; 8] = [
+const ADMIN_CODES: [&str; 10] = [
     "unauthorized",
     "host_not_allowed",
     "internal",
     "starting",
     "columns_building",
     "nodes_unreachable",
+    "audit_unavailable",
+    "access_denied",
     "visitor_not_found",
     "invalid_snapshot",
 ];

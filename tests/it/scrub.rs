@@ -64,6 +64,7 @@ fn files() -> &'static [(String, Vec<u8>)] {
         assert_eq!(server.exit_code(), 0);
         let entries = std::fs::read_dir(server.data()).expect("a directory").flatten();
         let mut files: Vec<_> = entries
+            .filter(|entry| entry.path().is_file())
             .map(|entry| {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 (name, std::fs::read(entry.path()).expect("a file"))

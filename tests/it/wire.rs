@@ -3,6 +3,7 @@
 //! Sites are compiled in memory. The tests of one topic share a server.
 
 mod audiences;
+mod audit;
 mod basics;
 mod browser_script;
 mod combinations;

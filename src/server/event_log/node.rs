@@ -136,7 +136,8 @@ pub(super) fn start(
         started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
-    let options = node_log_options(log_options(config, plan), &node, range.last, log_id, tombstone_key);
+    let options =
+        node_log_options(log_options(config, plan), &node, range.last, log_id, tombstone_key.clone());
     let position = node.position();
     let returned = node.returned();
     let observer = NodeObserver {
@@ -174,6 +175,8 @@ pub(super) fn start(
         queue,
         sync_latency,
         event_counters: EventCounters::default(),
+        audit: AuditLog::off(),
+        tombstone_key,
         profiles,
         eraser,
         checkpoint_metrics: checkpoints.metrics,

@@ -10,7 +10,13 @@ const FENCES: &[(&str, &[&str])] = &[
     ("aho_corasick", &["resolve/crawlers.rs"]),
     (
         "arc_swap",
-        &["api/prepared_lists.rs", "api/user_verifier.rs", "api/visitor_token.rs", "site/catalog/catalog.rs"],
+        &[
+            "admin/current_access.rs",
+            "api/prepared_lists.rs",
+            "api/user_verifier.rs",
+            "api/visitor_token.rs",
+            "site/catalog/catalog.rs",
+        ],
     ),
     (
         "async_nats",
@@ -34,10 +40,12 @@ const FENCES: &[(&str, &[&str])] = &[
     ("clap_mangen", &["cli/reference.rs"]),
     ("crc32c", &["checksum.rs"]),
     ("crc32fast", &["checksum.rs"]),
-    ("crossbeam_channel", &["log_lines.rs", "log/queue.rs"]),
+    ("crossbeam_channel", &["audit/mod.rs", "audit/thread.rs", "log_lines.rs", "log/queue.rs"]),
     (
         "data_encoding",
         &[
+            "access/file.rs",
+            "access/token.rs",
             "cli/inspect_snapshot.rs",
             "cli/test/server.rs",
             "distribute/list.rs",
@@ -63,7 +71,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("icu_normalizer", &["nfc.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("io_uring", &["worker/runtime.rs"]),
-    ("ipnet", &["api/scratch.rs", "config.rs", "http/forwarded.rs"]),
+    ("ipnet", &["admin/access.rs", "api/scratch.rs", "config.rs", "http/forwarded.rs"]),
     ("itoa", &["allocator.rs", "condition/bucket.rs", "json.rs"]),
     (
         "memchr",
@@ -81,6 +89,7 @@ const FENCES: &[(&str, &[&str])] = &[
     (
         "jiff",
         &[
+            "access/file.rs",
             "events/time.rs",
             "insights/questions/calendar.rs",
             "site/compile/operands.rs",
@@ -142,7 +151,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("strsim", &["nearest.rs"]),
     ("thiserror", &[""]),
     ("tokio", &["cluster/", "distribute/", "nats/"]),
-    ("toml", &["cli/print_config.rs", "cli/settings.rs"]),
+    ("toml", &["access/file.rs", "cli/print_config.rs", "cli/settings.rs", "cli/token.rs"]),
     ("tracing", &[""]),
     ("tracing_subscriber", &["cli/serve.rs", "log_lines.rs"]),
     (

@@ -306,9 +306,11 @@ fn export_records(server: &Server, target: &str) -> Vec<Value> {
     }
 }
 
-/// Returns the names of the files in the data directory that contain `text`.
+/// Returns the names of the files in the data directory, and of the audit log, that contain `text`.
 fn files_containing(server: &Server, text: &str) -> Vec<String> {
-    let files = std::fs::read_dir(server.data()).expect("the data directory").flatten();
+    let directories = [server.data().to_owned(), server.data().join("audit")];
+    let files = directories.iter().flat_map(|dir| std::fs::read_dir(dir).expect("a directory").flatten());
+    let files = files.filter(|file| file.path().is_file());
     let holds = |path: &Path| {
         let bytes = std::fs::read(path).expect("a file");
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
