@@ -19,8 +19,9 @@ import {
   useLocation,
 } from './core.js';
 import { Answer, Empty, Notice, Select } from './parts.js';
+import { may, setGrants } from './rights.js';
 
-const isOfRange = { hasRange: true, hasFilters: true, isOfOneLog: true };
+const isOfRange = { area: 'numbers', hasRange: true, hasFilters: true, isOfOneLog: true };
 
 // Each page with its title, the module that has it, and the name of its component there.
 const PAGES = {
@@ -31,14 +32,19 @@ const PAGES = {
   retention: { title: 'Retention', load: () => import('./retention.js'), component: 'Retention', ...isOfRange },
   paths: { title: 'Paths', load: () => import('./paths.js'), component: 'Paths', ...isOfRange },
   pages: { title: 'Pages', load: () => import('./pages.js'), component: 'Pages', ...isOfRange },
-  experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', isOfOneLog: true },
-  experiment: { title: 'Experiments', load: () => import('./experiment.js'), component: 'Experiment', isOfOneLog: true, isLinked: false },
-  audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences' },
-  visitors: { title: 'Visitors', load: () => import('./people.js'), component: 'People', ...isOfRange },
-  visitor: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors', isLinked: false },
+  experiments: { title: 'Experiments', load: () => import('./experiments.js'), component: 'Experiments', area: 'numbers', isOfOneLog: true },
+  experiment: { title: 'Experiments', load: () => import('./experiment.js'), component: 'Experiment', area: 'numbers', isOfOneLog: true, isLinked: false },
+  audiences: { title: 'Audiences', load: () => import('./audiences.js'), component: 'Audiences', area: 'audiences' },
+  visitors: { title: 'Visitors', load: () => import('./people.js'), component: 'People', ...isOfRange, area: 'visitors' },
+  visitor: { title: 'Visitors', load: () => import('./visitors.js'), component: 'Visitors', area: 'decisions', isLinked: false },
   publishing: { title: 'Publishing', load: () => import('./operations.js'), component: 'Publishing', needsNoSite: true },
-  health: { title: 'Health', load: () => import('./operations.js'), component: 'Health', needsNoSite: true },
+  health: { title: 'Health', load: () => import('./operations.js'), component: 'Health', area: 'metrics', needsNoSite: true },
 };
+
+// Returns whether the rights for a site show a page. Someone who sees no visitors may still have decisions explained for invented ones.
+const mayOpen = (page, site) => !PAGES[page].area || may(PAGES[page].area, PAGES[page].needsNoSite ? undefined : site?.site);
+
+const linkedPages = (site) => Object.keys(PAGES).filter((page) => PAGES[page].isLinked !== false && (mayOpen(page, site) || (page === 'visitors' && mayOpen('visitor', site))));
 
 const RANGES = [
   ['1', 'Today'],
@@ -137,25 +143,24 @@ function Chips({ query }) {
   `;
 }
 
-function Header({ page, query, sites, site, range }) {
+function Header({ page, query, sites, site, range, name }) {
   const { hasRange, hasFilters } = PAGES[page];
   return html`
     <header>
       <div class="bar-top">
-        <a class="brand" href=${pageUrl('overview')}>Parallax</a>
+        <a class="brand" href=${pageUrl(linkedPages(site)[0] ?? 'overview')}>Parallax</a>
         ${sites.length > 0 && html`<${Select} label="Site" value=${site?.site} options=${sites.map((one) => [one.site, one.name ?? one.site])} onChange=${(id) => change({ site: id })} />`}
         ${site?.version && html`<span class="dim small version">version ${site.version}</span>`}
         <span class="spring"></span>
         ${hasFilters && site && (site.segments.length > 0 || query.has('segment')) && html`<${SegmentPicker} query=${query} segments=${site.segments} />`}
         ${hasRange && site && html`<${RangePicker} query=${query} range=${range} timeZone=${site.timeZone} /><${ComparePicker} ...${{ page, query, range }} timeZone=${site.timeZone} />`}
+        ${name && html`<span class="dim small"><bdi>${name}</bdi></span>`}
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>
       <nav aria-label="Pages">
-        ${Object.entries(PAGES)
-          .filter(([, { isLinked }]) => isLinked !== false)
-          .map(
-            ([key, { title }]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${title === PAGES[page].title ? 'page' : undefined}>${title}</a>`,
-          )}
+        ${linkedPages(site).map(
+          (key) => html`<a key=${key} href=${pageUrl(key)} aria-current=${PAGES[key].title === PAGES[page].title ? 'page' : undefined}>${PAGES[key].title}</a>`,
+        )}
       </nav>
       ${hasFilters && html`<${Chips} query=${query} />`}
     </header>
@@ -176,7 +181,7 @@ function TokenForm({ reason, onSignedIn }) {
         <p>${error ? '' : reason}</p>
         ${error && html`<${Notice} tone="bad">${error}<//>`}
         <label class="field">
-          <span class="field-label">Token of --admin-token</span>
+          <span class="field-label">Token of --admin-token, or of the access file</span>
           <input name="token" type="password" autocomplete="off" required autofocus ref=${(input) => input?.focus()} />
         </label>
         <button type="submit" class="primary">Open the console</button>
@@ -195,11 +200,35 @@ function keyOf({ page, query }) {
   return Object.hasOwn(PAGES, page) ? page : 'overview';
 }
 
+// Returns the page to show. Without a page in the URL, it is the first one that the rights for the site show.
+function shownPage(state, site) {
+  const page = keyOf(state);
+  if (page === 'visitors' && !mayOpen(page, site) && mayOpen('visitor', site)) return 'visitor';
+  return /^#?(\?|$)/.test(location.hash) && !mayOpen(page, site) ? shownFirst(site) : page;
+}
+
+const shownFirst = (site) => {
+  const [first = 'overview'] = linkedPages(site);
+  return first === 'visitors' && !mayOpen(first, site) ? 'visitor' : first;
+};
+
+// A page that the role of the person does not show.
+function Hidden({ page, site }) {
+  const [first] = linkedPages(site);
+  return html`
+    <${Empty}>
+      Your role does not show ${PAGES[page].title}${site && html` for the site <bdi>${site.name ?? site.site}</bdi>`}.
+      ${first && html` <a href=${pageUrl(first)}>Open ${PAGES[first].title}</a>`}
+    <//>
+  `;
+}
+
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
   const state = useLocation();
   const { query } = state;
-  const page = keyOf(state);
+  const access = useAnswer('access', { every: POLL_MS });
+  setGrants(access.data?.grants ?? []);
   const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
   // Only a node of a cluster has this member.
@@ -207,20 +236,23 @@ function Console() {
   const isNode = ready?.cluster;
   const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
   const range = site && rangeOf(query, site.timeZone);
+  const page = shownPage(state, site);
   useEffect(() => {
     document.title = `${PAGES[page].title} – Parallax`;
   }, [page]);
   const { title, needsNoSite, isOfOneLog } = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    <${Header} ...${{ page, query, sites, site, range }} />
+    <${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />
     <main id="main" tabindex="-1">
       <h1 class="hidden">${title}</h1>
       ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
       ${
-        needsNoSite || site
-          ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${page} ...${{ site, query, range, sites: answer, isNode }} />`
-          : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
+        (access.data && (needsNoSite || site) && !mayOpen(page, site)) || !access.data
+          ? html`<${Answer} of=${access}>${() => html`<${Hidden} ...${{ page, site }} />`}<//>`
+          : needsNoSite || site
+            ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${page} ...${{ site, query, range, sites: answer, isNode }} />`
+            : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
       }
     </main>
   `;

@@ -53,7 +53,8 @@ export function useLocation() {
 
 // Requests: all URLs are relative to the page, so that a proxy can mount the console below a path.
 
-// A session of the tab keeps the token. There is no cookie, so no other page can make the browser send it.
+// A session of the tab keeps the token. The server has no cookie, so no other page can make the browser send the token. A proxy that
+// signs people in has one, and the server checks the origin of their changes.
 const TOKEN_KEY = 'parallax.token';
 
 let askForToken = () => {};
@@ -91,8 +92,12 @@ function send(address, token, { accept, ...init }) {
     ...(token && { Authorization: `Bearer ${token}` }),
     ...init.headers,
   };
-  return fetch(new URL(url, document.baseURI), { cache: 'no-cache', credentials: 'omit', ...init, headers }).catch(nameLostServer);
+  return fetch(new URL(url, document.baseURI), { cache: 'no-cache', credentials: 'same-origin', redirect: 'manual', ...init, headers }).catch(nameLostServer);
 }
+
+// A proxy whose session has ended answers with a redirect or a page for people. No endpoint does.
+const isOfProxy = ({ type, status, headers }) =>
+  type === 'opaqueredirect' || ([401, 403].includes(status) && /^text\/html/.test(headers.get('Content-Type') ?? ''));
 
 async function problemOf(response) {
   return new Problem(response.status, await response.json().catch(() => undefined), response.headers.get('Retry-After'));
@@ -102,6 +107,7 @@ async function problemOf(response) {
 export async function request(url, init = {}) {
   const token = storedToken();
   const response = await send(url, token, init);
+  if (isOfProxy(response)) throw new Error('You are signed out by the proxy. Load the console again.');
   if (response.ok || response.status === init.accept) return response;
   const problem = await problemOf(response);
   // A server without a token answers reads, and says in the answer to an erasure which flag is missing.

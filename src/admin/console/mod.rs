@@ -67,6 +67,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("people.js", include_str!("people.js")),
     ("publications.js", include_str!("publications.js")),
     ("retention.js", include_str!("retention.js")),
+    ("rights.js", include_str!("rights.js")),
     ("sources.js", include_str!("sources.js")),
     ("standing.js", include_str!("standing.js")),
     ("steps.js", include_str!("steps.js")),

@@ -4,6 +4,7 @@ import { Bars } from './bars.js';
 import { CompareButton, Comparison, bytes, useComparison } from './changes.js';
 import { POLL_MS, ago, count, counted, dateTime, shortCount, url, useAnswer } from './core.js';
 import { Answer, Card, Code, Empty, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+import { may } from './rights.js';
 
 export function Publishing({ site, sites: answer }) {
   return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Published} key=${site?.site} data=${data} site=${site} />`}<//></div>`;
@@ -23,9 +24,9 @@ function Published({ data, site }) {
     `,
     )}
     <${Card} title="Sites" wide><${Sites} sites=${data.sites} /><//>
-    ${site && html`<${Changes} site=${data.sites.find((one) => one.site === site.site) ?? site} />`}
+    ${site && may('decisions', site.site) && html`<${Changes} site=${data.sites.find((one) => one.site === site.site) ?? site} />`}
     <${Card} title="Files" note="of the snapshots directory" wide><${Files} files=${data.files} comparison=${comparison} /><//>
-    <${Comparison} site=${site} comparison=${comparison} />
+    ${may('changes', site?.site) && html`<${Comparison} site=${site} comparison=${comparison} />`}
     <${Card} title="Publish a new version">
       <p class="dim small">Compile into the snapshots directory. The server serves the file within a second.</p>
       <${Code} label="Command to publish" text="parallax compile my-site -o snapshots/" />
@@ -62,7 +63,7 @@ function Files({ files, comparison }) {
     { name: 'Site', of: (file) => html`<${Stranger} text=${file.site ?? '–'} />` },
     { name: 'Version', of: ({ version }) => version ?? '–' },
     { name: 'Size', isNumber: true, of: (file) => bytes(file.bytes) },
-    { name: 'Comparison', of: (file) => (file.state === 'superseded' ? html`<${CompareButton} file=${file} comparison=${comparison} />` : '–') },
+    { name: 'Comparison', of: (file) => (file.state === 'superseded' && may('changes', file.site) ? html`<${CompareButton} file=${file} comparison=${comparison} />` : '–') },
   ];
   if (files.length === 0) return html`<${Empty}>The directory has no snapshot.<//>`;
   return html`<${Scroll} label="Files"><${Table} stacks label="Files" columns=${columns} rows=${files} keyOf=${({ name }) => name} /><//>`;

@@ -4,6 +4,7 @@ import { ago, change, count, counted, dateTime, named, pageUrl, request, saveAs,
 import { Explain, Past } from './explain.js';
 import { FindById, KINDS } from './find.js';
 import { Answer, Card, Details, Empty, Field, Json, Notice, Pill, Scroll, Stranger, Table, Tile } from './parts.js';
+import { may } from './rights.js';
 
 const RECORDS_PER_PAGE = 50;
 
@@ -17,11 +18,14 @@ export function Visitors({ site, query, isNode }) {
   const visitor = visitorOf(query);
   const key = JSON.stringify(visitor);
   return html`
-    <p class="crumb"><a href=${pageUrl('visitors', NO_VISITOR)}>All visitors</a></p>
+    ${may('visitors', site.site) && html`<p class="crumb"><a href=${pageUrl('visitors', NO_VISITOR)}>All visitors</a></p>`}
     <${FindById} key=${`find ${key}`} visitor=${visitor} />
-    ${visitor ? html`<${Visitor} key=${key} ...${{ site, visitor, query, isNode }} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
+    ${!may('visitors', site.site) && html`<p class="dim small">Your role explains decisions for a visitor without a past. The ID decides only the arm of an experiment.</p>`}
+    ${visitor ? html`<${may('visitors', site.site) ? Visitor : InventedVisitor} key=${key} ...${{ site, visitor, query, isNode }} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
   `;
 }
+
+const InventedVisitor = ({ site, visitor, query }) => html`<${Explain} ...${{ site, visitor, query }} recorded=${null} />`;
 
 function Visitor({ site, visitor, query, isNode }) {
   const [erased, setErased] = useState(null);
@@ -47,8 +51,10 @@ function Profile({ data, site, visitor, isNode, onErased }) {
   return html`
     <div class="row profile-head">
       <h2 class="grow"><bdi>${id}</bdi> ${!known && html`<${Pill}>no profile<//>`}</h2>
-      <${Export} ...${{ site, visitor, isNode }} />
-      <button type="button" class="danger" onClick=${() => setErasing(true)}>Erase …</button>
+      ${may('exports', site.site) && html`
+        <${Export} ...${{ site, visitor, isNode }} />
+        <button type="button" class="danger" onClick=${() => setErasing(true)}>Erase …</button>
+      `}
     </div>
     ${isErasing && html`<${Erase} ...${{ site, visitor, id, onErased }} onClose=${() => setErasing(false)} />`}
     ${
