@@ -181,9 +181,6 @@ impl AdminService {
         if request.path == areas::ACCESS_PATH {
             return Poll::Ready(self.write_access(request, &client.caller, out));
         }
-        if sight == Sight::Invented && Endpoint::of(request.path).is_some() {
-            return self.invented.handle(request, meta, out);
-        }
         let surface =
             if sight == Sight::Everything { meta.surface } else { Surface::AdminWithoutPrivateTraits };
         let meta = &RequestMeta { surface, ..*meta };
@@ -200,8 +197,10 @@ impl AdminService {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         match visitor_header::add_to_query(request) {
-            Ok(None) => self.answer(request, meta, &client, out),
-            Ok(Some(query)) => self.answer(&Request { query: &query, ..request.clone() }, meta, &client, out),
+            Ok(None) => self.answer(request, meta, &client, sight, out),
+            Ok(Some(query)) => {
+                self.answer(&Request { query: &query, ..request.clone() }, meta, &client, sight, out)
+            }
             Err(problem) => Poll::Ready(self.handler.reject(request, &problem, out)),
         }
     }
@@ -242,6 +241,7 @@ impl AdminService {
         request: &Request<'_>,
         meta: &RequestMeta,
         client: &Client,
+        sight: Sight,
         out: &mut Vec<u8>,
     ) -> Poll {
         let scope = self.scope_of(request);
@@ -262,6 +262,9 @@ impl AdminService {
             return Poll::Ready(self.write_sites(request, &client.caller, out));
         }
         match Endpoint::of(request.path) {
+            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) if sight == Sight::Invented => {
+                self.invented.handle(request, meta, out)
+            }
             Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
                 let log = self.data.as_ref().map(|data| data.visitors.audit());
                 let recorded = log.map_or(Ok(()), |log| {

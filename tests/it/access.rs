@@ -299,6 +299,10 @@ fn a_composer_sees_the_decision_for_a_visitor_without_a_past() {
     assert_eq!(analyst["variants"], json!("hero:known"));
     assert_eq!(composer["variants"], json!(""));
     assert_eq!(composer["visitor"]["events"], json!({}), "{composer}");
+    // The console sends the ID as a header.
+    let fields = [("Authorization", &*format!("Bearer {}", ACCESS.1[3])), ("X-Visitor", "anonId=buyer-1")];
+    let by_header = send(&server, "GET", "/v1/variants?site=acme&route=/&explain=1", &fields).json();
+    assert_eq!((&by_header["visitor"]["anonId"], &by_header["variants"]), (&json!("buyer-1"), &json!("")));
 }
 
 #[test]
