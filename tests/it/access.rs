@@ -56,10 +56,12 @@ fn new_token(words: &[&str]) -> (String, String) {
     (token, entry)
 }
 
+/// Replaces the file as a whole, so that no server reads a part of it.
 fn write(directory: &TempDir, text: &str) -> PathBuf {
-    let path = directory.path().join("access.toml");
-    fs::write(&path, text).expect("written");
-    fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("the mode is set");
+    let [path, next] = ["access.toml", "next"].map(|name| directory.path().join(name));
+    fs::write(&next, text).expect("written");
+    fs::set_permissions(&next, Permissions::from_mode(0o644)).expect("the mode is set");
+    fs::rename(&next, &path).expect("renamed");
     path
 }
 
