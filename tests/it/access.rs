@@ -1,4 +1,4 @@
-//! Who may use the admin address: the file of `--access`, its roles, and people whom a proxy has signed in.
+//! The rights at the admin address: the file of `--access`, its roles, and people that a proxy has signed in.
 
 mod audited;
 mod file;

@@ -1,4 +1,4 @@
-//! People whom a proxy has signed in: the headers that count, and the origin of their changes.
+//! People that a proxy has signed in: the headers that count, and the origin of their changes.
 
 use parallax::testing::limits::access::{ACCESS_GROUPS_MAX, ACCESS_NAME_BYTES_MAX};
 use serde_json::json;
