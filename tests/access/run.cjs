@@ -20,7 +20,8 @@ const children = [];
 const results = { passed: 0, failed: 0 };
 
 process.once('exit', () => {
-  for (const child of children) child.kill('SIGKILL');
+  // The group, because Apache has processes of its own.
+  for (const child of children) if (child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
   rmSync(home, { recursive: true, force: true });
 });
 
@@ -136,8 +137,8 @@ class Browser {
   }
 }
 
-function start(command, words, options = {}) {
-  const child = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], ...options });
+function start(command, words) {
+  const child = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   child.log = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (bytes) => (child.log += bytes));
   children.push(child);
