@@ -1,6 +1,6 @@
 //! The file of `--access`: TOML with tokens, people and groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::HEXLOWER;
 use jiff::civil::{Date, date};
@@ -84,8 +84,13 @@ impl AccessFile {
             return Err(format!(" has {count} entries, and at most {ACCESS_ENTRIES_MAX} are allowed"));
         }
         let mut file = Self::default();
+        let mut names = BTreeSet::new();
         for entry in document.token {
             let start = entry.span().start;
+            if !names.insert(entry.get_ref().name.clone()) {
+                let name = &entry.get_ref().name;
+                return Err(at(start, format!("two tokens have the name {name:?}; give each another one")));
+            }
             file.add_token(entry.into_inner()).map_err(|error| at(start, error))?;
         }
         for (entries, people) in [(document.user, &mut file.users), (document.group, &mut file.groups)] {
@@ -99,9 +104,6 @@ impl AccessFile {
 
     fn add_token(&mut self, entry: TokenEntry) -> Result<(), String> {
         check_name("name", &entry.name)?;
-        if self.tokens.values().any(|token| token.name == entry.name) {
-            return Err(format!("two tokens have the name {:?}; give each another one", entry.name));
-        }
         let mut hash = [0; 32];
         if entry.hash.len() != 64 || HEXLOWER.decode_mut(entry.hash.as_bytes(), &mut hash).is_err() {
             return Err("hash must be the SHA-256 of a token, 64 digits of 0-9 a-f, as `parallax token new` prints it".to_owned());

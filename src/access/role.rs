@@ -39,8 +39,6 @@ pub(crate) enum Area {
     Decisions,
     /// The comparison of a snapshot with the published one.
     Changes,
-    /// Shared links to a page of the console.
-    Links,
     /// The metrics of the server.
     Metrics,
 }
@@ -48,7 +46,7 @@ pub(crate) enum Area {
 use Role::{Analyst, Composer, Operator, Privacy, Viewer};
 
 /// The roles that may use each area. `docs/access.md` has the same table, by endpoint.
-const TABLE: [(Area, &[Role]); 11] = [
+const TABLE: [(Area, &[Role]); 10] = [
     (Area::OwnAccess, &[Viewer, Analyst, Privacy, Composer, Operator]),
     (Area::Sites, &[Viewer, Analyst, Privacy, Composer, Operator]),
     (Area::Numbers, &[Viewer, Analyst, Privacy, Operator]),
@@ -58,7 +56,6 @@ const TABLE: [(Area, &[Role]); 11] = [
     (Area::Erasures, &[Privacy, Operator]),
     (Area::Decisions, &[Analyst, Privacy, Composer, Operator]),
     (Area::Changes, &[Composer, Operator]),
-    (Area::Links, &[Analyst, Privacy, Operator]),
     (Area::Metrics, &[Operator]),
 ];
 
