@@ -21,7 +21,7 @@ use crate::resolve::change_count::ChangeCount;
 use crate::scope::Scope;
 use crate::site::catalog::accepted::AcceptedTrackingIds;
 use crate::site::catalog::catalog::Catalog;
-use crate::site::catalog::files::FileList;
+use crate::site::catalog::files::{FileList, FileStatus};
 use crate::site::comparison::compare;
 use crate::site::snapshot::open::{Reservation, Snapshot, SnapshotBudget, SnapshotError};
 use crate::site::snapshot::sealed::announced_bytes;
@@ -124,8 +124,10 @@ impl ChangesRequest {
         if !part.is_empty() || self.offset > 0 {
             return Err(wrong("no body and no 'offset' beside the name of a file"));
         }
-        let file =
-            list.find(name).ok_or_else(|| wrong("the name of a snapshot file that GET /sites lists"))?;
+        // A client may have no access to the site of another file.
+        let of_site = |file: &&FileStatus| file.site.as_ref().is_none_or(|(site, _)| *site == self.site);
+        let expected = "the name of a snapshot file of the site that GET /sites lists";
+        let file = list.find(name).filter(of_site).ok_or_else(|| wrong(expected))?;
         let reason = || file.reason.as_deref().unwrap_or("the file cannot be read");
         file.snapshot.clone().map(Some).ok_or_else(|| RequestError::Job(not_served(reason())))
     }

@@ -100,12 +100,14 @@ fn only_a_name_that_the_server_lists_is_a_file() {
 }
 
 #[test]
-fn a_file_of_another_site_is_refused() {
+fn a_file_of_another_site_is_refused_as_one_that_does_not_exist() {
     let server = start_with_superseded_file();
-    let response = ask(&server, "file=other.snapshot", b"");
-    assert_eq!(refusal(&response), (400, "invalid_snapshot".to_owned()));
-    let reason = "The snapshot has site other, and the parameter 'site' is acme.";
-    assert_eq!(response.json()["detail"], reason);
+    let [other, absent] = ["other", "nosuc"].map(|name| {
+        let response = ask(&server, &format!("file={name}.snapshot"), b"");
+        (refusal(&response), response.json()["detail"].to_string().replace(name, "NAME"))
+    });
+    assert_eq!(other.0, (400, "invalid_param".to_owned()));
+    assert_eq!(other, absent);
 }
 
 #[test]
