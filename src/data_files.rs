@@ -1,4 +1,4 @@
-//! The first bytes and the names of segments and checkpoints, and the names of audit files, by which commands and directories recognize them.
+//! The first bytes and the names of segments and checkpoints, and the names of audit files and of the file of the shared links, by which commands and directories recognize them.
 
 /// The first bytes of a segment of the log.
 pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
@@ -16,6 +16,9 @@ pub(crate) const AUDIT_DIRECTORY: &str = "audit";
 pub(crate) const AUDIT_PREFIX: &str = "audit-";
 /// The ending of the name of an audit file.
 pub(crate) const AUDIT_SUFFIX: &str = ".log";
+
+/// The file of the shared links in a data directory.
+pub(crate) const LINKS_FILE: &str = "links";
 
 /// Digits of the seq in a name.
 const SEQ_DIGITS: usize = 20;

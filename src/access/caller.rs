@@ -1,7 +1,10 @@
 //! The client of a request, and its rights.
 
+use std::sync::Arc;
+
 use serde_json::{Value as Json, json};
 
+use super::link::Link;
 use super::role::{Area, Role};
 
 /// The kind of an actor.
@@ -11,6 +14,8 @@ pub(crate) enum ActorKind {
     Token,
     /// A person that a proxy has signed in.
     User,
+    /// A shared link.
+    Link,
     /// The token of `--admin-token`.
     Operator,
     /// A request from this machine to a server without tokens.
@@ -22,6 +27,7 @@ impl ActorKind {
         match self {
             Self::Token => "token",
             Self::User => "user",
+            Self::Link => "link",
             Self::Operator => "operator",
             Self::Loopback => "loopback",
         }
@@ -32,7 +38,7 @@ impl ActorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Actor {
     pub(crate) kind: ActorKind,
-    /// The name of the token or of the person. Empty for the other kinds.
+    /// The name of the token or of the person, or the ID of the link. Empty for the other kinds.
     pub(crate) name: Box<str>,
 }
 
@@ -68,11 +74,30 @@ pub(super) struct Grant {
 pub(crate) struct Caller {
     pub(crate) actor: Actor,
     grants: Vec<Grant>,
+    /// The link that the client has opened.
+    link: Option<Arc<Link>>,
 }
 
 impl Caller {
     pub(super) fn new(kind: ActorKind, name: &str, grants: Vec<Grant>) -> Self {
-        Self { actor: Actor { kind, name: name.into() }, grants }
+        Self { actor: Actor { kind, name: name.into() }, grants, link: None }
+    }
+
+    /// Returns the client that has opened a shared link: a viewer of its site, but only for its questions.
+    pub(crate) fn with_link(link: Link) -> Self {
+        let sites = Sites::Listed([link.site.as_str().into()].into());
+        let caller = Self::new(ActorKind::Link, &link.id, vec![Grant { role: Role::Viewer, sites }]);
+        Self { link: Some(Arc::new(link)), ..caller }
+    }
+
+    /// Returns whether the client may ask this question. Only a shared link restricts the questions of its role.
+    pub(crate) fn may_ask(&self, path: &str, query: &[(String, String)]) -> bool {
+        self.link.as_ref().is_none_or(|link| link.admits(path, query))
+    }
+
+    /// Returns the link that the client has opened.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.link.as_deref()
     }
 
     /// Returns the client that may do everything.

@@ -23,6 +23,8 @@ pub(crate) enum Role {
 pub(crate) enum Area {
     /// The rights of the caller.
     OwnAccess,
+    /// The shared links.
+    Links,
     /// The published sites.
     Sites,
     /// Numbers of Insights.
@@ -46,8 +48,9 @@ pub(crate) enum Area {
 use Role::{Analyst, Composer, Operator, Privacy, Viewer};
 
 /// The roles that may use each area. `docs/access.md` has the same table, by endpoint.
-const TABLE: [(Area, &[Role]); 10] = [
+const TABLE: [(Area, &[Role]); 11] = [
     (Area::OwnAccess, &[Viewer, Analyst, Privacy, Composer, Operator]),
+    (Area::Links, &[Analyst, Privacy, Operator]),
     (Area::Sites, &[Viewer, Analyst, Privacy, Composer, Operator]),
     (Area::Numbers, &[Viewer, Analyst, Privacy, Operator]),
     (Area::AudienceSizes, &[Viewer, Analyst, Privacy, Composer, Operator]),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 
 use super::current_access::{AccessChange, CurrentAccess};
+use super::current_links::CurrentLinks;
 use crate::access::{ActorKind, Caller};
 use crate::checksum;
 use crate::clock;
@@ -33,6 +34,7 @@ pub struct AccessSettings {
     /// The names of the headers in which a trusted proxy names a person and its groups.
     pub(crate) headers: PersonHeaders,
     pub(crate) trusted_proxies: Arc<[IpNet]>,
+    pub(crate) links: Arc<CurrentLinks>,
 }
 
 /// The names of the headers of a person, in lower case with a colon.
@@ -65,6 +67,11 @@ impl AccessRules {
     /// Returns whether the server has an access file, so that clients differ in their rights.
     pub(super) fn has_file(&self) -> bool {
         self.settings.file.is_configured()
+    }
+
+    /// Returns the shared links.
+    pub(super) fn links(&self) -> &Arc<CurrentLinks> {
+        &self.settings.links
     }
 
     /// Reads the access file again if it has changed. Returns the change.
@@ -120,10 +127,12 @@ impl AccessRules {
     fn caller_with_token(&self, token: &[u8]) -> Option<Caller> {
         let is_admin_token =
             self.token_hash.is_some_and(|hash| hashes_match(&hash, &checksum::digest(&[token])));
-        match is_admin_token {
-            true => Some(Caller::operator(ActorKind::Operator)),
-            false => self.settings.file.load().caller_with_token(token, clock::now_ms()),
+        if is_admin_token {
+            return Some(Caller::operator(ActorKind::Operator));
         }
+        let now_ms = clock::now_ms();
+        let of_file = self.settings.file.load().caller_with_token(token, now_ms);
+        of_file.or_else(|| self.settings.links.find(token, now_ms).map(Caller::with_link))
     }
 
     /// Returns the name of the person that a trusted proxy has signed in. A header of another peer does not count, and neither do

@@ -1,9 +1,25 @@
-//! Writes the refusal of a request whose question or job has failed.
+//! Writes the refusal of a request that gets no task, or whose question or job has failed.
 
+use super::query::RequestError;
 use crate::api::{Handler, Outcome};
 use crate::http::request::Request;
 use crate::insights::engine::{AnswerError, JobError};
 use crate::problem::{self, Problem};
+
+/// Refuses a request that gets no task.
+pub(super) fn reject_request(
+    handler: &mut Handler,
+    request: &Request<'_>,
+    error: RequestError<'_>,
+    out: &mut Vec<u8>,
+) -> Outcome {
+    match error {
+        RequestError::Problem(problem) => handler.reject(request, &problem.in_query(), out),
+        RequestError::Question(error) => handler.reject(request, &error.problem().in_query(), out),
+        RequestError::Body(error) => handler.reject(request, &error.problem(), out),
+        RequestError::Job(error) => reject(handler, request, &AnswerError::Job(error), out),
+    }
+}
 
 /// Refuses the request with the problem of the error.
 pub(super) fn reject(

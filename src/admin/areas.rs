@@ -11,16 +11,19 @@ use crate::site::catalog::catalog::Catalog;
 
 /// The path of the rights of the caller.
 pub(super) const ACCESS_PATH: &str = "/access";
+/// The path of the shared links.
+pub(super) const LINKS_PATH: &str = "/access/links";
 
 /// Returns the area of a request. `None` if there is no such endpoint.
-fn area_of(request: &Request<'_>) -> Option<Area> {
-    Some(match request.path {
+fn area_of(method: Method, path: &str) -> Option<Area> {
+    Some(match path {
         ACCESS_PATH => Area::OwnAccess,
+        LINKS_PATH => Area::Links,
         sites::PATH => Area::Sites,
         metrics::PATH => Area::Metrics,
         audiences::PATH => Area::AudienceSizes,
         changes::PATH => Area::Changes,
-        visitors::PATH if !matches!(request.method, Method::Get | Method::Head) => Area::Erasures,
+        visitors::PATH if !matches!(method, Method::Get | Method::Head) => Area::Erasures,
         visitors::PATH | visitors::EXPLAIN_PATH | records::PATH | visitor_list::PATH => Area::Visitors,
         visitors::EXPORT_PATH => Area::Exports,
         path if path.starts_with("/insights/") => Area::Numbers,
@@ -31,9 +34,14 @@ fn area_of(request: &Request<'_>) -> Option<Area> {
     })
 }
 
+/// Returns whether a shared link can answer a request for this path: one for numbers, which a viewer may send.
+pub(super) fn is_open_to_links(path: &str) -> bool {
+    matches!(area_of(Method::Get, path), Some(Area::Numbers | Area::AudienceSizes))
+}
+
 /// Returns the text of the audit log about a refused request. Any text can be a path, so only those of endpoints are kept.
 pub(super) fn refusal_text(request: &Request<'_>, problem: &Problem<'_>) -> String {
-    let path = if area_of(request).is_some() { request.path } else { "(another path)" };
+    let path = if area_of(request.method, request.path).is_some() { request.path } else { "(another path)" };
     format!("{} {} {path}", problem.kind.code, request.method.name())
 }
 
@@ -65,12 +73,17 @@ pub(super) fn authorize<'a>(
     request: &Request<'a>,
     catalog: &Catalog,
 ) -> Result<Sight, Problem<'a>> {
-    let Some(area) = area_of(request) else { return Ok(Sight::Everything) };
+    let Some(area) = area_of(request.method, request.path) else { return Ok(Sight::Everything) };
     if !caller.may_use(area) {
         return Err(hidden_endpoint(area, caller, request));
     }
+    let pairs = parse_pairs(request.query)?;
+    let has_question = !matches!(area, Area::OwnAccess | Area::Sites);
+    if has_question && !caller.may_ask(request.path, &pairs) {
+        return Err(hidden_endpoint(area, caller, request));
+    }
     let mut sight = Sight::Everything;
-    for (name, value) in parse_pairs(request.query)? {
+    for (name, value) in pairs {
         let site = match (name.as_str(), area) {
             ("site", _) => Some(value.as_str()),
             ("trackingId", Area::Decisions) => {

@@ -1,4 +1,4 @@
-//! The lines of the audit log about requests for one visitor.
+//! The lines of the audit log about requests.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -37,6 +37,7 @@ fn actor_of(caller: &Caller) -> Actor {
     let actor = Actor::new(match caller.actor.kind {
         access::ActorKind::Token => ActorKind::Token,
         access::ActorKind::User => ActorKind::User,
+        access::ActorKind::Link => ActorKind::Link,
         access::ActorKind::Operator => ActorKind::Operator,
         access::ActorKind::Loopback => ActorKind::Loopback,
     });
@@ -145,12 +146,19 @@ impl VisitorAudit {
         detail: &str,
         consequence: &str,
     ) -> Result<(), JobError> {
-        let entry = self.entry.clone().outcome(outcome).detail(detail);
-        self.log.record_durably(&entry).map_err(|error| JobError {
-            kind: problem::AUDIT_UNAVAILABLE,
-            detail: format!("{consequence}: {error}; retry later."),
-        })
+        record_durably(&self.log, &self.entry.clone().outcome(outcome).detail(detail), consequence)
     }
+}
+
+/// Writes a line, and returns when it is durable.
+///
+/// # Errors
+/// `audit_unavailable`. `consequence` is the sentence about the request.
+pub(super) fn record_durably(log: &AuditLog, entry: &AuditEntry, consequence: &str) -> Result<(), JobError> {
+    log.record_durably(entry).map_err(|error| JobError {
+        kind: problem::AUDIT_UNAVAILABLE,
+        detail: format!("{consequence}: {error}; retry later."),
+    })
 }
 
 /// Queues a line before the request gets its answer.

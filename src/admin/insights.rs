@@ -6,7 +6,7 @@
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
 
-use super::answer_error::reject;
+use super::answer_error::{reject, reject_request};
 use super::audiences::{self, AudienceCount, SizeCache};
 use super::audit::{self, Client, VisitorAudit};
 use super::changes::{self, ChangesReceiver, ChangesRequest, ComparedContent, Received, SnapshotRules};
@@ -154,9 +154,7 @@ impl InsightsHandler {
                 handler.write_text(request, 200, "application/json", &text, out);
                 Outcome::default()
             }
-            Err(RequestError::Problem(problem)) => handler.reject(request, &problem.in_query(), out),
-            Err(RequestError::Question(error)) => handler.reject(request, &error.problem().in_query(), out),
-            Err(RequestError::Job(error)) => reject(handler, request, &AnswerError::Job(error), out),
+            Err(error) => reject_request(handler, request, error, out),
         };
         Poll::Ready(outcome)
     }

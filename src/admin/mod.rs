@@ -13,11 +13,13 @@ pub(crate) mod changes;
 mod cluster;
 mod console;
 mod current_access;
+mod current_links;
 mod erasure_answer;
 mod head_lines;
 mod health;
 mod hidden_traits;
 mod insights;
+mod links;
 mod metrics;
 mod metrics_text;
 mod node_readiness;
@@ -49,8 +51,10 @@ pub(crate) use visitors::VisitorHandler;
 pub use self::access::AccessSettings;
 pub(crate) use self::access::PersonHeaders;
 pub(crate) use self::current_access::CurrentAccess;
+pub(crate) use self::current_links::CurrentLinks;
 
 use self::access::AccessRules;
+use self::answer_error::reject_request;
 use self::areas::Sight;
 use self::audit::{Client, Refusal, RefusalRecorder};
 use self::query::check_is_read;
@@ -231,7 +235,11 @@ impl AdminService {
         if let Err(problem) = check_is_read(request) {
             return self.handler.reject(request, &problem, out);
         }
-        self.handler.write_text(request, 200, "application/json", &caller.to_json().to_string(), out);
+        let mut rights = caller.to_json();
+        if let Some(link) = caller.link() {
+            rights["link"] = links::opened_json(link);
+        }
+        self.handler.write_text(request, 200, "application/json", &rights.to_string(), out);
         Outcome::default()
     }
 
@@ -246,6 +254,19 @@ impl AdminService {
     ) -> Poll {
         let scope = self.scope_of(request);
         if let Some(DataHandlers { visitors, insights, requests }) = &mut self.data {
+            if request.path == areas::LINKS_PATH {
+                let log = visitors.audit();
+                let links = self.access.links();
+                let step = links::begin(links, requests, request, client, log, self.handler.catalog());
+                return Poll::Ready(match step {
+                    Ok(links::FirstStep::Waiting(slot)) => return Poll::Pending(slot),
+                    Ok(links::FirstStep::Text(text)) => {
+                        self.handler.write_text(request, 200, "application/json", &text, out);
+                        Outcome::default()
+                    }
+                    Err(error) => reject_request(&mut self.handler, request, error, out),
+                });
+            }
             let begin = out.len();
             if VisitorHandler::matches_path(request.path) {
                 let poll = visitors.handle(requests, &mut self.handler, request, scope, client, out);

@@ -11,6 +11,8 @@ use crate::problem::{self, Problem};
 pub(super) enum RequestError<'a> {
     Problem(Problem<'a>),
     Question(QuestionError),
+    /// The error of a member of the body.
+    Body(QuestionError),
     Job(JobError),
 }
 

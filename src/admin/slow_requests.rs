@@ -153,7 +153,7 @@ impl SlowRequests {
     ) -> Result<usize, Problem<'static>> {
         let busy = Problem::new(
             problem::OVERLOADED,
-            "Another export, erasure or comparison is running; retry later.",
+            "Another export, erasure, comparison or change of a link is running; retry later.",
         );
         if self.requests[JOB_SLOT].is_some() || self.running.iter().any(|task| task.kind == TaskKind::Job) {
             return Err(busy);

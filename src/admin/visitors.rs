@@ -385,6 +385,6 @@ fn erase_in_cluster(
     Ok(json_output(&output))
 }
 
-fn json_output(document: &Json) -> JobOutput {
+pub(super) fn json_output(document: &Json) -> JobOutput {
     JobOutput { content_type: JSON, text: document.to_string(), next_since: None, damaged_places: 0 }
 }

@@ -56,7 +56,7 @@ named! {
         Start = "start",
         /// The stop of the server.
         Stop = "stop",
-        /// A link that gives access was made, used or withdrawn.
+        /// A shared link was made or revoked.
         Link = "link",
     }
 }
@@ -82,7 +82,7 @@ named! {
         Token = "token",
         /// A user that a proxy or a provider has identified.
         User = "user",
-        /// The holder of a link.
+        /// The holder of a shared link.
         Link = "link",
         /// The holder of the token of `--admin-token`.
         Operator = "operator",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{MakeBackupError, Target};
 use crate::clock;
-use crate::data_files::{AUDIT_DIRECTORY, audit_number_in_name};
+use crate::data_files::{AUDIT_DIRECTORY, LINKS_FILE, audit_number_in_name};
 use crate::log::{
     self, COLUMNS_SUFFIX, LogDirectory, OldestSeq, SCRUB_FILE, SECRET_FILE, parse_segment_name,
 };
@@ -324,7 +324,8 @@ impl<'a> Copier<'a> {
 }
 
 /// Returns whether a file is part of a backup. Names that begin with a dot are files that are being written. Column files are
-/// derived from the log, and the scrub has read the files of the data directory and not the copies.
+/// derived from the log, and the scrub has read the files of the data directory and not the copies. A restored directory must not open a
+/// link that was revoked after the backup.
 fn is_needed(name: &str) -> bool {
-    !name.starts_with('.') && !name.ends_with(COLUMNS_SUFFIX) && name != SCRUB_FILE
+    !name.starts_with('.') && !name.ends_with(COLUMNS_SUFFIX) && ![SCRUB_FILE, LINKS_FILE].contains(&name)
 }

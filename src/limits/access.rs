@@ -14,3 +14,11 @@ pub const ACCESS_NAME_BYTES_MAX: usize = 256;
 pub const ACCESS_GROUPS_MAX: usize = 256;
 /// Longest life of a token that `parallax token new` makes, in days. A longer one is refused.
 pub const TOKEN_DAYS_MAX: u32 = 3_650;
+
+/// Shared links that have not ended. One more is refused until a link is revoked or has ended.
+pub const LINKS_MAX: usize = 256;
+/// Size of the page and the requests of a shared link, in bytes. A page of the console has up to ten requests of some hundred
+/// bytes, and the longest filters of a URL. A larger one is refused.
+pub const LINK_BYTES_MAX: usize = 16 * 1024;
+/// Longest life of a shared link, in days. A longer one is refused.
+pub const LINK_DAYS_MAX: u32 = 365;

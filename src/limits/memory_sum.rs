@@ -3,6 +3,7 @@
 //! The server logs it at startup, and `/metrics` reports it. The server's memory never exceeds it. Kernel
 //! memory for sockets and rings is not part of it.
 
+use super::access::{LINK_BYTES_MAX, LINKS_MAX};
 use super::log_lines::LOG_LINES_BYTES_MAX;
 use crate::limits::{
     ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, AUDIT_BATCH_BYTES_MAX, AUDIT_QUEUE_LINES_MAX,
@@ -107,11 +108,12 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Sealed copies of snapshots and the tables of their regular expressions. Beyond it a snapshot is
         // rejected.
         term("snapshots", params.snapshots_bytes),
-        // Paths and hashes of the last versions, for `since`, and the content of their file while it is read or
-        // written.
+        // Paths and hashes of the last versions, for `since`, and the content of their file.
         term("versions", 2 * params.versions_bytes),
         // Phases of experiments, those of the next publication, and the content of their file.
         term("phases", 3 * PHASES_BYTES_MAX as u64),
+        // Shared links, and the content of their file while it is written.
+        term("links", 3 * (LINKS_MAX * LINK_BYTES_MAX) as u64),
         // Idle connections with their read buffers.
         term("connections", (connections * CONNECTION_BYTES) as u64),
         // Request bodies being received, records waiting for the log, and responses not yet sent.

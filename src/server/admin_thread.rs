@@ -12,7 +12,7 @@ use super::listeners::Listeners;
 use super::{BootError, SHUTDOWN_POLL_INTERVAL, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
 use crate::admin::{
-    AccessSettings, AdminService, CurrentAccess, PersonHeaders, ServerMetrics, SnapshotRules,
+    AccessSettings, AdminService, CurrentAccess, CurrentLinks, PersonHeaders, ServerMetrics, SnapshotRules,
 };
 use crate::api::Handler;
 use crate::clock;
@@ -39,6 +39,7 @@ pub(super) fn admin_access(config: &Config) -> Result<AccessSettings, BootError>
             groups: field_name(trusted_groups_header),
         },
         trusted_proxies: config.trusted_proxy.as_slice().into(),
+        links: Arc::new(CurrentLinks::read(&config.data)),
     })
 }
 

@@ -5,12 +5,15 @@ import {
   POLL_MS,
   Problem,
   change,
+  day,
   hasToken,
+  isLinked,
   isoDate,
   onTokenNeeded,
   pageUrl,
   readState,
   shiftDate,
+  showLinked,
   signIn,
   signOut,
   toggleFilter,
@@ -143,6 +146,31 @@ function Chips({ query }) {
   `;
 }
 
+// Opens the dialog of the shared links. Only pages of numbers can be shared.
+function ShareButton({ page, site }) {
+  const [dialog, setDialog] = useState(null);
+  const { area, title } = PAGES[page];
+  if (!['numbers', 'audiences'].includes(area) || !may('links', site.site)) return null;
+  const open = () => import('./share.js').then(({ Share }) => setDialog({ Share }), () => location.reload());
+  return html`
+    <button type="button" class="quiet" onClick=${open}>Share …</button>
+    ${dialog && html`<${dialog.Share} site=${site} title=${title} onClose=${() => setDialog(null)} />`}
+  `;
+}
+
+// The header of a shared link: what it shows, and until when.
+const LinkedHeader = ({ page, query, site, link }) => html`
+  <header>
+    <div class="bar-top">
+      <span class="brand">Parallax</span>
+      <b><bdi>${site?.name ?? site?.site}</bdi></b> ${PAGES[page].title}
+      <span class="spring"></span>
+      <span class="dim small">shared until ${day(link.endsAt, site?.timeZone)}</span>
+    </div>
+    ${PAGES[page].hasFilters && html`<${Chips} query=${query} />`}
+  </header>
+`;
+
 function Header({ page, query, sites, site, range, name }) {
   const { hasRange, hasFilters } = PAGES[page];
   return html`
@@ -154,6 +182,7 @@ function Header({ page, query, sites, site, range, name }) {
         <span class="spring"></span>
         ${hasFilters && site && (site.segments.length > 0 || query.has('segment')) && html`<${SegmentPicker} query=${query} segments=${site.segments} />`}
         ${hasRange && site && html`<${RangePicker} query=${query} range=${range} timeZone=${site.timeZone} /><${ComparePicker} ...${{ page, query, range }} timeZone=${site.timeZone} />`}
+        ${site && html`<${ShareButton} key=${page} page=${page} site=${site} />`}
         ${name && html`<span class="dim small"><bdi>${name}</bdi></span>`}
         ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
       </div>
@@ -223,8 +252,17 @@ function Hidden({ page, site }) {
   `;
 }
 
-// Shows one page. The range is computed again when the state changes, and not while a page is looked at.
-function Console() {
+// Shows the page of a shared link, as soon as the server has named it.
+function Linked() {
+  const answer = useAnswer('access');
+  const link = answer.data?.link;
+  if (link) showLinked(link.page);
+  return link ? html`<${Console} link=${link} />` : html`<main><${Answer} of=${answer}>${() => null}<//></main>`;
+}
+
+// Shows one page. The range is computed again when the state changes, and not while a page is looked at. `link` is the shared link that
+// was opened.
+function Console({ link }) {
   const state = useLocation();
   const { query } = state;
   const access = useAnswer('access', { every: POLL_MS });
@@ -243,7 +281,7 @@ function Console() {
   const { title, needsNoSite, isOfOneLog } = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    <${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />
+    ${isLinked ? html`<${LinkedHeader} ...${{ page, query, site, link }} />` : html`<${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />`}
     <main id="main" tabindex="-1">
       <h1 class="hidden">${title}</h1>
       ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
@@ -308,6 +346,8 @@ const NoSite = ({ id }) => html`
 function App() {
   const [{ reason, session }, setSession] = useState({ reason: null, session: 0 });
   useEffect(() => onTokenNeeded((sentence) => setSession((last) => ({ ...last, reason: sentence }))), []);
+  if (reason && isLinked) return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>This link does not open any more. It has ended, or it was revoked. Ask the person who sent it for another one.<//></div></main>`;
+  if (isLinked) return html`<${Linked} />`;
   if (reason && ABSENT.test(reason))
     return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>${reason}<//></div></main>`;
   if (reason)

@@ -14,10 +14,26 @@ function parse(fragment) {
   return { page: page || 'overview', query: new URLSearchParams(query ?? '') };
 }
 
-export const readState = () => parse(location.hash);
+// A shared link has its token in the fragment. It shows one page, which the server names, and none of its buttons changes the state.
+const LINK = /^#link=(pxl_[\w-]+)$/;
+const linkToken = LINK.exec(location.hash)?.[1];
+let linkedState;
+
+export const isLinked = linkToken !== undefined;
+
+// Sets the page that the shared link shows.
+export function showLinked(page) {
+  linkedState = parse(page);
+}
+
+// Returns the address of the console with a shared link.
+export const linkAddress = (token) => `${document.baseURI.split('#')[0]}#link=${token}`;
+
+export const readState = () => linkedState ?? parse(location.hash);
 
 // Returns the URL of a page with the shared parameters. `changes` sets parameters, null removes one, and an array repeats it.
 export function pageUrl(page, changes = {}) {
+  if (isLinked) return location.hash;
   const now = readState();
   const query = new URLSearchParams([...now.query].filter(([name]) => page === now.page || SHARED.includes(name)));
   for (const [name, value] of Object.entries(changes)) {
@@ -44,7 +60,7 @@ export function toggleFilter(name, value) {
 export function useLocation() {
   const [state, setState] = useState(readState);
   useLayoutEffect(() => {
-    const read = () => setState(readState());
+    const read = () => (LINK.test(location.hash) === isLinked ? setState(readState()) : location.reload());
     addEventListener('hashchange', read);
     return () => removeEventListener('hashchange', read);
   }, []);
@@ -71,7 +87,7 @@ export class Problem extends Error {
   }
 }
 
-const storedToken = () => sessionStorage.getItem(TOKEN_KEY);
+const storedToken = () => linkToken ?? sessionStorage.getItem(TOKEN_KEY);
 
 // Without another rate limit, 429 on the admin address means too many wrong tokens.
 const isTokenProblem = (status) => status === 401 || status === 429;
@@ -125,7 +141,7 @@ export async function signIn(token) {
   sessionStorage.setItem(TOKEN_KEY, token);
 }
 
-export const hasToken = () => storedToken() !== null;
+export const hasToken = () => !isLinked && storedToken() !== null;
 
 export function signOut() {
   sessionStorage.removeItem(TOKEN_KEY);
@@ -177,6 +193,12 @@ export function waitMs({ retryAfter }) {
   return wait * (1 + SPREAD * Math.random());
 }
 
+// The requests of the page that is shown.
+const shown = new Set();
+
+// Returns the addresses of the numbers that the page shows.
+export const shownNumbers = () => [...new Set([...shown].map(({ address }) => address))].filter((address) => address.startsWith('insights/'));
+
 // Fetches a URL and returns { data, error, isLoading }. While the next answer loads, and after an error, `data` is the last one, which
 // can be that of another address. Null as the address asks nothing and returns {}. `every` polls as many milliseconds after an answer,
 // but not while the tab is hidden. A temporary error is asked again in any case.
@@ -184,6 +206,8 @@ export function useAnswer(address, { every, isText, accept } = {}) {
   const [state, setState] = useState({});
   useEffect(() => {
     if (address === null) return undefined;
+    const entry = { address };
+    shown.add(entry);
     const abort = new AbortController();
     let timer;
     const loadIn = (ms) => {
@@ -208,6 +232,7 @@ export function useAnswer(address, { every, isText, accept } = {}) {
     };
     load();
     return () => {
+      shown.delete(entry);
       abort.abort();
       clearTimeout(timer);
     };

@@ -68,6 +68,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("publications.js", include_str!("publications.js")),
     ("retention.js", include_str!("retention.js")),
     ("rights.js", include_str!("rights.js")),
+    ("share.js", include_str!("share.js")),
     ("sources.js", include_str!("sources.js")),
     ("standing.js", include_str!("standing.js")),
     ("steps.js", include_str!("steps.js")),

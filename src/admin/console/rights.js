@@ -2,6 +2,7 @@
 
 // The roles that may use each area, as in the documentation of access.
 const AREAS = {
+  links: ['analyst', 'privacy', 'operator'],
   numbers: ['viewer', 'analyst', 'privacy', 'operator'],
   audiences: ['viewer', 'analyst', 'privacy', 'composer', 'operator'],
   visitors: ['analyst', 'privacy', 'operator'],

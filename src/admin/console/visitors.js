@@ -1,9 +1,9 @@
 // One visitor: its profile, records, explained pages, export and erasure.
-import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { ago, change, count, counted, dateTime, named, pageUrl, request, saveAs, url, useAnswer } from './core.js';
 import { Explain, Past } from './explain.js';
 import { FindById, KINDS } from './find.js';
-import { Answer, Card, Details, Empty, Field, Json, Notice, Pill, Scroll, Stranger, Table, Tile } from './parts.js';
+import { Answer, Card, Details, Dialog, Empty, Field, Json, Notice, Pill, Scroll, Stranger, Table, Tile } from './parts.js';
 import { may } from './rights.js';
 
 const RECORDS_PER_PAGE = 50;
@@ -222,19 +222,3 @@ const detailsOf = (record) =>
     [record.device, record.browser, record.os].filter(Boolean).join(', '),
     record.country && named('country', record.country),
   ].filter(Boolean);
-
-// A modal dialog. Escape closes it unless `isBusy`, and the focus returns to the element that opened it.
-function Dialog({ title, isBusy, onClose, children }) {
-  const dialog = useRef(null);
-  useEffect(() => {
-    const element = dialog.current;
-    element.showModal();
-    return () => element.close();
-  }, []);
-  return html`
-    <dialog ref=${dialog} aria-label=${title} onCancel=${(event) => isBusy && event.preventDefault()} onClose=${onClose}>
-      <h2>${title}</h2>
-      ${children}
-    </dialog>
-  `;
-}

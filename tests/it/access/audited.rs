@@ -11,7 +11,7 @@ use super::{
 use crate::harness::{Server, eventually, temporary_directory};
 
 /// Returns the lines of the audit log with this action, as soon as there are so many.
-fn lines(server: &Server, action: &str, count: usize) -> Vec<Value> {
+pub(super) fn lines(server: &Server, action: &str, count: usize) -> Vec<Value> {
     eventually("the lines are written", || {
         let mut command = Command::new(PROGRAM);
         command.arg("audit").arg(server.data()).args(["--format", "json", "--action", action]);
