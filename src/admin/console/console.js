@@ -6,6 +6,7 @@ import {
   Problem,
   change,
   day,
+  daysBetween,
   hasToken,
   isLinked,
   isoDate,
@@ -71,11 +72,18 @@ function rangeOf(query, timeZone) {
   return { from: shiftDate(to, -daysOf(query)), to };
 }
 
-// Two date fields. They are closed at both ends for a person, and `to` is not part of the range of the API. A time shows its day.
+const isTime = (text) => text?.includes('T') && !Number.isNaN(Date.parse(text));
+
+// Returns the first and the last day. They are closed at both ends for a person, and `to` is not part of the range of the API. A time
+// shows its day.
+const daysOfRange = ({ from, to }, timeZone) => [
+  isTime(from) ? isoDate(from, timeZone) : from,
+  isTime(to) ? isoDate(Date.parse(to) - 1, timeZone) : shiftDate(to, -1),
+];
+
+// Two date fields.
 function Dates({ names, from, to, timeZone, onChange }) {
-  const isTime = (text) => text?.includes('T') && !Number.isNaN(Date.parse(text));
-  const first = isTime(from) ? isoDate(from, timeZone) : from;
-  const last = isTime(to) ? isoDate(Date.parse(to) - 1, timeZone) : shiftDate(to, -1);
+  const [first, last] = daysOfRange({ from, to }, timeZone);
   const set = (of) => (event) => event.currentTarget.value && onChange(...of(event.currentTarget.value));
   const field = (name, value, of) =>
     html`<label class="field"><span class="hidden">${name}</span><input type="date" value=${value} onChange=${set(of)} /></label>`;
@@ -136,8 +144,8 @@ function Chips({ query }) {
       ${set.map(
         ([name, value]) => html`
         <li key=${`${name} ${value}`}>
-          <button type="button" class="chip" onClick=${() => toggleFilter(name, value)} aria-label=${`Remove the filter ${name}: ${value}`}>
-            <span class="dim">${name}</span> <bdi>${value}</bdi> <span aria-hidden="true">×</span>
+          <button type="button" class="chip" disabled=${isLinked} onClick=${() => toggleFilter(name, value)} aria-label=${`Remove the filter ${name}: ${value}`}>
+            <span class="dim">${name}</span> <bdi>${value}</bdi> ${!isLinked && html`<span aria-hidden="true">×</span>`}
           </button>
         </li>
       `,
@@ -158,12 +166,19 @@ function ShareButton({ page, site }) {
   `;
 }
 
+// Returns the days of a range in words, or nothing for a range with an open or wrong end.
+function rangeInWords(range, timeZone) {
+  const days = daysOfRange(range, timeZone);
+  return days.every((day) => !Number.isNaN(Date.parse(day))) && daysBetween(...days, 'UTC');
+}
+
 // The header of a shared link: what it shows, and until when.
-const LinkedHeader = ({ page, query, site, link }) => html`
+const LinkedHeader = ({ page, query, site, range, link }) => html`
   <header>
     <div class="bar-top">
       <span class="brand">Parallax</span>
       <b><bdi>${site?.name ?? site?.site}</bdi></b> ${PAGES[page].title}
+      ${PAGES[page].hasRange && site && html`<span>${rangeInWords(range, site.timeZone)}</span>`}
       <span class="spring"></span>
       <span class="dim small">shared until ${day(link.endsAt, site?.timeZone)}</span>
     </div>
@@ -281,8 +296,8 @@ function Console({ link }) {
   const { title, needsNoSite, isOfOneLog } = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    ${isLinked ? html`<${LinkedHeader} ...${{ page, query, site, link }} />` : html`<${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />`}
-    <main id="main" tabindex="-1">
+    ${isLinked ? html`<${LinkedHeader} ...${{ page, query, site, range, link }} />` : html`<${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />`}
+    <main id="main" class=${isLinked && 'linked'} tabindex="-1">
       <h1 class="hidden">${title}</h1>
       ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
       ${

@@ -1,7 +1,7 @@
 // The parts that the pages share. Texts that strangers choose become text nodes inside `bdi`, so that a right-to-left mark in
 // one cannot reorder the words around it.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { axisTime, bucketName, count, day, isTemporary, relativeChange, shortCount } from './core.js';
+import { axisTime, bucketName, count, day, isLinked, isTemporary, relativeChange, shortCount } from './core.js';
 
 export const Stranger = ({ text }) => html`<bdi>${text}</bdi>`;
 
@@ -97,7 +97,7 @@ export function Details({ summary, children }) {
 export const Select = ({ label, value, options, onChange, isHidden = true }) => html`
   <label class="field">
     <span class=${isHidden ? 'hidden' : 'field-label'}>${label}</span>
-    <select value=${value} onChange=${(event) => onChange(event.currentTarget.value)}>
+    <select value=${value} disabled=${isLinked} onChange=${(event) => onChange(event.currentTarget.value)}>
       ${options.map(([key, text]) => html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`)}
     </select>
   </label>

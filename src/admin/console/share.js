@@ -1,7 +1,7 @@
 // A shared link: it shows the present page to everybody who has it, until it ends or somebody revokes it.
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { day, linkAddress, pageUrl, readState, request, shownNumbers, url } from './core.js';
-import { Code, Dialog, Empty, Notice, Scroll, Select, Stranger, Table } from './parts.js';
+import { Code, Dialog, Empty, Notice, Select } from './parts.js';
 
 const DAYS = [
   ['7', 'for 7 days'],
@@ -21,7 +21,12 @@ function requestsOf({ query }) {
   });
 }
 
-const madeBy = ({ kind, name }) => name || kind;
+const Entry = ({ site, link: { id, page, madeBy, endsAt }, isRunning, revoke }) => html`
+  <li class="row">
+    <span class="grow"><bdi>${page}</bdi><span class="dim small"> by <bdi>${madeBy.name || madeBy.kind}</bdi>, until ${day(endsAt, site.timeZone)}</span></span>
+    <button type="button" disabled=${isRunning} onClick=${() => revoke(id)}>Revoke</button>
+  </li>
+`;
 
 export function Share({ site, title, onClose }) {
   const [days, setDays] = useState('30');
@@ -47,12 +52,6 @@ export function Share({ site, title, onClose }) {
     void run(async () => ({ token: (await (await request(address(), { method: 'POST', body })).json()).token }));
   };
   const revoke = (id) => run(async () => void (await request(address(id), { method: 'DELETE' })));
-  const columns = [
-    { name: 'Page', isHead: true, of: ({ page }) => html`<${Stranger} text=${page} />` },
-    { name: 'Made by', of: (link) => html`<${Stranger} text=${madeBy(link.madeBy)} />` },
-    { name: 'Until', of: ({ endsAt }) => day(endsAt, site.timeZone) },
-    { name: '', of: ({ id }) => html`<button type="button" disabled=${isRunning} onClick=${() => revoke(id)}>Revoke</button>` },
-  ];
   return html`
     <${Dialog} title=${`Share ${title}`} isBusy=${isRunning} onClose=${onClose}>
       <p>Everybody who has the link sees the numbers of this page as it is now, without signing in here, and nothing else.</p>
@@ -63,11 +62,8 @@ export function Share({ site, title, onClose }) {
       </form>
       ${problem && html`<${Notice} tone="bad">${problem}<//>`}
       ${token && html`<${Code} label="The link. It is shown only now" text=${linkAddress(token)} />`}
-      ${
-        links?.length > 0
-          ? html`<${Scroll} isWhole label="Shared links"><${Table} stacks hasCaption label="Shared links of this site" columns=${columns} rows=${links} keyOf=${({ id }) => id} /><//>`
-          : links && html`<${Empty}>The site has no shared links.<//>`
-      }
+      ${links?.length === 0 && html`<${Empty}>The site has no shared links.<//>`}
+      ${links?.length > 0 && html`<h3>Shared links of this site</h3><ul class="links">${links.map((link) => html`<${Entry} key=${link.id} ...${{ site, link, isRunning, revoke }} />`)}</ul>`}
     <//>
   `;
 }
