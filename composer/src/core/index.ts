@@ -1,0 +1,1 @@
+export type { Json, JsonObject } from './json.js';

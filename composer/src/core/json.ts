@@ -1,0 +1,5 @@
+/** A value of JSON. */
+export type Json = null | boolean | number | string | Json[] | JsonObject;
+export interface JsonObject {
+  [key: string]: Json;
+}
