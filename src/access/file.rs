@@ -10,6 +10,7 @@ use toml::value::Datetime;
 
 use super::caller::{ActorKind, Caller, Grant, Sites};
 use super::role::Role;
+use super::token::token_hash;
 use crate::checksum::sha256;
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::limits::access::{ACCESS_ENTRIES_MAX, ACCESS_GROUPS_MAX, ACCESS_NAME_BYTES_MAX, ACCESS_SITES_MAX};
@@ -18,10 +19,14 @@ use crate::limits::access::{ACCESS_ENTRIES_MAX, ACCESS_GROUPS_MAX, ACCESS_NAME_B
 const ALL_SITES: &str = "*";
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const EPOCH: Date = date(1970, 1, 1);
+/// Characters of a digest: enough to tell the contents of a file apart.
+const DIGEST_CHARS: usize = 16;
 
 /// The tokens, people and groups of a file.
 #[derive(Debug, Default)]
 pub(crate) struct AccessFile {
+    /// The beginning of the SHA-256 of the text.
+    digest: String,
     tokens: BTreeMap<[u8; 32], Token>,
     /// By name in lower case.
     users: BTreeMap<String, Vec<Grant>>,
@@ -35,6 +40,9 @@ struct Token {
     /// The first millisecond at which the token does not count.
     ends_at_ms: Option<i64>,
 }
+
+/// The kind of an entry, and its name.
+type EntryName<'f> = (&'static str, &'f str);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,7 +91,8 @@ impl AccessFile {
         if count > ACCESS_ENTRIES_MAX {
             return Err(format!(" has {count} entries, and at most {ACCESS_ENTRIES_MAX} are allowed"));
         }
-        let mut file = Self::default();
+        let digest = token_hash(text.as_bytes())[..DIGEST_CHARS].to_owned();
+        let mut file = Self { digest, ..Self::default() };
         let mut names = BTreeSet::new();
         for entry in document.token {
             let start = entry.span().start;
@@ -115,6 +124,37 @@ impl AccessFile {
             Some(other) => Err(format!("the token {:?} has the same hash", other.name)),
             None => Ok(()),
         }
+    }
+
+    /// Returns a digest of the file, empty without one.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns the entries that differ from those of an earlier file, each in words: "removed token dashboards".
+    pub(crate) fn changes_since(&self, earlier: &Self) -> Vec<String> {
+        let [before, now] = [earlier, self].map(Self::entries);
+        let names: BTreeSet<_> = before.keys().chain(now.keys()).copied().collect();
+        let change = |entry: EntryName<'_>| {
+            let verb = match (before.get(&entry), now.get(&entry)) {
+                (None, _) => "added",
+                (_, None) => "removed",
+                (before, now) if before == now => return None,
+                _ => "changed",
+            };
+            let (kind, name) = entry;
+            Some(format!("{verb} {kind} {name}"))
+        };
+        names.into_iter().filter_map(change).collect()
+    }
+
+    /// Returns the kind and the name of each entry, with its content.
+    fn entries(&self) -> BTreeMap<EntryName<'_>, String> {
+        let tokens =
+            self.tokens.iter().map(|(hash, token)| (("token", &*token.name), format!("{hash:?} {token:?}")));
+        let users = self.users.iter().map(|(name, grants)| (("user", &**name), format!("{grants:?}")));
+        let groups = self.groups.iter().map(|(name, grants)| (("group", &**name), format!("{grants:?}")));
+        tokens.chain(users).chain(groups).collect()
     }
 
     /// Returns the number of tokens, of people and of groups.

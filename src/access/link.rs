@@ -47,6 +47,11 @@ impl LinkedRequest {
         Self { path: path.to_owned(), query }
     }
 
+    fn target(&self) -> String {
+        let query: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{}?{}", self.path, query.join("&"))
+    }
+
     /// Returns whether a request asks the same question, for any number of rows. Without a range, the link answers for each range: a
     /// page of the last seven days has another one every day.
     fn admits(&self, path: &str, query: &[(String, String)]) -> bool {
@@ -76,6 +81,11 @@ impl Link {
         let id = String::from_utf8_lossy(&hex_u64(ids::random_u64())).into_owned();
         let made_by = [actor.kind.name().to_owned(), actor.name.to_string()];
         Self { id, hash: token_hash(token.as_bytes()), site, page, requests, made_by, made_ms, ends_ms }
+    }
+
+    /// Returns the requests that the link answers, as targets.
+    pub(crate) fn targets(&self) -> Vec<String> {
+        self.requests.iter().map(LinkedRequest::target).collect()
     }
 
     /// Returns whether the link counts at `now_ms`.

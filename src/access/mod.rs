@@ -6,7 +6,7 @@ mod link;
 mod role;
 mod token;
 
-pub(crate) use self::caller::{ActorKind, Caller};
+pub(crate) use self::caller::{Actor, ActorKind, Caller};
 pub(crate) use self::file::AccessFile;
 pub(crate) use self::link::{Link, LinkedPage, LinkedRequest};
 pub(crate) use self::role::{Area, Role};

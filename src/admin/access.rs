@@ -12,7 +12,7 @@ use ipnet::IpNet;
 
 use super::current_access::{AccessChange, CurrentAccess};
 use super::current_links::CurrentLinks;
-use crate::access::{ActorKind, Caller};
+use crate::access::{Actor, ActorKind, Caller};
 use crate::checksum;
 use crate::clock;
 use crate::http::forwarded;
@@ -42,6 +42,19 @@ pub struct AccessSettings {
 pub(crate) struct PersonHeaders {
     pub name: Option<Box<[u8]>>,
     pub groups: Option<Box<[u8]>>,
+}
+
+/// A request without access.
+pub(super) struct AccessRefusal<'a> {
+    pub(super) problem: Problem<'a>,
+    /// The person that the proxy names.
+    pub(super) actor: Option<Actor>,
+}
+
+impl<'a> From<Problem<'a>> for AccessRefusal<'a> {
+    fn from(problem: Problem<'a>) -> Self {
+        Self { problem, actor: None }
+    }
 }
 
 /// The access rules of the admin address.
@@ -93,27 +106,31 @@ impl AccessRules {
         &mut self,
         request: &Request<'a>,
         meta: &RequestMeta,
-    ) -> Result<Caller, Problem<'a>> {
+    ) -> Result<Caller, AccessRefusal<'a>> {
         if !self.is_configured() {
-            return check_without_token(request, meta).map(|()| Caller::operator(ActorKind::Loopback));
+            check_without_token(request, meta)?;
+            return Ok(Caller::operator(ActorKind::Loopback));
         }
         let headers = &request.headers;
         // Every request of another origin is refused, with the token too. So this refusal tells nothing about a token.
         if let Some(origin) =
             headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, request.host()))
         {
-            return Err(origin_not_allowed(origin));
+            return Err(origin_not_allowed(origin).into());
         }
         let token = headers.get(Field::Authorization).and_then(bearer_token);
         if let Some(caller) = token.and_then(|token| self.caller_with_token(token)) {
             return Ok(caller);
         }
         if let Some(name) = self.person(headers, meta) {
-            return self.signed_in(name, request);
+            let actor = Actor { kind: ActorKind::User, name: name.into() };
+            return self
+                .signed_in(name, request)
+                .map_err(|problem| AccessRefusal { problem, actor: Some(actor) });
         }
         match token {
-            Some(_) => Err(self.wrong_token(meta.received_at)),
-            None => Err(Problem::new(problem::UNAUTHORIZED, self.missing_sentence())),
+            Some(_) => Err(self.wrong_token(meta.received_at).into()),
+            None => Err(Problem::new(problem::UNAUTHORIZED, self.missing_sentence()).into()),
         }
     }
 
@@ -146,7 +163,7 @@ impl AccessRules {
 
     /// Returns the client that is a person. A browser sends the cookie of the proxy with every request, also with one that the page
     /// of another site starts. So a change needs the own origin.
-    fn signed_in<'a>(&self, name: &str, request: &Request<'a>) -> Result<Caller, Problem<'a>> {
+    fn signed_in<'a>(&self, name: &'a str, request: &Request<'a>) -> Result<Caller, Problem<'a>> {
         let headers = &request.headers;
         let is_own_page = headers.get(Field::Origin).is_some();
         if !is_own_page && !matches!(request.method, Method::Get | Method::Head) {
@@ -161,7 +178,8 @@ impl AccessRules {
         let groups = groups.and_then(|groups| std::str::from_utf8(groups).ok()).unwrap_or_default();
         let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
         self.settings.file.load().person(name, groups).ok_or_else(|| {
-            Problem::new(problem::ACCESS_DENIED, "The access file of the server does not list this person.")
+            let sentence = "The access file of the server does not list {}, neither by name nor by group.";
+            Problem::with_value(problem::ACCESS_DENIED, sentence, name)
         })
     }
 
@@ -195,7 +213,7 @@ impl AccessRules {
         }
         self.wrong_token_at = Some(now);
         let sentence = match self.has_file() {
-            true => "The token is not a token of this server, or it has expired.",
+            true => "The token is not a token of this server, or it has expired or was revoked.",
             false => "The token is not the token of --admin-token.",
         };
         Problem::new(problem::UNAUTHORIZED, sentence)

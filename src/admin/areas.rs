@@ -39,6 +39,13 @@ pub(super) fn is_open_to_links(path: &str) -> bool {
     matches!(area_of(Method::Get, path), Some(Area::Numbers | Area::AudienceSizes))
 }
 
+/// Returns the site of a request, if it is published.
+pub(super) fn published_site(request: &Request<'_>, catalog: &Catalog) -> Option<Box<str>> {
+    let pairs = parse_pairs(request.query).ok()?;
+    let (_, site) = pairs.iter().find(|(name, _)| name == "site")?;
+    catalog.by_site_id(site).map(|published| (*published.site().site).into())
+}
+
 /// Returns the text of the audit log about a refused request. Any text can be a path, so only those of endpoints are kept.
 pub(super) fn refusal_text(request: &Request<'_>, problem: &Problem<'_>) -> String {
     let path = if area_of(request.method, request.path).is_some() { request.path } else { "(another path)" };

@@ -27,14 +27,14 @@ pub(crate) struct Client {
 impl Client {
     /// Returns a line about this client.
     pub(super) fn entry(&self, action: AuditAction, site: &str) -> AuditEntry {
-        let entry = AuditEntry::new(action, actor_of(&self.caller), AuditOutcome::Done);
+        let entry = AuditEntry::new(action, actor_of(&self.caller.actor), AuditOutcome::Done);
         entry.from(Some(self.from)).site(site)
     }
 }
 
-fn actor_of(caller: &Caller) -> Actor {
-    let name = &caller.actor.name;
-    let actor = Actor::new(match caller.actor.kind {
+fn actor_of(client: &access::Actor) -> Actor {
+    let name = &client.name;
+    let actor = Actor::new(match client.kind {
         access::ActorKind::Token => ActorKind::Token,
         access::ActorKind::User => ActorKind::User,
         access::ActorKind::Link => ActorKind::Link,
@@ -44,7 +44,8 @@ fn actor_of(caller: &Caller) -> Actor {
     if name.is_empty() { actor } else { actor.with_name(name) }
 }
 
-/// Lines about refused requests in one window. Anybody can send such requests, and the disk must not fill with lines.
+/// Lines about refused requests in one window, of clients that are known and of others. Anybody can send such requests, and the disk
+/// must not fill with lines.
 const REFUSED_LINES_MAX: u32 = 10;
 /// Length of a window. A longer flood gets a line with the number of the requests that have none, at its end.
 const REFUSED_WINDOW: Duration = Duration::from_secs(1);
@@ -52,40 +53,61 @@ const REFUSED_WINDOW: Duration = Duration::from_secs(1);
 /// A refused request.
 pub(super) struct Refusal<'a> {
     /// `None` for a client without valid credentials.
-    pub caller: Option<&'a Caller>,
+    pub actor: Option<&'a access::Actor>,
     pub from: IpAddr,
+    /// The published site that the request names.
+    pub site: Option<&'a str>,
     /// The code of the problem, and the endpoint.
     pub text: String,
 }
 
-/// The lines about refused requests.
+/// The lines about refused requests. Strangers have a window of their own, so that they cannot hide what a known client tries.
 #[derive(Debug, Default)]
 pub(super) struct RefusalRecorder {
-    window_began: Option<Instant>,
-    /// The refused requests of the window.
-    count: u32,
+    of_strangers: RefusalWindow,
+    of_known: RefusalWindow,
 }
 
 impl RefusalRecorder {
     /// Queues the line about a refused request.
     pub(super) fn record(&mut self, log: &AuditLog, refusal: &Refusal<'_>, now: Instant) {
-        self.end_window(log, now);
-        self.window_began.get_or_insert(now);
+        let window = if refusal.actor.is_some() { &mut self.of_known } else { &mut self.of_strangers };
+        window.record(log, refusal, now);
+    }
+
+    /// Queues the lines about the refused requests without a line, for each window that is over.
+    pub(super) fn end_windows(&mut self, log: &AuditLog, now: Instant) {
+        self.of_known.end(log, now);
+        self.of_strangers.end(log, now);
+    }
+}
+
+#[derive(Debug, Default)]
+struct RefusalWindow {
+    began: Option<Instant>,
+    /// The refused requests of the window.
+    count: u32,
+}
+
+impl RefusalWindow {
+    fn record(&mut self, log: &AuditLog, refusal: &Refusal<'_>, now: Instant) {
+        self.end(log, now);
+        self.began.get_or_insert(now);
         self.count = self.count.saturating_add(1);
         if self.count > REFUSED_LINES_MAX {
             return;
         }
-        let actor = refusal.caller.map_or_else(|| Actor::new(ActorKind::None), actor_of);
+        let actor = refusal.actor.map_or_else(|| Actor::new(ActorKind::None), actor_of);
         let entry = AuditEntry::new(AuditAction::Refuse, actor, AuditOutcome::Refused);
+        let entry = refusal.site.map_or(entry.clone(), |site| entry.site(site));
         record_later(log, &entry.from(Some(refusal.from)).detail(&refusal.text));
     }
 
-    /// Queues the line about the refused requests without a line, if the window is over.
-    pub(super) fn end_window(&mut self, log: &AuditLog, now: Instant) {
-        if self.window_began.is_none_or(|began| now.saturating_duration_since(began) < REFUSED_WINDOW) {
+    fn end(&mut self, log: &AuditLog, now: Instant) {
+        if self.began.is_none_or(|began| now.saturating_duration_since(began) < REFUSED_WINDOW) {
             return;
         }
-        self.window_began = None;
+        self.began = None;
         let omitted = std::mem::take(&mut self.count).saturating_sub(REFUSED_LINES_MAX);
         if omitted > 0 {
             let entry =
@@ -95,11 +117,13 @@ impl RefusalRecorder {
     }
 }
 
-/// Queues the line about a new reading of the access file.
+/// Queues the lines about a new reading of the access file.
 pub(super) fn record_access_change(log: &AuditLog, change: &AccessChange) {
     let outcome = if change.is_used { AuditOutcome::Done } else { AuditOutcome::Failed };
-    let entry = AuditEntry::new(AuditAction::Access, Actor::new(ActorKind::Server), outcome);
-    record_later(log, &entry.detail(&change.detail));
+    for detail in &change.details {
+        let entry = AuditEntry::new(AuditAction::Access, Actor::new(ActorKind::Server), outcome);
+        record_later(log, &entry.detail(detail));
+    }
 }
 
 /// Queues a line about something that has happened already. If the queue is full, the metric of failures counts the line.

@@ -9,12 +9,15 @@ use crate::access::AccessFile;
 use crate::config::access::read_access_file;
 use crate::storage::{FileStamp, read_stamp};
 
+/// Entries whose changes have a line in the audit log after one reading. A larger change has the number of all in its first line.
+const CHANGES_LISTED_MAX: usize = 50;
+
 /// A new reading of the file.
 pub(crate) struct AccessChange {
     /// False if the file is at fault.
     pub(crate) is_used: bool,
-    /// The text of the line in the audit log.
-    pub(crate) detail: String,
+    /// The texts of the lines in the audit log.
+    pub(crate) details: Vec<String>,
 }
 
 /// The access in use, and its file.
@@ -35,7 +38,10 @@ impl CurrentAccess {
     pub(crate) fn read(path: Option<PathBuf>) -> Result<Self, String> {
         let Some(path) = path else { return Ok(Self::default()) };
         let stamp = Mutex::new(read_stamp(&path).ok());
-        let current = ArcSwap::from_pointee(read_access_file(&path)?);
+        let file = read_access_file(&path)?;
+        let [tokens, users, groups] = file.counts();
+        tracing::info!(path = %path.display(), tokens, users, groups, "read the access file");
+        let current = ArcSwap::from_pointee(file);
         Ok(Self { path: Some(path), current, stamp })
     }
 
@@ -65,14 +71,21 @@ impl CurrentAccess {
             Ok(file) => {
                 let [tokens, users, groups] = file.counts();
                 tracing::info!(tokens, users, groups, "read the access file again");
+                let changes = file.changes_since(&self.load());
+                let digest = file.digest();
+                let summary = format!(
+                    "access file: digest={digest} tokens={tokens} users={users} groups={groups} changes={}",
+                    changes.len()
+                );
+                let details =
+                    [summary].into_iter().chain(changes.into_iter().take(CHANGES_LISTED_MAX)).collect();
                 self.current.store(Arc::new(file));
-                let detail = format!("access file: tokens={tokens} users={users} groups={groups}");
-                Some(AccessChange { is_used: true, detail })
+                Some(AccessChange { is_used: true, details })
             }
             Err(error) => {
                 tracing::warn!("{error}; the access in use stays");
-                let detail = "access file: refused, the access in use stays".to_owned();
-                Some(AccessChange { is_used: false, detail })
+                let details = vec!["access file: refused, the access in use stays".to_owned()];
+                Some(AccessChange { is_used: false, details })
             }
         }
     }

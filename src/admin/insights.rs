@@ -198,11 +198,14 @@ impl InsightsHandler {
         };
         let representation = Representation::of(request);
         let search = if topic == Topic::Visitors { visitor_header::searched_trait(request)? } else { None };
+        if topic == Topic::Visitors {
+            let detail = if search.is_some() { "search" } else { "list" };
+            audit::record(&self.audit, &client.entry(AuditAction::Find, &site.site).detail(detail))?;
+        }
         let questions = match search {
             Some(search) => {
                 let hidden = hidden_traits(&client.caller, &site.site, catalog);
                 let query = visitor_list::search_query(search, &hidden, &pairs, known, &site.zone, now_ms)?;
-                audit::record(&self.audit, &client.entry(AuditAction::Find, &site.site))?;
                 vec![query]
             }
             None => questions_of(topic, &pairs, representation, parse)?,

@@ -70,7 +70,8 @@ pub(super) fn begin<'a>(
             return Ok(FirstStep::Text(json!({ "links": list }).to_string()));
         }
         Method::Post => {
-            let linked = linked_page(site, request.body).map_err(RequestError::Body)?;
+            let body = parse_body(request.body).map_err(RequestError::Job)?;
+            let linked = linked_page(site, body).map_err(RequestError::Body)?;
             let token = new_link_token();
             let link = Link::new(linked, &token, &client.caller.actor);
             requests.start_job(move || change.make(&link, &token))?
@@ -88,21 +89,37 @@ pub(super) fn begin<'a>(
     Ok(FirstStep::Waiting(slot))
 }
 
+fn parse_body(body: &[u8]) -> Result<NewLink, JobError> {
+    serde_json::from_slice(body).map_err(|error| JobError {
+        kind: if error.is_data() { problem::INVALID_PARAM } else { problem::MALFORMED_JSON },
+        detail: format!("Expected a JSON object with 'page', 'requests' and 'days': {error}."),
+    })
+}
+
+/// Returns whether a text is a page of the console: a name, and parameters.
+fn is_page(text: &str) -> bool {
+    let (name, query) = text.split_once('?').unwrap_or((text, ""));
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    is_name && !query.chars().any(|character| character.is_control() || character == '#')
+}
+
 /// Returns the page that a request names.
-fn linked_page(site: &str, body: &[u8]) -> Result<LinkedPage, QuestionError> {
-    let wrong_body = "a JSON object with the page, its requests, and the number of days";
-    let NewLink { page, requests, days } = serde_json::from_slice(body)
-        .map_err(|error| QuestionError::invalid("body", wrong_body, &error.to_string()))?;
-    if page.is_empty() || page.chars().any(char::is_control) {
-        return Err(QuestionError::invalid("page", "a page of the console with its parameters", &page));
+fn linked_page(site: &str, body: NewLink) -> Result<LinkedPage, QuestionError> {
+    let NewLink { page, requests, days } = body;
+    if !is_page(&page) {
+        let expected = "a page of the console with its parameters, such as overview?site=ID";
+        return Err(QuestionError::invalid("page", expected, &page));
     }
     if !(1..=LINK_DAYS_MAX).contains(&days) {
         let expected = "1 to 365 days";
         return Err(QuestionError::invalid("days", expected, &days.to_string()));
     }
     let bytes = requests.iter().map(String::len).sum::<usize>() + page.len();
-    if requests.is_empty() || bytes > LINK_BYTES_MAX {
-        let expected = "1 or more requests, with at most 16384 bytes together with the page";
+    if requests.is_empty() {
+        return Err(QuestionError::invalid("requests", "1 or more requests", "none"));
+    }
+    if bytes > LINK_BYTES_MAX {
+        let expected = "at most 16384 bytes of requests and page";
         return Err(QuestionError::invalid("requests", expected, &format!("{bytes} bytes")));
     }
     let requests = requests.iter().map(|text| linked_request(site, text)).collect::<Result<_, _>>()?;
@@ -190,6 +207,7 @@ fn link_json(link: &Link) -> Json {
         "id": link.id,
         "site": link.site,
         "page": link.page,
+        "requests": link.targets(),
         "madeBy": { "kind": kind, "name": name },
         "madeAt": time::to_text(link.made_ms),
         "endsAt": time::to_text(link.ends_ms),

@@ -216,19 +216,21 @@ impl AdminService {
         meta: &RequestMeta,
     ) -> Result<(Client, Sight), Problem<'a>> {
         let from = self.access.client_address(request, meta);
-        let identified = self.access.identify(request, meta);
-        let admitted = identified.as_ref().map_err(|problem| *problem).and_then(|caller| {
-            let sight = areas::authorize(caller, request, self.handler.catalog())?;
-            Ok((Client { caller: caller.clone(), from }, sight))
-        });
-        if let Err(problem) = &admitted
-            && let Some(data) = &self.data
-        {
-            let text = areas::refusal_text(request, problem);
-            let refusal = Refusal { caller: identified.as_ref().ok(), from, text };
-            self.refusals.record(data.visitors.audit(), &refusal, meta.received_at);
+        let catalog = self.handler.catalog();
+        let (problem, actor) = match self.access.identify(request, meta) {
+            Ok(caller) => match areas::authorize(&caller, request, catalog) {
+                Ok(sight) => return Ok((Client { caller, from }, sight)),
+                Err(problem) => (problem, Some(caller.actor)),
+            },
+            Err(refusal) => (refusal.problem, refusal.actor),
+        };
+        if let Some(data) = &self.data {
+            let site = areas::published_site(request, catalog);
+            let text = areas::refusal_text(request, &problem);
+            let refused = Refusal { actor: actor.as_ref(), from, site: site.as_deref(), text };
+            self.refusals.record(data.visitors.audit(), &refused, meta.received_at);
         }
-        admitted
+        Err(problem)
     }
 
     fn write_access(&mut self, request: &Request<'_>, caller: &Caller, out: &mut Vec<u8>) -> Outcome {
@@ -349,7 +351,7 @@ impl Service for AdminService {
         // The rights can have changed since the request arrived.
         let caller = match self.access.identify(&request, meta) {
             Ok(caller) => caller,
-            Err(problem) => return self.handler.reject(&request, &problem, out),
+            Err(refusal) => return self.handler.reject(&request, &refusal.problem, out),
         };
         let outcome = if let Some(data) = &mut self.data
             && let Ok([Output::Visitors(answer)]) = results.as_deref()
@@ -406,7 +408,7 @@ impl Service for AdminService {
         if let Some(data) = &mut self.data {
             let log = data.visitors.audit();
             change.iter().for_each(|change| audit::record_access_change(log, change));
-            self.refusals.end_window(log, clock::instant());
+            self.refusals.end_windows(log, clock::instant());
             data.insights.tick();
         }
     }

@@ -38,7 +38,7 @@ named! {
     AuditAction {
         /// A look at one visitor: the profile, the records, or the reasons for a page.
         View = "view",
-        /// A search for visitors by a trait.
+        /// A list of visitors, or a search for them by a trait.
         Find = "find",
         /// An export of the records of a visitor.
         Export = "export",

@@ -59,10 +59,15 @@ pub(super) fn run(args: TokenArgs) -> Result<(), CliError> {
     let token = new_token();
     let entry = entry_of(&args, &token);
     // The entry is read as the server reads it, so that a wrong name or site is an error now.
-    AccessFile::parse(&entry).map_err(|error| CliError::Usage(error.trim_start_matches(':').to_owned()))?;
+    AccessFile::parse(&entry).map_err(|error| CliError::Usage(without_line(&error).to_owned()))?;
     // Standard output can be appended to the access file, so the token is not a part of it.
     let _ = writeln!(io::stderr(), "The token, shown only now: {token}");
     print_line(entry.trim_end())
+}
+
+/// Returns an error of the access file without the number of its line.
+fn without_line(error: &str) -> &str {
+    error.split_once(": ").map_or(error, |(_, error)| error)
 }
 
 fn entry_of(args: &NewArgs, token: &str) -> String {

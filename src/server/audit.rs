@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::BootError;
 use super::event_log::EventLog;
+use crate::admin::CurrentAccess;
 use crate::audit::{Actor, ActorKind, AuditAction, AuditEntry, AuditLog, AuditOutcome};
 use crate::clock::SystemClock;
 use crate::config::Config;
@@ -19,6 +20,7 @@ pub(super) fn start(
     config: &Config,
     event_log: &EventLog,
     current_catalog: &CurrentCatalog,
+    access: &CurrentAccess,
 ) -> Result<AuditLog, BootError> {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     if config.is_dev {
@@ -31,7 +33,11 @@ pub(super) fn start(
     let audit = audit.map_err(BootError::Thread)?;
     let version = env!("CARGO_PKG_VERSION");
     let settings = &config.settings_digest;
-    record(&audit, &by_server(AuditAction::Start).detail(&format!("version={version} settings={settings}")));
+    let mut detail = format!("version={version} settings={settings}");
+    if access.is_configured() {
+        detail = format!("{detail} access={}", access.load().digest());
+    }
+    record(&audit, &by_server(AuditAction::Start).detail(&detail));
     record_publications(&audit, current_catalog);
     Ok(audit)
 }

@@ -189,7 +189,7 @@ pub fn start(config: Config, passed_sockets: Vec<PassedSocket>) -> Result<Runnin
 
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &memory, &admin.progress)?;
-    event_log.audit = audit::start(&config, &event_log, &current)?;
+    event_log.audit = audit::start(&config, &event_log, &current, &access_file)?;
     let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
     #[cfg(feature = "cluster")]
     puller::start(puller, &mut event_log, &renewal)?;

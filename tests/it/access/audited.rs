@@ -52,18 +52,20 @@ fn a_refused_request_is_a_line_without_any_text_of_the_client() {
     send(&server, "GET", "/secret-path", &[]);
     let seen: Vec<Value> = lines(&server, "refuse", 4)
         .iter()
-        .map(|line| json!([line["actor"]["kind"], line["detail"], line["outcome"]]))
+        .map(|line| json!([line["actor"]["kind"], line["detail"], line["site"]]))
         .collect();
     assert_eq!(
         seen,
         [
-            json!(["token", "method_not_allowed DELETE /visitors", "refused"]),
-            json!(["token", "site_not_found GET /visitors", "refused"]),
-            json!(["none", "unauthorized GET /visitors", "refused"]),
-            json!(["none", "unauthorized GET (another path)", "refused"]),
+            json!(["token", "method_not_allowed DELETE /visitors", "acme"]),
+            json!(["token", "site_not_found GET /visitors", "beta"]),
+            json!(["none", "unauthorized GET /visitors", "acme"]),
+            json!(["none", "unauthorized GET (another path)", null]),
         ]
     );
-    let text = json!(lines(&server, "refuse", 4)).to_string();
+    let refused = lines(&server, "refuse", 4);
+    assert!(refused.iter().all(|line| line["outcome"] == "refused"), "{refused:?}");
+    let text = json!(refused).to_string();
     assert!(!text.contains("secret") && !text.contains("pxt_"), "{text}");
 }
 
@@ -85,6 +87,53 @@ fn a_flood_of_refused_requests_has_ten_lines_a_second_and_one_with_the_number_of
     assert!(all <= 10 * seconds, "{all} lines in {seconds} s");
 }
 
+#[test]
+fn a_flood_by_strangers_hides_no_refused_request_of_a_known_client() {
+    let server = start_with_roles(&BEHIND_PROXY);
+    for _ in 0..100 {
+        assert_eq!(send(&server, "GET", "/sites", &[]).status, 401);
+    }
+    with_token(&server, "GET", "/visitors/export?site=acme&anonId=a", &ACCESS.1[1]);
+    send(&server, "GET", "/sites", &[("X-Forwarded-Email", "stranger@example.com")]);
+    let actors = eventually("both lines are written", || {
+        let all = lines(&server, "refuse", 12);
+        let known: Vec<Value> = all
+            .iter()
+            .filter(|line| line["actor"]["kind"] != "none")
+            .map(|line| line["actor"].clone())
+            .collect();
+        (known.len() == 2).then_some(known)
+    });
+    assert_eq!(
+        json!(actors),
+        json!([{ "kind": "token", "name": "analyst" }, { "kind": "user", "name": "stranger@example.com" }])
+    );
+}
+
+#[test]
+fn a_list_of_visitors_is_a_line() {
+    let server = start_with_roles(&[]);
+    with_token(&server, "GET", "/insights/visitors?site=acme", &ACCESS.1[1]);
+    let line = &lines(&server, "find", 1)[0];
+    assert_eq!((&line["site"], &line["detail"]), (&json!("acme"), &json!("list")));
+}
+
+#[test]
+fn the_start_has_the_digest_of_the_access_file() {
+    let directory = temporary_directory();
+    let [first, second] = ["viewer", "analyst"].map(|role| super::person("user", "a@b.example", role, &[]));
+    let server = start(&write(&directory, &first), &[]);
+    let path = write(&directory, &second);
+    let server = server.restart(&["--access", path.to_str().expect("UTF-8"), "--admin-token", ADMIN_TOKEN]);
+    let digests: Vec<String> = lines(&server, "start", 2)
+        .iter()
+        .map(|line| {
+            line["detail"].as_str().expect("a detail").rsplit_once("access=").expect("a digest").1.to_owned()
+        })
+        .collect();
+    assert!(digests[0].len() == 16 && digests[0] != digests[1], "{digests:?}");
+}
+
 fn omitted_is_none(line: &Value) -> bool {
     !line["detail"].as_str().is_some_and(|detail| detail.starts_with("omitted="))
 }
@@ -98,13 +147,28 @@ fn a_change_of_the_access_file_is_a_line() {
     server.wait_for_log("read the access file again");
     write(&directory, "x");
     server.wait_for_log("the access in use stays");
-    let seen: Vec<Value> =
-        lines(&server, "access", 2).iter().map(|line| json!([line["outcome"], line["detail"]])).collect();
+    let other = super::person("user", "a@b.example", "analyst", &[])
+        + &super::person("group", "staff", "viewer", &[]);
+    write(&directory, &other);
+    let all = eventually("the third reading is written", || {
+        let all = lines(&server, "access", 3);
+        (all.len() == 7).then_some(all)
+    });
+    let without_digest = |line: &Value| {
+        let words = line["detail"].as_str().expect("a detail").split(' ');
+        words.filter(|word| !word.starts_with("digest=")).collect::<Vec<_>>().join(" ")
+    };
+    let seen: Vec<Value> = all.iter().map(|line| json!([line["outcome"], without_digest(line)])).collect();
     assert_eq!(
         seen,
         [
-            json!(["done", "access file: tokens=1 users=1 groups=0"]),
+            json!(["done", "access file: tokens=1 users=1 groups=0 changes=1"]),
+            json!(["done", "added user a@b.example"]),
             json!(["failed", "access file: refused, the access in use stays"]),
+            json!(["done", "access file: tokens=0 users=1 groups=1 changes=3"]),
+            json!(["done", "added group staff"]),
+            json!(["done", "removed token first"]),
+            json!(["done", "changed user a@b.example"]),
         ]
     );
 }

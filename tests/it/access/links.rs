@@ -145,6 +145,7 @@ fn a_link_opens_after_a_restart_until_it_ends_or_is_revoked() {
         links.map(|link| link["id"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(ids(&server), [first["id"].clone(), second["id"].clone()]);
+    assert_eq!(first["requests"], json!(["/insights/top?of=page&site=acme"]));
     let text = fs::read_to_string(server.data().join("links")).expect("a file");
     assert!(!text.contains("pxl_"), "{text}");
     let revoke = |id: &Value| {
@@ -209,8 +210,14 @@ fn a_link_to_more_than_numbers_of_one_site_is_refused() {
     };
     refused(&with("page", json!("")), "/page");
     refused(&with("page", json!("a\nb")), "/page");
-    refused(&with("role", json!("operator")), "/body");
-    refused(&with("days", json!("7")), "/body");
+    refused(&with("page", json!("#/overview")), "/page");
+    for (member, value) in [("role", json!("operator")), ("days", json!("7"))] {
+        let response = post_as(&server, ADMIN_TOKEN, LINKS, &with(member, value));
+        assert_eq!((response.status, response.code()), (400, "invalid_param".to_owned()), "{member}");
+    }
+    let broken =
+        Client::to(server.admin).post(LINKS, &[("Authorization", &format!("Bearer {ADMIN_TOKEN}"))], b"{");
+    assert_eq!(broken.code(), "malformed_json");
     assert_eq!(
         post_as(&server, &ACCESS.1[ANALYST], "/access/links", &body_of(&[TOP])).code(),
         "missing_site"
