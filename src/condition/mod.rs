@@ -46,6 +46,7 @@ pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo, NoAudiences};
 pub(crate) use open::{AudienceResults, OpenResult};
 pub(crate) use operand::{TYPE_NAMES, parse_duration_ms};
+pub(crate) use operator::OperandKind;
 pub use operator::Operator;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
 pub use pattern::{Patterns, TABLE_FORMAT};
@@ -141,6 +142,11 @@ pub fn operator_names() -> impl Iterator<Item = &'static str> {
 /// Iterates over the names of the operators beside paths.
 pub(crate) fn condition_operators() -> impl Iterator<Item = &'static str> {
     parse::CONDITION_OPERATORS.into_iter()
+}
+
+/// Iterates over the operators on values: their names, and the kinds of their operands.
+pub(crate) fn written_operators() -> impl Iterator<Item = (&'static str, OperandKind)> {
+    Operator::NAMES[1..].iter().map(|(operator, name)| (*name, operator.operand_kind()))
 }
 
 /// Iterates over the names of the operators that a field of this kind accepts.

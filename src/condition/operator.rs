@@ -3,6 +3,47 @@
 use rkyv::bytecheck::CheckBytes;
 use rkyv::{Archive, Portable, Serialize};
 
+/// The kind of operand that an operator has in a source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperandKind {
+    /// Any value.
+    Value,
+    /// A number or a text.
+    Comparable,
+    Array,
+    Boolean,
+    TypeName,
+    Version,
+    Pattern,
+    Group,
+    Duration,
+    Count,
+    /// Operators, or a value.
+    Operators,
+    Condition,
+    Size,
+}
+
+impl OperandKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Value => "value",
+            Self::Comparable => "comparable",
+            Self::Array => "array",
+            Self::Boolean => "boolean",
+            Self::TypeName => "typeName",
+            Self::Version => "version",
+            Self::Pattern => "pattern",
+            Self::Group => "group",
+            Self::Duration => "duration",
+            Self::Count => "count",
+            Self::Operators => "operators",
+            Self::Condition => "condition",
+            Self::Size => "size",
+        }
+    }
+}
+
 /// An operator on a value. Programs contain the discriminants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Archive, Serialize, Portable, CheckBytes)]
 #[rkyv(as = Self)]
@@ -90,6 +131,25 @@ impl Operator {
 
     pub(super) fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
+    }
+
+    /// Returns the kind of the operand in a source file.
+    pub(super) fn operand_kind(self) -> OperandKind {
+        match self {
+            Self::LooseEq | Self::Eq | Self::Ne => OperandKind::Value,
+            Self::Gt | Self::Gte | Self::Lt | Self::Lte => OperandKind::Comparable,
+            Self::In | Self::Nin | Self::Ini | Self::Nini | Self::All | Self::Alli => OperandKind::Array,
+            Self::Exists => OperandKind::Boolean,
+            Self::Type => OperandKind::TypeName,
+            Self::Veq | Self::Vne | Self::Vgt | Self::Vgte | Self::Vlt | Self::Vlte => OperandKind::Version,
+            Self::Regex | Self::Regexi | Self::NotRegex | Self::NotRegexi => OperandKind::Pattern,
+            Self::InGroup | Self::NotInGroup => OperandKind::Group,
+            Self::Within => OperandKind::Duration,
+            Self::Count => OperandKind::Count,
+            Self::Not => OperandKind::Operators,
+            Self::ElemMatch => OperandKind::Condition,
+            Self::Size => OperandKind::Size,
+        }
     }
 
     /// Returns whether the operator compares the value with one other value.

@@ -4,6 +4,7 @@
 //! Each of its examples must compile. Its rules for values and missing values must be true.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use parallax::testing::condition::{FieldKind, operator_names};
 use parallax::testing::limits;
@@ -157,6 +158,44 @@ fn the_page_of_conditions_has_every_path_with_its_type_and_an_example() {
         let members = example.as_object().expect("a condition is an object");
         assert!(members.keys().any(names_field), "{path}: its example does not use it: {example}");
     }
+}
+
+#[test]
+fn the_vocabulary_of_conditions_is_that_of_the_page() {
+    let output = Command::new(env!("CARGO_BIN_EXE_parallax")).args(["schema", "conditions"]).output();
+    let vocabulary: Json = serde_json::from_slice(&output.expect("the program runs").stdout).expect("JSON");
+    let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+    let page = conditions_page();
+    let documented: Vec<_> = rows(section(&page, "Paths"), "path")
+        .iter()
+        .map(|row| (code(row[0]).to_owned(), code(row[1]).to_owned()))
+        .collect();
+    let known = vocabulary["paths"].as_array().expect("paths").iter().map(|entry| {
+        let name = match (entry["parameter"].is_null(), &entry["parameter"] == "page") {
+            (true, _) => "",
+            (false, true) => "<path>",
+            (false, false) => "<name>",
+        };
+        (format!("{}{name}{}", text(&entry["path"]), text(&entry["suffix"])), text(&entry["type"]))
+    });
+    let sorted = |entries: Vec<(String, String)>| BTreeSet::from_iter(entries);
+    assert_eq!(sorted(known.collect()), sorted(documented));
+    let operators = vocabulary["operators"].as_array().expect("operators");
+    let names: BTreeSet<String> = operators.iter().map(|operator| text(&operator["name"])).collect();
+    let rows = rows(section(&page, "Operators on values"), "operator");
+    assert_eq!(names, rows.iter().map(|row| code(row[0]).to_owned()).collect());
+    let types_of =
+        |name: &str| &operators.iter().find(|operator| operator["name"] == name).expect("listed")["types"];
+    assert_eq!(types_of("$within"), &json!(["time"]));
+    assert_eq!(types_of("$count"), &json!(["history"]));
+    assert_eq!(types_of("$gte"), &json!(["boolean", "number", "string", "any", "time"]));
+    assert_eq!(
+        vocabulary["limits"],
+        json!({ "nesting": 16, "rulesOfZone": 64, "patternBytes": 1024, "countWithin": 16 })
+    );
+    let hour =
+        vocabulary["paths"].as_array().expect("paths").iter().find(|entry| entry["path"] == "now.hour");
+    assert_eq!(hour, Some(&json!({ "path": "now.hour", "type": "number", "minimum": 0, "maximum": 23 })));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! author.
 
 mod condition_schema;
+pub(crate) mod condition_vocabulary;
 mod consistency;
 pub mod diagnostics;
 pub mod files;
