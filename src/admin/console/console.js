@@ -361,7 +361,7 @@ const NoSite = ({ id }) => html`
 function App() {
   const [{ reason, session }, setSession] = useState({ reason: null, session: 0 });
   useEffect(() => onTokenNeeded((sentence) => setSession((last) => ({ ...last, reason: sentence }))), []);
-  if (reason && isLinked) return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>This link does not open any more. It has ended, or it was revoked. Ask the person who sent it for another one.<//></div></main>`;
+  if (reason && isLinked) return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>This link has ended or was revoked. Ask for another one.<//></div></main>`;
   if (isLinked) return html`<${Linked} />`;
   if (reason && ABSENT.test(reason))
     return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>${reason}<//></div></main>`;

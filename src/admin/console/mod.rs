@@ -52,6 +52,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("comparisons.js", include_str!("comparisons.js")),
     ("console.js", include_str!("console.js")),
     ("core.js", include_str!("core.js")),
+    ("dialog.js", include_str!("dialog.js")),
     ("experiment.js", include_str!("experiment.js")),
     ("experiments.js", include_str!("experiments.js")),
     ("explain.js", include_str!("explain.js")),

@@ -318,19 +318,3 @@ const Swatch = ({ at, like }) => html`
     <line x1="0" x2="18" y1="4" y2="4" stroke-width="2.5" stroke-dasharray=${dashOf(at, like).join(' ')} />
   </svg>
 `;
-
-// A modal dialog. Escape closes it unless `isBusy`, and the focus returns to the element that opened it.
-export function Dialog({ title, isBusy, onClose, children }) {
-  const dialog = useRef(null);
-  useEffect(() => {
-    const element = dialog.current;
-    element.showModal();
-    return () => element.close();
-  }, []);
-  return html`
-    <dialog ref=${dialog} aria-label=${title} onCancel=${(event) => isBusy && event.preventDefault()} onClose=${onClose}>
-      <h2>${title}</h2>
-      ${children}
-    </dialog>
-  `;
-}

@@ -1,7 +1,8 @@
 // A shared link: it shows the present page to everybody who has it, until it ends or somebody revokes it.
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { day, linkAddress, pageUrl, readState, request, shownNumbers, url } from './core.js';
-import { Code, Dialog, Empty, Notice, Select } from './parts.js';
+import { Dialog } from './dialog.js';
+import { Code, Empty, Notice, Select } from './parts.js';
 
 const DAYS = [
   ['7', 'for 7 days'],

@@ -1,9 +1,10 @@
 // One visitor: its profile, records, explained pages, export and erasure.
 import { html, useEffect, useState } from './vendor/preact-htm.js';
 import { ago, change, count, counted, dateTime, named, pageUrl, request, saveAs, url, useAnswer } from './core.js';
+import { Dialog } from './dialog.js';
 import { Explain, Past } from './explain.js';
 import { FindById, KINDS } from './find.js';
-import { Answer, Card, Details, Dialog, Empty, Field, Json, Notice, Pill, Scroll, Stranger, Table, Tile } from './parts.js';
+import { Answer, Card, Details, Empty, Field, Json, Notice, Pill, Scroll, Stranger, Table, Tile } from './parts.js';
 import { may } from './rights.js';
 
 const RECORDS_PER_PAGE = 50;
