@@ -61,7 +61,7 @@ pub(super) struct Refusal<'a> {
     pub text: String,
 }
 
-/// The lines about refused requests. Strangers have a window of their own, so that they cannot hide what a known client tries.
+/// The lines about refused requests. Strangers have a window of their own: a flood of theirs hides no line about a known client.
 #[derive(Debug, Default)]
 pub(super) struct RefusalRecorder {
     of_strangers: RefusalWindow,

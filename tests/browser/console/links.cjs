@@ -97,7 +97,7 @@ async function revoke(at, page, address) {
   await page.getByRole('button', { name: 'Revoke' }).first().click();
   await page.waitForFunction((count) => document.querySelectorAll('dialog li').length === count - 1, count);
   await linked.reload();
-  await linked.getByText('This link does not open any more.').waitFor();
+  await linked.getByText('This link has ended or was revoked.').waitFor();
   at.check('a revoked link: no form for a token', await linked.locator('input[name=token]').count(), 0);
   await context.close();
 }

@@ -126,10 +126,11 @@ fn a_search_by_a_trait_has_a_line_without_its_text() {
     let line = lines_of_clients(&data, 1).pop().expect("a line");
     assert_eq!((&*line.action, line.site.as_deref(), line.subject), ("find", Some("acme"), None));
     assert_absent(&data, "a.example");
-    // The list of visitors is no search.
+    // The list of visitors has a line of its own.
     assert_eq!(admin(&server, "GET", "/insights/visitors?site=acme", &[]).status, 200);
     assert_eq!(admin(&server, "GET", &format!("/visitors?site=acme&anonId={ANON}"), &[]).status, 200);
-    assert_eq!(lines_of_clients(&data, 2).len(), 2);
+    let details: Vec<_> = lines_of_clients(&data, 3).into_iter().map(|line| line.detail).collect();
+    assert_eq!(details, ["search", "list", "profile"]);
 }
 
 #[test]
