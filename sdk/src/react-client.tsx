@@ -66,7 +66,7 @@ function tabOf(options: EventsOptions): Tab {
   return tab;
 }
 
-/** The events of a server render, which sends nothing. */
+/** The events of a server render and of an editor, which send nothing. */
 const INERT: Events = {
   ...eventMethods(async () => null),
   shown() {},
@@ -76,6 +76,12 @@ const INERT: Events = {
   reset() {},
   pending: 0,
 };
+
+/** Provides events that are sent nowhere, for an editor that shows the components of a site. */
+export function SilentEvents({ children }: { children: ReactNode }): ReactNode {
+  const [shared] = useState(() => ({ events: INERT, edgeUrl: '', trackingId: '' }));
+  return createElement(Context.Provider, { value: shared }, children);
+}
 
 function useShared(): Shared {
   const shared = useContext(Context);
