@@ -5,8 +5,6 @@ import {
   POLL_MS,
   Problem,
   change,
-  day,
-  daysBetween,
   hasToken,
   isLinked,
   isoDate,
@@ -14,7 +12,6 @@ import {
   pageUrl,
   readState,
   shiftDate,
-  showLinked,
   signIn,
   signOut,
   toggleFilter,
@@ -166,26 +163,6 @@ function ShareButton({ page, site }) {
   `;
 }
 
-// Returns the days of a range in words, or nothing for a range with an open or wrong end.
-function rangeInWords(range, timeZone) {
-  const days = daysOfRange(range, timeZone);
-  return days.every((day) => !Number.isNaN(Date.parse(day))) && daysBetween(...days, 'UTC');
-}
-
-// The header of a shared link: what it shows, and until when.
-const LinkedHeader = ({ page, query, site, range, link }) => html`
-  <header>
-    <div class="bar-top">
-      <span class="brand">Parallax</span>
-      <b><bdi>${site?.name ?? site?.site}</bdi></b> ${PAGES[page].title}
-      ${PAGES[page].hasRange && site && html`<span>${rangeInWords(range, site.timeZone)}</span>`}
-      <span class="spring"></span>
-      <span class="dim small">shared until ${day(link.endsAt, site?.timeZone)}</span>
-    </div>
-    ${PAGES[page].hasFilters && html`<${Chips} query=${query} />`}
-  </header>
-`;
-
 function Header({ page, query, sites, site, range, name }) {
   const { hasRange, hasFilters } = PAGES[page];
   return html`
@@ -267,14 +244,6 @@ function Hidden({ page, site }) {
   `;
 }
 
-// Shows the page of a shared link, as soon as the server has named it.
-function Linked() {
-  const answer = useAnswer('access');
-  const link = answer.data?.link;
-  if (link) showLinked(link.page);
-  return link ? html`<${Console} link=${link} />` : html`<main><${Answer} of=${answer}>${() => null}<//></main>`;
-}
-
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at. `link` is the shared link that
 // was opened.
 function Console({ link }) {
@@ -296,7 +265,7 @@ function Console({ link }) {
   const { title, needsNoSite, isOfOneLog } = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    ${isLinked ? html`<${LinkedHeader} ...${{ page, query, site, range, link }} />` : html`<${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />`}
+    ${linked ? html`<${linked.LinkedHeader} ...${{ site, link, title: PAGES[page].title }} days=${PAGES[page].hasRange && site && daysOfRange(range, site.timeZone)} chips=${PAGES[page].hasFilters && html`<${Chips} query=${query} />`} />` : html`<${Header} ...${{ page, query, sites, site, range, name: access.data?.name }} />`}
     <main id="main" class=${isLinked && 'linked'} tabindex="-1">
       <h1 class="hidden">${title}</h1>
       ${isNode && isOfOneLog && html`<p class="dim small">The events are of this node only, 1 of ${ready.nodes ?? '?'}.</p>`}
@@ -361,14 +330,16 @@ const NoSite = ({ id }) => html`
 function App() {
   const [{ reason, session }, setSession] = useState({ reason: null, session: 0 });
   useEffect(() => onTokenNeeded((sentence) => setSession((last) => ({ ...last, reason: sentence }))), []);
-  if (reason && isLinked) return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>This link has ended or was revoked. Ask for another one.<//></div></main>`;
-  if (isLinked) return html`<${Linked} />`;
+  if (linked) return html`<${linked.Linked} hasEnded=${reason} show=${(link) => html`<${Console} link=${link} />`} />`;
   if (reason && ABSENT.test(reason))
     return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>${reason}<//></div></main>`;
   if (reason)
     return html`<${TokenForm} reason=${reason} onSignedIn=${() => setSession((last) => ({ reason: null, session: last.session + 1 }))} />`;
   return html`<${Console} key=${session} />`;
 }
+
+// The parts of a shared link. Few people open one.
+const linked = isLinked && (await import('./linked.js'));
 
 // The module of the first page loads while the server answers for its sites. A failure is shown when the page is.
 loadModule(keyOf(readState())).catch(() => {});

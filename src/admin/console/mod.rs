@@ -59,6 +59,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("find.js", include_str!("find.js")),
     ("funnels.js", include_str!("funnels.js")),
     ("goals.js", include_str!("goals.js")),
+    ("linked.js", include_str!("linked.js")),
     ("lists.js", include_str!("lists.js")),
     ("operations.js", include_str!("operations.js")),
     ("overview.js", include_str!("overview.js")),

@@ -40,7 +40,8 @@ async function lookAs(at, role) {
   const { page } = tab;
   const refused = [];
   page.on('response', (response) => [401, 403, 404, 405].includes(response.status()) && refused.push(`${response.status()} ${response.url()}`));
-  await page.getByRole('navigation').getByRole('link').first().waitFor();
+  // The navigation is that of the rights, which arrive with the name.
+  await page.locator('header').getByText(`the ${role}`).waitFor();
   const titles = await page.getByRole('navigation').getByRole('link').allTextContents();
   at.check(`${role}: the pages of the navigation`, titles, PAGES[role]);
   at.check(`${role}: the name of the token`, await page.locator('header').getByText(`the ${role}`).count(), 1);
