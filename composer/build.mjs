@@ -20,4 +20,5 @@ await build({
   sourcemap: true,
   logLevel: 'warning',
 });
+copyFileSync(path.join(here, 'src/editor/composer.css'), path.join(here, 'dist/composer.css'));
 execFileSync(process.execPath, [path.join(here, 'node_modules/typescript/bin/tsc'), '-p', path.join(here, 'tsconfig.build.json')], { stdio: 'inherit' });

@@ -1,0 +1,66 @@
+// Requests to the endpoint of the composer.
+import type { SiteFile } from '../server/storage.js';
+import { type Drafts, type Site, changesOf } from './site.js';
+
+export type Role = 'view' | 'edit' | 'publish' | 'visitors';
+
+/** A refusal of the endpoint, with its sentence for people. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    detail: string,
+    readonly body: Record<string, unknown>,
+  ) {
+    super(detail);
+  }
+}
+
+export interface LoadedSite extends Site {
+  roles: Role[];
+  user: { name: string; email: string };
+}
+
+/** The result of a save: the new revision, or the present files that others have changed. */
+export type SaveResult = { kind: 'saved'; revision: string; url?: string } | { kind: 'conflict'; revision: string; files: Record<string, SiteFile | null> };
+
+export interface Api {
+  load(): Promise<LoadedSite>;
+  save(site: Site, drafts: Drafts, message: string): Promise<SaveResult>;
+  publish(revision: string): Promise<{ url?: string; status: string }>;
+  history(): Promise<{ revision: string; message: string; author: string; at: string }[]>;
+  filesAt(revision: string): Promise<Record<string, SiteFile>>;
+  explain(question: Record<string, unknown>): Promise<Record<string, unknown>>;
+  sizes(): Promise<Record<string, unknown>>;
+}
+
+export function createApi(endpoint: string): Api {
+  async function ask(path: string, body?: unknown): Promise<Record<string, any>> {
+    const init: RequestInit = body === undefined ? {} : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    const response = await fetch(`${endpoint}/${path}`, init).catch(() => {
+      throw new ApiError(0, 'network', 'The server of the composer does not answer. Your changes are still here.', {});
+    });
+    const answer = await response.json().catch(() => ({}));
+    if (response.ok) return answer;
+    throw new ApiError(response.status, answer.code ?? 'failed', answer.detail ?? `The server answered with status ${response.status}.`, answer);
+  }
+
+  return {
+    load: async () => (await ask('site')) as LoadedSite,
+    async save(site, drafts, message) {
+      try {
+        const saved = await ask('save', { base: site.revision, changes: changesOf(drafts), message });
+        return { kind: 'saved', revision: saved.revision, url: saved.url };
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.status !== 409) throw error;
+        const { revision, files } = error.body as { revision: string; files: Record<string, SiteFile | null> };
+        return { kind: 'conflict', revision, files };
+      }
+    },
+    publish: async (revision) => (await ask('publish', { revision })) as { status: string },
+    history: async () => (await ask('history')).revisions,
+    filesAt: async (revision) => (await ask(`history/${encodeURIComponent(revision)}`)).files,
+    explain: (question) => ask('explain', question),
+    sizes: () => ask('sizes'),
+  };
+}

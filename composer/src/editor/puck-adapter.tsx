@@ -1,0 +1,236 @@
+// The only module that uses Puck: its config from the components of the team and the site, and the editor.
+import { type Config, type Field, type Fields, Puck, createUsePuck } from '@puckeditor/core';
+import { Component, type ComponentType, type ReactNode, useMemo, useState } from 'react';
+import type { Data } from '../core/map.js';
+import type { Json } from '../core/json.js';
+import type { ComponentShape, FieldShape } from './fields.js';
+
+/** What a component of the team gets: that of the registry of `@parallax/sdk/react`. */
+export interface NodeProps {
+  id: string;
+  type: string;
+  props: any;
+  zones: Record<string, ReactNode>;
+  items?: any[];
+  total?: number;
+  route: { path: string; params: Record<string, string>; variants: string };
+}
+export type Registry = Record<string, ComponentType<NodeProps>>;
+
+/** Fields that the team declares in place of those from the pages, by component type and prop. */
+export type FieldOverrides = Record<string, Record<string, Field>>;
+
+/** The words of a name: `ctaLabel` is "Cta label". */
+function labelOf(name: string): string {
+  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').replace(/[-_.]+/g, ' ').toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+interface TextFieldProps {
+  label: string;
+  value: string;
+  readOnly?: boolean;
+  onChange(text: string): void;
+  /** Returns a sentence for a text that is no value. */
+  check?(text: string): string | null;
+}
+
+/** A field with several lines, whose text becomes a value while it is one. */
+function ParsedText({ label, value, readOnly, onChange, check }: TextFieldProps): ReactNode {
+  const [text, setText] = useState<string | null>(null);
+  const shown = text ?? value;
+  const fault = check?.(shown) ?? null;
+  const change = (next: string) => {
+    setText(next);
+    if (!check?.(next)) onChange(next);
+  };
+  return (
+    <label className="px-field">
+      <span>{label}</span>
+      <textarea value={shown} readOnly={readOnly} rows={4} aria-invalid={fault !== null} onChange={(event) => change(event.currentTarget.value)} onBlur={() => fault === null && setText(null)} />
+      {fault !== null && <span className="px-fault" role="alert">{fault}</span>}
+    </label>
+  );
+}
+
+const isJson = (text: string): string | null => {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return `This is no JSON: ${(error as Error).message}`;
+  }
+};
+
+const linesOf = (values: Json[] | undefined): string => (values ?? []).join('\n');
+const isNumbers = (text: string): string | null => (text.split('\n').every((line) => line.trim() !== '' && !Number.isNaN(Number(line))) || text === '' ? null : 'Write one number on each line.');
+
+/** Returns the field of Puck for a shape. Lists of texts, and values without a form, have a field of their own. */
+function fieldOf(name: string, shape: FieldShape): Field {
+  const label = labelOf(name);
+  switch (shape.kind) {
+    case 'text':
+      return { type: 'text', label };
+    case 'longText':
+      return { type: 'textarea', label };
+    case 'number':
+      return { type: 'number', label };
+    case 'boolean':
+      return { type: 'radio', label, options: [{ label: 'Yes', value: true }, { label: 'No', value: false }] };
+    case 'object':
+      return { type: 'object', label, objectFields: fieldsOf(shape.members) };
+    case 'list':
+      return { type: 'array', label, arrayFields: fieldsOf(shape.members), getItemSummary: (item: Record<string, Json>, at = 0) => summaryOf(item) ?? `${label} ${at + 1}` } as Field;
+    case 'texts':
+      return { type: 'custom', label, render: ({ value, onChange, readOnly }) => <ParsedText label={label} value={linesOf(value)} readOnly={readOnly} onChange={(text) => onChange(text === '' ? [] : text.split('\n'))} /> };
+    case 'numbers':
+      return { type: 'custom', label, render: ({ value, onChange, readOnly }) => <ParsedText label={label} value={linesOf(value)} readOnly={readOnly} check={isNumbers} onChange={(text) => onChange(text === '' ? [] : text.split('\n').map(Number))} /> };
+    case 'json':
+      return { type: 'custom', label, render: ({ value, onChange, readOnly }) => <ParsedText label={label} value={JSON.stringify(value ?? null, null, 2)} readOnly={readOnly} check={isJson} onChange={(text) => onChange(JSON.parse(text))} /> };
+  }
+}
+
+const fieldsOf = (members: Record<string, FieldShape>): Fields => Object.fromEntries(Object.entries(members).map(([name, shape]) => [name, fieldOf(name, shape)]));
+
+/** Returns the first text of an item, which tells it apart from others. */
+function summaryOf(item: Record<string, Json>): string | null {
+  const text = Object.values(item).find((value) => typeof value === 'string' && value !== '');
+  return typeof text === 'string' ? text : null;
+}
+
+/** The fields of a node or a page: its props, and its zones, which are no part of the form. */
+function nodeFields({ members, zones }: ComponentShape, overrides: Record<string, Field> = {}): Fields {
+  const slots = Object.fromEntries(zones.map((name) => [name, { type: 'slot', label: labelOf(name) }]));
+  return {
+    props: { type: 'object', label: 'Content', objectFields: { ...fieldsOf(members), ...overrides } },
+    zones: { type: 'object', objectFields: slots, visible: false },
+    query: { type: 'object', objectFields: {}, visible: false },
+    $hidden: { type: 'object', objectFields: {}, visible: false },
+    $members: { type: 'object', objectFields: {}, visible: false },
+  } as unknown as Fields;
+}
+
+type Slots = Record<string, ComponentType> | undefined;
+const renderedZones = (slots: Slots): Record<string, ReactNode> =>
+  Object.fromEntries(Object.entries(slots ?? {}).map(([name, Slot]) => [name, typeof Slot === 'function' ? <Slot key={name} /> : null]));
+
+export interface ConfigOptions {
+  components: Registry;
+  shapes: { types: Record<string, ComponentShape>; root: ComponentShape };
+  overrides?: FieldOverrides;
+  /** Places the zones of the page. Default: a section for each. */
+  Page?: ComponentType<{ props: any; zones: Record<string, ReactNode> }>;
+}
+
+/** Returns the config of Puck. A type without a component of the team shows its name. */
+export function configOf({ components, shapes, overrides = {}, Page = Sections }: ConfigOptions): Config {
+  const types = new Set([...Object.keys(components), ...Object.keys(shapes.types)]);
+  const entries = [...types].map((type) => {
+    const shape = shapes.types[type] ?? { members: {}, zones: [] };
+    const Block = Object.hasOwn(components, type) ? components[type]! : Unknown;
+    const render = ({ id, props, zones }: any) => (
+      <Guard type={type} props={props}>
+        <Block id={id} type={type} props={props ?? {}} zones={renderedZones(zones)} items={[]} route={{ path: '/', params: {}, variants: '' }} />
+      </Guard>
+    );
+    return [type, { label: labelOf(type), fields: nodeFields(shape, overrides[type]), defaultProps: { props: {} }, render }];
+  });
+  const root = {
+    fields: { ...nodeFields(shapes.root, overrides.root), $root: { type: 'object', objectFields: {}, visible: false } },
+    render: ({ props, zones }: any) => <Page props={props ?? {}} zones={renderedZones(zones)} />,
+  };
+  return { components: Object.fromEntries(entries), root } as unknown as Config;
+}
+
+/** Shows a block that fails as a sentence, until its props change. The rest of the page stays. */
+class Guard extends Component<{ type: string; props: unknown; children: ReactNode }, { failed: Error | null }> {
+  override state: { failed: Error | null } = { failed: null };
+
+  static getDerivedStateFromError(error: Error) {
+    return { failed: error };
+  }
+
+  override componentDidUpdate(before: { props: unknown }): void {
+    if (this.state.failed && before.props !== this.props.props) this.setState({ failed: null });
+  }
+
+  override render(): ReactNode {
+    return this.state.failed ? <p>“{this.props.type}” cannot be shown: {this.state.failed.message}</p> : this.props.children;
+  }
+}
+
+const Unknown = ({ type }: NodeProps) => <p>No component of the site shows “{type}”.</p>;
+
+function Sections({ zones }: { zones: Record<string, ReactNode> }): ReactNode {
+  return Object.entries(zones).map(([name, zone]) => (
+    <section key={name} data-zone={name}>
+      {zone}
+    </section>
+  ));
+}
+
+const usePuckStore = createUsePuck();
+
+/** The state of the editor for the panels beside it. */
+export interface EditorState {
+  data: Data;
+  /** The selected node, or null for the page. */
+  selected: { type: string; id: string } | null;
+  /** Replaces the data, as a step that can be undone. */
+  setData(data: Data): void;
+  undo: (() => void) | null;
+  redo: (() => void) | null;
+}
+
+export function useEditor(): EditorState {
+  const data = usePuckStore((puck) => puck.appState.data) as unknown as Data;
+  const item = usePuckStore((puck) => puck.selectedItem);
+  const dispatch = usePuckStore((puck) => puck.dispatch);
+  const history = usePuckStore((puck) => puck.history);
+  return {
+    data,
+    selected: item ? { type: item.type, id: item.props.id } : null,
+    setData: (next) => dispatch({ type: 'setData', data: next as never, recordHistory: true } as never),
+    undo: history.hasPast ? () => history.back() : null,
+    redo: history.hasFuture ? () => history.forward() : null,
+  };
+}
+
+export interface EditorProps extends ConfigOptions {
+  data: Data;
+  isReadOnly: boolean;
+  onChange(data: Data): void;
+  /** The bar above, and the panel beside the fields. Both may use `useEditor`. */
+  bar: ReactNode;
+  panel: ReactNode;
+}
+
+/** The editor of one page. */
+export function PageEditor({ data, isReadOnly, onChange, bar, panel, ...options }: EditorProps): ReactNode {
+  const { components, shapes, overrides, Page } = options;
+  const config = useMemo(() => configOf({ components, shapes, overrides, Page }), [components, shapes, overrides, Page]);
+  const permissions = isReadOnly ? { drag: false, duplicate: false, delete: false, edit: false, insert: false } : undefined;
+  return (
+    <Puck config={config} data={data as never} permissions={permissions} onChange={(next) => onChange(next as unknown as Data)} iframe={{ enabled: true }}>
+      <div className="px-editor">
+        {bar}
+        <div className="px-columns">
+          <aside className="px-side" aria-label="Blocks and outline">
+            <h2>Blocks</h2>
+            <Puck.Components />
+            <h2>Outline</h2>
+            <Puck.Outline />
+          </aside>
+          <main className="px-preview" aria-label="Page">
+            <Puck.Preview />
+          </main>
+          <aside className="px-side" aria-label="Content">
+            {panel}
+            <h2>Fields</h2>
+            <Puck.Fields />
+          </aside>
+        </div>
+      </div>
+    </Puck>
+  );
+}

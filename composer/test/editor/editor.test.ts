@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { BrowserContext, Page } from 'playwright-core';
+import { toPuck, type Layout } from '../../src/core/index.js';
+import { PARALLAX, type Team, bundle, startTeam } from './team.js';
+
+/** The project of the tests, with the packed package. */
+const PROJECT = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
+const STEP_MS = 20_000;
+
+describe('the editor', () => {
+  let team: Team;
+  let context: BrowserContext;
+  let page: Page;
+  let built: Awaited<ReturnType<typeof bundle>>;
+  const faults: string[] = [];
+
+  before(async () => {
+    built = await bundle(PROJECT);
+  });
+  beforeEach(async () => {
+    await team?.stop();
+    team = await startTeam(built);
+    context = await team.browser.newContext({ viewport: { width: 1500, height: 900 } });
+    context.setDefaultTimeout(STEP_MS);
+    page = await context.newPage();
+    faults.length = 0;
+    page.on('pageerror', (error) => faults.push(error.message));
+    page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && faults.push(message.text()));
+    await page.goto(team.url);
+    await page.getByRole('heading', { name: 'Pages' }).waitFor();
+  });
+  after(async () => team?.stop());
+
+  const text = (file: string) => readFileSync(path.join(team.directory, file), 'utf8');
+  const open = async (route: string) => {
+    await page.getByRole('list', { name: 'Pages' }).getByRole('button').filter({ hasText: new RegExp(`^${route} `) }).first().click();
+    await page.frameLocator('iframe').locator('[data-zone]').first().waitFor();
+  };
+  const preview = () => page.frameLocator('iframe');
+  const zone = async (name: string) => {
+    const button = page.getByRole('region', { name: 'Zones' }).getByRole('button', { name: new RegExp(`^${name} `) });
+    if ((await button.getAttribute('aria-expanded')) === 'false') await button.click();
+  };
+  const tab = (name: string) => page.getByRole('tab', { name, exact: true });
+  /** Selects a block by its outline, and writes into one of its fields. */
+  const write = async (block: string, field: string, value: string) => {
+    await preview().locator(block).first().click();
+    await page.getByRole('complementary', { name: 'Content' }).getByLabel(field, { exact: true }).first().fill(value);
+  };
+  const save = async (message: string, button = 'Save') => {
+    await page.getByRole('button', { name: /^Changes/ }).click();
+    await page.getByLabel('What did you change?').fill(message);
+    await page.getByRole('button', { name: button, exact: true }).click();
+  };
+  /** Fails with the mistakes of the site, if it has any. */
+  const lint = () => execFileSync(PARALLAX, ['lint', team.directory], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+
+  test('every page in every version of its zones is shown, and none has changed by that', async () => {
+    const files = readdirSync(path.join(team.directory, 'routes'), { recursive: true }).map(String).filter((name) => name.endsWith('.json'));
+    let versions = 0;
+    for (const file of files.sort()) {
+      const route = JSON.parse(text(`routes/${file}`));
+      if (!route.layout) continue;
+      await page.getByLabel('Search').fill(route.path);
+      await open(route.path);
+      const zones = Object.keys(toPuck(route.layout as Layout).root.props!.$hidden ?? {});
+      for (const name of zones) {
+        await zone(name);
+        for (const key of await page.getByRole('tab').allTextContents()) {
+          await tab(key).click();
+          await page.getByRole('tab', { name: key, exact: true, selected: true }).waitFor();
+          versions += 1;
+        }
+        await tab('Default').click();
+      }
+      assert.equal(await page.getByRole('button', { name: 'No changes' }).count(), 1, file);
+      await page.getByRole('button', { name: '← Pages' }).click();
+    }
+    assert.ok(versions > 40, `${versions}`);
+    assert.deepEqual([faults, team.others], [[], []]);
+  });
+
+  test('a headline for returning visitors: a version, a rule and a text, saved as the three lines that differ', async () => {
+    const before = text('routes/about.json');
+    await open('/about');
+    const [first] = Object.keys(JSON.parse(before).layout.zones);
+    await zone(first!);
+    await page.getByLabel('New version, a copy of default').fill('returning');
+    await page.getByRole('button', { name: 'Add version' }).click();
+    await page.getByRole('tab', { name: 'returning', selected: true }).waitFor();
+    await page.getByRole('button', { name: 'Add a rule' }).click();
+    await page.getByLabel('Visitors').selectOption({ label: 'Came back for another visit' });
+    await save('A headline for returning visitors');
+    await page.getByText('Saved.').waitFor();
+    const saved = JSON.parse(text('routes/about.json')).layout.zones[first!];
+    assert.deepEqual(Object.keys(saved.variants), ['returning']);
+    assert.deepEqual(saved.rules, [{ when: { $audience: 'returning' }, variant: 'returning' }]);
+    lint();
+    assert.deepEqual(faults, []);
+  });
+
+  test('a text in a field changes its line of the file and no other, and undo takes it back', async () => {
+    const before = text('routes/about.json');
+    await open('/about');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'We carry it ourselves');
+    await preview().getByText('We carry it ourselves').first().waitFor();
+    await page.getByRole('button', { name: /^Changes/ }).click();
+    const lines = await page.locator('.px-diff .px-plus, .px-diff .px-minus').allTextContents();
+    assert.equal(lines.length, 2, lines.join(''));
+    await page.getByRole('button', { name: 'Back' }).click();
+    await save('Another title');
+    await page.getByText('Saved.').waitFor();
+    const after = text('routes/about.json').split('\n');
+    assert.deepEqual(before.split('\n').filter((line, at) => line !== after[at]).length, 1);
+    await open('/about');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'Something else');
+    await preview().getByText('Something else').first().waitFor();
+    await page.locator('button:enabled', { hasText: 'Undo' }).click(); // it is enabled some time after the last key
+    await page.getByRole('button', { name: 'No changes' }).waitFor();
+  });
+
+  test('a locked zone shows its versions, and has nothing that changes them', async () => {
+    const [first] = Object.keys(JSON.parse(text('routes/about.json')).layout.zones);
+    await page.goto(`${team.url}/?locked=${first}`);
+    await open('/about');
+    await zone(first!);
+    await tab('Default').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Add version' }).count(), 0);
+  });
+
+  test('who may only look sees the pages, and nothing that changes them', async () => {
+    team.roles = ['view'];
+    await page.reload();
+    await open('/about');
+    assert.equal(await page.getByRole('button', { name: 'Add version' }).count(), 0);
+    await page.getByRole('button', { name: '← Pages' }).click();
+    assert.equal(await page.getByRole('button', { name: 'New page' }).count(), 0);
+  });
+
+  test('a mistake is listed while a person edits, with the words of the program', async () => {
+    await open('/about');
+    const [first] = Object.keys(JSON.parse(text('routes/about.json')).layout.zones);
+    await zone(first!);
+    await page.getByLabel('New version, a copy of default').fill('other');
+    await page.getByRole('button', { name: 'Add version' }).click();
+    await page.getByRole('button', { name: 'Add a rule' }).click();
+    await page.getByLabel('Visitors').selectOption({ label: 'by a condition' });
+    await page.getByRole('textbox', { name: /^Condition/ }).fill('{ "countri": "NO" }');
+    const mistakes = page.getByRole('region', { name: 'Mistakes' });
+    await mistakes.getByText(/countri/).first().waitFor();
+    await page.getByRole('textbox', { name: /^Condition/ }).fill('{ "country": "NO" }');
+    await mistakes.waitFor({ state: 'detached' });
+  });
+
+  test('a change of another person is merged, and one of the same text is shown before it is saved', async () => {
+    const file = 'routes/about.json';
+    await open('/about');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'Mine');
+    await preview().getByText('Mine').first().waitFor();
+    const theirs = JSON.parse(text(file));
+    theirs.layout.root.props.description = 'Theirs';
+    writeFileSync(path.join(team.directory, file), `${JSON.stringify(theirs, null, 2)}\n`);
+    await save('Mine');
+    await page.getByText('Their changes are merged with yours.').waitFor();
+    await page.getByLabel('What did you change?').fill('Mine');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('Saved.').waitFor();
+    assert.ok(text(file).includes('"Theirs"') && text(file).includes('"Mine"'), text(file));
+    await open('/about');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'Mine again');
+    await preview().getByText('Mine again').first().waitFor();
+    writeFileSync(path.join(team.directory, file), text(file).replace('"Mine"', '"Theirs too"'));
+    await save('Mine again');
+    const conflict = page.getByRole('alert');
+    await conflict.getByText('Theirs too').waitFor();
+    assert.ok(await conflict.getByText('Mine again').isVisible());
+    assert.ok(text(file).includes('"Theirs too"'));
+  });
+
+  test('a new page, a copy and a removed page with its redirect are in the site after a save', async () => {
+    await page.getByLabel('Path of a new page').fill('/summer');
+    await page.getByRole('button', { name: 'New page' }).click();
+    await page.getByRole('button', { name: '← Pages' }).click();
+    await page.getByRole('button', { name: 'Path of a copy of /about' }).click();
+    await page.getByLabel('Path of a copy of /about').fill('/about-us');
+    await page.getByRole('button', { name: 'Copy', exact: true }).click();
+    await page.getByRole('button', { name: '← Pages' }).click();
+    await page.getByRole('button', { name: 'Remove /rental' }).click();
+    await page.getByLabel('Redirect to').fill('/about-us');
+    await page.getByRole('button', { name: 'Remove and redirect' }).click();
+    await save('Pages');
+    await page.getByText('Saved.').waitFor();
+    assert.equal(JSON.parse(text('routes/summer.json')).path, '/summer');
+    assert.equal(JSON.parse(text('routes/about-us.json')).path, '/about-us');
+    assert.equal(JSON.parse(text('routes/rental.json')).redirect.to, '/about-us');
+    lint();
+  });
+
+  test('changes survive a closed tab, and can be discarded', async () => {
+    await open('/about');
+    await write('[data-zone] h1, [data-zone] h2', 'Title', 'Kept');
+    await preview().getByText('Kept').first().waitFor();
+    await page.getByRole('button', { name: 'Changes (1) …' }).waitFor();
+    await page.close();
+    page = await context.newPage();
+    await page.goto(team.url);
+    await page.getByRole('button', { name: 'Changes (1) …' }).click();
+    await page.getByRole('button', { name: 'Discard these changes' }).click();
+    await page.getByText('Nothing is changed.').waitFor();
+  });
+});
