@@ -10,3 +10,5 @@ export { FORM_NESTING_MAX, entryOf, fromForm, isCount, pathText, toForm } from '
 export type { Problem, SiteNames } from './condition-problems.js';
 export { problems } from './condition-problems.js';
 export { words } from './condition-words.js';
+export type { ExperimentDifference, ExperimentPlace, ExperimentSettings, SiteExperiment } from './experiments.js';
+export { UnknownExperimentError, differences, experimentsOf, setExperiment } from './experiments.js';
