@@ -53,7 +53,8 @@ export function problems(form: Form, vocabulary: Vocabulary, names: SiteNames = 
   const max = limitOf(context, 'nesting');
   // A level of the condition has at most two of the form: a group, and the group of the members of an object.
   const isShallow = checkItem(form, '', 0, 2 * max + 2, context);
-  if (!isShallow || nestingOf(fromForm(form)) > max) context.problems.push({ at: '', text: `Groups are nested too deep. At most ${max} can be in each other.` });
+  if (!isShallow || nestingOf(fromForm(form)) > max)
+    context.problems.push({ at: '', text: `Groups are nested too deep. At most ${max} can be in each other.` });
   checkWindows(context);
   return context.problems;
 }
@@ -91,7 +92,8 @@ function checkName(kind: string, name: string, known: string[] | undefined, add:
 function checkTest(test: Test, at: string, conjunction: number, context: Context): void {
   const add = (text: string) => void context.problems.push({ at, text: `${capital(subjectWords(test))}: ${text}` });
   const entry = entryOf(test, context.vocabulary);
-  if (!entry) return add(test.name === '' ? 'the name is missing.' : `${pathText(test)} is no value that can be tested. Choose another name.`);
+  if (!entry)
+    return add(test.name === '' ? 'the name is missing.' : `${pathText(test)} is no value that can be tested. Choose another name.`);
   checkPathName(test, context, add);
   if (test.checks.length === 0) add('choose a comparison.');
   for (const [index, check] of test.checks.entries()) {
@@ -153,7 +155,9 @@ function checkScalar(
     case 'value':
       return checkValue(operand, operator, entry, add);
     case 'comparable':
-      return typeof operand === 'number' || typeof operand === 'string' ? checkValue(operand, operator, entry, add) : add('a number or a text is needed.');
+      return typeof operand === 'number' || typeof operand === 'string'
+        ? checkValue(operand, operator, entry, add)
+        : add('a number or a text is needed.');
     case 'boolean':
       return typeof operand === 'boolean' ? undefined : add('choose yes or no.');
     case 'group':
@@ -161,7 +165,8 @@ function checkScalar(
     case 'pattern':
       return typeof operand === 'string' ? checkPattern(operand, limitOf(context, 'patternBytes'), add) : add('a pattern is needed.');
     case 'version':
-      if (typeof operand === 'number' ? Number.isFinite(operand) : typeof operand === 'string' && operand !== '' && isWellFormed(operand)) return;
+      if (typeof operand === 'number' ? Number.isFinite(operand) : typeof operand === 'string' && operand !== '' && isWellFormed(operand))
+        return;
       return add('a version such as 2.4.0 is needed.');
     case 'duration':
       return typeof operand === 'string' ? checkDuration(operand, add) : add('a duration is needed.');
@@ -215,7 +220,8 @@ function checkCount({ bounds, within }: Count, context: Context, add: (text: str
 function checkDuration(text: string, add: (text: string) => void): void {
   const [, digits, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
   const ms = Number(digits) * { s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7 }[unit as 's']!;
-  if (unit === undefined || Number(digits) === 0) add(`${shown(text)} is not a duration. Write a whole number and s, m, h or d, such as 7d.`);
+  if (unit === undefined || Number(digits) === 0)
+    add(`${shown(text)} is not a duration. Write a whole number and s, m, h or d, such as 7d.`);
   else if (ms > Number.MAX_SAFE_INTEGER) add(`${shown(text)} is too long.`);
 }
 
@@ -224,11 +230,19 @@ function checkPattern(pattern: string, bytesMax: number, add: (text: string) => 
   if (new TextEncoder().encode(pattern).length > bytesMax) return add(`the pattern is too long. It can have ${bytesMax} bytes.`);
   const fault = patternFault(pattern);
   if (fault === 'unsupported') add('the pattern looks ahead or back, or repeats a group. That is not supported.');
-  if (fault === 'syntax') add('the pattern is not valid. Brackets must be closed, and a \\ must be before each special character that is meant itself.');
+  if (fault === 'syntax')
+    add('the pattern is not valid. Brackets must be closed, and a \\ must be before each special character that is meant itself.');
 }
 
 /** Adds the comparisons of a check that can exclude others. */
-function addComparisons({ operator, operand, not }: Check, test: Test, entry: VocabularyPath, at: string, conjunction: number, context: Context): void {
+function addComparisons(
+  { operator, operand, not }: Check,
+  test: Test,
+  entry: VocabularyPath,
+  at: string,
+  conjunction: number,
+  context: Context,
+): void {
   if (not) conjunction = ++context.conjunctions;
   const add = (name: string, literal: Scalar, isCount: boolean) =>
     context.comparisons.push({ at, test, entry, operator: name, literal, conjunction, isCount });
@@ -250,7 +264,11 @@ function checkWindows({ comparisons, problems: found }: Context): void {
   }
   for (const window of windows.values()) {
     const { at, test } = window[window.length - 1]!;
-    if (isEmpty(window)) found.push({ at, text: `${capital(subjectWords(test))}: no value can pass all of these comparisons together. For "one or the other", use a group in which any holds.` });
+    if (isEmpty(window))
+      found.push({
+        at,
+        text: `${capital(subjectWords(test))}: no value can pass all of these comparisons. For "one or the other", use a group "any".`,
+      });
   }
 }
 

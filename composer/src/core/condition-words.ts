@@ -27,8 +27,23 @@ const PLURALS = ['visitor.visits', 'visitor.pageViews', 'visitor.events'];
 const ADJECTIVES: Record<string, string> = { 'visitor.isNew': 'new', 'visitor.isReturning': 'returning' };
 const WEEKDAYS = ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday'];
 const UNITS: Record<string, string> = { s: 'second', m: 'minute', h: 'hour', d: 'day' };
-const BOUNDS: Record<string, string> = { $eq: 'exactly', $ne: 'not exactly', $gt: 'more than', $gte: 'at least', $lt: 'fewer than', $lte: 'at most' };
-const VALUES: Record<string, string> = { is: '', $eq: '', $ne: 'not ', $gt: 'more than ', $gte: 'at least ', $lt: 'less than ', $lte: 'at most ' };
+const BOUNDS: Record<string, string> = {
+  $eq: 'exactly',
+  $ne: 'not exactly',
+  $gt: 'more than',
+  $gte: 'at least',
+  $lt: 'fewer than',
+  $lte: 'at most',
+};
+const VALUES: Record<string, string> = {
+  is: '',
+  $eq: '',
+  $ne: 'not ',
+  $gt: 'more than ',
+  $gte: 'at least ',
+  $lt: 'less than ',
+  $lte: 'at most ',
+};
 const TIMES: Record<string, string> = { ...VALUES, $gt: 'after ', $gte: 'not before ', $lt: 'before ', $lte: 'not after ' };
 const VERSIONS: Record<string, [string, string]> = {
   $veq: ['version ', ''],
@@ -47,7 +62,8 @@ export function words(form: Form, vocabulary: Vocabulary): string {
 
 function groupWords({ match, items }: Group, vocabulary: Vocabulary): string {
   const isSingle = items.length === 1;
-  const needsBrackets = (item: Form) => !isSingle && item.kind === 'group' && (item.match === 'all' || item.match === 'any') && item.items.length > 1;
+  const needsBrackets = (item: Form) =>
+    !isSingle && item.kind === 'group' && (item.match === 'all' || item.match === 'any') && item.items.length > 1;
   const parts = items.map((item) => (needsBrackets(item) ? `(${words(item, vocabulary)})` : words(item, vocabulary)));
   if (match === 'all') return parts.length === 0 ? 'everyone' : sentence(parts, 'and');
   if (match === 'any') return parts.length === 0 ? 'everyone' : sentence(parts, 'or');
@@ -65,7 +81,8 @@ function testWords(test: Test, vocabulary: Vocabulary): string {
   const predicates = test.checks.map((check) => {
     const { operator, operand, not } = check;
     if (isCount(operand)) return `${historyWords(test)} ${not ? 'not ' : ''}${countWords(operand)}`;
-    if (adjective && (operator === 'is' || operator === '$eq') && typeof operand === 'boolean') return `is ${operand === Boolean(not) ? 'not ' : ''}${adjective}`;
+    if (adjective && (operator === 'is' || operator === '$eq') && typeof operand === 'boolean')
+      return `is ${operand === Boolean(not) ? 'not ' : ''}${adjective}`;
     return `${not ? 'not so that it ' : ''}${predicate(test, check, vocabulary)}`;
   });
   const isOfVisitor = adjective !== undefined && predicates.every((text) => text.endsWith(adjective));
@@ -86,7 +103,9 @@ export function subjectWords(test: Pick<Test, 'path' | 'name' | 'suffix'>): stri
 
 function namedWords(path: string, name: string, suffix: string): string {
   const isPage = path === 'pages.';
-  const thing = { 'events.': `event ${quoted(name)}`, 'pages.': `view of ${name}`, 'goals.': `conversion of the goal ${quoted(name)}` }[path];
+  const thing = { 'events.': `event ${quoted(name)}`, 'pages.': `view of ${name}`, 'goals.': `conversion of the goal ${quoted(name)}` }[
+    path
+  ];
   if (thing && suffix === '.count') return isPage ? `number of views of ${name}` : `number of times of the ${thing}`;
   if (thing && suffix) return `${suffix.slice(1)} ${thing}`;
   if (thing) return thing;
@@ -99,7 +118,9 @@ function historyWords({ path, name = '' }: Test): string {
 }
 
 function countWords({ bounds, within }: Count): string {
-  const parts = Object.entries(bounds).map(([operator, bound]) => `${BOUNDS[operator] ?? operator} ${bound} ${bound === 1 ? 'time' : 'times'}`);
+  const parts = Object.entries(bounds).map(
+    ([operator, bound]) => `${BOUNDS[operator] ?? operator} ${bound} ${bound === 1 ? 'time' : 'times'}`,
+  );
   const count = parts.length > 0 ? parts.join(' and ') : 'any number of times';
   return within === undefined ? count : `${count} within the last ${durationWords(within)}`;
 }

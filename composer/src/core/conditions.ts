@@ -30,7 +30,18 @@ export interface VocabularyPath {
 export interface VocabularyOperator {
   name: string;
   operand:
-    | 'value' | 'comparable' | 'array' | 'group' | 'boolean' | 'typeName' | 'pattern' | 'version' | 'duration' | 'count' | 'condition' | 'size'
+    | 'value'
+    | 'comparable'
+    | 'array'
+    | 'group'
+    | 'boolean'
+    | 'typeName'
+    | 'pattern'
+    | 'version'
+    | 'duration'
+    | 'count'
+    | 'condition'
+    | 'size'
     | 'operators';
   types: string[];
 }
@@ -192,7 +203,11 @@ function countOf(operand: Json): Count | undefined {
   const areBounds = Object.entries(bounds).every(([name, bound]) => BOUND_OPERATORS.includes(name) && isScalar(bound));
   if (!isAtEnd || !areBounds || (place >= 0 && typeof within !== 'string')) return undefined;
   const isFirst = place === 0 && Object.keys(bounds).length > 0;
-  return { bounds: bounds as Record<string, Scalar>, ...(place >= 0 && { within: within as string }), ...(isFirst && { withinFirst: true as const }) };
+  return {
+    bounds: bounds as Record<string, Scalar>,
+    ...(place >= 0 && { within: within as string }),
+    ...(isFirst && { withinFirst: true as const }),
+  };
 }
 
 function allOrNull<T, R>(items: T[], of: (item: T) => R | null): R[] | null {
@@ -250,5 +265,7 @@ export const pathText = ({ path, name = '', suffix = '' }: Pick<Test, 'path' | '
 /** Returns the entry of the path of a test, or undefined if the program reads the path in another way. */
 export function entryOf(test: Test, vocabulary: Vocabulary): VocabularyPath | undefined {
   const found = findPath(pathText(test), vocabulary);
-  return found && found.entry.path === test.path && found.name === test.name && found.entry.suffix === test.suffix ? found.entry : undefined;
+  return found && found.entry.path === test.path && found.name === test.name && found.entry.suffix === test.suffix
+    ? found.entry
+    : undefined;
 }

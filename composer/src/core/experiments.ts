@@ -156,7 +156,12 @@ function findAll(files: Record<string, Json>): Found[] {
 }
 
 /** Calls `visit` for each rule. Skips parts of another form, which the program refuses. */
-function visitZones(zones: Json | undefined, pointer: string, depth: number, visit: (zone: string, pointer: string, rule: JsonObject) => void): void {
+function visitZones(
+  zones: Json | undefined,
+  pointer: string,
+  depth: number,
+  visit: (zone: string, pointer: string, rule: JsonObject) => void,
+): void {
   if (!isObject(zones)) return;
   if (depth > NODE_NESTING_MAX + 1) throw new LayoutError(pointer, `at most ${NODE_NESTING_MAX} nodes in each other`);
   const visitNodes = (nodes: Json | undefined, place: string) => {
@@ -254,15 +259,19 @@ function placeDifferences(old: SiteExperiment, now: SiteExperiment): ExperimentD
 
 function valueWords(member: Member, value: Json, { settings }: SiteExperiment): string {
   if (value === null) return 'none';
-  if (member === 'weights') return (value as Json[]).map((weight, index) => `${settings.variants[index] ?? '?'} ${percent(weight)}`).join(', ');
+  if (member === 'weights')
+    return (value as Json[]).map((weight, index) => `${settings.variants[index] ?? '?'} ${percent(weight)}`).join(', ');
   if (member === 'holdout' || (member === 'coverage' && typeof value === 'number')) return percent(value);
-  if (member === 'coverage') return (value as { from: string; share: number }[]).map(({ from, share }) => `${percent(share)} from ${from}`).join(', ');
+  if (member === 'coverage')
+    return (value as { from: string; share: number }[]).map(({ from, share }) => `${percent(share)} from ${from}`).join(', ');
   if (member === 'namespace') {
     const [name, from, to] = value as [string, number, number];
     return `${name} from ${percent(from)} to ${percent(to)}`;
   }
   if (member === 'guardrails') {
-    const words = (value as JsonObject[]).map(({ goal, margin, lowerIsBetter }) => `${String(goal)} (${percent(margin)}${lowerIsBetter ? ', lower is better' : ''})`);
+    const words = (value as JsonObject[]).map(
+      ({ goal, margin, lowerIsBetter }) => `${String(goal)} (${percent(margin)}${lowerIsBetter ? ', lower is better' : ''})`,
+    );
     return words.length > 0 ? words.join(', ') : 'none';
   }
   return Array.isArray(value) ? value.join(', ') || 'none' : String(value);

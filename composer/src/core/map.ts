@@ -5,7 +5,19 @@
 // for fields by their name at every depth of a value that has no field.
 import type { Json, JsonObject } from './json.js';
 import type { Layout, LayoutNode, PersonalizedZone, Zone } from './layout.js';
-import { DEFAULT, LayoutError, NODE_NESTING_MAX, at, checkLayout, contentOf, contentsOf, isObject, isPersonalized, own, withContent } from './layout.js';
+import {
+  DEFAULT,
+  LayoutError,
+  NODE_NESTING_MAX,
+  at,
+  checkLayout,
+  contentOf,
+  contentsOf,
+  isObject,
+  isPersonalized,
+  own,
+  withContent,
+} from './layout.js';
 
 /** The data of Puck, as far as this package reads it. It is assignable to the type `Data` of `@puckeditor/core`. */
 export interface Data {
@@ -179,7 +191,8 @@ function asJson(value: unknown, pointer: string, depth: number): Json {
     return Object.fromEntries(members.map(([name, member]) => [name, asJson(member, at(pointer, name), depth + 1)]));
   }
   const isNumber = typeof value === 'number' && Number.isFinite(value);
-  if (value !== null && !isNumber && typeof value !== 'string' && typeof value !== 'boolean') throw new LayoutError(pointer, 'a value of JSON');
+  if (value !== null && !isNumber && typeof value !== 'string' && typeof value !== 'boolean')
+    throw new LayoutError(pointer, 'a value of JSON');
   return value;
 }
 

@@ -50,14 +50,21 @@ export function removeVariant(layout: Layout, zone: string, key: string): Change
   });
 }
 
-function changeVariant(layout: Layout, zone: string, key: string, done: string, edit: (zone: PersonalizedZone) => PersonalizedZone): Change {
+function changeVariant(
+  layout: Layout,
+  zone: string,
+  key: string,
+  done: string,
+  edit: (zone: PersonalizedZone) => PersonalizedZone,
+): Change {
   return change(layout, zone, undefined, (found) => {
     if (key === DEFAULT) throw new Refusal(`The default content of a zone cannot be ${done}.`);
     if (!isPersonalized(found) || !own(found.variants, key)) throw new Refusal(`The zone "${zone}" has no variant "${key}".`);
     const using = found.rules.map(({ experiment }) => experiment).filter((experiment) => usesArm(experiment, key));
     const names = using.map((experiment) => `"${String((experiment as JsonObject).key)}"`).join(', ');
     if (names) {
-      throw new Refusal(`The variant "${key}" cannot be ${done}, because visitors of the experiment ${names} see it. End the experiment and remove it from the zone "${zone}" first.`);
+      const reason = `because visitors of the experiment ${names} see it`;
+      throw new Refusal(`The variant "${key}" cannot be ${done}, ${reason}. Remove the experiment from the zone "${zone}" first.`);
     }
     return edit(found);
   });
@@ -75,7 +82,9 @@ function checkNewKey(zone: PersonalizedZone, name: string, key: string): void {
 function change(layout: Layout, name: string, nodeId: string | undefined, edit: (zone: Zone) => Zone): Change {
   checkLayout(layout);
   try {
-    const all = zonesOf(layout.zones, undefined).filter((found) => found.name === name && (nodeId === undefined || found.nodeId === nodeId));
+    const all = zonesOf(layout.zones, undefined).filter(
+      (found) => found.name === name && (nodeId === undefined || found.nodeId === nodeId),
+    );
     const personalized = all.filter(({ zone }) => isPersonalized(zone));
     const [found, ...more] = personalized.length > 0 ? personalized : all;
     if (!found) throw new Refusal(`The page has no zone "${name}".`);

@@ -98,7 +98,14 @@ test('a form has groups, tests, audiences, ranges and counts', () => {
     match: 'all',
     items: [
       { kind: 'audience', audience: 'returning' },
-      { kind: 'test', path: 'visitor.visits', checks: [{ operator: '$gte', operand: 3 }, { operator: '$lt', operand: 9 }] },
+      {
+        kind: 'test',
+        path: 'visitor.visits',
+        checks: [
+          { operator: '$gte', operand: 3 },
+          { operator: '$lt', operand: 9 },
+        ],
+      },
       {
         kind: 'group',
         match: 'any',
@@ -108,7 +115,12 @@ test('a form has groups, tests, audiences, ranges and counts', () => {
             kind: 'group',
             match: 'all',
             items: [
-              { kind: 'test', path: 'pages.', name: '/a', checks: [{ operator: '$count', operand: { bounds: { $gte: 2 }, within: '7d', withinFirst: true } }] },
+              {
+                kind: 'test',
+                path: 'pages.',
+                name: '/a',
+                checks: [{ operator: '$count', operand: { bounds: { $gte: 2 }, within: '7d', withinFirst: true } }],
+              },
               { kind: 'test', path: 'country', checks: [{ operator: '$in', operand: ['NO'], not: true }] },
             ],
           },
@@ -125,7 +137,10 @@ test('items with the same name are written together', () => {
   assert.deepEqual(fromForm(group('all', country('NO'), country('SE'))), both);
   assert.deepEqual(fromForm(group('not', country('NO'), country('SE'))), { $not: both });
   assert.deepEqual(fromForm(group('any', country('NO'), group('all', country('NO'), country('SE')))), { $or: [{ country: 'NO' }, both] });
-  const checks: Check[] = [{ operator: 'is', operand: 'NO' }, { operator: '$exists', operand: true }];
+  const checks: Check[] = [
+    { operator: 'is', operand: 'NO' },
+    { operator: '$exists', operand: true },
+  ];
   assert.deepEqual(fromForm({ kind: 'test', path: 'country', checks }), { $and: [{ country: 'NO' }, { country: { $exists: true } }] });
   assert.deepEqual(fromForm(group('all')), {});
 });
@@ -133,14 +148,42 @@ test('items with the same name are written together', () => {
 test('conditions outside of the form have none', () => {
   const nested = (depth: number): Json => (depth === 0 ? { country: 'NO' } : { $or: [nested(depth - 1)] });
   const outside: Json[] = [
-    null, [], 'x', { $or: {} }, { $or: [1] }, { $not: [] }, { $audience: 1 }, { $unknown: [] }, { unknown: 1 }, { __proto__x: 1 },
-    JSON.parse('{"__proto__": 1}') as Json, { constructor: 'x' }, { 'traits.': 1 }, { 'events.': 0 }, { country: {} }, { country: ['NO'] },
-    { country: { $in: 'NO' } }, { country: { $in: [['NO']] } }, { country: { $in: ['NO'], x: 1 } }, { country: { name: 'NO' } },
-    { country: { $not: { $ne: 'NO', $exists: true } } }, { country: { $not: { $not: 'NO' } } }, { country: { $within: '7d' } },
-    { 'visitor.firstSeen': { $regex: 'x' } }, { 'events.a': 1 }, { 'events.a': { $not: 1 } }, { 'events.a': { $count: 1 } },
-    { 'events.a': { $count: { $gte: 1, within: '7d', $lt: 3 } } }, { 'events.a': { $count: { $in: 1 } } }, { 'events.a': { $count: { $gte: [] } } },
-    { 'events.a': { $count: { $gte: 1, within: 7 } } }, { country: { $exists: 1 } }, { country: { $regex: 1 } }, { country: { constructor: 1 } },
-    nested(FORM_NESTING_MAX + 1), nested(5000),
+    null,
+    [],
+    'x',
+    { $or: {} },
+    { $or: [1] },
+    { $not: [] },
+    { $audience: 1 },
+    { $unknown: [] },
+    { unknown: 1 },
+    { __proto__x: 1 },
+    JSON.parse('{"__proto__": 1}') as Json,
+    { constructor: 'x' },
+    { 'traits.': 1 },
+    { 'events.': 0 },
+    { country: {} },
+    { country: ['NO'] },
+    { country: { $in: 'NO' } },
+    { country: { $in: [['NO']] } },
+    { country: { $in: ['NO'], x: 1 } },
+    { country: { name: 'NO' } },
+    { country: { $not: { $ne: 'NO', $exists: true } } },
+    { country: { $not: { $not: 'NO' } } },
+    { country: { $within: '7d' } },
+    { 'visitor.firstSeen': { $regex: 'x' } },
+    { 'events.a': 1 },
+    { 'events.a': { $not: 1 } },
+    { 'events.a': { $count: 1 } },
+    { 'events.a': { $count: { $gte: 1, within: '7d', $lt: 3 } } },
+    { 'events.a': { $count: { $in: 1 } } },
+    { 'events.a': { $count: { $gte: [] } } },
+    { 'events.a': { $count: { $gte: 1, within: 7 } } },
+    { country: { $exists: 1 } },
+    { country: { $regex: 1 } },
+    { country: { constructor: 1 } },
+    nested(FORM_NESTING_MAX + 1),
+    nested(5000),
   ];
   for (const [index, condition] of outside.entries()) assert.equal(toForm(condition, VOCABULARY), null, `case ${index}`);
   for (const depth of [FORM_NESTING_MAX - 1, FORM_NESTING_MAX]) assert.deepEqual(problems(formOf(nested(depth)), VOCABULARY), []);
@@ -178,7 +221,9 @@ function randomTest(dice: Dice, strange: number): [string, Json] {
 }
 
 function randomOperator(dice: Dice, entry: VocabularyPath, strange: number): [string, Json] {
-  const accepted = VOCABULARY.operators.filter(({ name, types }) => types.includes(entry.type) && !/^\$(all|alli|type|elemMatch|size|not)$/.test(name));
+  const accepted = VOCABULARY.operators.filter(
+    ({ name, types }) => types.includes(entry.type) && !/^\$(all|alli|type|elemMatch|size|not)$/.test(name),
+  );
   const { name, operand } = dice.pick(dice.chance(strange) ? VOCABULARY.operators : accepted);
   if (dice.chance(0.15)) return ['$not', Object.fromEntries([[name, randomOperand(dice, operand, strange)]])];
   return [name, randomOperand(dice, operand, strange)];
@@ -190,7 +235,10 @@ function randomOperand(dice: Dice, kind: string, strange: number): Json {
   if (kind === 'boolean') return dice.chance(0.5);
   if (kind === 'group' || kind === 'pattern' || kind === 'duration') return dice.pick(TEXTS);
   if (kind !== 'count') return scalar(dice);
-  const bounds = Array.from({ length: dice.below(3) }, (): [string, Json] => [dice.pick(['$eq', '$gte', '$lt', '$lte', '$gt', '$ne']), scalar(dice)]);
+  const bounds = Array.from({ length: dice.below(3) }, (): [string, Json] => [
+    dice.pick(['$eq', '$gte', '$lt', '$lte', '$gt', '$ne']),
+    scalar(dice),
+  ]);
   const within: [string, Json][] = dice.chance(0.5) ? [['within', dice.pick(['7d', 'x'])]] : [];
   return Object.fromEntries(dice.chance(0.5) ? [...within, ...bounds] : [...bounds, ...within]);
 }
@@ -209,7 +257,15 @@ test('random conditions have an exact form or none, and none only outside of the
     if (strange === 0) assert.ok(form, `SEED=${SEED + round} ${JSON.stringify(condition)}`);
     if (!form) continue;
     assert.ok(words(form, VOCABULARY).length > 0);
-    for (const { at } of problems(form, VOCABULARY)) assert.notEqual(at.split('/').slice(1).reduce<unknown>((value, part) => (value as never)[part], form), undefined, at);
+    for (const { at } of problems(form, VOCABULARY))
+      assert.notEqual(
+        at
+          .split('/')
+          .slice(1)
+          .reduce<unknown>((value, part) => (value as never)[part], form),
+        undefined,
+        at,
+      );
   }
   assert.ok(exact > rounds / 2 && none > rounds / 50, `${exact} exact, ${none} none`);
 });
@@ -221,7 +277,13 @@ type Document = Record<string, number | undefined>;
 function holdsCheck(check: Check, value: number | undefined): boolean {
   const { operator, operand, not } = check;
   const number = value ?? 0;
-  const results: Record<string, boolean> = { is: value === operand, $eq: value === operand, $gte: number >= (operand as number), $lt: number < (operand as number), $exists: (value !== undefined) === operand };
+  const results: Record<string, boolean> = {
+    is: value === operand,
+    $eq: value === operand,
+    $gte: number >= (operand as number),
+    $lt: number < (operand as number),
+    $exists: (value !== undefined) === operand,
+  };
   return results[operator]! !== Boolean(not);
 }
 
@@ -256,8 +318,14 @@ function randomForm(dice: Dice, depth: number): Form {
   const kind = dice.below(depth > 0 ? 4 : 2);
   if (kind === 0 && dice.chance(0.3)) return { kind: 'audience', audience: 'x' };
   if (kind < 2) {
-    const check = (): Check => ({ operator: dice.pick(['is', '$eq', '$gte', '$lt', '$exists']), operand: dice.below(3), ...(dice.chance(0.3) && { not: true as const }) });
-    const checks = Array.from({ length: 1 + dice.below(3) }, check).map((one) => (one.operator === '$exists' ? { ...one, operand: dice.chance(0.5) } : one));
+    const check = (): Check => ({
+      operator: dice.pick(['is', '$eq', '$gte', '$lt', '$exists']),
+      operand: dice.below(3),
+      ...(dice.chance(0.3) && { not: true as const }),
+    });
+    const checks = Array.from({ length: 1 + dice.below(3) }, check).map((one) =>
+      one.operator === '$exists' ? { ...one, operand: dice.chance(0.5) } : one,
+    );
     return { kind: 'test', path: 'traits.', name: dice.pick(['a', 'b']), checks };
   }
   const match = dice.pick(['all', 'any', 'none', 'not'] as const);
@@ -276,7 +344,11 @@ test('a random form and its condition hold for the same documents', () => {
     assert.ok(again, JSON.stringify(condition));
     assert.deepEqual(fromForm(again), condition);
     for (let index = 0; index < 6; index++) {
-      const document: Document = { 'traits.a': dice.pick([undefined, 0, 1, 2]), 'traits.b': dice.pick([undefined, 0, 1, 2]), x: dice.below(2) };
+      const document: Document = {
+        'traits.a': dice.pick([undefined, 0, 1, 2]),
+        'traits.b': dice.pick([undefined, 0, 1, 2]),
+        x: dice.below(2),
+      };
       const holds = formHolds(form, document);
       held += holds ? 1 : 0;
       assert.equal(conditionHolds(condition, document), holds, `SEED=${SEED + round} ${JSON.stringify(condition)}`);
@@ -326,8 +398,21 @@ test('problems are said in words, at their place', () => {
     assert.equal(texts.length, 1, `${JSON.stringify(condition)}: ${texts.join(' | ')}`);
     assert.match(texts[0]!, expected);
   }
+  // Comparisons that need not hold together exclude nothing.
+  const apart: Json[] = [
+    { 'now.hour': 5, $not: { 'now.hour': 7 } },
+    { $or: [{ 'now.hour': 5 }, { 'now.hour': 7 }] },
+    { $nor: [{ 'now.hour': 5 }, { 'now.hour': 7 }] },
+    { 'now.hour': { $gt: 5, $not: { $gt: 7 } } },
+    { $and: [{ 'visitor.visits': 1 }, { 'visitor.events': 2 }] },
+    { 'now.hour': { $gte: 5, $in: [4, 6] } },
+  ];
+  for (const condition of apart) assert.deepEqual(textsOf(condition), []);
   const form = formOf({ $or: [{ country: 'NO' }, { 'visitor.visits': { $gt: 1, $lt: 'x' } }] });
-  assert.deepEqual(problems(form, VOCABULARY).map(({ at }) => at), ['/items/1/checks/1']);
+  assert.deepEqual(
+    problems(form, VOCABULARY).map(({ at }) => at),
+    ['/items/1/checks/1'],
+  );
 });
 
 test('names that the site does not have are problems', () => {
@@ -335,12 +420,18 @@ test('names that the site does not have are problems', () => {
   assert.deepEqual(problems(form, VOCABULARY), []);
   assert.deepEqual(problems(form, VOCABULARY, { audiences: ['a'], groups: ['g'], goals: ['p'] }), []);
   const texts = problems(form, VOCABULARY, { audiences: ['constructor'], groups: [], goals: ['q'] }).map(({ text }) => text);
-  assert.deepEqual(texts, ['The site has no audience "a".', 'Country: The site has no group "g".', 'Number of times of the conversion of the goal "p": The site has no goal "p".']);
+  assert.deepEqual(texts, [
+    'The site has no audience "a".',
+    'Country: The site has no group "g".',
+    'Number of times of the conversion of the goal "p": The site has no goal "p".',
+  ]);
 });
 
 test('limits have no problem at the limit and one above it', () => {
-  const nested = (depth: number): Form => (depth === 0 ? formOf({ country: 'NO' }) : { kind: 'group', match: 'any', items: [nested(depth - 1)] });
-  const count = (operator: string, bound: number, within?: string): Form => formOf({ 'events.a': { $count: { [operator]: bound, ...(within && { within }) } } });
+  const nested = (depth: number): Form =>
+    depth === 0 ? formOf({ country: 'NO' }) : { kind: 'group', match: 'any', items: [nested(depth - 1)] };
+  const count = (operator: string, bound: number, within?: string): Form =>
+    formOf({ 'events.a': { $count: { [operator]: bound, ...(within && { within }) } } });
   const pattern = (length: number) => formOf({ 'url.path': { $regex: 'é'.repeat(length / 2) + 'a'.repeat(length % 2) } });
   const cases: [(number: number) => Form, number][] = [
     [nested, 16],
@@ -350,7 +441,11 @@ test('limits have no problem at the limit and one above it', () => {
     [(bound) => count('$lte', bound, '7d'), 15],
     [pattern, 1024],
   ];
-  for (const [form, max] of cases) assert.deepEqual([max - 1, max, max + 1].map((number) => problems(form(number), VOCABULARY).length), [0, 0, 1]);
+  for (const [form, max] of cases)
+    assert.deepEqual(
+      [max - 1, max, max + 1].map((number) => problems(form(number), VOCABULARY).length),
+      [0, 0, 1],
+    );
   assert.deepEqual(problems(count('$gte', 1000), VOCABULARY), []);
   assert.equal(problems(nested(3000), VOCABULARY).length, 1);
 });
@@ -365,10 +460,16 @@ test('a condition is said in one sentence', () => {
     [{ 'traits.age': { $exists: true, $lt: 18 } }, 'trait "age" is known and is less than 18'],
     [{ 'now.date': { $gte: '2026-12-01', $lte: '2026-12-24' } }, 'date is not before 2026-12-01 and is not after 2026-12-24'],
     [{ 'now.weekday': { $in: [6, 7] } }, 'weekday is Saturday or Sunday'],
-    [{ 'events.Order Placed': { $count: { $lt: 1, within: '3d' } } }, 'event "Order Placed" happened fewer than 1 time within the last 3 days'],
+    [
+      { 'events.Order Placed': { $count: { $lt: 1, within: '3d' } } },
+      'event "Order Placed" happened fewer than 1 time within the last 3 days',
+    ],
     [{ 'pages./pricing': { $count: { $gte: 3 } } }, 'page /pricing was viewed at least 3 times'],
     [{ 'events.a.last': { $within: '1h' } }, 'last event "a" is within the last 1 hour'],
-    [{ $or: [{ country: 'NO' }, { country: 'SE', locale: { $regexi: '^de' } }] }, 'country is NO, or (country is SE, and locale matches the pattern "^de", in upper or lower case)'],
+    [
+      { $or: [{ country: 'NO' }, { country: 'SE', locale: { $regexi: '^de' } }] },
+      'country is NO, or (country is SE, and locale matches the pattern "^de", in upper or lower case)',
+    ],
     [{ $nor: [{ country: 'NO' }, { country: 'SE' }] }, 'it is not so that (country is NO, or country is SE)'],
     [{ $not: { 'visitor.lastSeen': { $within: '60d' } } }, 'it is not so that last event is within the last 60 days'],
     [{ 'firstTouch.source': { $nin: ['a', 'b c'] } }, 'source of the first touch is not a or "b c"'],
@@ -383,23 +484,64 @@ test('a condition is said in one sentence', () => {
 /** A site with the conditions as rules, 64 to a page. */
 function siteWith(conditions: Json[]): Record<string, Json> {
   const files: Record<string, Json> = {
-    'site.json': { site: 'forms', trackingId: 'track_forms', name: 'Forms', goals: { order: { name: 'Order', event: 'Order Placed' } } },
+    'site.json': {
+      site: 'forms',
+      trackingId: 'track_forms',
+      name: 'Forms',
+      goals: { order: { name: 'Order', event: 'Order Placed' } },
+    },
     'audiences.json': { returning: { name: 'Returning', when: { 'visitor.isReturning': true } } },
     'groups.json': { nordics: ['NO', 'SE'] },
   };
   for (let page = 0; page * 64 < conditions.length; page++) {
     const rules = conditions.slice(page * 64, page * 64 + 64).map((when) => ({ when, variant: 'default' }));
-    files[`routes/${page}.json`] = { path: `/${page}`, layout: { root: { props: {} }, zones: { main: { default: [], variants: {}, rules } } } };
+    files[`routes/${page}.json`] = {
+      path: `/${page}`,
+      layout: { root: { props: {} }, zones: { main: { default: [], variants: {}, rules } } },
+    };
   }
   return files;
 }
 /** Returns whether a report has an error in the condition with this index. */
 const refuses = ({ errors }: Report, index: number) =>
-  errors.some(({ file, pointer }) => file === `routes/${Math.floor(index / 64)}.json` && pointer.startsWith(`/layout/zones/main/rules/${index % 64}/`));
+  errors.some(
+    ({ file, pointer }) =>
+      file === `routes/${Math.floor(index / 64)}.json` && pointer.startsWith(`/layout/zones/main/rules/${index % 64}/`),
+  );
 const NAMES = { audiences: ['returning'], groups: ['nordics'], goals: ['order'] };
 
-const PATTERNS = ['^/blog/\\d{4}/', '@example\\.com$', '^de\\b', '[a-z]+', '(a|b)*c', 'a{2,3}', '\\p{L}+', '(?P<x>a)', '(', 'a{', '[', '*', '(?=a)', '\\1', '\\q', 'é', 'x'.repeat(1025), '(?<n>a)', '[^/]+', 'a]', '}', '[a-\\d]', '\\-', '(?i)abc', '\\/', '\\u0041', '\\cA', '\\0', '$^', '[b-a]', '\\', 'a**', 'a??', '(?:a)', '\\B', '\\x41', '[]', '[^]', '\\p{Foo}', '[[:alpha:]]', '[a&&b]', '[a--b]', '[a~~b]', '\\k<n>', '\\b{start}', '\\A\\z', '\\x{1F600}', '[\\-a]', '[]a]', '[^]a]', '[[:^digit:]x]', '[a-z&&[^b]]', 'a{2', 'a{,2}', '(?:a', 'a)', '|', '', '(?x)a b', 'a\\ b', '\\#', '\\<', 'é{2}', '(?<n.x>a)', '[é-ü]', '(?s:.)', '[\\d-z]', '(?<n>a)\\k<n>', '\\d', '[\\w-]', '[\\b]', '(?<é>a)', '(?<a>x)(?<a>y)', '[a[b]]', '\\p{sc=Greek}', '\\p{Script=Greek}', '\\P{L}', '(?<$a>x)', '(?-i)', '\\u{41}', '\\t\\n\\v\\f\\r'];
-const WRITTEN = [...TEXTS, 'mobile', 'phone', '2026-13-45', '2026-12', '2026-03-01T09:00:00Z', '2026-03-01T09:00:00', '2026-02-30T09:00:00Z', '2026-03-01T09:00:00.5+01:00', '2026-03-01T25:00:00Z', '0000-01-01', '2024-02-29', '\ud800', '7d'];
+const PATTERNS = [
+  ...String.raw`
+    ^/blog/\d{4}/ @example\.com$ ^de\b [a-z]+ (a|b)*c a{2,3} \p{L}+ (?P<x>a) ( a{ [ * (?=a) \1 \q é (?<n>a) [^/]+ a] }
+    [a-\d] \- (?i)abc \/ \u0041 \cA \0 $^ [b-a] a** a?? (?:a) \B \x41 [] [^] \p{Foo} [[:alpha:]] [a&&b] [a--b] [a~~b] \k<n>
+    \b{start} \A\z \x{1F600} [\-a] []a] [^]a] [[:^digit:]x] [a-z&&[^b]] a{2 a{,2} (?:a a) | \# \< é{2} (?<n.x>a) [é-ü]
+    (?s:.) [\d-z] (?<n>a)\k<n> \d [\w-] [\b] (?<é>a) (?<a>x)(?<a>y) [a[b]] \p{sc=Greek} \p{Script=Greek} \P{L} (?<$a>x)
+    (?-i) \u{41} \t\n\v\f\r
+  `
+    .trim()
+    .split(/\s+/),
+  'x'.repeat(1025),
+  '\\',
+  '',
+  '(?x)a b',
+  'a\\ b',
+];
+const WRITTEN = [
+  ...TEXTS,
+  'mobile',
+  'phone',
+  '2026-13-45',
+  '2026-12',
+  '2026-03-01T09:00:00Z',
+  '2026-03-01T09:00:00',
+  '2026-02-30T09:00:00Z',
+  '2026-03-01T09:00:00.5+01:00',
+  '2026-03-01T25:00:00Z',
+  '0000-01-01',
+  '2024-02-29',
+  '\ud800',
+  '7d',
+];
 
 /** A form as people could build it: mostly with the right kinds of values. */
 function builtForm(dice: Dice, depth: number): Form {
@@ -409,14 +551,39 @@ function builtForm(dice: Dice, depth: number): Form {
   }
   if (dice.chance(0.1)) return { kind: 'audience', audience: dice.pick(['returning', 'returning', 'unknown', '']) };
   const entry = dice.pick(VOCABULARY.paths);
-  const names = { page: ['/pricing', '/a/*', '*', 'pricing', '/x/', '/a?b', '/%20', '/a*b', 'https://x.y/z', '/é', '/e\u0301', '/', '/100%', '/a.count', '//', '/a//', '/\ud800'], goal: ['order', 'x', 'order.count'] };
-  const name = entry.parameter && dice.pick(names[entry.parameter as 'page'] ?? ['a', 'Order Placed', 'a*', 'a*b', 'a.count', 'a.b', '', '$x', '__proto__']);
+  const names = {
+    page: [
+      '/pricing',
+      '/a/*',
+      '*',
+      'pricing',
+      '/x/',
+      '/a?b',
+      '/%20',
+      '/a*b',
+      'https://x.y/z',
+      '/é',
+      '/e\u0301',
+      '/',
+      '/100%',
+      '/a.count',
+      '//',
+      '/a//',
+      '/\ud800',
+    ],
+    goal: ['order', 'x', 'order.count'],
+  };
+  const name =
+    entry.parameter &&
+    dice.pick(names[entry.parameter as 'page'] ?? ['a', 'Order Placed', 'a*', 'a*b', 'a.count', 'a.b', '', '$x', '__proto__']);
   const checks = Array.from({ length: 1 + dice.below(2) }, () => builtCheck(dice, entry));
   return { kind: 'test', path: entry.path, ...(name !== undefined && { name }), ...(entry.suffix && { suffix: entry.suffix }), checks };
 }
 
 function builtCheck(dice: Dice, entry: VocabularyPath): Check {
-  const operators = VOCABULARY.operators.filter(({ types, name }) => types.includes(entry.type) && !/^\$(all|alli|type|elemMatch|size|not)$/.test(name));
+  const operators = VOCABULARY.operators.filter(
+    ({ types, name }) => types.includes(entry.type) && !/^\$(all|alli|type|elemMatch|size|not)$/.test(name),
+  );
   const { name, operand: kind } = entry.type !== 'history' && dice.chance(0.2) ? { name: 'is', operand: 'value' } : dice.pick(operators);
   const value = (): Scalar => {
     if (dice.chance(0.15)) return dice.pick<Scalar>([scalar(dice), NaN, Infinity, 25]);
@@ -437,8 +604,14 @@ function builtCheck(dice: Dice, entry: VocabularyPath): Check {
       case 'duration':
         return dice.pick(['7d', '24h', '07m', '0d', '7', '1.5h', '9007199254740991s', '99999999999d']);
       case 'count': {
-        const bounds = Array.from({ length: dice.below(3) }, () => [dice.pick(['$eq', '$ne', '$gt', '$gte', '$lt', '$lte']), dice.pick<Scalar>([0, 1, 15, 16, 17, 1e6, -1, 1.5, '1'])]);
-        return { bounds: Object.fromEntries(bounds) as Record<string, Scalar>, ...(dice.chance(0.5) && { within: dice.pick(['7d', 'x']) }) };
+        const bounds = Array.from({ length: dice.below(3) }, () => [
+          dice.pick(['$eq', '$ne', '$gt', '$gte', '$lt', '$lte']),
+          dice.pick<Scalar>([0, 1, 15, 16, 17, 1e6, -1, 1.5, '1']),
+        ]);
+        return {
+          bounds: Object.fromEntries(bounds) as Record<string, Scalar>,
+          ...(dice.chance(0.5) && { within: dice.pick(['7d', 'x']) }),
+        };
       }
       default:
         return value();
@@ -456,7 +629,9 @@ test('the program compiles each random form without problems', () => {
     accepted += good.length;
     refused += forms.length - good.length;
     const { errors } = lint(siteWith(good.map(fromForm)));
-    const found = errors.slice(0, 5).map(({ file, pointer, title, expected, found: actual }) => `${file} ${pointer} ${title} ${expected} ${actual}`);
+    const found = errors
+      .slice(0, 5)
+      .map(({ file, pointer, title, expected, found: actual }) => `${file} ${pointer} ${title} ${expected} ${actual}`);
     assert.deepEqual(found, [], `SEED=${SEED}`);
   }
   assert.ok(accepted > batches * 200 && refused > batches * 200, `${accepted} accepted, ${refused} refused`);
@@ -464,11 +639,25 @@ test('the program compiles each random form without problems', () => {
 
 test('the program has an error for each kind of value that it refuses, and the form has a problem', () => {
   const conditions: Json[] = [
-    { 'now.hour': 24 }, { 'now.hour': { $gte: 22, $lt: 6 } }, { 'now.date': '01.12.2026' }, { 'now.date': '2026-02-29' }, { 'now.at': { $gte: '2026-03-01' } },
-    { 'visitor.firstSeen': { $within: '0d' } }, { 'events.a': { $count: {} } }, { 'events.a': { $count: { $gte: 17, within: '7d' } } },
-    { 'events.a': { $count: { $gte: 1.5 } } }, { 'events.a*b.count': 1 }, { 'pages.pricing.count': 1 }, { 'url.path': { $regex: '(' } },
-    { 'url.path': { $regex: 'a(?=b)' } }, { $audience: 'unknown' }, { country: { $inGroup: 'unknown' } }, { 'goals.unknown.count': 1 }, { 'traits.v': { $vgt: true } },
-    { 'visitor.visits': { $gt: null } }, { $and: [{ 'visitor.visits': 1 }, { 'visitor.visits': { $gt: 1 } }] },
+    { 'now.hour': 24 },
+    { 'now.hour': { $gte: 22, $lt: 6 } },
+    { 'now.date': '01.12.2026' },
+    { 'now.date': '2026-02-29' },
+    { 'now.at': { $gte: '2026-03-01' } },
+    { 'visitor.firstSeen': { $within: '0d' } },
+    { 'events.a': { $count: {} } },
+    { 'events.a': { $count: { $gte: 17, within: '7d' } } },
+    { 'events.a': { $count: { $gte: 1.5 } } },
+    { 'events.a*b.count': 1 },
+    { 'pages.pricing.count': 1 },
+    { 'url.path': { $regex: '(' } },
+    { 'url.path': { $regex: 'a(?=b)' } },
+    { $audience: 'unknown' },
+    { country: { $inGroup: 'unknown' } },
+    { 'goals.unknown.count': 1 },
+    { 'traits.v': { $vgt: true } },
+    { 'visitor.visits': { $gt: null } },
+    { $and: [{ 'visitor.visits': 1 }, { 'visitor.visits': { $gt: 1 } }] },
   ];
   const report = lint(siteWith(conditions));
   for (const [index, condition] of conditions.entries()) {

@@ -10,7 +10,10 @@ import { DEMO, filesOf } from './sites.js';
 const demo = () => filesOf(DEMO);
 const copyOf = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 const slowFront = (files = demo()) => experimentsOf(files).find(({ key }) => key === 'slow-front')!;
-const withChange = (files: Record<string, Json>, key: string, settings: ExperimentSettings) => ({ ...files, ...setExperiment(files, key, settings) });
+const withChange = (files: Record<string, Json>, key: string, settings: ExperimentSettings) => ({
+  ...files,
+  ...setExperiment(files, key, settings),
+});
 const textsOf = (before: SiteExperiment[], after: SiteExperiment[]) => differences(before, after).map(({ text }) => text);
 
 /** Returns each experiment that the text of the files has, found without the structure of pages. */
@@ -23,7 +26,10 @@ function textualExperiments(value: Json, found: JsonObject[] = []): JsonObject[]
 }
 
 function valueAt(file: Json, pointer: string): Json {
-  return pointer.split('/').slice(1).reduce((value, token) => (value as JsonObject)[token.replaceAll('~1', '/').replaceAll('~0', '~')]!, file);
+  return pointer
+    .split('/')
+    .slice(1)
+    .reduce((value, token) => (value as JsonObject)[token.replaceAll('~1', '/').replaceAll('~0', '~')]!, file);
 }
 
 test('the experiments of the demo have all their places', () => {
@@ -37,7 +43,13 @@ test('the experiments of the demo have all their places', () => {
     for (const { file, pointer } of places) assert.equal((valueAt(files[file]!, pointer) as JsonObject).key, key);
   }
   const { settings, places } = slowFront();
-  assert.deepEqual(places.slice(0, 2).map(({ file, path, zone }) => [file, path, zone]), [['routes/index.json', '/', 'hero'], ['routes/index.json', '/', 'promo']]);
+  assert.deepEqual(
+    places.slice(0, 2).map(({ file, path, zone }) => [file, path, zone]),
+    [
+      ['routes/index.json', '/', 'hero'],
+      ['routes/index.json', '/', 'promo'],
+    ],
+  );
   assert.deepEqual([settings.goal, settings.weights, settings.coverage, settings.planned], ['Order Placed', [0.5, 0.5], 1, 20000]);
 });
 
@@ -46,7 +58,13 @@ test('a change reaches all places, and metrics stay in one', () => {
   const before = copyOf(files);
   const { settings, places } = slowFront();
   assert.ok(places.length >= 2);
-  const changed = setExperiment(files, 'slow-front', { ...settings, weights: [0.4, 0.6], window: '7d', segments: ['new'], holdout: 0.05 });
+  const changed = setExperiment(files, 'slow-front', {
+    ...settings,
+    weights: [0.4, 0.6],
+    window: '7d',
+    segments: ['new'],
+    holdout: 0.05,
+  });
   assert.deepEqual(files, before);
   assert.deepEqual(Object.keys(changed), [...new Set(places.map(({ file }) => file))]);
   const [first, ...others] = places.map(({ file, pointer }) => JSON.stringify(valueAt(changed[file]!, pointer)));
@@ -54,13 +72,26 @@ test('a change reaches all places, and metrics stay in one', () => {
     first,
     '{"key":"slow-front","variants":["default","slow"],"weights":[0.4,0.6],"coverage":1,"holdout":0.05,"goal":"Order Placed","value":"properties.revenue","guardrails":[{"goal":"Order Refunded","margin":0.1,"lowerIsBetter":true}],"planned":20000,"window":"7d","segments":["new"]}',
   );
-  for (const other of others) assert.equal(other, '{"key":"slow-front","variants":["default","slow"],"weights":[0.4,0.6],"coverage":1,"holdout":0.05}');
+  for (const other of others)
+    assert.equal(other, '{"key":"slow-front","variants":["default","slow"],"weights":[0.4,0.6],"coverage":1,"holdout":0.05}');
   assert.equal(lint({ ...files, ...changed }).errorCount, 0);
 });
 
 test('the same settings change no file', () => {
   const files = demo();
   for (const { key, settings } of experimentsOf(files)) assert.deepEqual(setExperiment(files, key, settings), {});
+});
+
+test('no coverage is the coverage 1', () => {
+  const rule = (members: JsonObject): Json => ({ experiment: { key: 'x', variants: ['default'], ...members } });
+  const rules = [rule({}), rule({ coverage: 1 }), rule({ weights: null })];
+  const files: Record<string, Json> = {
+    'routes/a.json': { path: '/a', layout: { root: {}, zones: { a: { default: [], variants: {}, rules } } } },
+  };
+  assert.deepEqual(experimentsOf(files)[0]!.conflicts, []);
+  assert.deepEqual(setExperiment(files, 'x', { variants: ['default'], coverage: 1 }), {});
+  const text = JSON.stringify(setExperiment(files, 'x', { variants: ['default'], coverage: 0.5 }));
+  assert.equal(text.match(/"coverage":0.5/g)!.length, 3);
 });
 
 test('a removed member is removed everywhere', () => {
@@ -72,11 +103,18 @@ test('a removed member is removed everywhere', () => {
 });
 
 test('an experiment that no page has is an error', () => {
-  for (const key of ['none', 'constructor', '__proto__']) assert.throws(() => setExperiment(demo(), key, { variants: [] }), UnknownExperimentError);
+  for (const key of ['none', 'constructor', '__proto__'])
+    assert.throws(() => setExperiment(demo(), key, { variants: [] }), UnknownExperimentError);
 });
 
 test('files of another form have no experiments, and deep pages are refused', () => {
-  const wrong: Json[] = [null, [], { layout: null }, { layout: { zones: [] } }, { layout: { zones: { a: { rules: [null, { experiment: { key: 1 } }], variants: [] } } } }];
+  const wrong: Json[] = [
+    null,
+    [],
+    { layout: null },
+    { layout: { zones: [] } },
+    { layout: { zones: { a: { rules: [null, { experiment: { key: 1 } }], variants: [] } } } },
+  ];
   const files = Object.fromEntries(wrong.map((route, index) => [`routes/${index}.json`, route]));
   assert.deepEqual(experimentsOf({ ...files, 'tests/a.json': { layout: demo()['routes/index.json']! } }), []);
   const nested = (depth: number): Json => ({ in: depth === 0 ? [] : [{ zones: nested(depth - 1) }] });
@@ -91,10 +129,28 @@ const ARMS = ['default', 'a', '__proto__', 'constructor', '1'];
 function randomSettings(dice: Dice): ExperimentSettings {
   const variants = ARMS.filter((_, index) => index === 0 || dice.chance(0.5));
   const settings: [keyof ExperimentSettings, unknown][] = [['variants', variants]];
-  const maybe = (member: keyof ExperimentSettings, value: unknown, share = 0.4) => void (dice.chance(share) && settings.push([member, value]));
+  const maybe = (member: keyof ExperimentSettings, value: unknown, share = 0.4) =>
+    void (dice.chance(share) && settings.push([member, value]));
   const first = dice.below(100) / 100;
-  maybe('weights', variants.map((_, index) => (index === 0 ? first : (1 - first) / Math.max(1, variants.length - 1))).map((weight) => (variants.length === 1 ? 1 : weight)), 0.7);
-  maybe('coverage', dice.pick([0, 0.5, 1, [{ from: '2026-12-01T09:00:00Z', share: 0.1 }, { from: '2026-12-03T09:00:00Z', share: 1 }]]));
+  maybe(
+    'weights',
+    variants
+      .map((_, index) => (index === 0 ? first : (1 - first) / Math.max(1, variants.length - 1)))
+      .map((weight) => (variants.length === 1 ? 1 : weight)),
+    0.7,
+  );
+  maybe(
+    'coverage',
+    dice.pick([
+      0,
+      0.5,
+      1,
+      [
+        { from: '2026-12-01T09:00:00Z', share: 0.1 },
+        { from: '2026-12-03T09:00:00Z', share: 1 },
+      ],
+    ]),
+  );
   maybe('from', '2026-11-01T09:00:00Z');
   const isEnded = dice.chance(0.3);
   if (isEnded) settings.push(['to', '2026-12-20T09:00:00Z']);
@@ -123,7 +179,9 @@ function randomSite(dice: Dice): Record<string, Json> {
     variants: Object.fromEntries(ARMS.slice(1).map((arm) => [arm, []])),
     rules: [
       { when: { 'now.hour': 1 }, variant: 'a' },
-      ...['x', 'y'].filter(() => dice.chance(0.8)).map((key) => ({ experiment: { key, ...(copyOf(randomSettings(dice)) as unknown as JsonObject) } })),
+      ...['x', 'y']
+        .filter(() => dice.chance(0.8))
+        .map((key) => ({ experiment: { key, ...(copyOf(randomSettings(dice)) as unknown as JsonObject) } })),
     ],
   });
   const page = (path: string): Json => ({
@@ -150,7 +208,8 @@ test('after random settings the program has no error, and all else stays', () =>
       assert.deepEqual([withCoverage(after.settings), after.conflicts], [withCoverage(settings), []], `SEED=${SEED + round}`);
       assert.deepEqual(setExperiment(files, key, settings), {});
     }
-    const bare = (site: Record<string, Json>) => JSON.stringify(site, (name, value: Json) => (name === 'experiment' ? (value as JsonObject).key : value));
+    const bare = (site: Record<string, Json>) =>
+      JSON.stringify(site, (name, value: Json) => (name === 'experiment' ? (value as JsonObject).key : value));
     assert.equal(bare(files), bare(before));
     if (round < (IS_LONG ? 300 : 20)) {
       const { errors } = lint(files);
@@ -159,7 +218,10 @@ test('after random settings the program has no error, and all else stays', () =>
   }
   assert.ok(conflicting > rounds, `${conflicting} conflicts`);
   const conflict = randomSite(diceOf(1));
-  assert.ok(lint(conflict).errors.some(({ title }) => title.startsWith('conflicting `weights`')), 'the program refuses different weights');
+  assert.ok(
+    lint(conflict).errors.some(({ title }) => title.startsWith('conflicting `weights`')),
+    'the program refuses different weights',
+  );
 });
 
 // Differences.
@@ -168,7 +230,8 @@ test('differences are said in words, with those that begin a phase', () => {
   const files = demo();
   const before = experimentsOf(files);
   const { settings } = slowFront();
-  const change = (members: Partial<ExperimentSettings>) => differences(before, experimentsOf(withChange(files, 'slow-front', { ...settings, ...members })));
+  const change = (members: Partial<ExperimentSettings>) =>
+    differences(before, experimentsOf(withChange(files, 'slow-front', { ...settings, ...members })));
   const phase = '. A new phase begins, and all visitors start again';
   const cases: [Partial<ExperimentSettings>, string[]][] = [
     [{}, []],
@@ -178,32 +241,50 @@ test('differences are said in words, with those that begin a phase', () => {
     [{ weights: [0.333, 0.667] }, [`weights: default 50 %, slow 50 % → default 33.3 %, slow 66.7 %${phase}`]],
     [{ holdout: 0.05 }, [`holdout: 0 % → 5 %${phase}`]],
     [{ seed: 'x' }, [`seed: slow-front → x${phase}`]],
-    [{ variants: ['default'], weights: [1] }, [`arms: default, slow → default${phase}`, `weights: default 50 %, slow 50 % → default 100 %${phase}`]],
+    [
+      { variants: ['default'], weights: [1] },
+      [`arms: default, slow → default${phase}`, `weights: default 50 %, slow 50 % → default 100 %${phase}`],
+    ],
     [{ coverage: [{ from: '2026-12-01T09:00:00Z', share: 0.01 }] }, ['new visitors that take part: 100 % → 1 % from 2026-12-01T09:00:00Z']],
     [{ to: '2026-12-20T09:00:00Z', winner: 'slow' }, ['end: none → 2026-12-20T09:00:00Z', 'winner: none → slow']],
     [{ namespace: ['n', 0, 0.5] }, ['namespace: none → n from 0 % to 50 %']],
-    [{ guardrails: [{ goal: 'Order Refunded', margin: 0.02 }] }, ['guardrails: Order Refunded (10 %, lower is better) → Order Refunded (2 %)']],
+    [
+      { guardrails: [{ goal: 'Order Refunded', margin: 0.02 }] },
+      ['guardrails: Order Refunded (10 %, lower is better) → Order Refunded (2 %)'],
+    ],
     [{ goal: undefined, segments: ['new', 'device'] }, ['goal: Order Placed → none', 'segments: none → new, device']],
   ];
   for (const [members, expected] of cases) {
     const found = change(members);
-    assert.deepEqual(found.map(({ text }) => text), expected);
-    assert.deepEqual(found.map(({ beginsPhase }) => beginsPhase), expected.map((text) => text.endsWith(phase)));
+    assert.deepEqual(
+      found.map(({ text }) => text),
+      expected,
+    );
+    assert.deepEqual(
+      found.map(({ beginsPhase }) => beginsPhase),
+      expected.map((text) => text.endsWith(phase)),
+    );
   }
 });
 
 test('new, removed and moved experiments are differences', () => {
   const rule = (key: string, when?: Json): Json => ({ experiment: { key, variants: ['default'] }, ...(when && { when }) });
   const page = (rules: Json[], other: Json[] = []): Record<string, Json> => ({
-    'routes/a.json': { path: '/a', layout: { root: {}, zones: { hero: { default: [], variants: {}, rules }, main: { default: [], variants: {}, rules: other } } } },
+    'routes/a.json': {
+      path: '/a',
+      layout: { root: {}, zones: { hero: { default: [], variants: {}, rules }, main: { default: [], variants: {}, rules: other } } },
+    },
   });
   const [both, moved] = [experimentsOf(page([rule('x'), rule('y')])), experimentsOf(page([rule('z')], [rule('x')]))];
-  assert.deepEqual(differences(both, moved).map(({ key, text }) => [key, text]), [
-    ['x', 'no longer in the zone hero of /a'],
-    ['x', 'also in the zone main of /a'],
-    ['y', 'the experiment is removed'],
-    ['z', 'the experiment is new'],
-  ]);
+  assert.deepEqual(
+    differences(both, moved).map(({ key, text }) => [key, text]),
+    [
+      ['x', 'no longer in the zone hero of /a'],
+      ['x', 'also in the zone main of /a'],
+      ['y', 'the experiment is removed'],
+      ['z', 'the experiment is new'],
+    ],
+  );
   const limited = experimentsOf(page([rule('x', { country: 'NO' })]));
   assert.deepEqual(textsOf(experimentsOf(page([rule('x')])), limited), ['another condition in the zone hero of /a']);
   assert.deepEqual(textsOf(limited, copyOf(limited)), []);

@@ -71,7 +71,10 @@ test('the shown content of a zone is the slot, and the rest is hidden', () => {
     variants: { b: [{ id: 'b', type: 'Hero', props: { title: 'B' } }] },
     rules: [{ audience: 'returning', variant: 'b' }],
   };
-  const layout: Layout = { root: { props: { title: 'Home' } }, zones: { hero: zone, main: [{ id: 'c', type: 'List', props: {}, zones: { left: [] }, query: { id: 'q' } }] } };
+  const layout: Layout = {
+    root: { props: { title: 'Home' } },
+    zones: { hero: zone, main: [{ id: 'c', type: 'List', props: {}, zones: { left: [] }, query: { id: 'q' } }] },
+  };
   const list = { type: 'List', props: { id: 'c', props: {}, zones: { left: [] }, $zones: ['left'], query: { id: 'q' } } };
   assertSame(toPuck(layout, { hero: 'b', other: 'x' }), {
     root: {
@@ -93,14 +96,30 @@ test('data is of the type of Puck', () => {
 });
 
 test('slots that Puck adds are no zones, and filled ones are', () => {
-  const layout = layoutOf({ main: [{ id: 'a', type: 'Columns', props: {} }, { id: 'b', type: 'Columns', props: {}, zones: { left: [] } }] });
+  const layout = layoutOf({
+    main: [
+      { id: 'a', type: 'Columns', props: {} },
+      { id: 'b', type: 'Columns', props: {}, zones: { left: [] } },
+    ],
+  });
   const data = toPuck(layout);
   for (const node of data.root.props!.zones!.main!) node.props.zones = { left: [], right: [], ...node.props.zones };
   data.root.props!.zones!.aside = [];
   assertSame(fromPuck(data), layout);
   data.root.props!.zones!.main![0]!.props.zones!.right!.push({ type: 'Text', props: { id: 'Text-1' } } as PuckNode);
   const right = [{ id: 'Text-1', type: 'Text', props: {} }];
-  assertSame(fromPuck(data).zones.main, [{ id: 'a', type: 'Columns', props: {}, zones: { right } }, (layout.zones.main as LayoutNode[])[1]]);
+  assertSame(fromPuck(data).zones.main, [
+    { id: 'a', type: 'Columns', props: {}, zones: { right } },
+    (layout.zones.main as LayoutNode[])[1],
+  ]);
+});
+
+test('a personalized zone stays if its content is removed, also without its name in $zones', () => {
+  const zone: PersonalizedZone = { default: [], variants: { v: [{ id: 'a', type: 'A', props: {} }] }, rules: [] };
+  const data = toPuck(layoutOf({ main: zone }));
+  delete data.root.props!.$zones;
+  delete data.root.props!.zones;
+  assertSame(fromPuck(data), layoutOf({ main: zone }));
 });
 
 test('unknown members and the order of members stay, also if a node gets more', () => {
@@ -124,7 +143,10 @@ test('cleared fields leave no member, and other values are refused with their pl
   for (const wrong of [() => 1, NaN, new Date(), { $$typeof: Symbol('element') }]) {
     node.props.props = { 'a/b': wrong } as unknown as JsonObject;
     const place = '/root/props/zones/main/0/props/props/a~1b';
-    assert.throws(() => fromPuck(data), (error: LayoutError) => error instanceof LayoutError && error.pointer === place);
+    assert.throws(
+      () => fromPuck(data),
+      (error: LayoutError) => error instanceof LayoutError && error.pointer === place,
+    );
   }
 });
 
@@ -159,7 +181,8 @@ test('layouts and data of another form are refused with their place', () => {
 });
 
 test('nodes nest up to the limit', () => {
-  const nested = (depth: number): LayoutNode[] => (depth === 0 ? [] : [{ id: `n${depth}`, type: 'A', props: {}, zones: { in: nested(depth - 1) } }]);
+  const nested = (depth: number): LayoutNode[] =>
+    depth === 0 ? [] : [{ id: `n${depth}`, type: 'A', props: {}, zones: { in: nested(depth - 1) } }];
   for (const depth of [NODE_NESTING_MAX - 1, NODE_NESTING_MAX]) {
     assertSame(fromPuck(toPuck(layoutOf({ main: nested(depth) }))), layoutOf({ main: nested(depth) }));
   }
@@ -176,7 +199,21 @@ test('nodes nest up to the limit', () => {
 
 // Random layouts.
 
-const NAMES = ['main', 'hero', '__proto__', 'constructor', '$hidden', '$zones', 'zones', 'props', 'toString', 'hasOwnProperty', '7', 'x', 'chosen'];
+const NAMES = [
+  'main',
+  'hero',
+  '__proto__',
+  'constructor',
+  '$hidden',
+  '$zones',
+  'zones',
+  'props',
+  'toString',
+  'hasOwnProperty',
+  '7',
+  'x',
+  'chosen',
+];
 const MEMBERS = ['title', '__proto__', 'constructor', 'zones', '$hidden', '1', 'id', 'a.b'];
 
 function* serials() {
@@ -187,13 +224,23 @@ function randomLayout(dice: Dice): Layout {
   const serial = serials();
   const used = new Set<string>();
   const value = (): Json => dice.pick<Json>([1, 'text', null, true, [], {}, [{ a: 1 }], { $hidden: 1 }]);
-  const shuffled = <T>(items: T[]) => (dice.chance(0.7) ? items : items.map((item) => [dice.below(1000), item] as const).sort((a, b) => a[0] - b[0]).map(([, item]) => item));
+  const shuffled = <T>(items: T[]) =>
+    dice.chance(0.7)
+      ? items
+      : items
+          .map((item) => [dice.below(1000), item] as const)
+          .sort((a, b) => a[0] - b[0])
+          .map(([, item]) => item);
   const some = (names: string[], max: number) => [...new Set(Array.from({ length: dice.below(max + 1) }, () => dice.pick(names)))];
   const nodes = (depth: number): LayoutNode[] => Array.from({ length: dice.below(3) }, () => node(depth));
   const node = (depth: number): LayoutNode => {
     const number = serial.next().value!;
     const props = [...some(MEMBERS, 2).map((name) => [name, value()]), ['serial', number]];
-    const members: [string, unknown][] = [['id', `n${number}`], ['type', dice.pick(['A', 'B'])], ['props', Object.fromEntries(props)]];
+    const members: [string, unknown][] = [
+      ['id', `n${number}`],
+      ['type', dice.pick(['A', 'B'])],
+      ['props', Object.fromEntries(props)],
+    ];
     if (depth > 0 && dice.chance(0.7)) members.push(['zones', zones(depth - 1)]);
     if (dice.chance(0.2)) members.push(['query', value()]);
     if (dice.chance(0.1)) members.push([dice.pick(['note', 'constructor', '__proto__']), value()]);
@@ -203,11 +250,18 @@ function randomLayout(dice: Dice): Layout {
     if (used.has(name) || dice.chance(0.4)) return nodes(depth);
     used.add(name);
     const variants = some(['__proto__', 'constructor', 'b', '1', 'zone'], 3).map((key) => [key, nodes(depth)]);
-    const members: [string, unknown][] = [['default', nodes(depth)], ['variants', Object.fromEntries(variants)], ['rules', [{ when: { 'now.hour': 1 }, variant: 'b' }]]];
+    const members: [string, unknown][] = [
+      ['default', nodes(depth)],
+      ['variants', Object.fromEntries(variants)],
+      ['rules', [{ when: { 'now.hour': 1 }, variant: 'b' }]],
+    ];
     return Object.fromEntries(shuffled(members)) as unknown as Zone;
   };
   const zones = (depth: number) => Object.fromEntries(some(NAMES, 3).map((name) => [name, zone(name, depth)]));
-  const members: [string, unknown][] = [['root', dice.chance(0.8) ? { props: { title: 'x' } } : { lang: 'x' }], ['zones', zones(3)]];
+  const members: [string, unknown][] = [
+    ['root', dice.chance(0.8) ? { props: { title: 'x' } } : { lang: 'x' }],
+    ['zones', zones(3)],
+  ];
   return Object.fromEntries(shuffled(members)) as unknown as Layout;
 }
 
@@ -231,7 +285,11 @@ class Model {
     this.visit(undefined, (nodes) => nodes.forEach((node) => found.push([nodes, node])));
     return found;
   }
-  private visit(onZone?: (name: string, zone: PersonalizedZone) => void, onNodes?: (nodes: LayoutNode[]) => void, zones = this.layout.zones) {
+  private visit(
+    onZone?: (name: string, zone: PersonalizedZone) => void,
+    onNodes?: (nodes: LayoutNode[]) => void,
+    zones = this.layout.zones,
+  ) {
     for (const [name, zone] of Object.entries(zones)) {
       if (!Array.isArray(zone)) onZone?.(name, zone);
       const key = this.chosen.get(name)!;
@@ -261,7 +319,8 @@ test('random layouts are the same after random edits and choices as in a naive m
     const dice = diceOf(SEED + round);
     const layout = randomLayout(dice);
     const message = `SEED=${SEED + round}`;
-    for (const chosen of [...combinations(keysOf(layout.zones))].slice(0, 12)) assertSame(fromPuck(toPuck(layout, chosen)), layout, message);
+    for (const chosen of [...combinations(keysOf(layout.zones))].slice(0, 12))
+      assertSame(fromPuck(toPuck(layout, chosen)), layout, message);
     const model = new Model(copyOf(layout));
     let data = toPuck(layout);
     for (let step = 0; step < 12; step++) {
@@ -299,7 +358,9 @@ test('random layouts are the same after random edits and choices as in a naive m
 
 // The reducer of Puck.
 
-const SLOTS = Object.fromEntries(['left', 'right', 'hero', 'main', 'next', 'zone', 'chosen', 'props', 'zones'].map((name) => [name, { type: 'slot' }]));
+const SLOTS = Object.fromEntries(
+  ['left', 'right', 'hero', 'main', 'next', 'zone', 'chosen', 'props', 'zones'].map((name) => [name, { type: 'slot' }]),
+);
 const FIELDS = {
   props: { type: 'object', objectFields: { text: { type: 'text' } } },
   zones: { type: 'object', objectFields: SLOTS },
@@ -314,7 +375,10 @@ function puckWith(data: Data) {
   const reduce = createReducer({ appStore: { config: CONFIG } } as unknown as Parameters<typeof createReducer>[0]);
   const warn = console.warn;
   console.warn = () => {};
-  let state = reduce({ data: { root: {}, content: [] }, ui: {}, indexes: { nodes: {}, zones: {} } } as never, { type: 'setData', data: data as never });
+  let state = reduce({ data: { root: {}, content: [] }, ui: {}, indexes: { nodes: {}, zones: {} } } as never, {
+    type: 'setData',
+    data: data as never,
+  });
   console.warn = warn;
   return {
     act: (action: object) => (state = reduce(state, action as never)),
@@ -326,7 +390,16 @@ const page = (): Layout =>
   layoutOf({
     hero: {
       default: [{ id: 'h', type: 'A', props: {} }],
-      variants: { v: [{ id: 'h', type: 'A', props: {}, zones: { next: { default: [], variants: { n: [{ id: 'n', type: 'B', props: {} }] }, rules: [] } } }] },
+      variants: {
+        v: [
+          {
+            id: 'h',
+            type: 'A',
+            props: {},
+            zones: { next: { default: [], variants: { n: [{ id: 'n', type: 'B', props: {} }] }, rules: [] } },
+          },
+        ],
+      },
       rules: [{ audience: 'x', variant: 'v' }],
     },
     main: [
@@ -336,7 +409,11 @@ const page = (): Layout =>
         props: { text: 'a', 'dotted.name': { 'a.b': 1 } },
         zones: {
           left: [{ id: 'l', type: 'B', props: {} }],
-          zones: { default: [{ id: 'p', type: 'B', props: { text: 'default' } }], variants: { zone: [{ id: 'q', type: 'B', props: { text: 'zone' } }] }, rules: [{ when: { 'now.hour': 1 }, variant: 'zone' }] },
+          zones: {
+            default: [{ id: 'p', type: 'B', props: { text: 'default' } }],
+            variants: { zone: [{ id: 'q', type: 'B', props: { text: 'zone' } }] },
+            rules: [{ when: { 'now.hour': 1 }, variant: 'zone' }],
+          },
         },
       },
     ],
@@ -354,14 +431,19 @@ test('a copy of Puck keeps the shown content in plain zones, and the original it
   assertSame(original, (page().zones.main as LayoutNode[])[0]);
   assert.match(copy!.id, /^A-/);
   const shown = copy!.zones!.zones as LayoutNode[];
-  assert.deepEqual(shown.map(({ type, props }) => [type, props]), [['B', { text: 'zone' }]]);
+  assert.deepEqual(
+    shown.map(({ type, props }) => [type, props]),
+    [['B', { text: 'zone' }]],
+  );
   assert.equal(withoutDuplicateZones(copied), copied);
 });
 
 test('a copy whose zones have the name of a zone in a hidden variant becomes plain', () => {
   const data = toPuck(page());
   const next = { default: [{ id: 'm', type: 'B', props: {} }], variants: {}, rules: [] };
-  data.root.props!.zones!.main!.unshift(toPuck(layoutOf({ x: [{ id: 'k', type: 'A', props: {}, zones: { next } }] })).root.props!.zones!.x![0]!);
+  data.root.props!.zones!.main!.unshift(
+    toPuck(layoutOf({ x: [{ id: 'k', type: 'A', props: {}, zones: { next } }] })).root.props!.zones!.x![0]!,
+  );
   const { hero, main } = fromPuck(withoutDuplicateZones(data)).zones;
   assertSame(hero, page().zones.hero);
   assert.deepEqual((main as LayoutNode[])[0]!.zones, { next: next.default });
@@ -403,7 +485,8 @@ test('after random actions of Puck no name of a personalized zone is there twice
       const data = withoutDuplicateZones(puck.data());
       const names = keysOf(fromPuck(data).zones).map(([name]) => name);
       assert.equal(new Set(names).size, names.length, `SEED=${SEED + round}: ${names.join(' ')}`);
-      const shownText = (from: Data) => JSON.stringify(shownIn(from.root.props!.zones).map(([, node]) => [node.props.id, node.props.props]));
+      const shownText = (from: Data) =>
+        JSON.stringify(shownIn(from.root.props!.zones).map(([, node]) => [node.props.id, node.props.props]));
       assert.equal(shownText(data), shownText(puck.data()));
       const warn = console.warn;
       console.warn = () => {};

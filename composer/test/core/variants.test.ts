@@ -32,12 +32,20 @@ test('zones in containers and in variants are found', () => {
 });
 
 test('a plain zone becomes personalized, in the component that is named', () => {
-  const columns = (id: string): LayoutNode => ({ id, type: 'Columns', props: {}, zones: { left: [{ id: `${id}-text`, type: 'Text', props: {} }] } });
+  const columns = (id: string): LayoutNode => ({
+    id,
+    type: 'Columns',
+    props: {},
+    zones: { left: [{ id: `${id}-text`, type: 'Text', props: {} }] },
+  });
   const layout: Layout = { root: { props: {} }, zones: { main: [columns('a'), columns('b')] } };
   assert.match(addVariant(layout, 'left', 'x').error!, /The page has 2 zones "left"/);
   const changed = addVariant(layout, 'left', 'x', 'default', 'b').layout!;
   const left = columns('b').zones!.left as LayoutNode[];
-  assert.deepEqual(changed.zones.main, [columns('a'), { ...columns('b'), zones: { left: { default: left, variants: { x: left }, rules: [] } } }]);
+  assert.deepEqual(changed.zones.main, [
+    columns('a'),
+    { ...columns('b'), zones: { left: { default: left, variants: { x: left }, rules: [] } } },
+  ]);
   assert.deepEqual(zoneOf(addVariant(changed, 'main', 'y'), 'main').default, changed.zones.main);
   assert.ok(addVariant(changed, 'left', 'z').layout, 'the personalized one is meant');
 });
@@ -52,7 +60,10 @@ test('a renamed variant keeps its place, and its rules select it', () => {
 test('a removed variant takes its rules with it', () => {
   const removed = zoneOf(removeVariant(front(), 'hero', 'welcome-back'));
   assert.deepEqual(Object.keys(removed.variants), ['deutsch', 'slow']);
-  assert.equal(text(removed.rules), text((front().zones.hero as PersonalizedZone).rules.filter(({ variant }) => variant !== 'welcome-back')));
+  assert.equal(
+    text(removed.rules),
+    text((front().zones.hero as PersonalizedZone).rules.filter(({ variant }) => variant !== 'welcome-back')),
+  );
 });
 
 test('changes that break a page are refused in words', () => {
@@ -85,7 +96,11 @@ test('names that objects have are names of variants too', () => {
 });
 
 test('a zone has at most 64 variants', () => {
-  const zone = (count: number): PersonalizedZone => ({ default: [], variants: Object.fromEntries(Array.from({ length: count }, (_, index) => [`v${index}`, []])), rules: [] });
+  const zone = (count: number): PersonalizedZone => ({
+    default: [],
+    variants: Object.fromEntries(Array.from({ length: count }, (_, index) => [`v${index}`, []])),
+    rules: [],
+  });
   const layout = (count: number): Layout => ({ root: { props: {} }, zones: { main: zone(count) } });
   assert.equal(Object.keys(zoneOf(addVariant(layout(62), 'main', 'x'), 'main').variants).length, 63);
   assert.equal(Object.keys(zoneOf(addVariant(layout(63), 'main', 'x'), 'main').variants).length, 64);

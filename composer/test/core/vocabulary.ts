@@ -5,7 +5,10 @@ const VALUES = ['boolean', 'number', 'string', 'any'];
 const TIMES = [...VALUES, 'time'];
 
 const touch = (which: string): VocabularyPath[] =>
-  ['source', 'medium', 'campaign', 'term', 'content', 'referrer', 'landing'].map((member) => ({ path: `${which}.${member}`, type: 'string' }));
+  ['source', 'medium', 'campaign', 'term', 'content', 'referrer', 'landing'].map((member) => ({
+    path: `${which}.${member}`,
+    type: 'string',
+  }));
 const history = (path: string, parameter: string): VocabularyPath[] => [
   { path, type: 'history', parameter },
   { path, type: 'number', parameter, suffix: '.count' },
