@@ -1,1 +1,14 @@
 export type { Json, JsonObject } from './json.js';
+export type { Layout, LayoutNode, PersonalizedZone, Zone } from './layout.js';
+export { LayoutError, NODE_NESTING_MAX } from './layout.js';
+export type { Data, HiddenZone, NodeProps, PuckNode, RootProps } from './map.js';
+export { choose, chosenOf, fromPuck, toPuck, withoutDuplicateZones } from './map.js';
+export type { Change } from './variants.js';
+export { addVariant, removeVariant, renameVariant } from './variants.js';
+export type { AudienceTest, Check, Count, Form, Group, Scalar, Test, Vocabulary, VocabularyOperator, VocabularyPath } from './conditions.js';
+export { FORM_NESTING_MAX, entryOf, fromForm, isCount, pathText, toForm } from './conditions.js';
+export type { Problem, SiteNames } from './condition-problems.js';
+export { problems } from './condition-problems.js';
+export { words } from './condition-words.js';
+export type { ExperimentDifference, ExperimentPlace, ExperimentSettings, SiteExperiment } from './experiments.js';
+export { UnknownExperimentError, differences, experimentsOf, setExperiment } from './experiments.js';
