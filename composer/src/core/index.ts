@@ -1,1 +1,3 @@
 export type { Json, JsonObject } from './json.js';
+export { patch } from './patch.js';
+export { PatchError } from './source.js';
