@@ -3,11 +3,15 @@ import { type Pair, ValueNumbers, commonPairs, entriesOf, idOf, isObject, longes
 import { Lines, type Part, PatchError, type Source, leadingSpace, readSource } from './source.js';
 import { LINE_COLUMNS_MAX, type Style, gapsOf, isComposite, styleOf } from './style.js';
 
-/** A place in the result: the column, the indentation of its line, and whether the line has only white space so far. */
+/** A place in the result. */
 interface At {
   column: number;
+  /** The indentation of the line. */
   indent: string;
+  /** True if the line has only white space so far. */
   isBlank: boolean;
+  /** The change of the indentation of copied lines. */
+  shift: { from: string; to: string };
 }
 
 /** A member or an item of the result. */
@@ -50,7 +54,7 @@ export function patch(text: string, value: Json): string {
   return text.slice(0, root.start) + patcher.write(root, value, START) + text.slice(root.end);
 }
 
-const START: At = { column: 0, indent: '', isBlank: true };
+const START: At = { column: 0, indent: '', isBlank: true, shift: { from: '', to: '' } };
 
 class Patcher {
   private readonly numbers = new ValueNumbers((message, pointer) => {
@@ -73,18 +77,13 @@ class Patcher {
 
   /** Returns the text of a value that was `source`. */
   write(source: Source, value: Json, at: At): string {
-    if (this.numbers.equal(source.value, value)) return this.copy(source.start, source.end, at);
+    if (this.numbers.equal(source.value, value)) return shifted(this.text.slice(source.start, source.end), at);
     if (source.parts.length > 0 && isComposite(value) && Array.isArray(source.value) === Array.isArray(value)) {
       const slots = Array.isArray(value) ? this.slotsOfArray(source, value) : this.slotsOfObject(source, value as JsonObject);
       if (slots.length > 0) return this.writeSlots(source, slots, at);
     }
     if (typeof source.value === 'string' && typeof value === 'string') return writeString(this.text.slice(source.start, source.end), value);
     return this.writeNew(value, at);
-  }
-
-  /** Returns a part of the text, with the indentation of its new place. */
-  private copy(start: number, end: number, at: At): string {
-    return shift(this.text.slice(start, end), this.lines.indentAt(start), at.indent);
   }
 
   private slotsOfObject(source: Source, value: JsonObject): Slot[] {
@@ -108,35 +107,39 @@ class Patcher {
 
   private slotsOfArray(source: Source, items: Json[]): Slot[] {
     const old = source.value as Json[];
-    const pairs = pairsById(old, items) ?? this.pairsByValue(old, items);
+    const byId = pairsById(old, items);
+    const { pairs, moved } = byId ? { pairs: byId, moved: undefined } : this.pairsByValue(old, items);
     const fixed = new Set(longestIncreasing(pairs.map(([from]) => from)).map((i) => pairs[i]![1]));
     const origins = new Map(pairs.map(([from, to]) => [to, from]));
     return items.map((value, to): Slot => {
       const from = origins.get(to);
       if (from === undefined) return { value, isFixed: false, source: this.pool.find(value, true) };
       const part = source.parts[from]!;
-      return { from, part, value, isFixed: fixed.has(to), source: part.source };
+      const other = moved?.has(this.numbers.of(value)) && !this.numbers.equal(old[from]!, value) ? this.pool.find(value, true) : undefined;
+      return { from, part, value, isFixed: fixed.has(to), source: other ?? part.source };
     });
   }
 
-  /** Pairs equal items, and between them the changed items that are most similar. An item that moved is not one that changed. */
-  private pairsByValue(old: Json[], items: Json[]): Pair[] {
+  /** Pairs equal items, and between them those whose text the other can use best. Returns also the numbers of the items that moved. */
+  private pairsByValue(old: Json[], items: Json[]): { pairs: Pair[]; moved: Set<number> } {
     const [a, b] = [old, items].map((list) => list.map((item) => this.numbers.of(item))) as [number[], number[]];
-    const known = new Set(a);
-    const score = (i: number, j: number) => (isComposite(items[j]) && known.has(b[j]!) ? 0 : this.similarity(old[i]!, items[j]!));
-    return pairChanged(commonPairs(a, b), [a.length, b.length], score);
+    const equal = commonPairs(a, b);
+    const kept = new Set(equal.map(([from]) => from));
+    const moved = new Set(a.filter((_, from) => !kept.has(from)));
+    const score = (i: number, j: number) => (moved.has(b[j]!) ? 1 : this.similarity(old[i]!, items[j]!));
+    return { pairs: pairChanged(equal, [a.length, b.length], score), moved };
   }
 
-  /** Returns how much of a value's text another value can use, 0 for nothing. */
+  /** Returns how much of a value's text another value can use. 1 is the white space around it. */
   private similarity(old: Json, value: Json): number {
-    if (!isObject(old) || !isObject(value)) return +(isComposite(old) === isComposite(value) && Array.isArray(old) === Array.isArray(value));
+    if (!isObject(old) || !isObject(value)) return isObject(old) === isObject(value) && Array.isArray(old) === Array.isArray(value) ? 2 : 1;
     const score = (name: string, member: Json) => (this.numbers.equal(memberOf(old, name), member) ? 3 : +Object.hasOwn(old, name));
-    return entriesOf(value).reduce((sum, [name, member]) => sum + score(name, member), 1);
+    return entriesOf(value).reduce((sum, [name, member]) => sum + score(name, member), 2);
   }
 
   private writeSlots(source: Source, slots: Slot[], at: At): string {
     const gaps = source.parts.map((_, i) => gapsOf(this.text, source, i));
-    const isOneLine = !gaps.some(({ lead, trail }) => (lead + trail).includes('\n'));
+    const isOneLine = !this.text.slice(source.start, source.end).includes('\n');
     const { text, values } = this.join(source, slots, gaps, isOneLine ? 'line' : this.layoutAmong(source.parts), at);
     if (!isOneLine || !this.needsLines(slots, text, values, at)) return text;
     const outer = this.style.newline + this.lines.indentAt(source.start);
@@ -163,7 +166,6 @@ class Patcher {
 
   /** Joins members or items with the gaps of the text. Returns the text, and that of each member or item. */
   private join(source: Source, slots: Slot[], gaps: Gap[], layout: Layout, at: At): { text: string; values: string[] } {
-    const moved = (gap: string) => shift(gap, this.lines.indentAt(source.start), at.indent);
     const texts: string[] = [];
     let place = at;
     const add = (text: string): string => {
@@ -173,7 +175,7 @@ class Patcher {
     };
     add(this.text[source.start]!);
     const values = slots.map((slot, i) => {
-      let [lead, otherwise] = this.leadsOf(slots, i, gaps).map(moved) as [string, string | undefined];
+      let [lead, otherwise] = this.leadsOf(slots, i, gaps).map((gap) => shifted(gap, at)) as [string, string | undefined];
       let text = this.writeSlot(slot, advance(place, lead), layout);
       if (otherwise !== undefined && (isComposite(slot.value) || !fits(lead + text, place))) {
         lead = otherwise;
@@ -181,10 +183,10 @@ class Patcher {
       }
       add(lead);
       add(text);
-      if (i < slots.length - 1) add(`${moved(trailOf(slot, gaps))},`);
+      if (i < slots.length - 1) add(`${shifted(trailOf(slot, gaps), at)},`);
       return text;
     });
-    add(moved(gaps[gaps.length - 1]!.trail) + this.text[source.end - 1]!);
+    add(shifted(gaps[gaps.length - 1]!.trail, at) + this.text[source.end - 1]!);
     return { text: texts.join(''), values };
   }
 
@@ -198,10 +200,11 @@ class Patcher {
     return usual.includes('\n') || !first.includes('\n') ? [lastLine(usual)] : [usual, lastLine(first)];
   }
 
-  private writeSlot({ name, value, source, part }: Slot, at: At, layout: Layout): string {
-    const colon = () => (name === undefined ? '' : JSON.stringify(name) + this.style.colon);
-    const before = part ? this.copy(part.start, part.source.start, at) : colon();
-    const place = advance(at, before);
+  private writeSlot({ name, value, source, part, isFixed }: Slot, at: At, layout: Layout): string {
+    const colon = name === undefined ? '' : JSON.stringify(name) + this.style.colon;
+    const before = part ? shifted(this.text.slice(part.start, part.source.start), at) : colon;
+    const moved = source && !(isFixed && source === part?.source) ? { ...at, shift: { from: this.lines.indentAt(source.start), to: at.indent } } : at;
+    const place = advance(moved, before);
     return before + (source ? this.write(source, value, place) : this.writeNew(value, place, layout));
   }
 
@@ -211,7 +214,7 @@ class Patcher {
     if (line !== undefined && (layout === 'line' || this.style.isMinified || fits(line, at))) return line;
     const { newline, unit } = this.style;
     const indent = at.indent + unit;
-    const place: At = { column: indent.length, indent, isBlank: true };
+    const place: At = { ...at, column: indent.length, indent, isBlank: true };
     const children = this.childrenOf(value).map((slot) => newline + indent + this.writeSlot(slot, place, 'either'));
     if (children.length === 0) return emptyOf(value);
     const [open, close] = emptyOf(value);
@@ -337,8 +340,8 @@ function trailOf({ from }: Slot, gaps: Gap[]): string {
 /** Returns white space without its blank lines. */
 const lastLine = (space: string): string => /\r?\n[^\n]*$/.exec(space)?.[0] ?? space;
 
-/** Replaces the indentation of all lines but the first. */
-function shift(text: string, from: string, to: string): string {
+/** Returns a copied text with the indentation of its place in all lines but the first. */
+function shifted(text: string, { shift: { from, to } }: At): string {
   if (from === to || !text.includes('\n')) return text;
   return text.replace(/\n([ \t]*)(?![ \t\r\n])/g, (line, indent: string) => (indent.startsWith(from) ? `\n${to}${indent.slice(from.length)}` : line));
 }
@@ -349,7 +352,7 @@ function advance(at: At, text: string): At {
   const line = start > 0 ? START : at;
   const added = text.length - start;
   const space = line.isBlank ? leadingSpace(text, start) : '';
-  return { column: line.column + added, indent: line.indent + space, isBlank: line.isBlank && space.length === added };
+  return { ...at, column: line.column + added, indent: line.indent + space, isBlank: line.isBlank && space.length === added };
 }
 
 const fits = (text: string, at: At): boolean => !text.includes('\n') && at.column + text.length <= LINE_COLUMNS_MAX;

@@ -59,7 +59,7 @@ export class ValueNumbers {
 
   equal(one: Json | undefined, other: Json | undefined): boolean {
     if (one === undefined || other === undefined) return one === other;
-    return one === other || this.of(one) === this.of(other);
+    return Object.is(one, other) || this.of(one) === this.of(other);
   }
 
   private number(value: Json, seen: WeakMap<object, number>, ids: boolean, depth: number, pointer: string): number {
