@@ -108,24 +108,26 @@ class Patcher {
   private slotsOfArray(source: Source, items: Json[]): Slot[] {
     const old = source.value as Json[];
     const byId = pairsById(old, items);
-    const { pairs, moved } = byId ? { pairs: byId, moved: undefined } : this.pairsByValue(old, items);
+    const { pairs, moved } = byId ? { pairs: byId, moved: undefined } : this.pairsByValue(source, items);
     const fixed = new Set(longestIncreasing(pairs.map(([from]) => from)).map((i) => pairs[i]![1]));
     const origins = new Map(pairs.map(([from, to]) => [to, from]));
     return items.map((value, to): Slot => {
       const from = origins.get(to);
-      if (from === undefined) return { value, isFixed: false, source: this.pool.find(value, true) };
+      const other = moved?.get(this.numbers.of(value));
+      if (from === undefined) return { value, isFixed: false, source: other ?? this.pool.find(value, true) };
       const part = source.parts[from]!;
-      const other = moved?.has(this.numbers.of(value)) && !this.numbers.equal(old[from]!, value) ? this.pool.find(value, true) : undefined;
-      return { from, part, value, isFixed: fixed.has(to), source: other ?? part.source };
+      const isSame = this.numbers.equal(old[from]!, value);
+      return { from, part, value, isFixed: fixed.has(to), source: isSame ? part.source : (other ?? part.source) };
     });
   }
 
-  /** Pairs equal items, and between them those whose text the other can use best. Returns also the numbers of the items that moved. */
-  private pairsByValue(old: Json[], items: Json[]): { pairs: Pair[]; moved: Set<number> } {
+  /** Pairs equal items, and between them those whose text the other can use best. Returns also the items that moved. */
+  private pairsByValue({ value, parts }: Source, items: Json[]): { pairs: Pair[]; moved: Map<number, Source> } {
+    const old = value as Json[];
     const [a, b] = [old, items].map((list) => list.map((item) => this.numbers.of(item))) as [number[], number[]];
     const equal = commonPairs(a, b);
     const kept = new Set(equal.map(([from]) => from));
-    const moved = new Set(a.filter((_, from) => !kept.has(from)));
+    const moved = new Map(parts.flatMap(({ source }, from): [number, Source][] => (kept.has(from) ? [] : [[a[from]!, source]])));
     const score = (i: number, j: number) => (moved.has(b[j]!) ? 1 : this.similarity(old[i]!, items[j]!));
     return { pairs: pairChanged(equal, [a.length, b.length], score), moved };
   }

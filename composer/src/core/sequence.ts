@@ -161,6 +161,14 @@ export function longestIncreasing(values: number[]): number[] {
   return result.reverse();
 }
 
+/** Returns the IDs of the second list that are out of the order of the first one: those that are in no longest sequence of the same order. */
+export function movedItems(from: string[], to: string[]): Set<string> {
+  const places = new Map(from.map((id, i) => [id, i]));
+  const common = to.filter((id) => places.has(id));
+  const fixed = new Set(longestIncreasing(common.map((id) => places.get(id)!)));
+  return new Set(common.filter((_, i) => !fixed.has(i)));
+}
+
 /** Adds pairs of changed items to the pairs of equal items: between two of these, the items with the highest scores correspond. */
 export function pairChanged(pairs: Pair[], lengths: Pair, score: (i: number, j: number) => number): Pair[] {
   const result: Pair[] = [];

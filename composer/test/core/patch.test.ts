@@ -100,6 +100,7 @@ describe('moved and copied values', () => {
   test('an item of a list without IDs keeps its text when another one moves, is inserted or changes', () => {
     const text = '[ { "n": 1.0 }, { "n": 2.0, "m": 0 }, { "n": 3.0 } ]';
     assert.equal(edit(text, (list) => list.reverse()), '[ { "n": 3.0 }, { "n": 2.0, "m": 0 }, { "n": 1.0 } ]');
+    assert.equal(edit('[1.0, 2.0, 3.0]', (list) => list.reverse()), '[3.0, 2.0, 1.0]');
     assert.equal(edit(text, (list) => list.splice(1, 0, { n: 9 })), '[ { "n": 1.0 }, { "n": 9 }, { "n": 2.0, "m": 0 }, { "n": 3.0 } ]');
     assert.equal(edit(text, (list) => ((list[1].m = 1), list.shift())), '[ { "n": 2.0, "m": 1 }, { "n": 3.0 } ]');
   });
