@@ -3,15 +3,20 @@ import { type Detached, MergeError, Moves, Tree, VERSIONS, type Versions } from 
 import { type Pair, ValueNumbers, commonPairs, entriesOf, idOf, isObject, memberOf, movedItems, pairChanged, token } from './sequence.js';
 
 /** Items of a list in whose order both sides changed something. Beyond it the list is a conflict: the search compares all pairs. */
-export const ORDER_ITEMS_MAX = 2_000;
+export const ORDER_ITEMS_MAX = 500;
 
-/** A change of one side that contradicts one of the other. The value has `ours`. A version that lacks the place has no member here. */
+/** Comparisons of items without IDs that both sides removed with new items, to find one that moved. Beyond it the list is a conflict. */
+const MOVE_PAIRS_MAX = 100_000;
+
+/**
+ * A change of one side that contradicts one of the other. The value has `ours`, in which the nodes that a side moved are merged on their own. A
+ * version that lacks the place has no member here.
+ */
 export interface Conflict {
   /**
    * - `changed`: both sides changed or added the value, in different ways.
-   * - `removed`: one side removed the value and the other changed it.
-   * - `moved`: both sides moved the node to different places, or one moved and the other removed it. `base`, `ours` and `theirs` are its
-   *   pointers.
+   * - `removed`: one side removed the value and the other changed or moved it.
+   * - `moved`: both sides moved the node to different places. `base`, `ours` and `theirs` are its pointers.
    * - `order`: both sides changed the order of the list, in different ways. `base`, `ours` and `theirs` are lists of the IDs.
    * - `file`: both sides changed, added or removed a file that is not merged. `base`, `ours` and `theirs` are texts.
    */
@@ -165,24 +170,52 @@ class Merger {
   }
 
   private mergeSequences(base: Json[], ours: Json[], theirs: Json[], at: At): Json[] {
-    const [inOurs, inTheirs] = [new Map(this.pairs(base, ours)), new Map(this.pairs(base, theirs))];
     const start = this.conflicts.length;
+    const [inOurs, inTheirs] = [new Map(this.pairs(base, ours)), new Map(this.pairs(base, theirs))];
+    const gone = base.filter((_, i) => !inOurs.has(i) && !inTheirs.has(i));
+    const isClear = !this.haveMoved(gone, without(ours, inOurs), without(theirs, inTheirs));
+    const merged = isClear ? this.mergeChunks(base, ours, theirs, inOurs, inTheirs, at) : undefined;
+    if (merged && this.hasRightCounts(base, ours, theirs, merged)) return merged;
+    this.conflicts.length = start;
+    this.add('changed', at, { base, ours, theirs });
+    return ours;
+  }
+
+  /** Merges the items between those that both sides kept. Returns undefined if both sides changed the items between two of these. */
+  private mergeChunks(base: Json[], ours: Json[], theirs: Json[], inOurs: Indexes, inTheirs: Indexes, at: At): Json[] | undefined {
     const result: Json[] = [];
     let [b, o, t] = [0, 0, 0];
     for (let i = 0; i <= base.length; i++) {
       const [j, k] = i < base.length ? [inOurs.get(i), inTheirs.get(i)] : [ours.length, theirs.length];
       if (j === undefined || k === undefined) continue;
       const chunk = this.mergeRuns(base.slice(b, i), ours.slice(o, j), theirs.slice(t, k));
-      if (!chunk) {
-        this.conflicts.length = start;
-        this.add('changed', at, { base, ours, theirs });
-        return ours;
-      }
+      if (!chunk) return undefined;
       for (const item of chunk) result.push(item);
       if (i < base.length) result.push(this.mergeValue(base[i]!, ours[j]!, theirs[k]!, below(at, result.length))!);
       [b, o, t] = [i + 1, j + 1, k + 1];
     }
     return result;
+  }
+
+  /** Says whether one side may have moved and changed an item that the other side removed or moved: it has a similar new item. */
+  private haveMoved(gone: Json[], newOurs: Json[], newTheirs: Json[]): boolean {
+    const [own, other] = [newOurs, newTheirs].map((list) => new Set(list.map((item) => this.numbers.of(item)))) as [Set<number>, Set<number>];
+    const added = [...newOurs.filter((item) => !other.has(this.numbers.of(item))), ...newTheirs.filter((item) => !own.has(this.numbers.of(item)))];
+    if (gone.length * added.length > MOVE_PAIRS_MAX) return true;
+    return gone.some((item) => added.some((candidate) => this.similarity(item, candidate) > 0));
+  }
+
+  /** Says whether each item of the base is as often in the result as it should be. An item that one side moved can be there again, or twice. */
+  private hasRightCounts(...lists: [base: Json[], ours: Json[], theirs: Json[], merged: Json[]]): boolean {
+    const counts = lists.map((list) => {
+      const count = new Map<number, number>();
+      for (const item of list) count.set(this.numbers.of(item), (count.get(this.numbers.of(item)) ?? 0) + 1);
+      return count;
+    });
+    return [...counts[0]!.keys()].every((number) => {
+      const [b, o, t, merged] = counts.map((count) => count.get(number) ?? 0);
+      return merged === (b === o ? t : b === t || o === t ? o : undefined);
+    });
   }
 
   private mergeRuns(base: Json[], ours: Json[], theirs: Json[]): Json[] | undefined {
@@ -205,6 +238,15 @@ class Merger {
 }
 
 type Items = Map<string, Json>;
+
+/** The indexes of the items of a side by those of the items of the base. */
+type Indexes = Map<number, number>;
+
+/** Returns the items that do not correspond to an item of the base. */
+function without(list: Json[], indexes: Indexes): Json[] {
+  const known = new Set(indexes.values());
+  return list.filter((_, i) => !known.has(i));
+}
 
 const below = (at: At, name: string | number): At => ({ ...at, path: at.path + token(name) });
 

@@ -1,9 +1,10 @@
 import type { Json } from './json.js';
 import type { Conflict } from './merge.js';
-import { NESTING_MAX, entriesOf, idOf, movedItems, token } from './sequence.js';
+import { NESTING_MAX, entriesOf, idOf, memberOf, movedItems, token } from './sequence.js';
 
 export const VERSIONS = ['base', 'ours', 'theirs'] as const;
-export type Versions<T> = { [version in (typeof VERSIONS)[number]]: T };
+type Version = (typeof VERSIONS)[number];
+export type Versions<T> = { [version in Version]: T };
 
 /** A value that cannot be merged. */
 export class MergeError extends Error {
@@ -41,9 +42,11 @@ export class Moves {
   private readonly ambiguous: Set<string>;
   /** The nodes that are not followed: for the merge, they are removed from one list and inserted into another one. */
   private readonly unfollowed = new Set<string>();
+  /** Nodes of `theirs` that are in no list, because the list in which `base` has them is gone. */
+  private readonly unplaced: Json[] = [];
   private readonly found = new Map<string, Versions<string | undefined>>();
 
-  constructor(versions: Versions<Json>) {
+  constructor(private readonly versions: Versions<Json>) {
     this.values = { ...versions, theirs: copyLists(versions.theirs) };
     this.ambiguous = new Set(VERSIONS.flatMap((version) => [...ambiguousIds(this.values[version])]));
     const indexes = VERSIONS.map((version) => [version, indexOf(this.values[version], this.ambiguous)]);
@@ -53,10 +56,12 @@ export class Moves {
 
   /** Takes the nodes that moved out of the versions. */
   detach(): Detached {
-    const moved = [...this.indexes.base.nodes.keys()].filter((id) => !this.unfollowed.has(id) && this.isInAll(id) && (this.isMoved('ours', id) || this.isMoved('theirs', id)));
-    const nodes = new Map(moved.map((id) => [id, {} as Versions<Json>]));
-    const root = (version: keyof Versions<Json>) => (nodes.size === 0 ? this.values[version] : detachFrom(this.values[version], version, nodes, 0));
-    return { roots: { base: root('base'), ours: root('ours'), theirs: root('theirs') }, nodes };
+    const isDetached = (id: string) => !this.unfollowed.has(id) && this.isInAll(id) && (this.found.has(id) || this.isMoved('ours', id) || this.isMoved('theirs', id));
+    const nodes = new Map([...this.indexes.base.nodes.keys()].filter(isDetached).map((id) => [id, {} as Versions<Json>]));
+    const from = (value: Json, version: Version) => (nodes.size === 0 ? value : detachFrom(value, version, nodes, 0));
+    for (const node of this.unplaced) from([node], 'theirs');
+    const { base, ours, theirs } = this.values;
+    return { roots: { base: from(base, 'base'), ours: from(ours, 'ours'), theirs: from(theirs, 'theirs') }, nodes };
   }
 
   /** Undoes moves of `theirs` after which nodes are in no list, or in two. */
@@ -72,7 +77,9 @@ export class Moves {
     const { nodes, lists } = indexOf(value, this.ambiguous);
     return [...this.found].map(([id, pointers]) => {
       const list = lists.get(this.indexes.base.nodes.get(id)!.address);
-      return { kind: 'moved', path: nodes.get(id)?.pointer ?? (list ? `${list.pointer}/-` : ''), ...pointers };
+      const path = nodes.get(id)?.pointer ?? (list ? `${list.pointer}/-` : '');
+      if (pointers.ours !== undefined && pointers.theirs !== undefined) return { kind: 'moved', path, ...pointers };
+      return { kind: 'removed', path, ...Object.fromEntries(VERSIONS.map((version) => [version, valueAt(this.versions[version], pointers[version])])) };
     });
   }
 
@@ -114,31 +121,31 @@ export class Moves {
     if (!this.found.has(id)) this.found.set(id, Object.fromEntries(pointers) as Versions<string | undefined>);
   }
 
-  /** Moves a node of `theirs` back into its list in `base`. If `theirs` has no such list, the node is not followed. */
+  /** Moves a node of `theirs` back into its list in `base`, if `theirs` has that list outside the node. */
   private undo(id: string): void {
     this.note(id);
     const { base, theirs } = this.indexes;
     const { address } = base.nodes.get(id)!;
     const place = theirs.nodes.get(id)!;
-    const target = theirs.lists.get(address);
-    if (!target || this.isInside(target, id)) {
-      this.unfollowed.add(id);
-      return;
-    }
     const { items } = theirs.lists.get(place.address)!;
     const [node] = items.splice(items.findIndex((item) => idOf(item) === id), 1);
+    theirs.nodes.set(id, { ...place, address });
+    const target = theirs.lists.get(address);
+    if (!target || this.isInside(target, id)) {
+      this.unplaced.push(node!);
+      return;
+    }
     const order = base.lists.get(address)!.items.map((item) => idOf(item)!);
     const before = new Set(order.slice(0, order.indexOf(id)));
     const last = target.items.map((item) => before.has(idOf(item)!)).lastIndexOf(true);
     target.items.splice(last + 1, 0, node!);
-    theirs.nodes.set(id, { ...place, address });
   }
 
   /** Says whether a list of `theirs` is inside a node. */
   private isInside(list: List, id: string): boolean {
     const { lists, nodes } = this.indexes.theirs;
     let { owner } = list;
-    while (owner !== undefined && owner !== id) owner = lists.get(nodes.get(owner)!.address)!.owner;
+    while (owner !== undefined && owner !== id) owner = lists.get(nodes.get(owner)!.address)?.owner;
     return owner === id;
   }
 }
@@ -179,13 +186,19 @@ export class Tree {
   }
 }
 
+/** Returns the value at a pointer. */
+function valueAt(value: Json, pointer: string | undefined): Json | undefined {
+  const names = pointer?.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return names?.reduce((at: Json | undefined, name) => (Array.isArray(at) ? at[Number(name)] : memberOf(at, name)), value);
+}
+
 /** Copies a value, so that its lists can be changed. */
 function copyLists(value: Json): Json {
   if (typeof value !== 'object' || value === null) return value;
   return Array.isArray(value) ? value.map(copyLists) : Object.fromEntries(entriesOf(value).map(([name, member]) => [name, copyLists(member)]));
 }
 
-function detachFrom(value: Json, version: keyof Versions<Json>, nodes: Map<string, Versions<Json>>, depth: number): Json {
+function detachFrom(value: Json, version: Version, nodes: Map<string, Versions<Json>>, depth: number): Json {
   if (typeof value !== 'object' || value === null) return value;
   refuseDepth(depth + 1);
   const inner = (child: Json) => detachFrom(child, version, nodes, depth + 1);

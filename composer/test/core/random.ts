@@ -96,7 +96,7 @@ function editList(random: Random, root: Json, list: Json[], ids: () => string): 
 }
 
 /** Moves an item to another list, which is not inside it. */
-function moveItem(random: Random, root: Json, list: Json[], from: number): void {
+export function moveItem(random: Random, root: Json, list: Json[], from: number): void {
   const inside = new Set<Json>(containersOf(list[from]!));
   const others = containersOf(root).filter((other): other is Json[] => isList(other) && !inside.has(other) && (isNodes(other) || !isNodes(list)));
   if (others.length === 0) return;
