@@ -83,13 +83,21 @@ export function finish(root: string, journal: Journal): void {
     }
     syncDirectories(root, journal.steps);
   } catch (cause) {
-    throw new StorageError('unfinished', 'The save was begun and not finished. The next request finishes it.', { cause });
+    throw unfinished(cause);
   }
 }
 
 export function removeJournal(root: string): void {
-  removeIfPresent(path.join(root, JOURNAL_NAME));
-  syncDirectory(root);
+  try {
+    removeIfPresent(path.join(root, JOURNAL_NAME));
+    syncDirectory(root);
+  } catch (cause) {
+    throw unfinished(cause);
+  }
+}
+
+function unfinished(cause: unknown): StorageError {
+  return new StorageError('unfinished', 'The save was begun and not finished. The next request finishes it.', { cause });
 }
 
 /** Returns the journal of a save that was begun, or null. */

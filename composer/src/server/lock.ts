@@ -92,12 +92,14 @@ function linkNew(file: string, mine: Owner): boolean {
     if (['EEXIST', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '') && statSync(path.dirname(file), { throwIfNoEntry: false })) return false;
     throw error;
   } finally {
-    remove(own);
+    // A later owner of the lock removes a file that stays.
+    orNull(() => remove(own));
   }
 }
 
+/** Removes the lock. An error must not hide the result of the work. The lock then stays until this process ends. */
 function release(file: string, mine: Owner): void {
-  if (readOwner(file)?.nonce === mine.nonce) remove(file);
+  orNull(() => readOwner(file)?.nonce === mine.nonce && remove(file));
 }
 
 /** Removes the lock of a dead owner, unless another process is about to. */

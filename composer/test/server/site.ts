@@ -32,7 +32,7 @@ export function temporaryDirectory(): string {
 
 export const etagOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 export const page = (route: string, text = 'Hello'): string =>
-  `${JSON.stringify({ path: route, root: { content: [{ type: 'Text', props: { text } }] } }, null, 2)}\n`;
+  `${JSON.stringify({ path: route, layout: { root: { props: { title: text } }, zones: { main: [] } } }, null, 2)}\n`;
 
 /** The files of a small site that compiles. */
 export const SMALL: Record<string, string> = {
