@@ -111,3 +111,32 @@ for (const [call, error] of FAULTS) {
     if (error === 'ENOSPC') assert.ok(answers.has('disk_full'), [...answers].join(' '));
   });
 }
+
+test('each step is durable before the next one counts on it', { skip }, async () => {
+  const directory = smallSite();
+  const log = path.join(temporaryDirectory(), 'log');
+  const trace = ['strace', '-f', '-q', '-y', '-o', log, '-e', 'trace=fsync,rename,unlink,mkdir'];
+  assert.equal((await ended([...trace, ...script(SAVE, directory, JSON.stringify(FIVE))])).output.trim(), 'saved');
+  // Lines such as `12 fsync(3</site/routes>) = 0` and `12 rename("/site/a", "/site/b") = 0`.
+  const calls = readFileSync(log, 'utf8').split('\n').filter((line) => line.includes(directory) && !line.includes('.parallax-lock'));
+  const short = calls.map((line) => line.replace(/^\d+ +/, '').replaceAll(`${directory}/`, '').replaceAll(directory, '.'));
+  const at = (start: string, from = 0) => {
+    const found = short.findIndex((line, n) => n >= from && line.startsWith(start));
+    assert.ok(found >= 0, `${start} after call ${from} of\n${short.join('\n')}`);
+    return found;
+  };
+  const synced = (name: string, from: number, to: number) => {
+    const isFound = short.some((line, n) => n >= from && n < to && /^fsync/.test(line) && line.includes(`<${name}>`));
+    assert.ok(isFound, `fsync of ${name} in calls ${from} to ${to} of\n${short.join('\n')}`);
+  };
+  const temporaries = FIVE.changes.flatMap(({ text }, n) => (text === null ? [] : [TEMPORARIES[n]!]));
+  const commit = at('rename(".parallax-journal-new", ".parallax-journal")');
+  const first = at('rename(', commit + 1);
+  const last = Math.max(...temporaries.map((name) => at(`rename("${name}"`)), at('unlink("routes/shop/c.json")'));
+  const end = at('unlink(".parallax-journal")', last);
+  for (const name of [...temporaries, '.parallax-journal-new', '.', 'routes', 'routes/more']) synced(name, 0, commit);
+  synced('routes', at('mkdir("routes/more"'), commit);
+  synced('.', commit, first);
+  for (const name of ['.', 'routes', 'routes/more', 'routes/shop']) synced(name, last, end);
+  synced('.', end, short.length);
+});
