@@ -199,7 +199,7 @@ function refusalOf(cause: unknown): unknown {
   const code = codeOf(cause);
   const refusal = (name: ConstructorParameters<typeof StorageError>[0], message: string) => new StorageError(name, message, { cause });
   if (code === 'ENOSPC' || code === 'EDQUOT') return refusal('disk_full', 'The disk of the site directory is full. Nothing was saved.');
-  if (CANNOT_LOCK.includes(code)) return refusal('read_only', 'The server may not write the files of the site directory. Nothing was saved.');
+  if (CANNOT_LOCK.includes(code)) return refusal('read_only', 'The server may not read or write the files of the site directory.');
   if (code === 'ENOENT' || code === 'ENOTDIR') return refusal('no_directory', 'The site directory, or a part of it, is missing.');
   return code === '' ? cause : refusal('storage_failed', `The files of the site cannot be read or written (${code}).`);
 }

@@ -110,7 +110,7 @@ function run(root: string, words: string[], input = '', author?: User): Promise<
   return new Promise((resolve, reject) => {
     const child = execFile('git', ['-C', root, ...words], options, (error, output) => {
       if (!error) return resolve(output);
-      reject(new StorageError('git_failed', `git ${words[0]} failed. Nothing was saved.`, { cause: error }));
+      reject(new StorageError('git_failed', `git ${words[0]} failed. The log of the server has the cause.`, { cause: error }));
     });
     // A git that fails may not read its input.
     child.stdin!.on('error', () => {});

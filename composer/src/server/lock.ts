@@ -102,8 +102,8 @@ function release(file: string, mine: Owner): void {
   orNull(() => readOwner(file)?.nonce === mine.nonce && remove(file));
 }
 
-/** Removes the lock of a dead owner, unless another process is about to. */
-function removeDead(file: string, dead: Owner): void {
+/** Removes the lock of a dead owner, unless another process is about to, or has done so. */
+export function removeDead(file: string, dead: Owner): void {
   const claim = tryLock(`${path.join(path.dirname(file), LOCK_NAME)}-${dead.nonce}`, dead.purpose).lock;
   if (!claim) return;
   if (readOwner(file)?.nonce === dead.nonce) remove(file);

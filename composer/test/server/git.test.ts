@@ -54,7 +54,8 @@ test('files that git does not know are added, and their removal is no commit', a
   assert.equal(git(top, 'rev-list', '--count', 'HEAD').trim(), '1');
   assert.equal((await storage.save(saveOf(change('routes/y.json', 'z', 'y')))).kind, 'saved');
   assert.deepEqual(changedFiles(top), ['A\tsite/routes/y.json']);
-  // The names of these files are patterns for git.
+  // The names of these files are patterns for git. They match this one.
+  write(directory, { 'routes/index.json': page('/', 'by hand') });
   assert.equal((await storage.save(saveOf(change('routes/[y].json', '1', null), change('routes/*.json', '1', null)))).kind, 'saved');
   assert.deepEqual(changedFiles(top), ['A\tsite/routes/*.json', 'A\tsite/routes/[y].json']);
 });

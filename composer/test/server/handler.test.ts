@@ -289,7 +289,7 @@ test('bodies are bounded, also without a content length', async () => {
   }
 });
 
-test('what a storage or the configuration does not have is a 404', async () => {
+test('a request that the storage or the configuration cannot answer is a 404', async () => {
   const { list, save } = storageWithAll();
   const handler = handlerOf(ROLES, { storage: { list, save } });
   for (const [name, request] of REQUESTS) {

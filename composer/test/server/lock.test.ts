@@ -6,7 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { StorageError } from '../../src/server/errors.js';
 import { fileStorage } from '../../src/server/files.js';
-import { type Owner, tryLock, withLock } from '../../src/server/lock.js';
+import { type Owner, removeDead, tryLock, withLock } from '../../src/server/lock.js';
 import { ended, script, temporaryDirectory, tree, write } from './site.js';
 
 const LONG = process.env.PARALLAX_LONG === '1';
@@ -95,6 +95,28 @@ test('a living process that removes a dead lock is not disturbed', async () => {
   writeFileSync(`${file}-${nonce}`, JSON.stringify({ ...own, nonce: 'b'.repeat(32) }));
   await assert.rejects(withLock(directory, 'save', async () => {}, 100), { code: 'locked' });
   assert.ok(existsSync(file));
+});
+
+test('a process that is slow to remove a dead lock leaves the lock of the next owner', async () => {
+  const file = path.join(temporaryDirectory(), '.parallax-lock');
+  const dead: Owner = { ...ownOwner(), pid: await deadPid() };
+  const { lock } = tryLock(file, 'save');
+  const text = readFileSync(file, 'utf8');
+  removeDead(file, dead);
+  assert.equal(readFileSync(file, 'utf8'), text);
+  assert.deepEqual(readdirSync(path.dirname(file)), ['.parallax-lock']);
+  lock!.release();
+  assert.equal(existsSync(file), false);
+});
+
+test('an owner that has ended and waits for its parent is dead', { skip: !isLinux && 'needs /proc' }, async () => {
+  // The program that replaces the shell does not wait for the first one.
+  const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const pid = Number(await new Promise<Buffer>((resolve) => parent.stdout.once('data', resolve)));
+  const members = () => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  while (members()[0] !== 'Z') await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(await isTaken(JSON.stringify({ ...ownOwner(), pid, started: members()[19] })), true);
+  parent.kill('SIGKILL');
 });
 
 // Each process enters and leaves the lock, and is killed at times in it. A process inside names itself in a file.
