@@ -1,1 +1,5 @@
-export {};
+export { type AdminSettings } from './admin.js';
+export { StorageError, type StorageErrorCode } from './errors.js';
+export { type FileStorageOptions, fileStorage } from './files.js';
+export { type HandlerOptions, type Role, type Session, composerHandler } from './handler.js';
+export type { Change, Conflict, Revision, Save, Saved, SiteFile, Storage, User } from './storage.js';
