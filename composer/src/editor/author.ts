@@ -1,4 +1,5 @@
 // The author module in the browser: it checks the files of a site as `parallax lint` does, from memory.
+import type { Vocabulary } from '../core/index.js';
 
 interface ModuleExports {
   memory: WebAssembly.Memory;
@@ -57,6 +58,12 @@ export class Author {
 
   constructor(module: WebAssembly.Module) {
     this.#module = module;
+  }
+
+  /** Returns the vocabulary of conditions of the program. */
+  vocabulary(): Vocabulary {
+    const records = this.#call(['argument', 'schema', 'argument', 'conditions']);
+    return JSON.parse(records.find(([tag]) => tag === 'output')![1]!);
   }
 
   /** Returns all mistakes of the files. Throws if the module stops; the next call begins with a new instance. */

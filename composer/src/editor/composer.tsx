@@ -1,6 +1,6 @@
 // The composer: the pages of a site, the editor of one, and its changes.
 import { type ComponentType, type ReactNode, useEffect, useMemo, useState } from 'react';
-import { type Layout, fromPuck, mergeFiles, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
+import { type Layout, type Vocabulary, fromPuck, mergeFiles, patch, toPuck, withoutDuplicateZones } from '../core/index.js';
 import type { Data } from '../core/map.js';
 import type { Json, JsonObject } from '../core/json.js';
 import { type Api, ApiError, type LoadedSite, createApi } from './api.js';
@@ -77,7 +77,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
   const [isSaving, setSaving] = useState(false);
   useEffect(() => localStorage.setItem(draftsKey(endpoint), JSON.stringify(drafts)), [endpoint, drafts]);
   const files = useMemo(() => presentFiles(site, drafts), [site, drafts]);
-  const { report, error: checkError } = useProblems(createWorker, moduleUrl, files);
+  const { report, error: checkError, vocabulary } = useProblems(createWorker, moduleUrl, files);
   const mayEdit = site.roles.includes('edit');
   const edit = (file: string, text: string | null) => setDrafts((last) => withText(site, last, file, text));
 
@@ -145,6 +145,7 @@ function Loaded({ api, site, setSite, endpoint, components, fields, page, canEdi
           text={files[view.file]!}
           {...{ components, fields, page, shapes }}
           isReadOnly={!mayEdit}
+          vocabulary={vocabulary}
           audiences={audiencesOf(textOf(site, drafts, 'audiences.json'))}
           isLocked={(zone) => canEdit !== undefined && !canEdit({ file: view.file, zone })}
           problems={(report?.errors ?? []).filter(({ file }) => file === view.file)}
@@ -176,6 +177,7 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
   text: string;
   shapes: ReturnType<typeof shapesOf>;
   isReadOnly: boolean;
+  vocabulary: Vocabulary | null;
   audiences: AudienceEntry[];
   isLocked: (zone: string) => boolean;
   problems: Diagnostic[];
@@ -186,7 +188,7 @@ interface PageProps extends Pick<ComposerProps, 'components' | 'fields' | 'page'
 }
 
 /** The editor of a page. The text changes only where the person edits. */
-function Page({ text, components, fields, page, shapes, isReadOnly, audiences, isLocked, problems, onText, onClose, actions, status }: PageProps): ReactNode {
+function Page({ text, components, fields, page, shapes, isReadOnly, vocabulary, audiences, isLocked, problems, onText, onClose, actions, status }: PageProps): ReactNode {
   const route = parsed(text) as JsonObject;
   const [first] = useState<Data>(() => toPuck(route.layout as unknown as Layout));
   const change = (data: Data) => onText(patch(text, { ...route, layout: fromPuck(withoutDuplicateZones(data)) as unknown as Json }));
@@ -200,7 +202,7 @@ function Page({ text, components, fields, page, shapes, isReadOnly, audiences, i
       bar={<Bar path={String(route.path)} onClose={onClose} actions={actions} status={status} />}
       panel={
         <>
-          <Zones {...{ audiences, isReadOnly, isLocked }} />
+          <Zones {...{ vocabulary, audiences, isReadOnly, isLocked }} />
           <ProblemList problems={problems} />
         </>
       }

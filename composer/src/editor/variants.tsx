@@ -1,7 +1,7 @@
 // The personalized zones of a page: their variants, and the rules that select them.
 import { type ReactNode, useId, useState } from 'react';
 import type { Json, JsonObject } from '../core/json.js';
-import { type Change, type Layout, type PersonalizedZone, addVariant, choose, chosenOf, fromPuck, removeVariant, renameVariant, toPuck } from '../core/index.js';
+import { type Change, type Layout, type PersonalizedZone, type Vocabulary, addVariant, choose, chosenOf, fromPuck, removeVariant, renameVariant, toForm, toPuck, words } from '../core/index.js';
 import { useEditor } from './puck-adapter.js';
 
 /** The name of the content without a rule. */
@@ -42,7 +42,7 @@ export interface AudienceEntry {
 }
 
 /** The panel of the zones of the page. `isLocked` tells whether a person may not change a zone. */
-export function Zones({ audiences, isReadOnly, isLocked }: { audiences: AudienceEntry[]; isReadOnly: boolean; isLocked: (zone: string) => boolean }): ReactNode {
+export function Zones({ vocabulary, audiences, isReadOnly, isLocked }: { vocabulary: Vocabulary | null; audiences: AudienceEntry[]; isReadOnly: boolean; isLocked: (zone: string) => boolean }): ReactNode {
   const { data, setData } = useEditor();
   const [open, setOpen] = useState<string | null>(null);
   const layout = fromPuck(data);
@@ -61,7 +61,7 @@ export function Zones({ audiences, isReadOnly, isLocked }: { audiences: Audience
             </button>
             {zone === name && (
               <Zone
-                {...{ zone, personalized, layout, audiences }}
+                {...{ zone, personalized, layout, vocabulary, audiences }}
                 chosen={chosen[zone] ?? DEFAULT}
                 isReadOnly={isReadOnly || isLocked(zone)}
                 onChoose={(key) => setData(choose(data, { [zone]: key }))}
@@ -79,6 +79,7 @@ interface ZoneProps {
   zone: string;
   personalized: PersonalizedZone | null;
   layout: Layout;
+  vocabulary: Vocabulary | null;
   audiences: AudienceEntry[];
   chosen: string;
   isReadOnly: boolean;
@@ -86,7 +87,7 @@ interface ZoneProps {
   onChange(layout: Layout, selection: Record<string, string>): void;
 }
 
-function Zone({ zone, personalized, layout, audiences, chosen, isReadOnly, onChoose, onChange }: ZoneProps): ReactNode {
+function Zone({ zone, personalized, layout, vocabulary, audiences, chosen, isReadOnly, onChoose, onChange }: ZoneProps): ReactNode {
   const [error, setError] = useState<string | null>(null);
   const keys = [DEFAULT, ...Object.keys(personalized?.variants ?? {})];
   const apply = (change: Change, selection: Record<string, string>) => {
@@ -114,7 +115,7 @@ function Zone({ zone, personalized, layout, audiences, chosen, isReadOnly, onCho
         </>
       )}
       {error && <p className="px-fault" role="alert">{error}</p>}
-      {personalized && <Rules rules={personalized.rules} keys={keys} {...{ audiences, isReadOnly }} onChange={(rules) => onChange(withRules(layout, zone, rules), {})} />}
+      {personalized && <Rules rules={personalized.rules} keys={keys} {...{ vocabulary, audiences, isReadOnly }} onChange={(rules) => onChange(withRules(layout, zone, rules), {})} />}
     </div>
   );
 }
@@ -150,13 +151,14 @@ function audienceOf(rule: JsonObject): string | null {
 interface RulesProps {
   rules: JsonObject[];
   keys: string[];
+  vocabulary: Vocabulary | null;
   audiences: AudienceEntry[];
   isReadOnly: boolean;
   onChange(rules: JsonObject[]): void;
 }
 
 /** The rules of a zone. The first one that holds decides. */
-function Rules({ rules, keys, audiences, isReadOnly, onChange }: RulesProps): ReactNode {
+function Rules({ rules, keys, vocabulary, audiences, isReadOnly, onChange }: RulesProps): ReactNode {
   const replaced = (at: number, rule: JsonObject) => onChange(rules.map((old, index) => (index === at ? rule : old)));
   const moved = (at: number, to: number) => {
     const next = rules.filter((_, index) => index !== at);
@@ -170,7 +172,7 @@ function Rules({ rules, keys, audiences, isReadOnly, onChange }: RulesProps): Re
       <ol className="px-list">
         {rules.map((rule, at) => (
           <li key={at} className="px-rule">
-            <Rule {...{ rule, keys, audiences, isReadOnly }} onChange={(next) => replaced(at, next)} />
+            <Rule {...{ rule, keys, vocabulary, audiences, isReadOnly }} onChange={(next) => replaced(at, next)} />
             {!isReadOnly && (
               <div className="px-row">
                 <button type="button" disabled={at === 0} onClick={() => moved(at, at - 1)} aria-label={`Move rule ${at + 1} up`}>↑</button>
@@ -190,7 +192,7 @@ function Rules({ rules, keys, audiences, isReadOnly, onChange }: RulesProps): Re
   );
 }
 
-function Rule({ rule, keys, audiences, isReadOnly, onChange }: { rule: JsonObject; keys: string[]; audiences: AudienceEntry[]; isReadOnly: boolean; onChange(rule: JsonObject): void }): ReactNode {
+function Rule({ rule, keys, vocabulary, audiences, isReadOnly, onChange }: Omit<RulesProps, 'rules' | 'onChange'> & { rule: JsonObject; onChange(rule: JsonObject): void }): ReactNode {
   const audience = audienceOf(rule);
   if (rule.experiment !== undefined) return <p>Experiment <code>{String((rule.experiment as JsonObject)?.key ?? '')}</code></p>;
   return (
@@ -208,9 +210,16 @@ function Rule({ rule, keys, audiences, isReadOnly, onChange }: { rule: JsonObjec
           {keys.filter((key) => key !== DEFAULT).map((key) => <option key={key} value={key}>{key}</option>)}
         </select>
       </label>
+      {audience === null && <p className="px-wide">{inWords(rule.when ?? {}, vocabulary)}</p>}
       {audience === null && <ConditionText when={rule.when ?? {}} isReadOnly={isReadOnly} onChange={(when) => onChange({ ...rule, when })} />}
     </div>
   );
+}
+
+/** Returns a condition as a sentence, or that it has none. */
+function inWords(when: Json, vocabulary: Vocabulary | null): string {
+  const form = vocabulary && toForm(when, vocabulary);
+  return form ? `If ${words(form, vocabulary)}.` : vocabulary ? 'This condition is edited as JSON.' : '';
 }
 
 /** A condition as JSON. The text becomes the condition while it is JSON; the program tells other mistakes. */

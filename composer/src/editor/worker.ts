@@ -1,9 +1,11 @@
 // The worker that checks the site while a person edits. It gets the address of the author module first, and then files.
+import type { Vocabulary } from '../core/index.js';
 import { Author, type Report } from './author.js';
 
 /** A message to the worker: the address of the module, or the files of a turn. */
 export type WorkerRequest = { moduleUrl: string } | { turn: number; files: Record<string, string> };
-export type WorkerResponse = { turn: number; report?: Report; error?: string };
+/** The answer to a turn, or the vocabulary of conditions as soon as the module is there. */
+export type WorkerResponse = { vocabulary: Vocabulary } | { turn: number; report?: Report; error?: string };
 
 let author: Promise<Author> | undefined;
 
@@ -13,7 +15,8 @@ addEventListener('message', ({ data }: MessageEvent<WorkerRequest>) => {
       if (!response.ok) throw new Error(`${data.moduleUrl} answered with status ${response.status}.`);
       return new Author(await WebAssembly.compile(await response.arrayBuffer()));
     });
-    author.catch(() => {});
+    // A turn tells why the module is not there.
+    author.then((ready) => postMessage({ vocabulary: ready.vocabulary() } satisfies WorkerResponse)).catch(() => {});
     return;
   }
   const { turn, files } = data;

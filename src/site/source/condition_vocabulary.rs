@@ -11,12 +11,17 @@ use crate::site::profile_values::{FieldValues, ValueList, ValueType};
 /// The types of the fields that have values, in the order of the documentation.
 const VALUE_TYPES: [&str; 4] = ["boolean", "number", "string", "any"];
 
+/// The paths of goals, which the compiler replaces by those of an event or a page: the suffix after the key, and the type.
+const GOALS: [(&str, &str); 4] =
+    [("", "history"), (".count", "number"), (".first", "time"), (".last", "time")];
+
 /// Returns the vocabulary.
 pub(crate) fn vocabulary() -> Value {
     let paths = field_paths().enumerate().map(|(code, (path, kind))| path_entry(code as u16, path, kind));
+    let goals = GOALS.into_iter().map(|(suffix, value_type)| goal_entry(suffix, value_type));
     let operators = written_operators().map(|(name, operand)| operator_entry(name, operand));
     json!({
-        "paths": paths.collect::<Vec<_>>(),
+        "paths": paths.chain(goals).collect::<Vec<_>>(),
         "operators": operators.collect::<Vec<_>>(),
         "conditionOperators": condition_operators().collect::<Vec<_>>(),
         "limits": {
@@ -49,6 +54,14 @@ fn path_entry(code: u16, path: &str, kind: FieldKind) -> Value {
         Some(ValueList::Language) => entry["format"] = json!("language"),
         Some(ValueList::Date) => entry["format"] = json!("date"),
         Some(ValueList::All) | None => {}
+    }
+    entry
+}
+
+fn goal_entry(suffix: &str, value_type: &str) -> Value {
+    let mut entry = json!({ "path": "goals.", "type": value_type, "parameter": "goal" });
+    if !suffix.is_empty() {
+        entry["suffix"] = json!(suffix);
     }
     entry
 }
